@@ -1,0 +1,118 @@
+"""Simplify a Graph without changing a bit of any result.
+
+Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, and with scalars where a constant had been
+broadcast. Only safe algebra: 0*x stays (x may be nan), x+0 stays (x may be -0.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key
+from gpuarray.core.primitive import Kind
+
+
+def simplify(graph: Graph) -> Graph:
+    """The simplified graph: same inputs, same outputs."""
+    flat = inline_calls(graph)
+    return drop_dead(merge_equal(flat))
+
+
+def inline_calls(graph: Graph) -> Graph:
+    """Replace every `jit` equation by the equations it holds. Constants of inner graphs join the outer ones."""
+    constvars, consts = list(graph.constvars), list(graph.consts)
+    hoisted: dict[int, Var] = {id(c): v for v, c in zip(constvars, consts, strict=True)}
+    eqns: list[Eqn] = []
+    env: dict[Var, Atom] = {}
+
+    def read(env: dict[Var, Atom], a: Atom) -> Atom:
+        return env.get(a, a) if isinstance(a, Var) else a
+
+    # An explicit stack instead of recursion: (equations still to do, environment, results to bind at the end).
+    stack = [(iter(graph.eqns), env, None)]
+    while stack:
+        todo, env_now, on_end = stack[-1]
+        eqn = next(todo, None)
+        if eqn is None:
+            stack.pop()
+            if on_end is not None:
+                outer_env, outvars, inner_outs = on_end
+                for v, a in zip(outvars, inner_outs, strict=True):
+                    outer_env[v] = read(env_now, a)
+            continue
+        ins = [read(env_now, a) for a in eqn.invars]
+        if eqn.primitive.kind is Kind.CALL and eqn.primitive.name == "jit":
+            inner: Graph = eqn.params["jaxpr"]
+            inner_env: dict[Var, Atom] = {}
+            for v, c in zip(inner.constvars, inner.consts, strict=True):
+                outer = hoisted.get(id(c))
+                if outer is None:
+                    outer = hoisted[id(c)] = Var(v.aval)
+                    constvars.append(outer)
+                    consts.append(c)
+                inner_env[v] = outer
+            inner_env.update(zip(inner.invars, ins, strict=True))
+            stack.append((iter(inner.eqns), inner_env, (env_now, eqn.outvars, inner.outvars)))
+            continue
+        # Fresh variables: the same inner graph may be inlined twice.
+        outvars = [Var(v.aval) for v in eqn.outvars]
+        env_now.update(zip(eqn.outvars, outvars, strict=True))
+        eqns.append(Eqn(eqn.primitive, ins, outvars, eqn.params, eqn.site))
+    outs = [read(env, a) for a in graph.outvars]
+    return Graph(graph.invars, outs, eqns, constvars, consts, graph.debug_name)
+
+
+def merge_equal(graph: Graph) -> Graph:
+    """Common subexpressions become one; a broadcast or converted scalar stays a scalar where that suffices."""
+    env: dict[Var, Atom] = {}
+    seen: dict[tuple, list[Var]] = {}
+    scalar_of: dict[Var, Atom] = {}  # broadcasts of a scalar, by their result
+    eqns: list[Eqn] = []
+
+    def atom_key(a: Atom):
+        return a.key if isinstance(a, Literal) else a
+
+    for eqn in graph.eqns:
+        prim = eqn.primitive
+        ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
+        if prim.kind is Kind.POINTWISE:
+            ins = _scalars_for_broadcasts(ins, eqn.outvars[0].aval.shape, scalar_of)
+        if prim.name == "convert_element_type" and ins[0].aval.dtype == eqn.outvars[0].aval.dtype:
+            env[eqn.outvars[0]] = ins[0]
+            continue
+        key = (prim, tuple(map(atom_key, ins)), params_key(eqn.params))
+        found = seen.get(key)
+        if found is not None:
+            env.update(zip(eqn.outvars, found, strict=True))
+            continue
+        seen[key] = eqn.outvars
+        if prim.name == "broadcast_in_dim" and not ins[0].aval.shape:
+            scalar_of[eqn.outvars[0]] = ins[0]
+        eqns.append(eqn.replace(invars=ins))
+    outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
+    return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _scalars_for_broadcasts(
+    ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Var, Atom]
+) -> list[Atom]:
+    """Pointwise operations take scalars as they are, as long as one operand still gives the shape."""
+    out = list(ins)
+    for i, a in enumerate(out):
+        if isinstance(a, Var) and a in scalar_of:
+            rest = out[:i] + out[i + 1 :]
+            if any(b.aval.shape == shape for b in rest) or not shape:
+                out[i] = scalar_of[a]
+    return out
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """Remove equations whose results nobody reads."""
+    live = {a for a in graph.outvars if isinstance(a, Var)}
+    kept: list[Eqn] = []
+    for eqn in reversed(graph.eqns):
+        if any(v in live for v in eqn.outvars):
+            kept.append(eqn)
+            live.update(a for a in eqn.invars if isinstance(a, Var))
+    kept.reverse()
+    return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)

@@ -1,0 +1,138 @@
+"""What tracing knows of a value: shape, dtype, weak type, sharding.
+
+Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects, so that `is` is equality and a cache key
+made of avals hashes by identity (the hot path of every `jit` call counts on it).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core import dtypes
+
+_interned: dict[tuple, ShapedArray] = {}
+
+
+class ShapedArray:
+    """Shape, dtype, weak_type and sharding of one value; equal ones are the same object.
+
+    >>> ShapedArray((2, 3), np.float32) is ShapedArray((2, 3), np.dtype("float32"))
+    True
+    """
+
+    __slots__ = ("shape", "dtype", "weak_type", "sharding", "ndim", "size", "__weakref__")
+
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+    sharding: Any
+    ndim: int
+    size: int
+
+    def __new__(cls, shape, dtype, weak_type: bool = False, sharding=None) -> ShapedArray:
+        key = (shape, dtype, weak_type, sharding)
+        try:
+            return _interned[key]
+        except (KeyError, TypeError):
+            pass
+        shape = tuple(int(d) for d in shape)
+        if not isinstance(dtype, dtypes.KeyDtype):
+            dtype = np.dtype(dtype)
+        canonical = (shape, dtype, bool(weak_type), sharding)
+        self = _interned.get(canonical)
+        if self is None:
+            self = object.__new__(cls)
+            set_ = object.__setattr__
+            set_(self, "shape", shape)
+            set_(self, "dtype", dtype)
+            set_(self, "weak_type", bool(weak_type))
+            set_(self, "sharding", sharding)
+            set_(self, "ndim", len(shape))
+            set_(self, "size", math.prod(shape))
+            # Two threads may arrive together: setdefault lets exactly one object win.
+            self = _interned.setdefault(canonical, self)
+        _interned[key] = self
+        return self
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"ShapedArray is immutable: cannot set {name!r}; use .update(...)")
+
+    def __reduce__(self):
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.sharding)
+
+    def update(self, **changes) -> ShapedArray:
+        """The same aval with some fields changed."""
+        fields = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "weak_type": self.weak_type,
+            "sharding": self.sharding,
+        }
+        return ShapedArray(**(fields | changes))
+
+    def strip_weak_type(self) -> ShapedArray:
+        return self.update(weak_type=False) if self.weak_type else self
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """`float32[2,3]`, or `f32[2,3]` when short."""
+        name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __str__(self) -> str:
+        return self.str_short()
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short()}{weak})"
+
+
+_PYTHON_KINDS = {bool: "bool_", int: "int_", float: "float_", complex: "complex_"}
+
+
+def python_scalar_aval(kind: type) -> ShapedArray:
+    """The aval of a Python `bool`, `int`, `float` or `complex` under the current x64 setting."""
+    dtype = dtypes.python_scalar_dtypes_now()[kind]
+    return ShapedArray((), dtype, kind is not bool)
+
+
+def typed_scalar(x, dtype) -> np.generic:
+    """A Python scalar as a NumPy scalar of exactly this dtype; OverflowError when it does not fit."""
+    return dtype.type(x)
+
+
+_scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
+
+
+def aval_of(x) -> ShapedArray:
+    """The aval of anything a primitive accepts: arrays, tracers, NumPy values, Python scalars.
+
+    >>> aval_of(1.0)
+    ShapedArray(float32[], weak_type=True)
+    """
+    kind = type(x)
+    if kind in _PYTHON_KINDS:
+        key = (kind, config.state.enable_x64)
+        aval = _scalar_avals.get(key)
+        if aval is None:
+            aval = _scalar_avals[key] = python_scalar_aval(kind)
+        return aval
+    try:
+        return x.aval
+    except AttributeError:
+        pass
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    if isinstance(x, (bool, int, float, complex)):
+        return python_scalar_aval(next(k for k in _PYTHON_KINDS if isinstance(x, k)))
+    raise TypeError(
+        f"Value {x!r} with type {type(x)} is not a valid array type: expected an array, a NumPy "
+        "value or a Python scalar. Convert it first, for example with gpuarray.numpy.asarray(x)."
+    )

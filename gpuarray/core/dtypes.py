@@ -1,0 +1,571 @@
+"""Data types: which exist, what they are called, and how they combine.
+
+In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDtype`) that obey the
+x64 setting; 64-bit types become 32-bit ones unless it is on. Floor 1:
+config, core.lattice, core.extended.
+
+NumPy's own `kind` calls most of the ml_dtypes 'V'; `kind_of` here tells integers from floats for
+all of them. Memos live on `config.state.trace_key`, so a changed setting never meets a stale one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core import lattice
+from gpuarray.core.extended import ExtendedDType as ExtendedDType
+from gpuarray.core.extended import KeyDtype as KeyDtype
+from gpuarray.core.extended import extended as extended
+from gpuarray.core.extended import prng_key as prng_key
+
+_state = config.state
+
+
+class TypePromotionError(ValueError):
+    """The types of several values have no common type that they convert to implicitly."""
+
+
+# -- the types --------------------------------------------------------------------------------
+
+
+bool_ = np.dtype(np.bool_)
+int1, int2, int4 = (np.dtype(t) for t in (ml_dtypes.int1, ml_dtypes.int2, ml_dtypes.int4))
+uint1, uint2, uint4 = (np.dtype(t) for t in (ml_dtypes.uint1, ml_dtypes.uint2, ml_dtypes.uint4))
+int8, int16, int32, int64 = (np.dtype(t) for t in ("int8", "int16", "int32", "int64"))
+uint8, uint16, uint32, uint64 = (np.dtype(t) for t in ("uint8", "uint16", "uint32", "uint64"))
+float4_e2m1fn = np.dtype(ml_dtypes.float4_e2m1fn)
+float6_e2m3fn = np.dtype(ml_dtypes.float6_e2m3fn)
+float6_e3m2fn = np.dtype(ml_dtypes.float6_e3m2fn)
+float8_e3m4 = np.dtype(ml_dtypes.float8_e3m4)
+float8_e4m3 = np.dtype(ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz = np.dtype(ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fn = np.dtype(ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz)
+float8_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
+float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)
+float16, float32, float64 = (np.dtype(t) for t in ("float16", "float32", "float64"))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+
+# The type of derivatives with respect to integers: there is one value, and it takes no memory.
+float0 = np.dtype([("float0", np.void, 0)])
+
+_BY_NAME: dict[str, np.dtype] = {
+    name: np.dtype(getattr(ml_dtypes, name, name)) for name in lattice.NODES if "*" not in name
+}
+_NAME = {dtype: name for name, dtype in _BY_NAME.items()}
+_INTS = tuple(n for n in lattice.INTS + lattice.SMALL_INTS)
+_KIND: dict[Any, str] = {
+    bool_: "b",
+    **{_BY_NAME[n]: n[0] for n in _INTS},  # 'i' or 'u'
+    **{_BY_NAME[n]: "f" for n in lattice.FLOATS + lattice.SMALL_FLOATS},
+    **{_BY_NAME[n]: "c" for n in lattice.COMPLEX},
+    float0: "0",
+}
+_PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
+_NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+
+#: The dtypes of Python scalars when 64-bit types are on.
+python_scalar_dtypes: Mapping[type, np.dtype] = _PYTHON
+
+
+def kind_of(dtype: Any) -> str:
+    """Return 'b', 'i', 'u', 'f' or 'c' for a dtype; 'k' for keys, '0' for float0, else NumPy's.
+
+    >>> kind_of(bfloat16), kind_of(int4), kind_of(np.dtype("float32"))
+    ('f', 'i', 'f')
+    """
+    return _KIND.get(dtype) or dtype.kind
+
+
+# -- canonical forms --------------------------------------------------------------------------
+
+
+def as_dtype(dtype: Any) -> Any:
+    """Return the NumPy dtype (or the extended one) that `dtype` names, at full width."""
+    if isinstance(dtype, (np.dtype, ExtendedDType)):
+        return dtype
+    if isinstance(dtype, str) and dtype in _BY_NAME:  # NumPy knows no names of ml_dtypes
+        return _BY_NAME[dtype]
+    if not hasattr(dtype, "shape"):  # scalar constructors such as gpuarray.numpy.float32
+        own = getattr(dtype, "dtype", None)
+        if isinstance(own, (np.dtype, ExtendedDType)):
+            return own
+    return np.dtype(dtype)
+
+
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
+    """Return the dtype that arrays of `dtype` really get: 32-bit for 64-bit unless x64 is on.
+
+    >>> canonicalize_dtype(float), canonicalize_dtype("int64")
+    (dtype('float32'), dtype('int32'))
+    """
+    memo = _state.trace_key.canonical
+    try:
+        return memo[dtype]
+    except (KeyError, TypeError):
+        pass
+    if isinstance(dtype, ExtendedDType):
+        if not allow_extended_dtype:
+            raise ValueError(f"canonicalize_dtype called on extended dtype {dtype}")
+        return dtype
+    full = as_dtype(dtype)
+    if isinstance(full, ExtendedDType):
+        return full
+    narrow = not _state.enable_x64
+    if isinstance(dtype, type) and dtype in _PYTHON and _state.default_dtype_bits == "32":
+        narrow = True
+    result = _NARROW.get(full, full) if narrow else full
+    memo[dtype] = result
+    return result
+
+
+def python_scalar_dtypes_now() -> Mapping[type, np.dtype]:
+    """Return the dtypes of Python's bool, int, float and complex under the present settings."""
+    return {kind: canonicalize_dtype(kind) for kind in _PYTHON}
+
+
+def default_int() -> np.dtype:
+    """Return the dtype of a Python int: int32, or int64 with x64 on."""
+    return canonicalize_dtype(int)
+
+
+def default_uint() -> np.dtype:
+    """Return the unsigned type as wide as `default_int`."""
+    return uint64 if default_int() is int64 else uint32
+
+
+def default_float() -> np.dtype:
+    """Return the dtype of a Python float: float32, or float64 with x64 on."""
+    return canonicalize_dtype(float)
+
+
+def default_complex() -> np.dtype:
+    """Return the dtype of a Python complex: complex64, or complex128 with x64 on."""
+    return canonicalize_dtype(complex)
+
+
+def check_user_dtype(dtype: Any, fun_name: str = "") -> Any:
+    """Return the canonical dtype for a `dtype=` argument, with errors that name the function.
+
+    A type that was asked for by width and is not available is truncated, with a warning.
+
+    >>> check_user_dtype(float, "zeros"), check_user_dtype("bfloat16", "zeros")
+    (dtype('float32'), dtype(bfloat16))
+    """
+    if dtype is None:
+        raise ValueError(f"dtype must be specified{_where(fun_name)}; got None")
+    if isinstance(dtype, ExtendedDType):
+        return dtype
+    if hasattr(dtype, "aval"):
+        raise ValueError(
+            f"Passing an array as a dtype argument{_where(fun_name)} is not supported; instead of "
+            "dtype=arr use dtype=arr.dtype."
+        )
+    full = as_dtype(dtype)
+    if full not in _KIND and not isinstance(full, ExtendedDType):
+        raise TypeError(
+            f"gpuarray only supports number and bool dtypes, got dtype {dtype}{_where(fun_name)}"
+        )
+    result = canonicalize_dtype(full, allow_extended_dtype=True)
+    if isinstance(dtype, type) and dtype in _PYTHON:  # these ask for the default width
+        return canonicalize_dtype(dtype)
+    if result is not full and result != full:
+        requested = f" requested in {fun_name}" if fun_name else ""
+        warnings.warn(
+            f"Explicitly requested dtype {full.name}{requested} is not available, and will be "
+            f"truncated to dtype {result.name}. To get 64-bit types, call "
+            "config.update('jax_enable_x64', True) at the start, or set GPUARRAY_ENABLE_X64=1 "
+            "(JAX_ENABLE_X64=1 works too).",
+            stacklevel=3,
+        )
+    return result
+
+
+def _where(fun_name: str) -> str:
+    return f" in {fun_name}" if fun_name else ""
+
+
+# -- the type of a value ----------------------------------------------------------------------
+
+
+def dtype(x: Any) -> Any:
+    """Return the canonical dtype of a value, or of a dtype given in its place.
+
+    >>> dtype(1.5), dtype(np.int64(3)), dtype("float16")
+    (dtype('float32'), dtype('int32'), dtype('float16'))
+    """
+    if type(x) in _PYTHON:
+        return canonicalize_dtype(type(x))
+    if x is None:
+        raise ValueError("Invalid argument to dtype: None.")
+    if isinstance(x, type) and x in _PYTHON:
+        return canonicalize_dtype(x)
+    if isinstance(x, (np.dtype, str)) or (isinstance(x, type) and issubclass(x, np.generic)):
+        given = as_dtype(x)
+        if given not in _KIND:
+            raise TypeError(_not_valid(x, given))
+        return check_user_dtype(x, "dtype")
+    if isinstance(x, ExtendedDType):
+        return x
+    own = getattr(x, "dtype", None)
+    if isinstance(own, ExtendedDType):
+        return own
+    if isinstance(own, np.dtype):
+        if own not in _KIND:
+            raise TypeError(_not_valid(x, own))
+        return canonicalize_dtype(own)
+    for kind in _PYTHON:  # an int enum, a float subclass
+        if isinstance(x, kind):
+            return canonicalize_dtype(kind)
+    raise TypeError(f"Cannot determine dtype of {_brief(x)}")
+
+
+def _brief(x: Any) -> str:
+    text = str(x)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _not_valid(x: Any, given: Any) -> str:
+    return (
+        f"Value '{_brief(x)}' with dtype {given} is not a valid array type. Only arrays of "
+        "numeric types are supported; convert it first, for example with .astype(float)."
+    )
+
+
+def is_weakly_typed(x: Any) -> bool:
+    """Is this value's type only a default, as a Python number's is, that gives way to an array's?
+
+    >>> is_weakly_typed(1.0), is_weakly_typed(True), is_weakly_typed(np.float32(1))
+    (True, False, False)
+    """
+    kind = type(x)
+    if kind in _PYTHON:
+        return kind is not bool
+    return bool(getattr(getattr(x, "aval", x), "weak_type", False))
+
+
+def scalar_type_of(x: Any) -> type:
+    """Return the Python type (bool, int, float or complex) of a value's elements.
+
+    >>> scalar_type_of(np.zeros(3, np.float16)), scalar_type_of(2)
+    (<class 'float'>, <class 'int'>)
+    """
+    types = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+    own = dtype(x)
+    try:
+        return types[kind_of(own)]
+    except KeyError:
+        raise TypeError(f"Invalid scalar value {_brief(x)}: dtype {own} is not numeric") from None
+
+
+# -- promotion --------------------------------------------------------------------------------
+
+
+def _node(dtype: Any, weak: bool) -> str:
+    name = _NAME.get(dtype)
+    if name is None:
+        raise ValueError(
+            f"dtype={dtype!r} is not a valid dtype for type promotion; expected a number or bool "
+            "dtype. Random keys and float0 values combine only with their own kind."
+        )
+    if weak:
+        return {"i": "int*", "u": "int*", "f": "float*", "c": "complex*"}.get(_KIND[dtype], name)
+    return name
+
+
+_WEAK_TYPES = {"int*": int, "float*": float, "complex*": complex}
+
+
+def _no_path(nodes: Any, strict: bool) -> TypePromotionError:
+    names = tuple(
+        f"weak {n[:-1]}" if n in _WEAK_TYPES else n for n in sorted(nodes, key=lattice.NODES.index)
+    )
+    text = f"Input dtypes {names} have no available implicit dtype promotion path"
+    if strict:
+        return TypePromotionError(
+            f"{text} when jax_numpy_dtype_promotion=strict. Convert the inputs with .astype(...), "
+            "or set jax_numpy_dtype_promotion=standard."
+        )
+    if set(nodes).intersection(lattice.SMALL_FLOATS):
+        text += ". To avoid unintended promotion, floats of 8 bits and less do not mix"
+    elif set(nodes).intersection(lattice.SMALL_INTS):
+        text += ". To avoid unintended promotion, integers of 4 bits and less do not mix"
+    return TypePromotionError(f"{text}. Convert explicitly, for example with x.astype('float32').")
+
+
+def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
+    """Promote (dtype, weak) pairs; the result is canonical under the present settings."""
+    dtypes = {d for d, _ in pairs}
+    weak = all(w for _, w in pairs)
+    strict = _state.numpy_dtype_promotion == "strict"
+    if len(pairs) == 1 or (len(dtypes) == 1 and not weak):
+        result = pairs[0][0]
+        weak = weak and result != bool_
+        return canonicalize_dtype(result, allow_extended_dtype=True), weak
+    # Among weak values only, widths still count; next to a strong one just their kind does.
+    keep = weak and not strict
+    nodes = frozenset(_node(d, w and not keep) for d, w in pairs)
+    found = lattice.least_upper_bound(nodes, strict)
+    if found is None:
+        raise _no_path(nodes, strict)
+    if found in _WEAK_TYPES:
+        return canonicalize_dtype(_WEAK_TYPES[found]), True
+    return canonicalize_dtype(_BY_NAME[found]), keep and found != "bool"
+
+
+def promote2(dtype_a: Any, weak_a: bool, dtype_b: Any, weak_b: bool) -> tuple[Any, bool]:
+    """Return (dtype, weak_type) of a binary operation's common type; one dict lookup when known.
+
+    >>> promote2(float16, False, int32, False)
+    (dtype('float16'), False)
+    """
+    memo = _state.trace_key.promotions
+    key = (dtype_a, weak_a, dtype_b, weak_b)
+    try:
+        return memo[key]
+    except KeyError:
+        found = memo[key] = _combine(((dtype_a, weak_a), (dtype_b, weak_b)))
+        return found
+
+
+def dtype_and_weak(x: Any) -> tuple[Any, bool]:
+    """Return what promotion sees of a value, or of a dtype given in its place.
+
+    >>> dtype_and_weak(2.0), dtype_and_weak(float), dtype_and_weak(np.float32(2))
+    ((dtype('float32'), True), (dtype('float32'), True), (dtype('float32'), False))
+    """
+    kind = type(x)
+    if kind in _PYTHON:
+        return canonicalize_dtype(kind), kind is not bool
+    aval = getattr(x, "aval", None)
+    if aval is not None:
+        return canonicalize_dtype(aval.dtype, True), aval.weak_type
+    if kind is type and x in _PYTHON:
+        return canonicalize_dtype(x), x is not bool
+    return dtype(x), bool(getattr(x, "weak_type", False))
+
+
+def lattice_result_type(*args: Any) -> tuple[Any, bool]:
+    """Return (dtype, weak_type) that values, or dtypes in their place, promote to together.
+
+    >>> lattice_result_type(np.float16(1), 2.0)
+    (dtype('float16'), False)
+    """
+    if len(args) == 2:
+        return promote2(*dtype_and_weak(args[0]), *dtype_and_weak(args[1]))
+    pairs = tuple(dtype_and_weak(x) for x in args)
+    memo = _state.trace_key.promotions
+    try:
+        return memo[pairs]
+    except KeyError:
+        found = memo[pairs] = _combine(pairs)
+        return found
+
+
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """Return the dtype that values, or dtypes in their place, promote to together.
+
+    With `return_weak_type_flag` the result is a pair (dtype, weak_type).
+
+    >>> result_type(np.int8(1), np.uint8(1)), result_type(np.int32(1), 2.5)
+    (dtype('int16'), dtype('float32'))
+    """
+    if not args:
+        raise ValueError("at least one array or dtype is required")
+    # None stands for the default float type, as in NumPy.
+    found, weak = lattice_result_type(*(default_float() if x is None else x for x in args))
+    return (found, weak) if return_weak_type_flag else found
+
+
+def promote_types(a: Any, b: Any) -> Any:
+    """Return the type to which two dtypes promote; Python's number types count as weak.
+
+    >>> promote_types("int32", "float16"), promote_types("bfloat16", float)
+    (dtype('float16'), dtype(bfloat16))
+    """
+    strict = _state.numpy_dtype_promotion == "strict"
+    nodes = []
+    for d in (a, b):
+        if isinstance(d, ExtendedDType):
+            raise TypeError(f"Cannot interpret '{d}' as a data type that promotes")
+        weak = isinstance(d, type) and d in (int, float, complex)
+        nodes.append(_node(as_dtype(d), weak))
+    found = lattice.least_upper_bound(frozenset(nodes), strict)
+    if found is None:
+        raise _no_path(frozenset(nodes), strict)
+    if found == "int64" and found not in nodes and not _state.enable_x64:
+        found = "int32"  # uint32 with a signed type: nothing wider is there
+    return _PYTHON[_WEAK_TYPES[found]] if found in _WEAK_TYPES else _BY_NAME[found]
+
+
+# -- questions about types --------------------------------------------------------------------
+
+
+_ABSTRACT = {"i": np.signedinteger, "u": np.unsignedinteger, "f": np.floating}
+# ml_dtypes' scalar types have np.generic as their only base; here is where they belong.
+_PARENT: dict[Any, Any] = {
+    d.type: _ABSTRACT[k]
+    for d, k in _KIND.items()
+    if d.type.__module__.partition(".")[0] == "ml_dtypes"
+}
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """Is type `a` the type `b`, or of the abstract kind `b`? ml_dtypes' types and keys included.
+
+    >>> issubdtype(bfloat16, np.floating), issubdtype("int8", np.floating)
+    (True, False)
+    """
+    sub, sup = _scalar_class(a), _scalar_class(b)
+    return issubclass(sub, sup) or issubclass(_PARENT.get(sub, sub), sup)
+
+
+def _scalar_class(t: Any) -> Any:
+    if isinstance(t, type) and issubclass(t, np.generic):
+        return t
+    return as_dtype(t).type
+
+
+_KINDS: dict[str, str] = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Is `dtype` of this kind: a dtype, one of the array API's kind names, or a tuple of them?
+
+    >>> isdtype("float16", "real floating"), isdtype("int8", ("bool", "unsigned integer"))
+    (True, False)
+    """
+    own = as_dtype(dtype)
+    if isinstance(own, ExtendedDType):
+        raise TypeError(f"Cannot interpret '{own}' as a data type")
+    # All are looked at, so that a misspelt kind is an error wherever it stands.
+    found = [_matches(own, k) for k in (kind if isinstance(kind, tuple) else (kind,))]
+    return True in found
+
+
+def _matches(own: Any, kind: Any) -> bool:
+    if isinstance(kind, str) and kind in _KINDS:
+        return _KIND.get(own, "") in tuple(_KINDS[kind])
+    try:
+        if isinstance(kind, (str, type, np.dtype)) or hasattr(kind, "dtype"):
+            return own == as_dtype(kind)
+    except TypeError as e:
+        if isinstance(kind, str):
+            raise ValueError(
+                f"Unrecognized kind={kind!r} expected one of {list(_KINDS)}, or the name of a dtype"
+            ) from e
+    raise TypeError(f"Expected kind to be a dtype, string, or tuple; got kind={kind!r}")
+
+
+finfo = ml_dtypes.finfo
+iinfo = ml_dtypes.iinfo
+
+
+def supports_inf(dtype: Any) -> bool:
+    """Can this type hold infinity? (Most 8-bit floats and all integers cannot.)
+
+    >>> supports_inf(float16), supports_inf(float8_e4m3fn)
+    (True, False)
+    """
+    if kind_of(dtype) not in "fc":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isinf(np.array(np.inf).astype(dtype).astype(complex)))
+
+
+_BITS = {int1: 1, uint1: 1, int2: 2, uint2: 2, int4: 4, uint4: 4}
+_BITS |= {float4_e2m1fn: 4, float6_e2m3fn: 6, float6_e3m2fn: 6}
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """Return how many bits of information an element has (4 for int4, which NumPy keeps in 8).
+
+    >>> itemsize_bits(int4), itemsize_bits("float64")
+    (4, 64)
+    """
+    own = as_dtype(dtype)
+    return _BITS.get(own) or own.itemsize * 8
+
+
+_SHORT: dict[Any, str] = {bool_: "bool", float0: "float0"}
+
+
+def short_name(dtype: Any) -> str:
+    """Return the name that printed graphs use: f32, bf16, i32, u8, c64, bool, f8_e4m3fn, key<fry>.
+
+    >>> short_name(np.dtype("float32")), short_name(bfloat16), short_name(uint8)
+    ('f32', 'bf16', 'u8')
+    """
+    short = _SHORT.get(dtype)
+    if short is None:
+        short = dtype.name
+        if dtype in _KIND:
+            for long, letter in (("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
+                short = short.replace(long, letter)
+        _SHORT[dtype] = short
+    return short
+
+
+# -- neighbours of a type ---------------------------------------------------------------------
+
+
+def to_inexact_dtype(dtype: Any) -> Any:
+    """Return a float or complex type for results of real-valued functions: ints become floats.
+
+    >>> to_inexact_dtype(int8), to_inexact_dtype(int64), to_inexact_dtype(bfloat16)
+    (dtype('float32'), dtype('float64'), dtype(bfloat16))
+    """
+    if kind_of(dtype) in "biu":
+        return float64 if dtype in (int64, uint64) else float32
+    return dtype
+
+
+def to_numeric_dtype(dtype: Any) -> Any:
+    """Return the type that bools count in; other types stay.
+
+    >>> to_numeric_dtype(bool_), to_numeric_dtype(uint8)
+    (dtype('int32'), dtype('uint8'))
+    """
+    return int32 if dtype == bool_ else dtype
+
+
+def to_floating_dtype(dtype: Any) -> Any:
+    """Return the real floating type for a type: of a complex one its parts' type.
+
+    >>> to_floating_dtype(complex64), to_floating_dtype(int32)
+    (dtype('float32'), dtype('float32'))
+    """
+    if kind_of(dtype) == "c":
+        return float64 if dtype == complex128 else float32
+    found = to_inexact_dtype(dtype)
+    if kind_of(found) != "f":
+        raise ValueError(f"data type {dtype} not inexact")
+    return found
+
+
+def to_complex_dtype(dtype: Any) -> Any:
+    """Return the complex type for a type: complex128 for 64-bit ones, complex64 for the rest.
+
+    >>> to_complex_dtype(float64), to_complex_dtype(bfloat16)
+    (dtype('complex128'), dtype('complex64'))
+    """
+    return complex128 if to_inexact_dtype(dtype) in (float64, complex128) else complex64
+
+
+to_real_dtype = to_floating_dtype

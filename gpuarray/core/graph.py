@@ -1,0 +1,262 @@
+"""The Graph: a typed list of equations in SSA form. The one IR of `jit`, lazy eager, `make_jaxpr`, AD and export.
+
+Floor 1. In: equations recorded by a trace. Out: something to verify, evaluate, hash by structure and print. Nothing here
+recurses over equations: graphs tens of thousands of operations deep are normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import Primitive
+
+
+class Var:
+    """A value of a Graph, defined once. Its name is chosen when it is printed."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var({self.aval.str_short(short_dtypes=True)})"
+
+
+class Literal:
+    """A scalar constant written into an equation."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: ShapedArray | None = None):
+        self.val = val
+        self.aval = aval_of(val) if aval is None else aval
+
+    @property
+    def key(self) -> tuple:
+        """Structure: the bits matter, not `==` (nan equals itself here, and -0.0 is not 0.0)."""
+        return ("lit", np.asarray(self.val, storage_dtype(self.aval)).tobytes(), self.aval)
+
+    def __repr__(self) -> str:
+        return f"{self.val}:{self.aval.str_short(short_dtypes=True)}"
+
+
+Atom = Var | Literal
+
+
+def storage_dtype(aval: ShapedArray):
+    """The NumPy dtype that holds a value of this aval (random keys are stored as plain integers)."""
+    return getattr(aval.dtype, "storage", aval.dtype)
+
+
+class Eqn:
+    """One equation: `outvars = primitive[params](invars)`, and the user's line that made it."""
+
+    __slots__ = ("invars", "outvars", "params", "primitive", "site")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Atom],
+        outvars: Sequence[Var],
+        params: dict[str, Any],
+        site: Any = None,
+    ):
+        self.primitive = primitive
+        self.invars = list(invars)
+        self.outvars = list(outvars)
+        self.params = params
+        self.site = site
+
+    def replace(self, **changes) -> Eqn:
+        """The same equation with some fields changed."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return Eqn(**(fields | changes))
+
+    def __repr__(self) -> str:
+        return f"{self.primitive.name}({', '.join(map(repr, self.invars))})"
+
+
+class Graph:
+    """`{ lambda constvars ; invars. let eqns in outvars }`, with the values of the constants beside it."""
+
+    __slots__ = ("_key", "consts", "constvars", "debug_name", "eqns", "invars", "outvars")
+
+    def __init__(
+        self,
+        invars: Sequence[Var],
+        outvars: Sequence[Atom],
+        eqns: Sequence[Eqn],
+        constvars: Sequence[Var] = (),
+        consts: Sequence[Any] = (),
+        debug_name: str = "",
+    ):
+        self.invars = list(invars)
+        self.outvars = list(outvars)
+        self.eqns = list(eqns)
+        self.constvars = list(constvars)
+        self.consts = list(consts)
+        self.debug_name = debug_name
+        self._key: tuple | None = None
+
+    # The ecosystem asks for a closed graph's `.jaxpr` and avals by these names.
+    @property
+    def jaxpr(self) -> Graph:
+        return self
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.outvars]
+
+    def __repr__(self) -> str:
+        from_printer = _printer[0]
+        return from_printer(self) if from_printer else object.__repr__(self)
+
+    @property
+    def key(self) -> tuple:
+        """The structure as a hashable tuple: equal for graphs that compute the same way. Constants count by identity."""
+        if self._key is None:
+            number: dict[Var, int] = {}
+            for v in (*self.constvars, *self.invars):
+                number[v] = len(number)
+            rows = []
+            for eqn in self.eqns:
+                ins = tuple(a.key if isinstance(a, Literal) else number[a] for a in eqn.invars)
+                for v in eqn.outvars:
+                    number[v] = len(number)
+                rows.append((eqn.primitive, ins, params_key(eqn.params), len(eqn.outvars)))
+            outs = tuple(a.key if isinstance(a, Literal) else number[a] for a in self.outvars)
+            avals = tuple(v.aval for v in (*self.constvars, *self.invars))
+            # The constants themselves, not their ids: holding them keeps an id from being used again.
+            consts = tuple(_Identity(c) for c in self.consts)
+            self._key = (avals, len(self.constvars), tuple(rows), outs, consts)
+        return self._key
+
+    def __eq__(self, other) -> bool:
+        return self is other or (isinstance(other, Graph) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class _Identity:
+    """Hashes and compares a constant by identity, and keeps it alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __hash__(self):
+        return id(self.value)
+
+    def __eq__(self, other):
+        return isinstance(other, _Identity) and self.value is other.value
+
+
+# The printer (core/printing.py) needs Graph, so it moves in here rather than being imported.
+_printer: list[Callable[[Graph], str] | None] = [None]
+
+
+def set_printer(function: Callable[[Graph], str]) -> None:
+    _printer[0] = function
+
+
+def params_key(params: dict[str, Any]) -> tuple:
+    """Parameters as a hashable tuple."""
+    return tuple((name, _value_key(params[name])) for name in sorted(params))
+
+
+def _value_key(value):
+    if isinstance(value, np.ndarray):
+        return ("ndarray", value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, float):
+        return ("float", value.hex())  # nan equals itself, -0.0 is not 0.0
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, *map(_value_key, value))
+    if isinstance(value, dict):
+        return params_key(value)
+    if isinstance(value, bool):
+        return ("bool", value)  # True == 1 in Python, not here
+    return value
+
+
+def subgraphs(eqn: Eqn) -> Iterator[Graph]:
+    """The Graphs an equation holds in its parameters."""
+    for value in eqn.params.values():
+        if isinstance(value, Graph):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from (item for item in value if isinstance(item, Graph))
+
+
+def verify(graph: Graph) -> None:
+    """Check the laws of the IR: every variable defined once and before use, every aval as its op's rule says."""
+    defined: set[Var] = set()
+
+    def define(v: Var):
+        if v in defined:
+            raise ValueError(f"variable {v!r} is defined twice")
+        defined.add(v)
+
+    if len(graph.constvars) != len(graph.consts):
+        raise ValueError(f"{len(graph.constvars)} constvars but {len(graph.consts)} constants")
+    for v in (*graph.constvars, *graph.invars):
+        define(v)
+    for index, eqn in enumerate(graph.eqns):
+        where = f"equation {index} ({eqn.primitive.name})"
+        for a in eqn.invars:
+            if isinstance(a, Var) and a not in defined:
+                raise ValueError(f"{where} reads {a!r} before it is defined")
+        expected = eqn.primitive.out_avals([a.aval for a in eqn.invars], eqn.params)
+        found = [v.aval for v in eqn.outvars]
+        for want, have in zip(expected, found, strict=True):
+            if (want.shape, want.dtype) != (have.shape, have.dtype):
+                raise ValueError(f"{where} has result {have}, but its rule says {want}")
+        for v in eqn.outvars:
+            define(v)
+        for sub in subgraphs(eqn):
+            verify(sub)
+    for a in graph.outvars:
+        if isinstance(a, Var) and a not in defined:
+            raise ValueError(f"output {a!r} is never defined")
+
+
+def evaluate(graph: Graph, *args) -> list[Any]:
+    """Run a Graph by binding its equations one after another in the current trace."""
+    env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
+    env.update(zip(graph.invars, args, strict=True))
+    last_use = last_uses(graph)
+    for index, eqn in enumerate(graph.eqns):
+        values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+        out = eqn.primitive.bind(*values, **eqn.params)
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
+        for v in last_use.get(index, ()):
+            env.pop(v, None)  # memory goes back as soon as nobody will ask again
+    return [a.val if isinstance(a, Literal) else env[a] for a in graph.outvars]
+
+
+def last_uses(graph: Graph) -> dict[int, list[Var]]:
+    """For each equation, the variables nobody reads after it."""
+    last: dict[Var, int] = {}
+    for index, eqn in enumerate(graph.eqns):
+        for v in eqn.outvars:
+            last[v] = index
+        for a in eqn.invars:
+            if isinstance(a, Var):
+                last[a] = index
+    for a in graph.outvars:
+        if isinstance(a, Var):
+            last.pop(a, None)
+    by_eqn: dict[int, list[Var]] = {}
+    for v, index in last.items():
+        by_eqn.setdefault(index, []).append(v)
+    return by_eqn

@@ -1,0 +1,147 @@
+"""A Primitive: one operation, defined once, with every rule it has.
+
+Floor 1. In: the rules an op's definition gives. Out: `bind`, which asks the innermost Trace. A rule that an op
+does not have is an explicit `Sentinel`, never an absent attribute, so that a hole is seen by a test and not by a user.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.core import trace
+from gpuarray.core.avals import ShapedArray
+
+
+class Kind(enum.Enum):
+    """What the compiler may do with an op: fusability follows from this, never from a list of names."""
+
+    POINTWISE = "pointwise"  # out[i] depends on in[i] alone
+    REDUCTION = "reduction"  # P x R -> P
+    VIEW = "view"  # an index map without guards: costs no kernel
+    MOVEMENT = "movement"  # an index map with guards (pad, concatenate, dynamic_slice)
+    GENERATOR = "generator"  # depends on the index alone (iota, random bits from a scalar key)
+    INDEXING = "indexing"  # gather and scatter
+    LIBRARY = "library"  # matmul, conv, sort, fft, linalg, cumulative: a step of its own
+    CALL = "call"  # holds a Graph
+    COLLECTIVE = "collective"  # talks to other devices
+
+
+class Sentinel:
+    """A rule that is absent on purpose, and why."""
+
+    __slots__ = ("name", "why")
+
+    def __init__(self, name: str, why: str):
+        self.name, self.why = name, why
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __bool__(self) -> bool:
+        return False
+
+
+#: The rule belongs to a part of the library that is not there yet.
+UNWRITTEN = Sentinel("UNWRITTEN", "this rule has not been written yet")
+#: The op has no meaningful rule of that sort.
+NOT_LINEAR = Sentinel("NOT_LINEAR", "the operation is not linear in this operand")
+NOT_DIFFERENTIABLE = Sentinel("NOT_DIFFERENTIABLE", "the operation has no derivative")
+#: The jvp of a linear op is the op itself.
+LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
+
+#: Every primitive by name, in order of definition. Meta tests walk it.
+registry: dict[str, Primitive] = {}
+
+
+class Primitive:
+    """One operation with all its rules.
+
+    aval(*avals, **params) -> ShapedArray (a list of them when `multiple_results`): shape and dtype rule, raises on misuse
+    numpy(*arrays, **params) -> array(s): the reference implementation; a `np.ufunc` where one does the whole job
+    numpy_pick(avals, **params) -> callable: instead of `numpy`, when the best function depends on dtypes or params
+    cuda: how the op is written in CUDA C++
+    jvp, transpose, batch: rules of the transforms
+    decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
+    show(params) -> params: which params a printed graph displays
+    combine: for reductions, the ufunc which merges two partial results
+    weight: cost of one element in plain multiply-adds, for the fusion cost model
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind = Kind.LIBRARY,
+        *,
+        aval: Callable[..., Any] | Sentinel = UNWRITTEN,
+        numpy: Callable[..., Any] | Sentinel = UNWRITTEN,
+        numpy_pick: Callable[..., Callable[..., Any]] | None = None,
+        cuda: Any = UNWRITTEN,
+        jvp: Any = UNWRITTEN,
+        transpose: Any = UNWRITTEN,
+        batch: Any = UNWRITTEN,
+        decompose: Callable[..., Any] | None = None,
+        show: Callable[[dict], dict] | None = None,
+        combine: Any = None,
+        weight: float = 1.0,
+        multiple_results: bool = False,
+        register: bool = True,
+    ):
+        self.name = name
+        self.kind = kind
+        self.aval = aval
+        self.numpy = numpy
+        self.numpy_pick = numpy_pick
+        self.cuda = cuda
+        self.jvp = jvp
+        self.transpose = transpose
+        self.batch = batch
+        self.decompose = decompose
+        self.show = show
+        self.combine = combine
+        self.weight = weight
+        self.multiple_results = multiple_results
+        if register:
+            if name in registry:
+                raise ValueError(f"a primitive named {name!r} is already defined")
+            registry[name] = self
+
+    def bind(self, *args, **params):
+        """Apply the op to values: the innermost Trace decides what that means."""
+        return trace.state.trace.process(self, args, params)
+
+    def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
+        """The avals of the results, as a list whatever `multiple_results` says."""
+        out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
+        return list(out) if self.multiple_results else [out]
+
+    def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
+        """The NumPy callable for these avals and params, with the params already in it."""
+        if self.numpy_pick is not None:
+            return self.numpy_pick(avals, **params)
+        if isinstance(self.numpy, Sentinel):
+            raise TypeError(f"primitive {self.name!r} has no NumPy rule: {self.numpy.why}")
+        return functools.partial(self.numpy, **params) if params else self.numpy
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self):
+        return _by_name, (self.name,)
+
+    # The incremental way of the ecosystem: rules given after the fact.
+    def def_impl(self, function):
+        """Give the NumPy rule after construction; returns it, so it works as a decorator."""
+        self.numpy = function
+        return function
+
+    def def_abstract_eval(self, function):
+        """Give the shape and dtype rule after construction; returns it, so it works as a decorator."""
+        self.aval = function
+        return function
+
+
+def _by_name(name: str) -> Primitive:
+    return registry[name]

@@ -1,0 +1,115 @@
+"""Where the pieces of an array live: plain data, no machinery.
+
+Floor 1. In: devices. Out: shardings, which say how an array's index space is cut over devices, and interned
+Places, which are what a cache key needs to know of an array besides its aval.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Device:
+    """One thing that computes: a GPU, the CPU, or a simulated piece of it."""
+
+    __slots__ = ("device_kind", "id", "local_hardware_id", "platform", "process_index")
+
+    def __init__(self, platform: str, id: int, device_kind: str = "", process_index: int = 0):
+        self.platform = platform
+        self.id = id
+        self.local_hardware_id = id
+        self.device_kind = device_kind or platform
+        self.process_index = process_index
+
+    def __repr__(self) -> str:
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
+
+
+class Sharding:
+    """How an array is laid over devices."""
+
+    memory_kind = "device"
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The devices that hold a piece."""
+        raise TypeError(f"{type(self).__name__} does not say which devices it uses")
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        return len(self.device_set) == 1
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can reach every piece."""
+        return True
+
+    @property
+    def addressable_devices(self) -> set[Device]:
+        """The devices of this process among `device_set`."""
+        return self.device_set
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of one device's piece."""
+        return tuple(global_shape)
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
+        """For each device, the slices of the whole array that it holds."""
+        return {device: (slice(None),) * len(global_shape) for device in self.device_set}
+
+
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: Device, *, memory_kind: str | None = None):
+        if memory_kind not in (None, "device"):
+            raise ValueError(f"memory_kind {memory_kind!r} is not known: expected 'device' or None")
+        self._device = device
+
+    @property
+    def device_set(self) -> set[Device]:
+        return {self._device}
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, SingleDeviceSharding) and other._device is self._device
+
+    def __hash__(self) -> int:
+        return hash(("single", self._device))
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
+
+
+class Place(NamedTuple):
+    """A sharding, and whether the user chose it (committed) or it was just the default."""
+
+    sharding: Any
+    committed: bool
+    device: Device
+
+
+_places: dict[tuple, Place] = {}
+
+
+def place_of(device: Device, committed: bool = False) -> Place:
+    """The one Place for a device and a commitment: comparing with `is` is enough."""
+    key = (device, committed)
+    place = _places.get(key)
+    if place is None:
+        place = _places.setdefault(key, Place(SingleDeviceSharding(device), committed, device))
+    return place
+
+
+class Shard(NamedTuple):
+    """One device's piece of an array."""
+
+    device: Device
+    index: tuple
+    replica_id: int
+    data: Any

@@ -1,0 +1,120 @@
+"""Who answers `bind`: the innermost Trace of this thread.
+
+Floor 1. A Trace is an interpreter of primitives (evaluate, stage, jvp, batch); a Tracer is its boxed value. The base
+trace, which evaluates, lives above this floor and moves in with `set_base`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+from gpuarray import errors
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.value import Array
+
+
+class Trace:
+    """An interpreter of primitives; `process` is all it implements. `parent` is the trace it was opened in."""
+
+    parent: Trace | None = None
+
+    def process(self, prim, args: tuple, params: dict) -> Any:
+        raise TypeError(f"{type(self).__name__} cannot evaluate {prim.name}")
+
+
+class _State(threading.local):
+    """Per thread: the innermost trace. Starts as the base trace in every thread."""
+
+    base: Trace = Trace()
+
+    def __init__(self):
+        self.trace = _State.base
+
+
+state = _State()
+
+
+def set_base(base: Trace) -> None:
+    """Install the evaluating trace (done once, by the runtime, at import)."""
+    _State.base = base
+    state.trace = base
+
+
+def is_base() -> bool:
+    """Whether operations evaluate right now, with no transformation around them."""
+    return state.trace is _State.base
+
+
+@contextlib.contextmanager
+def current(trace: Trace):
+    """Make `trace` the innermost one inside the block."""
+    outer = state.trace
+    state.trace = trace
+    try:
+        yield trace
+    finally:
+        state.trace = outer
+
+
+def base_trace():
+    """Leave all traces inside the block: operations on concrete values evaluate at once."""
+    return current(_State.base)
+
+
+class Tracer(Array):
+    """A boxed value of a Trace. It has every method of Array, and an aval instead of data."""
+
+    __slots__ = ("_trace", "aval")
+
+    _trace: Trace
+    aval: ShapedArray
+
+    # What kind of transformation made it, and where: error messages say so.
+    def origin(self) -> str:
+        return ""
+
+    def __bool__(self):
+        raise errors.TracerBoolConversionError(self)
+
+    def __int__(self):
+        raise errors.ConcretizationTypeError(self, _concrete_help("int"))
+
+    def __float__(self):
+        raise errors.ConcretizationTypeError(self, _concrete_help("float"))
+
+    def __complex__(self):
+        raise errors.ConcretizationTypeError(self, _concrete_help("complex"))
+
+    def __index__(self):
+        raise errors.TracerIntegerConversionError(self)
+
+    def __array__(self, dtype=None, copy=None):
+        raise errors.TracerArrayConversionError(self)
+
+    def __dlpack__(self, **_):
+        raise errors.TracerArrayConversionError(self)
+
+    def item(self, *args):
+        raise errors.ConcretizationTypeError(self, _concrete_help("item"))
+
+    def tolist(self):
+        raise errors.ConcretizationTypeError(self, _concrete_help("tolist"))
+
+    def __hash__(self):
+        raise TypeError(f"unhashable type: {type(self)}")
+
+    def __repr__(self):
+        return f"{type(self).__name__}<{self.aval.str_short(short_dtypes=True)}>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else format(repr(self), spec)
+
+
+def _concrete_help(function: str) -> str:
+    return (
+        f"The problem arose with the `{function}` function: it needs the value, and only the shape and "
+        "dtype are known while tracing. Keep the computation in arrays (x.astype(...)), or mark the "
+        "argument static (static_argnums/static_argnames)."
+    )

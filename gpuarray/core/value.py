@@ -1,0 +1,253 @@
+"""`Array`: the face every array value shows its user, concrete or traced.
+
+Floor 1. In: nothing but itself. Out: the class whose operators and methods call the public numpy namespace. That namespace
+lives floors above, so it moves in here once, at import: `surface.add`, `surface.sum` and so on are its functions.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+#: Functions of the numpy namespace by name; `gpuarray.numpy` fills it when it is imported.
+surface: Any = SimpleNamespace()
+
+_OPERANDS = (int, float, complex, np.generic, np.ndarray)
+
+
+def is_operand(x) -> bool:
+    """Whether an operator of Array takes `x` on its other side (lists and tuples it does not)."""
+    return isinstance(x, (Array, *_OPERANDS)) or hasattr(x, "__jax_array__")
+
+
+def _binary(name: str):
+    def method(self, other):
+        if isinstance(other, Array) or is_operand(other):
+            return getattr(surface, name)(self, other)
+        return _refuse(other)
+
+    return _named(method, name)
+
+
+def _reflected(name: str):
+    def method(self, other):
+        if isinstance(other, Array) or is_operand(other):
+            return getattr(surface, name)(other, self)
+        return _refuse(other)
+
+    return _named(method, f"r{name}")
+
+
+def _refuse(other):
+    # Python turns NotImplemented into its own TypeError, which cannot say how to fix it: lists are common enough.
+    if isinstance(other, (list, tuple)):
+        kind = type(other).__name__
+        raise TypeError(
+            f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be converted at "
+            f"every call. Convert it once with gpuarray.numpy.asarray(...)."
+        )
+    return NotImplemented
+
+
+def _unary(name: str):
+    def method(self):
+        return getattr(surface, name)(self)
+
+    return _named(method, name)
+
+
+def _method(name: str):
+    def method(self, *args, **kwargs):
+        return getattr(surface, name)(self, *args, **kwargs)
+
+    return _named(method, name)
+
+
+def _named(method, name: str):
+    method.__name__ = name
+    method.__doc__ = f"See :func:`gpuarray.numpy.{name}`."
+    return method
+
+
+class Array:
+    """An immutable array. `isinstance(x, gpuarray.Array)` holds for concrete arrays and for tracers."""
+
+    __slots__ = ()
+    # NumPy's operators step back for ours, so `np_array + array` lands in __radd__.
+    __array_priority__ = 100
+
+    aval: Any
+
+    # ---- what an aval knows ----
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every axis."""
+        return self.aval.shape
+
+    @property
+    def dtype(self):
+        """The element type, a NumPy dtype (or `key<...>` for random keys)."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype gives way to the other operand's, as a Python scalar's does."""
+        return self.aval.weak_type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.aval.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in all."""
+        return self.aval.nbytes
+
+    def __len__(self) -> int:
+        if not self.aval.shape:
+            raise TypeError("len() of unsized object: this array has no axes (shape ())")
+        return self.aval.shape[0]
+
+    def __setitem__(self, index, value):
+        raise TypeError(
+            f"'{type(self)}' object does not support item assignment. JAX arrays are immutable, and so are "
+            "gpuarray's. Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method."
+        )
+
+    def __getitem__(self, index):
+        return surface.getitem(self, index)
+
+    @property
+    def at(self):
+        """Functional updates: `x.at[idx].set(y)`, and add, multiply, divide, power, min, max, apply, get."""
+        return surface.at(self)
+
+    def __iter__(self):
+        if not self.aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        return iter(surface.unstack(self))
+
+    def __reversed__(self):
+        return iter(surface.flip(self, 0)) if self.aval.shape else iter(self)
+
+    def __contains__(self, item) -> bool:
+        return bool(surface.any(surface.equal(self, item)))
+
+    # ---- operators ----
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _binary("true_divide"), _reflected("true_divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
+    __mod__, __rmod__ = _binary("mod"), _reflected("mod")
+    __divmod__, __rdivmod__ = _binary("divmod"), _reflected("divmod")
+    __pow__, __rpow__ = _binary("power"), _reflected("power")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or"), _reflected("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")
+    __rshift__, __rrshift__ = _binary("right_shift"), _reflected("right_shift")
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    __neg__ = _unary("negative")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("invert")
+
+    def __hash__(self):
+        raise TypeError(f"unhashable type: {type(self)}")
+
+    def __round__(self, ndigits=None):
+        return surface.round(self, ndigits or 0)
+
+    # ---- methods of the numpy namespace ----
+    all, any = _method("all"), _method("any")
+    argmax, argmin = _method("argmax"), _method("argmin")
+    argpartition, argsort, sort = _method("argpartition"), _method("argsort"), _method("sort")
+    choose, clip, compress = _method("choose"), _method("clip"), _method("compress")
+    conj = conjugate = _method("conj")
+    cumprod, cumsum = _method("cumprod"), _method("cumsum")
+    diagonal, dot = _method("diagonal"), _method("dot")
+    max, min, mean, prod = _method("max"), _method("min"), _method("mean"), _method("prod")
+    nonzero, ptp, repeat, round = (
+        _method("nonzero"),
+        _method("ptp"),
+        _method("repeat"),
+        _method("round"),
+    )
+    searchsorted, squeeze, std = _method("searchsorted"), _method("squeeze"), _method("std")
+    sum, swapaxes, take, trace = (
+        _method("sum"),
+        _method("swapaxes"),
+        _method("take"),
+        _method("trace"),
+    )
+    var, copy = _method("var"), _method("copy")
+    astype, ravel = _method("astype"), _method("ravel")
+    flatten = _method("ravel")
+
+    def reshape(self, *shape, order: str = "C", **kwargs):
+        """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`; one length may be -1."""
+        target = shape[0] if len(shape) == 1 else shape
+        return surface.reshape(self, target, order=order, **kwargs)
+
+    def transpose(self, *axes):
+        """Axes permuted (reversed by default): `x.transpose(1, 0)` or `x.transpose((1, 0))`."""
+        if not axes or axes == (None,):
+            return surface.transpose(self)
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return surface.transpose(self, tuple(given))
+
+    def view(self, dtype=None, type=None):
+        """The same bytes read as another dtype."""
+        if type is not None:
+            raise TypeError("`type` argument of array.view() is not supported; give a dtype.")
+        return surface.view(self, dtype)
+
+    @property
+    def T(self):
+        """All axes reversed."""
+        return surface.transpose(self)
+
+    @property
+    def mT(self):
+        """The last two axes swapped."""
+        return surface.matrix_transpose(self)
+
+    @property
+    def real(self):
+        """The real part."""
+        return surface.real(self)
+
+    @property
+    def imag(self):
+        """The imaginary part."""
+        return surface.imag(self)
+
+    @property
+    def flat(self):
+        raise AttributeError(
+            "an immutable array has no .flat iterator: use x.ravel(), or x.at[...].set(...) to update"
+        )
+
+    # ---- protocols ----
+    def __array_namespace__(self, *, api_version=None):
+        return surface.array_namespace(api_version)

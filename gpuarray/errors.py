@@ -1,0 +1,182 @@
+"""The exceptions that gpuarray raises beyond Python's own.
+
+In: a tracer (anything with `.aval` and `.origin()`) or a message. Out: typed exceptions whose text
+says what happened, where the value came from, and what to write instead. Names and base classes
+are JAX's, so `except jax.errors.X` keeps working. Floor 0: imports nothing of gpuarray.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class JAXTypeError(TypeError):
+    """Base of the tracing errors that are TypeErrors."""
+
+
+class JAXIndexError(IndexError):
+    """Base of the tracing errors that are IndexErrors."""
+
+
+def _shape_of(tracer: Any) -> str:
+    return f"traced array with shape {tracer.aval.str_short()}"
+
+
+def _origin_of(tracer: Any) -> str:
+    origin = tracer.origin()
+    return f"\n{origin}" if origin else ""
+
+
+# Every constructor below also takes a finished message: that is how a pickled error comes back.
+
+
+class ConcretizationTypeError(JAXTypeError):
+    """A concrete value was needed where only a traced (abstract) one is known."""
+
+    def __init__(self, tracer: Any, context: str = ""):
+        if isinstance(tracer, str):
+            super().__init__(tracer)
+            return
+        super().__init__(
+            f"Abstract tracer value encountered where concrete value is expected: "
+            f"{_shape_of(tracer)}"
+            + (f"\n{context}" if context else "")
+            + _origin_of(tracer)
+            + "\nInside a transformed function only the shape and dtype of this value are known. "
+            "Mark the argument it depends on as static (`static_argnums`, `static_argnames`), or "
+            "compute it outside."
+        )
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced value was used where Python needs True or False (`if`, `while`, `and`, `bool`)."""
+
+    def __init__(self, tracer: Any):
+        if isinstance(tracer, str):
+            super().__init__(tracer)
+            return
+        super().__init__(
+            f"Attempted boolean conversion of {_shape_of(tracer)}.{_origin_of(tracer)}"
+            "\nPython's `if`, `while`, `and`, `or` and `not` need a value that is not known while "
+            "tracing. Use `jnp.where` or `lax.cond` to choose by a traced value, `lax.while_loop` "
+            "to loop on one, `&`, `|` and `~` for logic, or make the argument static "
+            "(`static_argnums`)."
+        )
+
+
+class TracerIntegerConversionError(JAXTypeError):
+    """A traced value was used where Python needs an integer (list index, `range`, a shape)."""
+
+    def __init__(self, tracer: Any):
+        if isinstance(tracer, str):
+            super().__init__(tracer)
+            return
+        super().__init__(
+            f"The __index__() method was called on {_shape_of(tracer)}{_origin_of(tracer)}"
+            "\nPython's own containers and `range` need a known integer. Index a gpuarray array "
+            "(`jnp.asarray(xs)[i]`), use `lax.fori_loop`, or make the argument static "
+            "(`static_argnums`)."
+        )
+
+
+class TracerArrayConversionError(JAXTypeError):
+    """A traced value was handed to NumPy."""
+
+    def __init__(self, tracer: Any):
+        if isinstance(tracer, str):
+            super().__init__(tracer)
+            return
+        super().__init__(
+            f"The numpy.ndarray conversion method __array__() was called on {_shape_of(tracer)}"
+            f"{_origin_of(tracer)}"
+            "\nNumPy computes on numbers, and this value has none yet. Use the function of the "
+            "same name in `gpuarray.numpy`, or call out with `pure_callback`."
+        )
+
+
+class NonConcreteBooleanIndexError(JAXIndexError):
+    """A traced boolean mask was used as an index, so the result's shape is unknown."""
+
+    def __init__(self, tracer: Any):
+        if isinstance(tracer, str):
+            super().__init__(tracer)
+            return
+        super().__init__(
+            f"Array boolean indices must be concrete; got {tracer.aval.str_short()}\n"
+            f"{_origin_of(tracer)}"
+            "\nHow many elements the mask selects is not known while tracing. Use "
+            "`jnp.where(mask, x, other)`, `x.at[mask].set(value)`, or `jnp.nonzero(mask, size=n)`; "
+            "outside a transformed function masks of any kind work."
+        )
+
+
+class UnexpectedTracerError(JAXTypeError):
+    """A traced value was used after the function that made it had ended."""
+
+    def __init__(self, msg: str):
+        super().__init__(msg)
+
+
+class KeyReuseError(JAXTypeError):
+    """A random key was used twice (checked with `debug_key_reuse`)."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+
+
+class JaxprTypeError(TypeError):
+    """A recorded graph does not type-check."""
+
+
+class InconclusiveDimensionOperation(Exception):
+    """A comparison of symbolic dimensions has no definite answer."""
+
+
+class JaxRuntimeError(RuntimeError):
+    """Something failed while a computation ran."""
+
+
+class DeviceError(JaxRuntimeError):
+    """A device is missing, or one of its calls failed."""
+
+
+class CompileError(DeviceError):
+    """A device's compiler refused generated or user-written source."""
+
+
+class OutOfMemory(JaxRuntimeError, MemoryError):
+    """A device has no memory left for an allocation; the text names the largest live arrays."""
+
+
+class DeletedBufferError(RuntimeError):
+    """An array was used after its memory was given away (donation) or deleted."""
+
+
+class FallbackError(RuntimeError):
+    """In strict mode: an operation would have run somewhere else than where it was asked to."""
+
+
+class FallbackWarning(UserWarning):
+    """Outside strict mode: an operation ran somewhere else than where it was asked to."""
+
+
+__all__ = [
+    "CompileError",
+    "ConcretizationTypeError",
+    "DeletedBufferError",
+    "DeviceError",
+    "FallbackError",
+    "FallbackWarning",
+    "InconclusiveDimensionOperation",
+    "JAXIndexError",
+    "JAXTypeError",
+    "JaxRuntimeError",
+    "JaxprTypeError",
+    "KeyReuseError",
+    "NonConcreteBooleanIndexError",
+    "OutOfMemory",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "UnexpectedTracerError",
+]

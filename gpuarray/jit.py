@@ -1,0 +1,527 @@
+"""`jit`: trace a function once for each kind of input, then only launch what was compiled.
+
+Floor 6. In: a Python function. Out: a callable whose second call with like arguments costs a dict lookup and a launch.
+The cache belongs to the *function*, not to the wrapper, so `jit(f)` written again in a loop still hits.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import config, stages
+from gpuarray.control.call import jit_p
+from gpuarray.core import trace as traces
+from gpuarray.core import tree
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.core.value import Array
+from gpuarray.runtime import cache, fastpath, lazy, transfer
+from gpuarray.runtime import device as devices
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.execute import Executable, launch
+from gpuarray.transforms.stage import TracedFunction, stage
+
+
+class Options(NamedTuple):
+    """How a function is jitted: part of its cache key."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+    device: Any = None
+
+
+class Call(NamedTuple):
+    """A call taken apart: what decides compilation, and the values."""
+
+    leaves: list
+    spec: Any
+    statics: tuple
+    avals: tuple[ShapedArray, ...]
+
+
+class Program(NamedTuple):
+    """A traced function for one kind of call."""
+
+    graph: Graph
+    out_spec: Any
+    donated: frozenset[int]
+    info: TracedFunction
+
+
+class Entry(NamedTuple):
+    """A compiled function for one kind of call."""
+
+    program: Program
+    executable: Executable
+    fast: Callable[..., Any] | None
+
+
+class FunctionCache:
+    """What is known of one function under one set of options, shared by all its wrappers."""
+
+    def __init__(self):
+        self.fast: dict[tuple, Callable] = {}
+        self.entries = cache.OnceCache()
+        self.programs = cache.OnceCache()
+
+    def clear(self) -> None:
+        self.fast.clear()
+        self.entries.clear()
+        self.programs.clear()
+
+
+_functions: weakref.WeakKeyDictionary[Any, dict[Options, FunctionCache]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _cache_of(fun: Callable, options: Options) -> FunctionCache:
+    try:
+        return _functions.setdefault(fun, {}).setdefault(options, FunctionCache())
+    except TypeError:  # not hashable, or not weakly referenceable: the wrapper keeps it
+        return FunctionCache()
+
+
+class Jitted:
+    """What `jit` returns. Call it like the function; `.lower(...)` and `.trace(...)` show what becomes of it."""
+
+    def __init__(self, fun: Callable, options: Options):
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._options = options
+        self._signature = _signature(fun)
+        self._cache = _cache_of(fun, options)
+        self._fast = self._cache.fast
+
+    def __call__(self, *args, **kwargs):
+        if not kwargs and traces.state.trace is lazy.base:
+            try:
+                fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
+            except AttributeError:  # containers, Python scalars, NumPy arrays
+                fast = None
+            if fast is not None:
+                return fast(*args)
+        return self._general_call(args, kwargs)
+
+    def _general_call(self, args: tuple, kwargs: dict):
+        if config.state.disable_jit:
+            return self._fun(*args, **kwargs)
+        call = self._take_apart(args, kwargs)
+        key = (config.state.trace_key, call.spec, call.statics, call.avals)
+        if traces.state.trace is not lazy.base:
+            return self._bind(call, key)
+        entry = self._cache.entries.get(key)
+        if entry is None:
+            entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
+            if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
+                if all(isinstance(a, ArrayImpl) for a in args):
+                    self._fast[(config.state.trace_key, *call.avals)] = entry.fast
+        if entry.fast is not None:
+            leaves = call.leaves
+            for i, x in enumerate(leaves):
+                if type(x) is not ArrayImpl:
+                    leaves[i] = transfer.own(x, call.avals[i])
+            return entry.fast(*leaves)
+        return self._launch(entry, call.leaves)
+
+    def _launch(self, entry: Entry, leaves: Sequence):
+        """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
+        program, executable = entry.program, entry.executable
+        inputs: list = [
+            x if type(x) is ArrayImpl else transfer.own(x, a)
+            for x, a in zip(leaves, program.graph.in_avals, strict=True)
+        ]
+        place = None
+        if self._options.device is not None:
+            place = devices.place_for(self._options.device)
+        else:
+            for x in inputs:
+                place = x._place if place is None else lazy.common_place(place, x._place)
+        for x in inputs:
+            if x.is_deleted():
+                x._buffer()  # raises
+        lazy.flush_all()
+        place = place or devices.default_place()
+        arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+        given_away = [inputs[i] for i in program.donated]
+        launch(executable, inputs, arrays, place, given_away)
+        return tree.unflatten_raw(program.out_spec, arrays)
+
+    # ---- tracing and compiling ----
+    def _take_apart(self, args: tuple, kwargs: dict) -> Call:
+        options = self._options
+        statics: list = []
+        if options.static_argnums or options.static_argnames:
+            args, kwargs, statics = self._split_statics(args, kwargs)
+        leaves, spec = tree.flatten_raw((args, kwargs))
+        try:
+            avals = tuple([aval_of(x) for x in leaves])
+        except (TypeError, OverflowError) as error:
+            self._explain_bad_leaf(args, kwargs, error)
+            raise
+        return Call(leaves, spec, tuple(statics), avals)
+
+    def _split_statics(self, args: tuple, kwargs: dict):
+        nums, names = self._options.static_argnums, self._options.static_argnames
+        statics = []
+        kept = []
+        positions = {n if n >= 0 else len(args) + n for n in nums}
+        for i, value in enumerate(args):
+            if i in positions:
+                statics.append((i, _hashable(value, i)))
+                kept.append(None)  # its place, so that positions stay what they are
+            else:
+                kept.append(value)
+        dynamic = {}
+        for name in sorted(kwargs):
+            if name in names:
+                statics.append((name, _hashable(kwargs[name], name)))
+            else:
+                dynamic[name] = kwargs[name]
+        return tuple(kept), dynamic, statics
+
+    def _explain_bad_leaf(self, args, kwargs, error) -> None:
+        for name, x in zip(self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True):
+            try:
+                aval_of(x)
+            except OverflowError:
+                raise OverflowError(
+                    "An overflow was encountered while parsing an argument to a jitted computation, whose "
+                    f"argument path is {name}. Got {type(x)} with value {x}; int32 holds up to 2147483647. "
+                    "Use a float, or switch on 64-bit types (jax_enable_x64)."
+                ) from error
+            except TypeError:
+                raise TypeError(
+                    f"Error interpreting argument to {self._fun} as an abstract array. The problematic value is "
+                    f"of type {type(x)} and was passed to the function at path {name}. A jitted function takes "
+                    "arrays and containers of arrays: mark other arguments static with static_argnums or "
+                    "static_argnames, or register their class as a pytree."
+                ) from None
+
+    def _leaf_names(self, args: tuple, kwargs: dict) -> list[str]:
+        """A readable name for every leaf: the argument's, with the path inside it."""
+        names = []
+        for i, arg in enumerate(args):
+            base = self._positional_name(i)
+            names += [base + path for path in tree.leaf_paths(arg)]
+        for key in sorted(kwargs):
+            names += [key + path for path in tree.leaf_paths(kwargs[key])]
+        return names
+
+    def _positional_name(self, i: int) -> str:
+        if self._signature is not None:
+            params = list(self._signature.parameters.values())
+            positional = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            if i < len(positional):
+                return positional[i].name
+            variadic = [p.name for p in params if p.kind is p.VAR_POSITIONAL]
+            if variadic:
+                return f"{variadic[0]}[{i - len(positional)}]"
+        return f"args[{i}]"
+
+    def _program(self, call: Call) -> Program:
+        """Trace the function for one kind of call."""
+        if self._signature is not None:
+            self._check_signature(call)
+        args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
+        info = TracedFunction(self._fun, "jit", self._leaf_names(args, kwargs))
+        statics = dict(call.statics)
+        out_spec: Any = None
+
+        def flat(*tracers):
+            nonlocal out_spec
+            args, kwargs = tree.unflatten_raw(call.spec, tracers)
+            if statics:
+                args = tuple(statics.get(i, a) for i, a in enumerate(args))
+                kwargs = kwargs | {k: v for k, v in statics.items() if isinstance(k, str)}
+            result = self._fun(*args, **kwargs)
+            leaves, out_spec = tree.flatten_raw(result)
+            return [_check_output(x, result, info) for x in leaves]
+
+        graph = stage(flat, call.avals, info)
+        return Program(graph, out_spec, self._donated(args, kwargs), info)
+
+    def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
+        """Which leaves are given away (`args` hold leaf numbers here)."""
+        options = self._options
+        found: set[int] = set()
+        for n in options.donate_argnums:
+            if -len(args) <= n < len(args):
+                found.update(tree.flatten_raw(args[n])[0])
+        for name in options.donate_argnames:
+            if name in kwargs:
+                found.update(tree.flatten_raw(kwargs[name])[0])
+        return frozenset(found)
+
+    def _check_signature(self, call: Call) -> None:
+        args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
+        statics = {k: v for k, v in call.statics if isinstance(k, str)}
+        try:
+            self._signature.bind(*args, **kwargs, **statics)
+        except TypeError as error:
+            name = getattr(self._fun, "__qualname__", repr(self._fun))
+            raise TypeError(f"{name}(): {error}") from None
+
+    def _compile(self, call: Call, key: tuple) -> Entry:
+        if config.state.no_tracing:
+            raise RuntimeError(
+                f"re-tracing function {self.__name__} for `jit`, but 'no_tracing' is set"
+            )
+        reason = self._why(key)
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        graph = program.graph
+        structure = (graph.key, program.donated, config.state.fusion)
+        executable = cache.compiled(
+            structure, lambda: graph, "jit", reason, donated=program.donated, name=self.__name__
+        )
+        fast = None
+        if not executable.heavy and not program.donated and self._options.device is None:
+            fast = fastpath.generate(
+                executable, program.out_spec, lambda *leaves: self._launch(entry, leaves)
+            )
+        entry = Entry(program, executable, fast)
+        return entry
+
+    def _why(self, key: tuple) -> str:
+        """Why this call had to be traced: how it differs from the nearest one seen before."""
+        known = list(self._cache.entries.keys())
+        if not known:
+            return "first call"
+        settings, spec, statics, avals = key
+
+        def likeness(other: tuple) -> int:
+            same = sum(a == b for a, b in zip(other[3], avals, strict=False))
+            return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
+
+        near = max(known, key=likeness)
+        if near[1] != spec:
+            return f"the arguments' structure changed: {near[1]} -> {spec}"
+        if near[2] != statics:
+            return f"a static argument changed: {dict(near[2])} -> {dict(statics)}"
+        for i, (old, new) in enumerate(zip(near[3], avals, strict=False)):
+            if old is not new:
+                return f"input {i} changed: {old!r} -> {new!r}"
+        if near[0] is not settings:
+            return f"a setting changed: {', '.join(near[0].differences(settings))}"
+        return "the cache was cleared"
+
+    def _bind(self, call: Call, key: tuple):
+        """Inside another trace the whole function is one equation."""
+        program = self._cache.programs.get(key)
+        if program is None:
+            program = self._program(call)
+            if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
+                self._cache.programs.put(key, program)
+        graph = program.graph
+        leaves = call.leaves
+        if any(isinstance(c, traces.Tracer) for c in graph.consts):
+            # Values of an outer trace come in as arguments: a Graph holds only concrete constants.
+            leaves = [*graph.consts, *leaves]
+            graph = Graph(
+                [*graph.constvars, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name
+            )
+        donated = tuple(i in program.donated for i in range(len(call.leaves)))
+        if self._options.inline:
+            out = jit_p.decompose(*leaves, jaxpr=graph)
+        else:
+            out = jit_p.bind(
+                *leaves,
+                name=self.__name__,
+                jaxpr=graph,
+                donated_invars=donated if any(donated) else None,
+                keep_unused=self._options.keep_unused,
+                inline=False,
+            )
+        return tree.unflatten_raw(program.out_spec, out)
+
+    # ---- looking inside ----
+    def trace(self, *args, **kwargs) -> stages.Traced:
+        """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
+        call = self._take_apart(args, kwargs)
+        key = (config.state.trace_key, call.spec, call.statics, call.avals)
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        return stages.Traced(
+            program.graph, call.spec, program.out_spec, program.donated, self.__name__
+        )
+
+    def lower(self, *args, **kwargs) -> stages.Lowered:
+        """Trace and simplify for these arguments without running: `.lower(x).compile().as_text()`."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args, **kwargs):
+        """The result's structure as ShapeDtypeStructs, without running."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget what was traced and compiled for this function."""
+        self._cache.clear()
+
+    _clear_cache = clear_cache
+
+    def _cache_size(self) -> int:
+        return len(self._cache.entries)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jitted {self._fun!r}>"
+
+    def __reduce__(self):
+        return _jitted, (self._fun, self._options)
+
+
+def _jitted(fun, options):
+    return Jitted(fun, options)
+
+
+def _check_output(x, result, info: TracedFunction):
+    if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
+        return x
+    if hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    raise TypeError(
+        f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is not a valid "
+        "JAX type: return arrays, Python scalars, or containers of them."
+    )
+
+
+def _hashable(value, where):
+    try:
+        hash(value)
+    except TypeError as error:
+        name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
+        raise ValueError(
+            f"Non-hashable static arguments are not supported. An error occurred while trying to hash an object "
+            f"of type {type(value)}, {value}, passed as {name}. The error was: TypeError: {error}. "
+            "Pass a tuple instead of a list, or leave the argument traced."
+        ) from None
+    return value
+
+
+def _signature(fun) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
+
+
+def _indices(value, name: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return (int(value),)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        items = tuple(value)
+        if all(isinstance(i, (int, np.integer)) for i in items):
+            return tuple(int(i) for i in items)
+    raise TypeError(f"{name} must be an int or a sequence of ints, got {value!r}")
+
+
+def _names(value, name: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    items = tuple(value)
+    if all(isinstance(i, str) for i in items):
+        return items
+    raise TypeError(f"{name} must be a str or an iterable of str, got {value!r}")
+
+
+def _nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
+    """Numbers and names of the same parameters: whichever the user gives, both are known."""
+    if sig is None:
+        return nums, names
+    params = list(sig.parameters.values())
+    positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    keywords = [p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in params)
+    takes_names = any(p.kind is p.VAR_KEYWORD for p in params)
+    for n in nums:
+        if not takes_any and not -len(positional) <= n < len(positional):
+            raise ValueError(
+                f"jitted function has {what}_argnums={nums}, but only accepts {len(positional)} positional "
+                "arguments."
+            )
+    for name in names:
+        if not takes_names and name not in keywords:
+            raise ValueError(
+                f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. "
+                f"Function does not take these args: it takes {', '.join(keywords) or 'none by name'}."
+            )
+    if nums and not names:
+        names = tuple(
+            positional[n] for n in nums if -len(positional) <= n < len(positional) and positional[n] in keywords
+        )
+    elif names and not nums:
+        nums = tuple(positional.index(n) for n in names if n in positional)
+    return nums, names
+
+
+_UNGIVEN: Any = object()
+
+
+def jit(
+    fun: Callable = _UNGIVEN,
+    /,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """Compile a function: traced once for each kind of arguments, fused into few kernels, then only launched.
+
+    static_argnums/static_argnames: arguments that are Python values, part of the cache key
+    donate_argnums/donate_argnames: arguments whose memory the results may use; they are deleted
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> @ga.jit
+    ... def f(x):
+    ...     return gnp.sum(x * x)
+    >>> f(gnp.arange(3.0))
+    Array(5., dtype=float32)
+    """
+    if fun is _UNGIVEN:
+        given = {k: v for k, v in locals().items() if k != "fun"}
+        return functools.partial(jit, **given)
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"jit cannot trace the generator function {fun}: return a list instead of yielding")
+    sig = _signature(fun)
+    static_nums, static_names = _nums_and_names(
+        sig, _indices(static_argnums, "static_argnums"), _names(static_argnames, "static_argnames"), "static"
+    )
+    donate_nums, donate_names = _nums_and_names(
+        sig, _indices(donate_argnums, "donate_argnums"), _names(donate_argnames, "donate_argnames"), "donate"
+    )
+    both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)
+    if both:
+        raise ValueError(f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}")
+    target = device if device is not None else backend
+    if target is not None:
+        target = devices.place_for(target).device
+    options = Options(
+        static_nums, static_names, donate_nums, donate_names, bool(keep_unused), bool(inline), target
+    )
+    return Jitted(fun, options)

@@ -1,0 +1,120 @@
+"""What a lax function does with its arguments first: operands made bindable, shapes plain tuples.
+
+Floor 6. In: whatever the caller wrote. Out: values that `Primitive.bind` accepts, or a TypeError that
+names the function, the position and the fix. lax never promotes: the primitive checks dtypes.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+
+#: Types whose every value can be bound as it is. Array classes join when they are first seen, so
+#: the usual call costs one set lookup an operand.
+DIRECT: set[type] = {bool, int, float, complex}
+
+_numeric: dict[Any, bool] = {}
+
+
+def _is_numeric(dtype) -> bool:
+    """Whether elements of `dtype` are numbers or booleans of a size that arrays here can hold."""
+    known = _numeric.get(dtype)
+    if known is None:
+        number = dtype == np.bool_ or dtypes.issubdtype(dtype, np.number)
+        widest = 16 if dtype.kind == "c" else 8  # long doubles have no counterpart on any device
+        known = _numeric[dtype] = bool(number) and dtype.itemsize <= widest
+    return known
+
+
+def operand(op_name: str, x, position: int = 0) -> Any:
+    """`x` as a value that can be bound: itself, or what its `__jax_array__` gives."""
+    kind = type(x)
+    if kind in DIRECT:
+        return x
+    if isinstance(x, Array):
+        DIRECT.add(kind)
+        return x
+    if isinstance(x, np.generic):
+        if _is_numeric(x.dtype):
+            DIRECT.add(kind)
+            return x
+    elif isinstance(x, np.ma.MaskedArray):
+        raise TypeError(
+            f"{op_name} got a masked array at position {position}: numpy masked arrays are not "
+            "supported as direct inputs. Use arr.filled() to convert it to a standard numpy array."
+        )
+    elif isinstance(x, np.ndarray):
+        if _is_numeric(x.dtype):
+            return x
+    elif isinstance(x, (bool, int, float, complex)):
+        return x
+    elif not isinstance(x, type) and hasattr(x, "__jax_array__"):
+        return operand(op_name, x.__jax_array__(), position)
+    raise TypeError(
+        f"Error interpreting argument to {op_name} as a JAX value. The problematic value is of "
+        f"type {kind} and was passed to {op_name} at position {position}.{_how_to_fix(x)}"
+    )
+
+
+def _how_to_fix(x) -> str:
+    if isinstance(x, (list, tuple)):
+        return " Convert it first, for example with gpuarray.numpy.asarray(x)."
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f" Its dtype {x.dtype} is not a number or a boolean: convert it with x.astype(...)."
+    return " Pass an array, a NumPy value or a Python scalar."
+
+
+def operands(op_name: str, *xs) -> list[Any]:
+    """All of `xs` as bindable values."""
+    return [x if type(x) in DIRECT else operand(op_name, x, i) for i, x in enumerate(xs)]
+
+
+def shape_of(x) -> tuple[int, ...]:
+    """The shape of a bindable value: Python scalars have shape ()."""
+    return x.shape if hasattr(x, "shape") else ()
+
+
+def dtype_of(x) -> Any:
+    """The dtype that a bindable value has as an array: 32-bit for 64-bit unless x64 is on."""
+    return aval_of(x).dtype
+
+
+def canonicalize_shape(shape, context: str = "") -> tuple[int, ...]:
+    """A shape as a tuple of Python ints: from any sequence of integers, or from one integer.
+
+    >>> canonicalize_shape([2, np.int64(3)]), canonicalize_shape(4)
+    ((2, 3), (4,))
+    """
+    if type(shape) is tuple:
+        for n in shape:
+            if type(n) is not int:
+                break
+        else:
+            return shape
+    try:
+        if isinstance(shape, (Array, np.ndarray)) and shape.ndim == 0:
+            return (operator.index(shape),)
+        items = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+        return tuple(operator.index(n) for n in items)
+    except TypeError:
+        pass
+    message = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
+    if context:
+        message += f" {context}"
+    given = [shape] if isinstance(shape, Tracer) else shape
+    traced = [n for n in given if isinstance(n, Tracer)] if hasattr(given, "__iter__") else []
+    if traced:
+        message += (
+            "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions. "
+            "A shape computed from x.shape with NumPy (np.prod(x.shape)) is concrete; with "
+            "gpuarray.numpy it is traced."
+        )
+        message += "".join(f"\n{origin}" for n in traced if (origin := n.origin()))
+    raise TypeError(message)

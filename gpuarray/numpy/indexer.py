@@ -1,0 +1,454 @@
+"""What an index means: NumPy's indexing language, read once for getitem and for `.at` alike.
+
+Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window` (ints, slices and new axes: a slice of the
+array, no gather needed) or a `Target` (the rest, in the words of gather and scatter).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import config, errors, lax
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer, is_base
+from gpuarray.core.value import Array
+from gpuarray.ops.elementwise import add_p, lt_p, select_n_p
+
+_state = config.state
+
+
+class Window(NamedTuple):
+    """A rectangular piece of an array: where it begins and ends, and what happens to its axes."""
+
+    starts: list[int]
+    limits: list[int]
+    strides: list[int] | None  # None: all ones
+    reversed: list[int]  # axes of the operand that run backwards
+    dropped: list[int]  # axes of the operand that an integer picked from
+    new: list[int]  # axes of the result that None made
+    outside: bool  # an integer was out of bounds, and has been moved to the edge
+
+
+def window(shape: tuple[int, ...], index) -> Window | None:
+    """The Window an index of ints, slices, None and Ellipsis means; None when there is anything else in it."""
+    if type(index) is not tuple:
+        index = (index,)
+    starts: list[int] = []
+    limits: list[int] = []
+    strides: list[int] = []
+    backwards: list[int] = []
+    dropped: list[int] = []
+    new: list[int] = []
+    outside = strided = False
+    out = 0  # axes of the result so far
+    ndim = len(shape)
+    ellipsis = False
+    for entry in index:
+        kind = type(entry)
+        if kind is slice:
+            if len(starts) >= ndim:
+                raise too_many(shape, index)
+            try:
+                start, stop, step = entry.indices(shape[len(starts)])
+            except errors.TracerIntegerConversionError:
+                raise dynamic_slice_error(entry, index) from None
+            if step != 1:
+                count = len(range(start, stop, step))
+                if step < 0:
+                    # Read forwards and turned round: the same elements in the other order.
+                    backwards.append(len(starts))
+                    start, stop, step = start + (count - 1) * step, start + 1, -step
+                if not count:
+                    start, stop, step = 0, 0, 1
+                strided = strided or step != 1
+            elif stop < start:
+                stop = start
+            starts.append(start)
+            limits.append(stop)
+            strides.append(step)
+            out += 1
+        elif kind is int or isinstance(entry, np.integer):
+            axis = len(starts)
+            if axis >= ndim:
+                raise too_many(shape, index)
+            n = shape[axis]
+            at = entry + n if entry < 0 else entry
+            if not 0 <= at < n:
+                at = _edge(int(entry), int(at), axis, n)
+                outside = True
+            starts.append(int(at))
+            limits.append(int(at) + 1)
+            strides.append(1)
+            dropped.append(axis)
+        elif entry is None:
+            new.append(out)
+            out += 1
+        elif entry is Ellipsis:
+            if ellipsis:
+                raise two_ellipses()
+            ellipsis = True
+            rest = ndim - sum(1 for e in index if e is not None and e is not Ellipsis)
+            if rest > 0:
+                first = len(starts)
+                starts += [0] * rest
+                limits += shape[first : first + rest]
+                strides += [1] * rest
+                out += rest
+        else:
+            return None
+    first = len(starts)
+    if first < ndim:
+        starts += [0] * (ndim - first)
+        limits += shape[first:]
+        strides += [1] * (ndim - first)
+    return Window(starts, limits, strides if strided else None, backwards, dropped, new, outside)
+
+
+def _edge(given: int, at: int, axis: int, n: int) -> int:
+    """The position nearest to an out-of-bounds one; an error where there is none, or where config.oob asks for it."""
+    if n == 0:
+        raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+    if _state.oob == "raise":
+        raise out_of_bounds(given, axis, n)
+    return 0 if at < 0 else n - 1
+
+
+def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
+    """The error of config.oob='raise'."""
+    return IndexError(
+        f"index {given} is out of bounds for axis {axis} with size {n} (reported because config 'oob' is "
+        "'raise'; with 'clip' it would have been moved to the edge)"
+    )
+
+
+def too_many(shape, index) -> IndexError:
+    given = sum(1 for e in index if e is not None and e is not Ellipsis)
+    return IndexError(
+        f"Too many indices: array is {len(shape)}-dimensional, but {given} were indexed. Its shape is {shape}."
+    )
+
+
+def two_ellipses() -> IndexError:
+    return IndexError(
+        "an index can only have a single ellipsis ('...'): it stands for as many ':' as are missing"
+    )
+
+
+def dynamic_slice_error(entry: slice, index) -> IndexError:
+    position = next(i for i, e in enumerate(index) if e is entry)
+    return IndexError(
+        f"Slice entries must be static integers. Got slice({entry.start}, {entry.stop}, {entry.step}) at "
+        f"position {position}. The length of the result has to be known while tracing: use "
+        "lax.dynamic_slice for a start that varies, or mark the argument static."
+    )
+
+
+# ---- indices with arrays in them ------------------------------------------------------------
+
+
+class Known:
+    """An index array whose values are known and in bounds already (from a boolean mask)."""
+
+    __slots__ = ("shape", "value")
+
+    def __init__(self, value: np.ndarray):
+        self.value = value
+        self.shape = value.shape
+
+
+class Target(NamedTuple):
+    """The elements an index points at, as gather and scatter say it."""
+
+    expand: tuple[int, ...]  # axes of length 1 to give the operand first (for scalar booleans)
+    starts: list[tuple[Any, tuple[int, ...]]]  # index values, and the batch axes each one spans
+    axes: tuple[int, ...]  # the operand axes they belong to
+    batch: tuple[int, ...]
+    sizes: tuple[int, ...]  # of the window that each index takes
+    offset: tuple[int, ...]  # axes of the result that run over the window
+    collapsed: tuple[int, ...]  # operand axes that the window drops
+    shape: tuple[int, ...]  # of the result, without new axes
+    reversed: tuple[int, ...]  # axes of the result that run backwards
+    new: tuple[int, ...]  # axes of the final result that None made
+    static: bool  # no index arrays: the positions are distinct and in order
+
+
+def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
+    """The Target that any index means. `wrap`: negative positions count from the end."""
+    entries, expand, shape = _entries(shape, index)
+    arrays = [e for e in entries if isinstance(e, (Known, Array, np.ndarray)) and e.shape]
+    # NumPy: next to an index array, integers are index arrays too.
+    advanced = [
+        i for i, e in enumerate(entries) if arrays and not isinstance(e, slice) and e is not None
+    ]
+    spread = _common_shape([entries[i].shape for i in advanced if not isinstance(entries[i], int)])
+    adjacent = bool(advanced) and advanced[-1] - advanced[0] == len(advanced) - 1
+
+    sizes = list(shape)
+    result: list[int] = []  # lengths of the result's axes, without new ones
+    batch_at: list[int] = []  # which of them are batch axes
+    offset: list[int] = []
+    collapsed: list[int] = []
+    new: list[int] = []
+    backwards: list[int] = []
+    starts: list[tuple[int, Any, Any]] = []  # axis, value, its batch axes (None: those of the index arrays)
+    spread_at: list[int] = []
+
+    def place_spread():
+        spread_at.extend(range(len(result), len(result) + len(spread)))
+        batch_at.extend(spread_at)
+        result.extend(spread)
+
+    if advanced and not adjacent:
+        place_spread()
+    axis = 0
+    for i, e in enumerate(entries):
+        if e is None:
+            new.append(len(result) + len(new))
+            continue
+        n = shape[axis]
+        if isinstance(e, slice):
+            start, stop, step = e.indices(n)
+            count = len(range(start, stop, step))
+            if step < 0:
+                backwards.append(len(result))
+                start, step = start + (count - 1) * step, -step
+            if step == 1 or count <= 1:
+                if count != n:
+                    starts.append((axis, start if count else 0, ()))
+                sizes[axis] = count
+                offset.append(len(result))
+            else:
+                starts.append((axis, _strided(start, step, count), (len(result),)))
+                batch_at.append(len(result))
+                collapsed.append(axis)
+                sizes[axis] = 1
+            result.append(count)
+        else:
+            if advanced and i == advanced[0] and adjacent:
+                place_spread()
+            if n == 0 and isinstance(e, int):
+                raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+            value = e.value if isinstance(e, Known) else wrapped(e, n, axis) if wrap else e
+            starts.append((axis, value, None if getattr(value, "ndim", 0) else ()))
+            collapsed.append(axis)
+            sizes[axis] = 1
+        axis += 1
+
+    number = {a: k for k, a in enumerate(batch_at)}  # result axis -> batch axis
+
+    def spans(value, axes) -> tuple[int, ...]:
+        if axes is None:  # an index array: aligned to the right of the common shape, as NumPy broadcasts
+            axes = spread_at[len(spread) - value.ndim :]
+        return tuple(number[a] for a in axes)
+
+    return Target(
+        expand,
+        [(value, spans(value, axes)) for _, value, axes in starts],
+        tuple(axis for axis, _, _ in starts),
+        tuple(result[a] for a in batch_at),
+        tuple(sizes),
+        tuple(offset),
+        tuple(collapsed),
+        tuple(result),
+        tuple(backwards),
+        tuple(new),
+        not arrays,
+    )
+
+
+def _entries(shape, index):
+    """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as positions."""
+    parts = [_entry(e) for e in (index if isinstance(index, tuple) else (index,))]
+    taken = sum(_axes_of(e) for e in parts if e is not None and e is not Ellipsis)
+    if taken > len(shape):
+        raise IndexError(
+            f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed. Its shape is {shape}."
+        )
+    if sum(1 for e in parts if e is Ellipsis) > 1:
+        raise two_ellipses()
+    rest = [slice(None)] * (len(shape) - taken)
+    if any(e is Ellipsis for e in parts):
+        at = next(i for i, e in enumerate(parts) if e is Ellipsis)
+        parts[at : at + 1] = rest
+    else:
+        parts += rest
+    entries: list[Any] = []
+    lengths = list(shape)
+    expand: list[int] = []
+    axis = 0
+    for position, e in enumerate(parts):
+        if isinstance(e, slice):
+            try:
+                e.indices(0)
+            except errors.TracerIntegerConversionError:
+                raise dynamic_slice_error(e, parts) from None
+        if isinstance(e, (bool, np.bool_)):
+            # A scalar boolean is a mask of no axes: a new axis of length 1, taken once or never.
+            lengths.insert(axis, 1)
+            expand.append(axis)
+            entries.append(Known(np.zeros(int(e), np.int32)))
+        elif _is_mask(e):
+            if e.shape != tuple(lengths[axis : axis + e.ndim]):
+                raise IndexError(
+                    f"boolean index did not match shape of indexed array in index {position}: got {e.shape}, "
+                    f"expected {lengths[axis : axis + e.ndim]}"
+                )
+            found = np.nonzero(known_value(e, errors.NonConcreteBooleanIndexError))
+            entries += [Known(k.astype(np.int32)) for k in found]
+            axis += e.ndim - 1
+        else:
+            entries.append(e)
+        axis += e is not None
+    return entries, tuple(expand), tuple(lengths)
+
+
+def _entry(e):
+    """One entry of an index, in one of the types that the rest of this file knows."""
+    if e is None or e is Ellipsis or isinstance(e, (slice, bool, np.bool_, int)):
+        return e
+    if isinstance(e, np.integer):
+        return int(e)
+    if isinstance(e, str):
+        raise TypeError(
+            f"JAX does not support string indexing; got idx={e!r}, and gpuarray does not either: there are no "
+            "structured dtypes. Use a dict of arrays."
+        )
+    if isinstance(e, (list, tuple)):
+        if any(isinstance(item, Array) for item in e):
+            e = lax.concatenate([lax.reshape(item, (1,)) for item in map(lax.asarray, e)], 0)
+        else:
+            e = np.asarray(e, dtype=np.int32 if len(e) == 0 else None)
+    elif hasattr(e, "__jax_array__") and not isinstance(e, Array):
+        e = e.__jax_array__()
+    elif isinstance(e, (float, complex)):
+        e = np.asarray(e)
+    elif not isinstance(e, (Array, np.ndarray, np.generic)):
+        if hasattr(e, "__index__"):
+            return operator.index(e)
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are "
+            f"valid indices. Got {e}"
+        )
+    if not _is_mask(e) and not dtypes.issubdtype(e.dtype, np.integer):
+        raise TypeError(
+            f"Indexer must have integer or boolean type, got indexer with type {e.dtype}. Convert it with "
+            ".astype('int32')."
+        )
+    if isinstance(e, (np.ndarray, np.generic)) and not e.shape:
+        return bool(e) if _is_mask(e) else int(e)
+    return bool(known_value(e, errors.NonConcreteBooleanIndexError)) if _is_mask(e) and not e.ndim else e
+
+
+def _is_mask(e) -> bool:
+    return isinstance(e, (Array, np.ndarray, np.generic)) and e.dtype == np.bool_
+
+
+def _axes_of(e) -> int:
+    """How many axes of the operand an entry takes."""
+    if isinstance(e, (bool, np.bool_)):
+        return 0
+    return e.ndim if _is_mask(e) else 1
+
+
+def known_value(x, otherwise: type[Exception] | None = None) -> Any:
+    """The value of `x` as a NumPy array, where it is known; else `otherwise(x)` is raised, or None returned."""
+    if isinstance(x, Tracer):
+        # A tracer that carries its value (under grad, outside jit) may give it.
+        give = getattr(x, "to_concrete_value", None)
+        x = give() if give is not None else None
+        if x is None and otherwise is not None:
+            raise otherwise(x)
+    return None if x is None else np.asarray(x)
+
+
+def _common_shape(shapes) -> tuple[int, ...]:
+    try:
+        return tuple(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise IndexError(
+            f"index arrays could not be broadcast together: they have shapes {', '.join(map(str, shapes))}"
+        ) from None
+
+
+def _strided(start: int, step: int, count: int):
+    """start, start + step, ... as an index array."""
+    if is_base():
+        return np.arange(start, start + step * count, step, dtype=np.int32)
+    steps = lax.mul(np.int32(step), lax.iota(np.int32, count))
+    return lax.add(np.int32(start), steps)
+
+
+def wrapped(i, n: int, axis: int = 0):
+    """Positions along an axis of length `n`, negative ones counted from the end."""
+    if isinstance(i, int):
+        if _state.oob == "raise" and not -n <= i < n:
+            raise out_of_bounds(i, axis, n)
+        return i + n if i < 0 else i
+    if _state.oob == "raise":
+        check_bounds(i, n, axis)
+    if isinstance(i, np.ndarray):
+        return _narrow(np.where(i < 0, i + n, i))
+    if dtypes.kind_of(i.dtype) == "u":
+        return i
+    if i.dtype.itemsize < 4:  # adding the length could overflow
+        i = lax.convert_element_type(i, np.int32)
+    zero, length = (0, n) if i.dtype == dtypes.default_int() else (i.dtype.type(0), i.dtype.type(n))
+    return select_n_p.bind(lt_p.bind(i, zero), i, add_p.bind(i, length))
+
+
+def _narrow(i: np.ndarray) -> np.ndarray:
+    """Known positions as int32 (or int64 with x64 on and beyond it); too large ones stay out of bounds."""
+    if _state.enable_x64 and i.dtype.itemsize == 8:
+        return i.astype(np.int64)
+    return np.clip(i, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def check_bounds(i, n: int, axis: int) -> None:
+    """With config.oob='raise': refuse positions outside -n..n-1, where they are known."""
+    value = known_value(i)
+    if value is None:
+        return
+    bad = (value < -n) | (value >= n)
+    if bad.any():
+        raise out_of_bounds(int(value[bad].flat[0]), axis, n)
+
+
+def start_indices(t: Target):
+    """The index array of gather and scatter: shape (*batch, number of indexed axes)."""
+    full = (*t.batch, 1)
+    if not t.starts:
+        return np.zeros((*t.batch, 0), np.int32)
+    values = [value for value, _ in t.starts]
+    if all(isinstance(v, (int, np.ndarray)) for v in values) and (
+        is_base() or any(isinstance(v, np.ndarray) for v in values)
+    ):
+        return np.concatenate([_spread(np.asarray(v), dims, full) for v, dims in t.starts], -1)
+    common = _index_dtype(values)
+    columns = []
+    for value, dims in t.starts:
+        if isinstance(value, int):
+            value = value if common == dtypes.default_int() else common.type(value)
+        elif value.dtype != common or (isinstance(value, Array) and value.weak_type):
+            value = lax.convert_element_type(value, common)
+        columns.append(lax.broadcast_in_dim(value, full, dims))
+    return columns[0] if len(columns) == 1 else lax.concatenate(columns, len(t.batch))
+
+
+def _spread(value: np.ndarray, dims: tuple[int, ...], full: tuple[int, ...]) -> np.ndarray:
+    shape = [1] * len(full)
+    for k, d in enumerate(dims):
+        shape[d] = value.shape[k]
+    dtype = np.int64 if value.dtype == np.int64 and _state.enable_x64 else np.int32
+    return np.broadcast_to(_narrow(value).reshape(shape), full).astype(dtype)
+
+
+def _index_dtype(values) -> np.dtype:
+    """One dtype for all index columns: int32 unless an array is of a wider or an unsigned type."""
+    found = {np.dtype(v.dtype) for v in values if not isinstance(v, int)}
+    if len(found) == 1 and found <= {np.dtype(t) for t in (np.uint32, np.uint64)}:
+        return found.pop()
+    wide = any(d.itemsize == 8 or d == np.uint32 for d in found)
+    return np.dtype(np.int64 if wide and _state.enable_x64 else np.int32)

@@ -1,0 +1,126 @@
+"""How a pointwise NumPy rule is chosen by the class of its elements.
+
+Floor 2. In: one function for each class that an op treats in its own way. Out: `numpy_pick` rules,
+which also know floats and integers narrower than NumPy's own: they are computed in float32 or int8,
+then rounded or wrapped.
+
+Two laws hold for every pointwise rule: the result never shares memory with an operand (a fused run
+reuses the memory of operands that nobody needs any more), and no operand is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+
+#: The integer of the other signedness and the same width.
+SIGNED_TWIN: dict[Any, Any] = {
+    getattr(dtypes, f"uint{n}"): getattr(dtypes, f"int{n}") for n in (1, 2, 4, 8, 16, 32, 64)
+}
+UNSIGNED_TWIN: dict[Any, Any] = {s: u for u, s in SIGNED_TWIN.items()}
+
+
+def is_narrow(dtype) -> bool:
+    """Whether elements are floats below 32 bits or integers below 8.
+
+    >>> is_narrow(dtypes.bfloat16), is_narrow(dtypes.int8), is_narrow(dtypes.uint4)
+    (True, False, True)
+    """
+    kind = dtypes.kind_of(dtype)
+    bits = dtypes.itemsize_bits(dtype)
+    return (kind == "f" and bits < 32) or (kind in "iu" and bits < 8)
+
+
+def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` for narrow floats: computed in float32 and rounded once."""
+
+    def rule(*xs):
+        return function(*[x.astype(np.float32) for x in xs]).astype(xs[0].dtype)
+
+    return rule
+
+
+def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` for integers below 8 bits: computed in 8 bits and wrapped."""
+
+    def rule(*xs):
+        wide = np.int8 if dtypes.kind_of(xs[0].dtype) == "i" else np.uint8
+        return function(*[x.astype(wide) for x in xs]).astype(xs[0].dtype)
+
+    return rule
+
+
+def by_dtype(
+    *,
+    integer: Callable[..., Any] | None = None,
+    unsigned: Callable[..., Any] | None = None,
+    floating: Callable[..., Any] | None = None,
+    complex: Callable[..., Any] | None = None,
+    boolean: Callable[..., Any] | None = None,
+    key: Callable[..., Any] | None = None,
+) -> Callable[..., Callable[..., Any]]:
+    """A `numpy_pick` rule: the function for the class of the first operand's elements.
+
+    `unsigned` defaults to `integer`. A ufunc knows the narrow floats itself; any other function is
+    run on them in float32.
+    """
+    classes = {
+        "b": boolean,
+        "i": integer,
+        "u": unsigned or integer,
+        "f": floating,
+        "c": complex,
+        "k": key,
+    }
+    chosen: dict[Any, Callable[..., Any]] = {}
+
+    def pick(avals, **_):
+        dtype = avals[0].dtype
+        function = chosen.get(dtype)
+        if function is None:
+            kind = "k" if isinstance(dtype, dtypes.KeyDtype) else dtypes.kind_of(dtype)
+            function = classes.get(kind)
+            if function is None:
+                raise TypeError(f"no NumPy function for elements of dtype {dtype.name}")
+            if is_narrow(dtype):
+                if kind != "f":
+                    function = in_int8(function)
+                elif not isinstance(function, np.ufunc):
+                    function = in_float32(function)
+            chosen[dtype] = function
+        return function
+
+    return pick
+
+
+def fresh(x):
+    """A copy of `x`, arrays and NumPy scalars alike."""
+    return x.copy()
+
+
+def bits_of(x):
+    """The elements' bits as signed integers of the same width (a view)."""
+    return x.view(f"i{x.dtype.itemsize}")
+
+
+def join(real, imag, dtype):
+    """Two arrays of real numbers as one of complex numbers."""
+    out = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
+    out.real, out.imag = real, imag
+    return out
+
+
+def order_key(x):
+    """Integers that compare as the floats `x` do in total order.
+
+    That order is -nan < -inf < ... < -0.0 < 0.0 < ... < inf < nan.
+
+    >>> order_key(np.array([-1.0, -0.0, 0.0, 1.0], np.float16)).tolist()
+    [-15361, -1, 0, 15360]
+    """
+    bits = bits_of(x)
+    return bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max)

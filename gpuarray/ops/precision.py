@@ -1,0 +1,172 @@
+"""How exactly products are computed: `Precision`, named algorithms, and one function that reads what a user gave.
+
+Floor 2. In: a `precision=` argument. Out: None, a pair of `Precision`, or a named or described algorithm, which is what
+the contraction primitives keep among their params.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core import dtypes
+
+_SYNONYMS = {
+    "highest": "HIGHEST",
+    "float32": "HIGHEST",
+    "high": "HIGH",
+    "bfloat16_3x": "HIGH",
+    "tensorfloat32": "HIGH",
+    "default": "DEFAULT",
+    "bfloat16": "DEFAULT",
+    "fastest": "DEFAULT",
+    None: "DEFAULT",
+}
+
+
+class Precision(enum.Enum):
+    """How much of float32's precision a matrix unit keeps in products.
+
+    DEFAULT is the fastest, HIGH the middle way and HIGHEST full float32; on a CPU all three are full float32.
+
+    >>> Precision("float32"), Precision("tensorfloat32"), Precision(None)
+    (Precision.HIGHEST, Precision.HIGH, Precision.DEFAULT)
+    """
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+    @classmethod
+    def _missing_(cls, value):
+        name = _SYNONYMS.get(value) if value is None or isinstance(value, str) else None
+        return None if name is None else cls[name]
+
+    def __repr__(self) -> str:
+        return f"Precision.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DotAlgorithm(NamedTuple):
+    """A way to multiply matrices, spelled out: types the operands are rounded to, type sums are kept in.
+
+    The component counts say how many narrow numbers stand for one wide operand (bf16_3x has 2 and 2), and
+    `num_primitive_operations` how many narrow products make one wide product.
+
+    >>> DotAlgorithm(np.float16, np.float16, np.float32).accumulation_type.__name__
+    'float32'
+    """
+
+    lhs_precision_type: Any
+    rhs_precision_type: Any
+    accumulation_type: Any
+    lhs_component_count: int = 1
+    rhs_component_count: int = 1
+    num_primitive_operations: int = 1
+    allow_imprecise_accumulation: bool = False
+
+
+class DotAlgorithmPreset(enum.Enum):
+    """The algorithms that have names: lhs type, rhs type, type of the sums, and how often parts are multiplied.
+
+    >>> DotAlgorithmPreset.BF16_BF16_F32
+    DotAlgorithmPreset.BF16_BF16_F32
+    """
+
+    DEFAULT = 1
+    ANY_F8_ANY_F8_F32 = 2
+    ANY_F8_ANY_F8_F32_FAST_ACCUM = 3
+    ANY_F8_ANY_F8_ANY = 4
+    ANY_F8_ANY_F8_ANY_FAST_ACCUM = 5
+    F16_F16_F16 = 6
+    F16_F16_F32 = 7
+    BF16_BF16_BF16 = 8
+    BF16_BF16_F32 = 9
+    BF16_BF16_F32_X3 = 10
+    BF16_BF16_F32_X6 = 11
+    BF16_BF16_F32_X9 = 12
+    TF32_TF32_F32 = 13
+    TF32_TF32_F32_X3 = 14
+    F32_F32_F32 = 15
+    F64_F64_F64 = 16
+
+    @property
+    def accumulation_type(self) -> Any:
+        """The dtype sums are kept in, where the name says one."""
+        names = {"F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32}
+        names["F64"] = dtypes.float64
+        parts = self.name.split("_X")[0].removesuffix("_FAST_ACCUM").split("_")
+        return names.get(parts[-1])
+
+    def __repr__(self) -> str:
+        return f"DotAlgorithmPreset.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+#: What the `precision=` argument of a contraction may be.
+PrecisionLike = (
+    None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+    | DotAlgorithm | DotAlgorithmPreset
+)  # fmt: skip
+
+
+def _one(given) -> Any:
+    """The precision one word or value stands for, or None if it stands for none."""
+    if isinstance(given, (Precision, DotAlgorithm, DotAlgorithmPreset)):
+        return given
+    if isinstance(given, str):
+        if given in _SYNONYMS:
+            return Precision(given)
+        return DotAlgorithmPreset.__members__.get(given)
+    return None
+
+
+def canonicalize_precision(precision) -> Any:
+    """None, a pair of Precision, or an algorithm, from whatever a user may write; None reads the setting.
+
+    >>> canonicalize_precision("highest")
+    (Precision.HIGHEST, Precision.HIGHEST)
+    """
+    if precision is None:
+        precision = config.state.default_matmul_precision
+        if precision is None:
+            return None
+    found = _one(precision)
+    if isinstance(found, Precision):
+        return (found, found)
+    if found is not None:
+        return found
+    if isinstance(precision, (tuple, list)) and len(precision) == 2:
+        both = tuple(map(_one, precision))
+        if all(isinstance(p, Precision) for p in both):
+            return both
+    words = [w for w in _SYNONYMS if w is not None]
+    raise ValueError(
+        f"Precision argument must be one of: None, a string in {words}, a lax.Precision, a tuple of two "
+        f"of these, a lax.DotAlgorithmPreset or the name of one, or a lax.DotAlgorithm; but got {precision}."
+    )
+
+
+def rounding_of(precision) -> tuple[Any, Any, Any]:
+    """(lhs dtype, rhs dtype, sum dtype) an algorithm asks for; None where it leaves things as they are.
+
+    Algorithms that add up several narrow products (the X3, X6, X9 ones) exist to come near float32: the CPU,
+    which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed that a CPU would not gain.
+    """
+    if isinstance(precision, DotAlgorithm):
+        wide = precision.num_primitive_operations > 1
+        operands = (precision.lhs_precision_type, precision.rhs_precision_type)
+        left, right = (None, None) if wide else map(dtypes.as_dtype, operands)
+        return left, right, dtypes.as_dtype(precision.accumulation_type)
+    if precision is DotAlgorithmPreset.F16_F16_F16 or precision is DotAlgorithmPreset.F16_F16_F32:
+        return dtypes.float16, dtypes.float16, np.dtype(np.float32)
+    if precision is DotAlgorithmPreset.F64_F64_F64:
+        return None, None, np.dtype(np.float64)
+    return None, None, None

@@ -1,0 +1,296 @@
+"""The concrete Array: immutable, either ready (buffers on devices) or pending (work that will fill them).
+
+Floor 5. In: an aval, a Place and one buffer a device, or the pending work. Out: the user's value, and everything
+Python, NumPy and other libraries may ask of it.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from gpuarray import errors
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.sharding import Place, Shard
+from gpuarray.core.value import Array, surface
+from gpuarray.runtime import device as devices
+
+
+class ArrayImpl(Array):
+    """A concrete array.
+
+    `_bufs` is the list of per-device buffers, None while pending or after deletion; `_work` is what
+    fills it (anything with `resolve()`), None once it is ready.
+    """
+
+    __slots__ = ("__weakref__", "_bufs", "_place", "_work", "aval")
+
+    aval: ShapedArray
+    _bufs: list | None
+    _place: Place
+    _work: Any
+
+    def __init__(self, aval: ShapedArray, place: Place, bufs: list | None, work=None):
+        self.aval = aval
+        self._place = place
+        self._bufs = bufs
+        self._work = work
+
+    # ---- data ----
+    def _buffer(self):
+        """The buffer of a single-device array; waits for it, and raises if it is gone."""
+        if self._work is not None:
+            self._work.resolve()
+        if self._bufs is None:
+            raise errors.DeletedBufferError(
+                f"Array has been deleted with shape={self.aval.str_short()}. It was donated to a "
+                "jitted function (donate_argnums) or deleted; keep a copy, or do not donate it."
+            )
+        return self._bufs[0]
+
+    @property
+    def _value(self) -> np.ndarray:
+        """The value as a read-only NumPy array on the host."""
+        value = np.asarray(self._buffer())
+        if value.flags.writeable:
+            value = value.view()
+            value.flags.writeable = False
+        return value
+
+    def _host(self, what: str) -> np.ndarray:
+        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+            raise TypeError(
+                f"{what} of an array with dtype {self.aval.dtype.name} is not defined: random keys "
+                "are opaque. Use gpuarray.random.key_data(key) for the words in it."
+            )
+        return self._value
+
+    def __array__(self, dtype=None, copy=None):
+        value = self._host("a NumPy array")
+        if dtype is not None and value.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"cannot convert {value.dtype} to {dtype} without a copy")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __buffer__(self, flags):
+        return memoryview(self._host("a buffer"))
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if stream is not None:
+            raise ValueError(f"a CPU array has no streams, got stream={stream!r}: pass None")
+        value = self._host("a DLPack capsule")
+        if copy is False and dl_device not in (None, (1, 0)):
+            raise BufferError(f"cannot export to device {dl_device} without a copy")
+        if max_version is not None and max_version >= (1, 0):
+            return value.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+        # The old protocol cannot say "read-only", so it gets memory of its own.
+        return value.copy().__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __reduce__(self):
+        # A NumPy array travels; pickling of NumPy arrays is NumPy's own.
+        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+            return _rebuild_key, (np.asarray(self._value), self.aval.dtype)
+        return _rebuild, (np.asarray(self._value), self.aval.weak_type)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return ArrayImpl(self.aval, self._place, [copy.deepcopy(self._buffer())])
+
+    # ---- Python numbers ----
+    def _scalar(self, kind: type):
+        if self.aval.shape:
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; got arr.ndim={self.ndim}. "
+                f"Pick one element first, as in {kind.__name__}(x[0])."
+            )
+        return self._host(f"{kind.__name__}()")
+
+    def __bool__(self) -> bool:
+        if self.aval.shape and self.aval.size != 1:
+            raise ValueError(
+                "The truth value of an array with "
+                f"{'no elements' if self.size == 0 else 'more than one element'} is ambiguous. "
+                "Use a.any() or a.all()"
+            )
+        return bool(self._host("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._scalar(int))
+
+    def __float__(self) -> float:
+        return float(self._scalar(float))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar(complex))
+
+    def __index__(self) -> int:
+        if self.aval.shape or not dtypes.issubdtype(self.aval.dtype, np.integer):
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index, got "
+                f"{self.aval.str_short()}."
+            )
+        return int(self._value)
+
+    def __hex__(self) -> str:
+        return hex(self.__index__())
+
+    def __oct__(self) -> str:
+        return oct(self.__index__())
+
+    def item(self, *args):
+        """One element as a Python scalar: `x.item()` of a size-1 array, or `x.item(i)`."""
+        return self._host("item()").item(*args)
+
+    def tolist(self):
+        """The elements as nested lists of Python scalars."""
+        return self._host("tolist()").tolist()
+
+    def tobytes(self, order="C") -> bytes:
+        """The elements as bytes in row-major order."""
+        return self._host("tobytes()").tobytes(order)
+
+    # ---- text ----
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        dtype = self.aval.dtype
+        if self._work is None and self._bufs is None:
+            return f"{type(self).__name__}<deleted {self.aval.str_short()}>"
+        if isinstance(dtype, dtypes.KeyDtype):
+            return f"Array({self.shape}, dtype={dtype.name}) overlaying:\n{key_words(self._value, dtype)}"
+        value = self._value
+        if value.size == 0:
+            return f"Array([], shape={self.shape}, dtype={dtype.name}{weak})"
+        if not _numpy_prints(dtype):
+            value = value.astype(np.float32)
+        body = np.array2string(value, separator=", ", prefix="Array(", suffix=",")
+        tail = f"dtype={dtype.name}{weak})"
+        last_line = len(body) - (body.rfind("\n") + 1)
+        first = len("Array(") if "\n" not in body else 0
+        glue = " " if last_line + first + 2 + len(tail) <= np.get_printoptions()["linewidth"] else "\n      "
+        return f"Array({body},{glue}{tail}"
+
+    def __str__(self) -> str:
+        if isinstance(self.aval.dtype, dtypes.KeyDtype):
+            return repr(self)
+        return str(self._value)
+
+    def __format__(self, spec: str) -> str:
+        if self.aval.shape:
+            return format(str(self), spec)
+        return format(self._host("format()")[()], spec)
+
+    # ---- place and life ----
+    @property
+    def sharding(self):
+        """How the array is laid over devices."""
+        return self._place.sharding
+
+    @property
+    def device(self):
+        """The device the array is on."""
+        return self._place.device
+
+    def devices(self) -> set:
+        """The devices that hold a piece of the array."""
+        return set(self._place.sharding.device_set)
+
+    @property
+    def committed(self) -> bool:
+        """Whether the user chose the device, so that mixing with another one is an error."""
+        return self._place.committed
+
+    _committed = committed
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can reach every piece."""
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        return self._place.sharding.is_fully_replicated
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """One Shard for every piece this process holds."""
+        whole = (slice(None),) * self.ndim
+        return [Shard(self._place.device, whole, 0, self)]
+
+    global_shards = addressable_shards
+
+    def addressable_data(self, index: int):
+        """The piece number `index` as an array of its own."""
+        return self.addressable_shards[index].data
+
+    @property
+    def on_device_size_in_bytes(self) -> int:
+        return self.nbytes
+
+    def to_device(self, device, *, stream=None):
+        """The array on another device."""
+        return surface.device_put(self, device)
+
+    def block_until_ready(self):
+        """Wait until the value is there; returns the array."""
+        self._buffer()
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the value is there already. Asking sets recorded work going."""
+        return self._work is None or self._work.poll()
+
+    def copy_to_host_async(self) -> None:
+        """Set the copy to the host going; `np.asarray` then finds it done."""
+        self.is_ready()
+
+    def is_deleted(self) -> bool:
+        """Whether the buffers were given away (donated) or deleted."""
+        return self._bufs is None and self._work is None
+
+    def delete(self) -> None:
+        """Free the buffers now; the array can not be used afterwards."""
+        if self._work is not None:
+            self._work.resolve()
+        self._bufs = None
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the first element."""
+        return np.asarray(self._buffer()).ctypes.data
+
+
+def _numpy_prints(dtype) -> bool:
+    return dtype.kind in "biufc" or dtype.name in ("bfloat16",)
+
+
+def key_words(storage: np.ndarray, dtype) -> np.ndarray:
+    """The uint32 words of random keys from the integers that store them: shape (..., words a key)."""
+    flat = np.ascontiguousarray(storage)
+    words = dtype.storage.itemsize // 4
+    return flat.reshape(-1).view(np.uint32).reshape(*flat.shape, words)
+
+
+def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> ArrayImpl:
+    """A ready array around host memory that nobody else will write to."""
+    return ArrayImpl(ShapedArray(value.shape, value.dtype, weak_type), place, [value])
+
+
+def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
+    return place_bytes(value, devices.default_place(), weak_type)
+
+
+def _rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:
+    aval = ShapedArray(value.shape, dtype)
+    return ArrayImpl(aval, devices.default_place(), [value])
+
+
+

@@ -1,0 +1,116 @@
+"""Which devices there are, and which one new arrays go to.
+
+Floor 5. In: settings. Out: Device objects, made on first use so that importing touches no hardware.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from gpuarray import config
+from gpuarray.core.sharding import Device, Place, Sharding, place_of
+
+_lock = threading.Lock()
+_cpus: list[Device] = []
+PLATFORMS = ("cpu",)
+
+
+def _cpu_devices() -> list[Device]:
+    if not _cpus:
+        with _lock:
+            if not _cpus:
+                count = max(1, config.state.num_cpu_devices)
+                _cpus.extend(Device("cpu", i) for i in range(count))
+    return _cpus
+
+
+def is_initialized() -> bool:
+    """Whether devices were already counted: the number of simulated ones is fixed from then on."""
+    return bool(_cpus)
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """All devices of a platform, the default one when none is named.
+
+    >>> import gpuarray as ga
+    >>> ga.devices()[0].platform
+    'cpu'
+    """
+    if backend not in (None, "", *PLATFORMS):
+        raise RuntimeError(
+            f"Unknown backend {backend}. Available backends are {list(PLATFORMS)}. "
+            "`python -m gpuarray` says what is missing for the others."
+        )
+    return list(_cpu_devices())
+
+
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
+    """The devices of this process (of process `process_index`)."""
+    index = host_id if process_index is None else process_index
+    if index not in (None, 0):
+        raise ValueError(f"Unknown process_index {index}: this run has 1 process, number 0")
+    return devices(backend)
+
+
+def device_count(backend: str | None = None) -> int:
+    """How many devices there are in all processes."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices this process has."""
+    return len(local_devices(backend=backend))
+
+
+def default_backend() -> str:
+    """The platform that new arrays go to."""
+    return default_place().device.platform
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process, 0 when there is only one."""
+    return 0
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes take part."""
+    return 1
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of all processes."""
+    return list(range(process_count(backend)))
+
+
+def default_place() -> Place:
+    """Where an array goes when nobody says: `default_device`, else the first device."""
+    chosen = config.state.default_device
+    if chosen is None:
+        return place_of(_cpu_devices()[0])
+    if isinstance(chosen, str):
+        return place_of(devices(chosen)[0])
+    if isinstance(chosen, Sharding):
+        return place_of(next(iter(chosen.device_set)))
+    return place_of(chosen)
+
+
+def place_for(target) -> Place:
+    """The committed Place for what a user passes as `device=`: a Device, a Sharding or a platform name."""
+    if isinstance(target, Place):
+        return target
+    if isinstance(target, str):
+        platform, _, number = target.partition(":")
+        found = devices(platform)
+        if number and not (number.isdigit() and int(number) < len(found)):
+            raise ValueError(f"Unknown device {target!r}: {platform} has devices 0 to {len(found) - 1}")
+        return place_of(found[int(number or 0)], True)
+    if isinstance(target, Device):
+        return place_of(target, True)
+    if isinstance(target, Sharding) and len(target.device_set) == 1:
+        return place_of(next(iter(target.device_set)), True)
+    raise ValueError(
+        f"cannot place an array on {target!r} of type {type(target)}: expected a Device "
+        "(see gpuarray.devices()), a SingleDeviceSharding, or a name such as 'cpu' or 'cpu:1'"
+    )

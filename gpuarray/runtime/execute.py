@@ -1,0 +1,113 @@
+"""Run compiled programs: from a Graph to buffers, in order or in flight.
+
+Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays, asynchronously when it is
+worth a thread's while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.compiler.plan import Plan, plan_graph
+from gpuarray.core import dtypes
+from gpuarray.core.avals import typed_scalar
+from gpuarray.core.graph import Graph
+from gpuarray.core.sharding import Place
+from gpuarray.drivers import numpy as driver
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.stream import stream_of
+
+#: Work below this many element-operations is done on the caller's thread.
+ASYNC_FROM = 1 << 20
+
+
+class Executable:
+    """A compiled Graph: its Plan, and the function that runs it on buffers."""
+
+    __slots__ = ("consts", "graph", "heavy", "in_avals", "out_avals", "plan", "run")
+
+    def __init__(self, graph: Graph, donated: frozenset[int] = frozenset()):
+        self.graph = graph
+        self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
+        # Constants go in front of the inputs, in the order the plan has them.
+        self.consts = [_buffer_of(c, v.aval) for v, c in zip(self.plan.graph.constvars, self.plan.graph.consts, strict=True)]
+        self.in_avals = graph.in_avals
+        self.out_avals = graph.out_avals
+        self.run = driver.build(self.plan, self.consts, donated)
+        self.heavy = self.plan.work >= ASYNC_FROM
+
+    def __call__(self, *buffers) -> list:
+        return driver.local.run(self.run, *buffers)
+
+
+def launch(
+    executable: Executable,
+    inputs: list,
+    arrays: list[ArrayImpl],
+    place: Place,
+    given_away: Sequence[ArrayImpl] = (),
+) -> None:
+    """Fill `arrays` with the results for `inputs` (arrays or scalars), now or in flight.
+
+    The inputs in `given_away` are deleted: their memory belongs to the program from here on.
+    """
+    avals = executable.in_avals
+    if executable.heavy or any(type(x) is ArrayImpl and x._work is not None for x in inputs):
+        # What is ready is taken now, so that deleting or donating it later cannot touch this work.
+        sources = [x if _waits(x) else _buffer_of(x, a) for x, a in zip(inputs, avals, strict=True)]
+        for array in given_away:
+            array._bufs = None
+            array._work = None
+
+        def job() -> list:
+            buffers = [
+                _buffer_of(x, a) if type(x) is ArrayImpl else x
+                for x, a in zip(sources, avals, strict=True)
+            ]
+            sources.clear()
+            return executable(*buffers)
+
+        stream_of(place.device).submit(job, arrays)
+        return
+    buffers = [_buffer_of(x, a) for x, a in zip(inputs, avals, strict=True)]
+    for array in given_away:
+        array._bufs = None
+    for array, buffer in zip(arrays, executable(*buffers), strict=True):
+        array._bufs = [buffer]
+
+
+def _waits(x) -> bool:
+    return type(x) is ArrayImpl and x._work is not None
+
+
+def _buffer_of(x: Any, aval):
+    if type(x) is ArrayImpl:
+        return x._buffer()
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x if x.dtype == aval.dtype else x.astype(aval.dtype)
+    return typed_scalar(x, aval.dtype)
+
+
+def check_numbers(what: str, buffers: list, site) -> None:
+    """Raise if a result holds a NaN (or an infinity) while the debug settings forbid it."""
+    state = config.state
+    for buffer in buffers:
+        value = np.asarray(buffer)
+        if value.dtype.kind not in "fcV" or dtypes.issubdtype(value.dtype, np.integer):
+            continue
+        wide = value if value.dtype.kind in "fc" else value.astype(np.float32)
+        for wanted, test, word in (
+            (state.debug_nans, np.isnan, "nan"),
+            (state.debug_infs, np.isinf, "inf"),
+        ):
+            if wanted and (bad := test(wide)).any():
+                first = tuple(int(i) for i in np.argwhere(bad)[0]) if wide.ndim else ()
+                raise FloatingPointError(
+                    f"invalid value ({word}) encountered in {what}, first at index {first}, "
+                    f"made at {site}. Guard the input, for example with gpuarray.numpy.where on a "
+                    "safe value, or switch the check off (debug_nans)."
+                )

@@ -1,0 +1,126 @@
+"""Values in and out of the runtime: host memory to arrays, arrays to other devices, arrays back to the host.
+
+Floor 5. In: NumPy values, Python scalars, arrays. Out: ArrayImpls that own their memory, or NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes, tree
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.sharding import Device, Place, Sharding
+from gpuarray.core.value import Array
+from gpuarray.runtime import device as devices
+from gpuarray.runtime import lazy
+from gpuarray.runtime.array import ArrayImpl
+
+_live: weakref.WeakSet = weakref.WeakSet()
+
+
+def own(x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True) -> ArrayImpl:
+    """An ArrayImpl of any host value. Memory that the caller could still write to is copied."""
+    if type(x) is ArrayImpl:
+        return x
+    if hasattr(x, "__jax_array__"):
+        return own(x.__jax_array__())
+    aval = aval_of(x) if aval is None else aval
+    place = devices.default_place() if place is None else place
+    if isinstance(x, np.ndarray):
+        value = x.astype(aval.dtype, copy=False)
+        if value is x and copy:
+            value = x.copy()
+        return ArrayImpl(aval, place, [np.asarray(value)])
+    if isinstance(x, np.generic):
+        return ArrayImpl(aval, place, [x if x.dtype == aval.dtype else x.astype(aval.dtype)])
+    return ArrayImpl(aval, place, [typed_scalar(x, aval.dtype)])
+
+
+def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """The same value on another place. CPU devices share memory, and arrays are immutable: nothing is copied."""
+    if x._place is place:
+        return x
+    return ArrayImpl(x.aval, place, [x._buffer()])
+
+
+def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
+    """Move the leaves of a pytree to a device; without one, to the default device.
+
+    >>> import numpy as np, gpuarray as ga
+    >>> ga.device_put(np.ones((2, 3))).dtype
+    dtype('float32')
+    """
+    leaves, spec = tree.flatten_raw(x)
+    one_for_all = device is None or isinstance(device, (Device, Sharding, str, Place))
+    targets = [device] * len(leaves) if one_for_all else tree.prefix_broadcast(device, x)
+    return tree.unflatten_raw(
+        spec, [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)]
+    )
+
+
+def _put_leaf(x, target, donate: bool) -> Any:
+    if isinstance(x, traces.Tracer):
+        return x
+    try:
+        array = own(x)
+    except TypeError:
+        raise TypeError(
+            f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, NumPy "
+            "values, Python scalars and containers of them"
+        ) from None
+    if target is None:
+        return array
+    moved = to_place(array, devices.place_for(target))
+    if donate and moved is not array:
+        array._bufs = None
+    return moved
+
+
+def device_get(x):
+    """The leaves of a pytree as NumPy arrays on the host.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.device_get({"a": gnp.arange(3)})
+    {'a': array([0, 1, 2], dtype=int32)}
+    """
+    leaves, spec = tree.flatten_raw(x)
+    for leaf in leaves:
+        if isinstance(leaf, ArrayImpl):
+            leaf.copy_to_host_async()
+    return tree.unflatten_raw(
+        spec, [np.asarray(v) if isinstance(v, Array) else v for v in leaves]
+    )
+
+
+def block_until_ready(x):
+    """Wait for every array in a pytree; returns the pytree."""
+    leaves = tree.flatten_raw(x)[0]
+    for leaf in leaves:
+        if hasattr(leaf, "is_ready"):
+            leaf.is_ready()  # set everything going before waiting for the first
+    for leaf in leaves:
+        if hasattr(leaf, "block_until_ready"):
+            leaf.block_until_ready()
+    return x
+
+
+def copy_to_host_async(x):
+    """Set the copies of all arrays in a pytree going; returns the pytree."""
+    for leaf in tree.flatten_raw(x)[0]:
+        if isinstance(leaf, ArrayImpl):
+            leaf.copy_to_host_async()
+    return x
+
+
+def effects_barrier() -> None:
+    """Wait until everything dispatched so far has run."""
+    lazy.flush_all()
+
+
+def is_extended(x) -> bool:
+    """Whether a value's dtype is one NumPy does not know (random keys)."""
+    return isinstance(x.dtype, dtypes.KeyDtype)

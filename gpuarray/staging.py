@@ -1,0 +1,102 @@
+"""Looking at functions without running them, and steering what is traced.
+
+Floor 6. In: Python functions. Out: their Graphs and shapes; contexts that change how code inside them is traced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray import stages
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.jit import Options, Jitted
+
+
+def make_jaxpr(
+    fun: Callable,
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Any = None,
+    return_shape: bool = False,
+    abstracted_axes: Any = None,
+) -> Callable[..., Any]:
+    """A function that returns the Graph of `fun` for the arguments it is given; printing it shows the equations.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.make_jaxpr(lambda x: 2 * x)(gnp.ones(3))
+    { lambda ; a:f32[3]. let b:f32[3] = mul 2.0:f32[] a in (b,) }
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+
+    @functools.wraps(fun)
+    def trace_it(*args, **kwargs) -> Any:
+        # A wrapper of its own, not the function's cache: printing must show what tracing does now.
+        traced = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums)).trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
+    return trace_it
+
+
+def eval_shape(fun: Callable, *args, **kwargs) -> Any:
+    """The structure of `fun(*args, **kwargs)` as ShapeDtypeStructs, without computing anything.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.eval_shape(gnp.sum, ga.ShapeDtypeStruct((3, 4), "float32"))
+    ShapeDtypeStruct(shape=(), dtype=float32)
+    """
+    return Jitted(lambda *a, **k: fun(*a, **k), Options()).eval_shape(*args, **kwargs)
+
+
+def typeof(x):
+    """The aval of a value: what tracing knows of it.
+
+    >>> import gpuarray as ga
+    >>> print(ga.typeof(1.0))
+    float32[]
+    """
+    return aval_of(x)
+
+
+@contextlib.contextmanager
+def named_scope(name: str):
+    """A name for what is recorded inside the block (or the decorated function); shown by profilers."""
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+    yield
+
+
+def named_call(fun: Callable, *, name: str | None = None) -> Callable:
+    """`fun` with everything it records inside `named_scope(name)`."""
+    scope = name or getattr(fun, "__name__", "call")
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        with named_scope(scope):
+            return fun(*args, **kwargs)
+
+    return call
+
+
+def ensure_compile_time_eval():
+    """A context in which operations on concrete values are computed at once, even while tracing.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> @ga.jit
+    ... def f(x):
+    ...     with ga.ensure_compile_time_eval():
+    ...         n = int(gnp.sum(gnp.ones(3)))
+    ...     return x * n
+    >>> f(2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    return traces.base_trace()
+
+
+ShapeDtypeStruct = stages.ShapeDtypeStruct
+ClosedJaxpr = Graph

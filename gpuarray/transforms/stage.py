@@ -1,0 +1,216 @@
+"""Staging: run a Python function on tracers and keep what it did as a Graph.
+
+Floor 3. In: a function and the avals of its flat inputs. Out: a Graph and the function's (flat) result structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config, errors, util
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
+from gpuarray.core.primitive import Primitive
+from gpuarray.core.value import Array
+
+
+class TracedFunction:
+    """What error messages say of the function being traced: its name, place and argument names."""
+
+    __slots__ = ("arg_names", "fun", "purpose")
+
+    def __init__(self, fun: Callable, purpose: str, arg_names: Sequence[str] = ()):
+        self.fun = fun
+        self.purpose = purpose
+        self.arg_names = tuple(arg_names)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.fun, "__name__", None) or type(self.fun).__name__
+
+    def __str__(self) -> str:
+        inner = self.fun
+        while hasattr(inner, "__wrapped__"):
+            inner = inner.__wrapped__
+        code = getattr(inner, "__code__", None)
+        at = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+        return f"{self.name}{at}"
+
+
+class GraphTracer(traces.Tracer):
+    """A value of a function being staged: it knows its aval and its variable, not its data."""
+
+    __slots__ = ("site", "var")
+
+    _trace: GraphTrace
+
+    def __init__(self, trace: GraphTrace, aval: ShapedArray, var: Var, site: Any = None):
+        self._trace = trace
+        self.aval = aval
+        self.var = var
+        self.site = site
+
+    def origin(self) -> str:
+        info = self._trace.info
+        lines = [f"The error occurred while tracing the function {info} for {info.purpose}."]
+        names = self._trace.argument_names(self.var)
+        if names:
+            plural = "s" if len(names) > 1 else ""
+            lines.append(
+                "This concrete value was not available in Python because it depends on the "
+                f"value{plural} of the argument{plural} {', '.join(names)}."
+            )
+        if self.site is not None:
+            lines.append(f"The value was made at {self.site}.")
+        return " ".join(lines)
+
+    def __repr__(self) -> str:
+        weak = "~" if self.aval.weak_type else ""
+        return f"JitTracer({weak}{self.aval.str_short(short_dtypes=False)})"
+
+
+class GraphTrace(traces.Trace):
+    """Records every primitive as an equation."""
+
+    def __init__(self, info: TracedFunction):
+        self.parent = traces.state.trace
+        self.info = info
+        self.invars: list[Var] = []
+        self.eqns: list[Eqn] = []
+        self.constvars: dict[int, tuple[Var, Any]] = {}
+        self.alive = True
+
+    # ---- values in and out ----
+    def new_input(self, aval: ShapedArray) -> GraphTracer:
+        var = Var(aval)
+        self.invars.append(var)
+        return GraphTracer(self, aval, var)
+
+    def atom(self, x) -> Atom:
+        """The Var or Literal that stands for a value: ours, a constant, or a scalar."""
+        if type(x) is GraphTracer and x._trace is self:
+            return x.var
+        if isinstance(x, Array) or (isinstance(x, np.ndarray) and x.ndim):
+            return self.constant(x)
+        if isinstance(x, np.ndarray):
+            x = x[()]
+        return Literal(x, aval_of(x))
+
+    def constant(self, x) -> Var:
+        """The variable of a value from outside the function."""
+        if isinstance(x, traces.Tracer):
+            check_alive(x)
+        entry = self.constvars.get(id(x))
+        if entry is None:
+            entry = self.constvars[id(x)] = (Var(aval_of(x)), x)
+        return entry[0]
+
+    # ---- the interpreter ----
+    def process(self, prim: Primitive, args: tuple, params: dict):
+        if not self.alive:
+            raise errors.UnexpectedTracerError(f"the trace of {self.info} has ended")
+        invars = [self.atom(a) for a in args]
+        avals = infer(prim, tuple([v.aval for v in invars]), params)
+        outvars = [Var(a) for a in avals]
+        site = util.user_frame()
+        self.eqns.append(Eqn(prim, invars, outvars, params, site))
+        out = [GraphTracer(self, v.aval, v, site) for v in outvars]
+        return out if prim.multiple_results else out[0]
+
+    def finish(self, outputs: Sequence[Any]) -> Graph:
+        """Close the graph over the given results and end the trace."""
+        outvars = [self.atom(x) for x in outputs]
+        self.alive = False
+        pairs = list(self.constvars.values())
+        return Graph(
+            self.invars,
+            outvars,
+            self.eqns,
+            [v for v, _ in pairs],
+            [c for _, c in pairs],
+            debug_name=self.info.name,
+        )
+
+    def argument_names(self, var: Var) -> list[str]:
+        """The names of the function's arguments that a variable depends on."""
+        position = {v: i for i, v in enumerate(self.invars)}
+        made_by = {v: eqn for eqn in self.eqns for v in eqn.outvars}
+        found: set[int] = set()
+        stack, seen = [var], set()
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v in position:
+                found.add(position[v])
+            elif v in made_by:
+                stack.extend(a for a in made_by[v].invars if isinstance(a, Var))
+        names = self.info.arg_names
+        return [names[i] for i in sorted(found) if i < len(names)]
+
+
+def check_alive(x: traces.Tracer) -> None:
+    """Raise if a tracer outlived the function that made it."""
+    trace = x._trace
+    if isinstance(trace, GraphTrace) and not trace.alive:
+        site = getattr(x, "site", None)
+        made = f" It was made at {site}." if site is not None else ""
+        raise errors.UnexpectedTracerError(
+            "Encountered an unexpected tracer. A function transformed by gpuarray had a side effect: an "
+            f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} escaped "
+            f"the scope of the transformation. The function being traced when the value leaked was "
+            f"{trace.info} traced for {trace.info.purpose}.{made} Return the value from the function "
+            "instead of saving it in a list, a global or an attribute."
+        )
+
+
+_inferred: dict[tuple, list[ShapedArray]] = {}
+
+
+def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list[ShapedArray]:
+    """The result avals of a primitive, remembered: avals are interned, so the key is cheap."""
+    try:
+        key = (prim, avals, tuple(params.items()))
+        found = _inferred.get(key)
+        if found is None:
+            found = prim.out_avals(avals, params)
+            _inferred[key] = found
+        return found
+    except TypeError:
+        # Unhashable params, or a rule's own complaint: the second call tells them apart.
+        return prim.out_avals(avals, params)
+
+
+def stage(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], info: TracedFunction
+) -> Graph:
+    """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph."""
+    trace = GraphTrace(info)
+    tracers = [trace.new_input(a) for a in avals]
+    try:
+        with traces.current(trace):
+            outputs = fun(*tracers)
+            return trace.finish(outputs)
+    finally:
+        trace.alive = False
+        if config.state.check_tracer_leaks:
+            _check_leaks(trace, tracers)
+
+
+def _check_leaks(trace: GraphTrace, tracers: list[GraphTracer]) -> None:
+    import gc
+
+    del tracers[:]
+    gc.collect()
+    leaked = [x for x in gc.get_referrers(trace) if type(x) is GraphTracer]
+    if leaked:
+        listed = ", ".join(repr(x) for x in leaked[:5])
+        raise RuntimeError(
+            f"Leaked trace of {trace.info}: these tracers are still referenced: {listed}. "
+            "Something outside the function keeps them: a list, a global, an attribute, a closure."
+        )

@@ -1,0 +1,43 @@
+"""gpuarray.tree: the functions of `gpuarray.tree_util` that are used most, under short names.
+
+In: pytrees. Out: what `tree_util.tree_<name>` gives. `static` marks a dataclass field as structure.
+Floor 6: thin over core/tree.py.
+"""
+
+import dataclasses as _dataclasses
+from typing import Any as _Any
+
+from gpuarray.core import tree as _tree
+
+all = _tree.tree_all
+broadcast = _tree.tree_broadcast
+flatten = _tree.tree_flatten
+flatten_with_path = _tree.tree_flatten_with_path
+leaves = _tree.tree_leaves
+leaves_with_path = _tree.tree_leaves_with_path
+map = _tree.tree_map
+map_with_path = _tree.tree_map_with_path
+reduce = _tree.tree_reduce
+reduce_associative = _tree.tree_reduce_associative
+structure = _tree.tree_structure
+transpose = _tree.tree_transpose
+unflatten = _tree.tree_unflatten
+
+
+def static(**kwargs: _Any) -> _Any:
+    """Return a dataclass field that `register_dataclass` takes for static: part of the structure.
+
+    Takes what `dataclasses.field` takes.
+
+    >>> import dataclasses
+    >>> from gpuarray import tree, tree_util
+    >>> @tree_util.register_dataclass
+    ... @dataclasses.dataclass
+    ... class Layer:
+    ...     w: float
+    ...     act: str = tree.static(default="relu")
+    >>> tree.map(lambda x: 2 * x, Layer(0.5))
+    Layer(w=1.0, act='relu')
+    """
+    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
+    return _dataclasses.field(metadata=metadata, **kwargs)

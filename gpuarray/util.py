@@ -1,0 +1,207 @@
+"""Tiny helpers used on every floor.
+
+In: plain Python values and stack frames. Out: lazy modules, user code locations, checked axes.
+Floor 0: imports nothing of gpuarray.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from types import CodeType, ModuleType
+from typing import Any
+
+
+class _LazyModule(ModuleType):
+    """A stand-in for a module that is imported when one of its attributes is first read."""
+
+    def __init__(self, name: str, hint: str = ""):
+        super().__init__(name)
+        self.__dict__["_lazy"] = [None, hint]
+
+    def __getattr__(self, attr: str) -> Any:
+        module, hint = self._lazy
+        if module is None:
+            # Dunder probes (doctest, inspect, copy) must not load a heavy library.
+            if attr.startswith("__") and attr.endswith("__"):
+                raise AttributeError(attr)
+            try:
+                module = importlib.import_module(self.__name__)
+            except ImportError as e:
+                note = (
+                    f" {hint}" if hint else " Install it in this environment to use this feature."
+                )
+                raise ImportError(
+                    f"the module {self.__name__!r} is needed here and could not be loaded "
+                    f"({e}).{note}",
+                    name=self.__name__,
+                ) from e
+            self._lazy[0] = module
+        return getattr(module, attr)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._lazy[0]) if self._lazy[0] is not None else []
+
+    def __repr__(self) -> str:
+        loaded = "loaded" if self._lazy[0] is not None else "not loaded yet"
+        return f"<lazy module {self.__name__!r} ({loaded})>"
+
+
+def lazy_module(name: str, hint: str = "") -> Any:
+    """Return a proxy for module `name`, imported on first attribute read.
+
+    `hint` ends the ImportError's message when the module is missing: say how to get it.
+
+    >>> colours = lazy_module("colorsys")
+    >>> colours.rgb_to_hsv(1.0, 0.0, 0.0)
+    (0.0, 1.0, 1.0)
+    """
+    return _LazyModule(name, hint)
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
+_THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "optree", "opt_einsum"))
+_inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
+
+
+def _is_inside(filename: str) -> bool:
+    known = filename.startswith((_PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
+    _inside[filename] = known
+    return known
+
+
+class Site:
+    """A place in a user's program; its line number is worked out only when asked for."""
+
+    __slots__ = ("_code", "_lasti")
+
+    def __init__(self, code: CodeType, lasti: int):
+        self._code = code
+        self._lasti = lasti
+
+    @property
+    def code(self) -> CodeType:
+        return self._code
+
+    @property
+    def lasti(self) -> int:
+        return self._lasti
+
+    @property
+    def filename(self) -> str:
+        return self._code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self._code.co_qualname.rpartition("<locals>.")[2]
+
+    @property
+    def line(self) -> int:
+        for start, end, line in self._code.co_lines():
+            if start <= self._lasti < end and line is not None:
+                return line
+        return self._code.co_firstlineno
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Site):
+            return NotImplemented
+        return self._code is other._code and self._lasti == other._lasti
+
+    def __hash__(self) -> int:
+        return hash((id(self._code), self._lasti))
+
+    def __iter__(self):
+        """Unpack as `filename, line, function`."""
+        return iter((self.filename, self.line, self.function))
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.filename)}:{self.line} ({self.function})"
+
+    def __repr__(self) -> str:
+        return f"Site({self.filename}:{self.line} ({self.function}))"
+
+
+def user_frame() -> Site:
+    """Return the innermost stack frame that is outside gpuarray, as a `Site`.
+
+    Cheap enough for every recorded operation: one dict lookup a frame, no line numbers. When all
+    frames are gpuarray's own (its command line), the outermost one is returned.
+    """
+    frame = sys._getframe(1)
+    known = _inside.get
+    while True:
+        name = frame.f_code.co_filename
+        inside = known(name)
+        if inside is None:
+            inside = _is_inside(name)
+        back = frame.f_back
+        if not inside or back is None:
+            return Site(frame.f_code, frame.f_lasti)
+        frame = back
+
+
+def prod(xs: Iterable[int]) -> int:
+    """Return the product of integers as a Python int, so that it never overflows.
+
+    >>> prod((2**40, 2**40, 3)) == 3 * 2**80
+    True
+    """
+    return int(math.prod(int(x) for x in xs))
+
+
+def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple, tuple]:
+    """Split an iterable of pairs into two tuples (two empty ones for no pairs).
+
+    >>> unzip2([(1, "a"), (2, "b")])
+    ((1, 2), ('a', 'b'))
+    """
+    firsts, seconds = [], []
+    for a, b in pairs:
+        firsts.append(a)
+        seconds.append(b)
+    return tuple(firsts), tuple(seconds)
+
+
+def safe_zip(*sequences: Sequence) -> list[tuple]:
+    """Zip sequences of one length into a list; a ValueError names the lengths when they differ.
+
+    >>> safe_zip([1, 2], "ab")
+    [(1, 'a'), (2, 'b')]
+    """
+    lists = [s if hasattr(s, "__len__") else list(s) for s in sequences]
+    if lists and any(len(s) != len(lists[0]) for s in lists):
+        raise ValueError(f"length mismatch: {[len(s) for s in lists]}")
+    return list(zip(*lists, strict=True))
+
+
+def canonical_axis(axis: Any, ndim: int) -> int:
+    """Turn an axis, negative ones counted from the end, into 0 <= axis < ndim.
+
+    >>> canonical_axis(-1, 3)
+    2
+    """
+    i = operator.index(axis)
+    if not -ndim <= i < ndim:
+        raise ValueError(f"axis {i} is out of bounds for array of dimension {ndim}")
+    return i + ndim if i < 0 else i
+
+
+def canonical_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+    """Turn None (all), one axis or a sequence of axes into a tuple of distinct axes in 0..ndim-1.
+
+    >>> canonical_axes((0, -1), 3), canonical_axes(None, 2), canonical_axes(-1, 2)
+    ((0, 2), (0, 1), (1,))
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, (tuple, list, range)):
+        return (canonical_axis(axes, ndim),)
+    out = tuple(canonical_axis(a, ndim) for a in axes)
+    if len(set(out)) != len(out):
+        raise ValueError(f"duplicate value in 'axis': {tuple(axes)}")
+    return out

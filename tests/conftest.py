@@ -1,0 +1,72 @@
+"""What every test gets: a strict package, a private kernel cache, settings put back, its options.
+
+In: --slow, --fuzz N, and the environment. Out: GPUARRAY_STRICT and GPUARRAY_CACHE_DIR set before
+gpuarray is imported (and inherited by subprocesses), tests selected by marker, shared fixtures.
+"""
+
+import os
+import shutil
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+CACHE = pytest.StashKey[str]()
+DEVICES_NEEDED = 8
+
+# The same examples in every run: a failure that CI finds is a failure that everyone finds.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="also run tests marked slow")
+    parser.addoption("--fuzz", type=int, default=2000, metavar="N", help="random programs to try")
+
+
+def pytest_configure(config):
+    settings.load_profile("repeatable")
+    # A fallback that is silent for a user is a failure here.
+    os.environ.setdefault("GPUARRAY_STRICT", "1")
+    # Tests neither read nor fill the user's cache of compiled kernels.
+    config.stash[CACHE] = os.environ["GPUARRAY_CACHE_DIR"] = tempfile.mkdtemp(prefix="gpuarray-")
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(config.stash[CACHE], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what this run cannot hold: slow tests without --slow, `devices` with too few."""
+    devices = int(os.environ.get("GPUARRAY_NUM_CPU_DEVICES", "1"))
+    skipped_markers = set() if config.getoption("--slow") else {"slow"}
+    if devices < DEVICES_NEEDED:
+        skipped_markers.add("devices")
+    left_out = [i for i in items if any(m.name in skipped_markers for m in i.iter_markers())]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True)
+def settings_put_back():
+    """Undo what a test did to the global settings, so that no test depends on the one before."""
+    from gpuarray.config import config
+
+    before = dict(config.values)
+    yield
+    for name, value in config.values.items():
+        if value != before[name]:
+            config.update(name, before[name])
+
+
+@pytest.fixture
+def rng():
+    """A NumPy generator with the same stream in every run."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def fuzz_count(request):
+    """How many random programs a fuzz test tries: --fuzz N."""
+    return request.config.getoption("--fuzz")

@@ -1,0 +1,220 @@
+"""What a call did, and whether two calls did the same.
+
+In: the value a case returned, or the error it raised. Out: an `Outcome`, plain data without any library
+object in it; `difference(reference, ours, tolerance)` says in one line how two outcomes differ, or "".
+"""
+
+import dataclasses
+import functools
+import re
+import types
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """Allowed distance in units in the last place; `norm` measures them at the largest element."""
+
+    ulp: float = 4
+    norm: bool = False
+    zero_sign: bool = True
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Either a structure with leaves, or an error: its type names (most derived first) and message."""
+
+    structure: str = ""
+    leaves: list[Any] = dataclasses.field(default_factory=list)
+    error: tuple[str, ...] = ()
+    message: str = ""
+
+
+@dataclasses.dataclass
+class Leaf:
+    """One array: `where` is 'array' for the library's own type, 'numpy' for NumPy's."""
+
+    where: str
+    dtype: str
+    shape: tuple[int, ...]
+    weak: bool
+    value: np.ndarray
+
+    def type_text(self) -> str:
+        """`array f32[3]*`: what differs before any value does."""
+        shape = ",".join(map(str, self.shape))
+        return f"{self.where} {self.dtype}[{shape}]{'*' if self.weak else ''}"
+
+
+def capture_error(error: BaseException) -> Outcome:
+    names = tuple(c.__name__ for c in type(error).__mro__ if c not in (BaseException, object))
+    return Outcome(error=names, message=str(error))
+
+
+def capture(value: Any, lib: Any) -> Outcome:
+    """Reduce `value` to plain data: containers to a structure text, arrays to `Leaf`s."""
+    leaves: list[Any] = []
+    return Outcome(_walk(value, leaves, lib), leaves)
+
+
+def _walk(value: Any, leaves: list[Any], lib: Any) -> str:
+    walk = functools.partial(_walk, leaves=leaves, lib=lib)
+    if isinstance(value, lib.Array):
+        leaves.append(_library_leaf(value, lib))
+        return "*"
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        leaves.append(Leaf("numpy", str(array.dtype), array.shape, False, array))
+        return "*"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        inner = ", ".join(f"{k}={walk(v)}" for k, v in zip(value._fields, value, strict=True))
+        return f"{type(value).__name__}({inner})"
+    if type(value) in (list, tuple):
+        open_, close = "[]" if isinstance(value, list) else "()"
+        return open_ + ", ".join(walk(v) for v in value) + close
+    if isinstance(value, dict):
+        inner = ", ".join(f"{k!r}: {walk(v)}" for k, v in value.items())
+        return f"{type(value).__name__}{{{inner}}}"
+    if isinstance(value, slice):
+        return f"slice({walk(value.start)}, {walk(value.stop)}, {walk(value.step)})"
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        return "function"
+    if isinstance(value, (ml_dtypes.finfo, np.finfo, ml_dtypes.iinfo, np.iinfo)):
+        return _limits(value)
+    return f"{type(value).__name__} {_neutral(repr(value), lib)}"
+
+
+def _limits(info: Any) -> str:
+    names = "bits eps max min tiny smallest_normal epsneg resolution nmant nexp maxexp minexp precision"
+    found = {n: getattr(info, n) for n in names.split() if hasattr(info, n)}
+    return "limits " + ", ".join(f"{n}={float(v):.17g}" for n, v in found.items())
+
+
+def _neutral(text: str, lib: Any) -> str:
+    """Forget the library's name and the addresses of objects."""
+    return re.sub(r" at 0x[0-9a-f]+", "", text.replace(lib.__name__, "jax"))
+
+
+def _library_leaf(value: Any, lib: Any) -> Leaf:
+    weak = bool(getattr(value, "weak_type", False))
+    dtype = str(value.dtype)
+    if dtype.startswith("key<"):
+        return Leaf("array", dtype, tuple(value.shape), weak, np.asarray(lib.random.key_data(value)))
+    return Leaf("array", dtype, tuple(value.shape), weak, np.asarray(value))
+
+
+def difference(reference: Outcome, ours: Outcome, tolerance: Tolerance) -> str:
+    """Why the two outcomes disagree, or an empty string."""
+    if reference.error or ours.error:
+        if reference.error and reference.error[0] in ours.error:
+            return ""
+        return f"expected {_brief(reference)}, got {_brief(ours)}"
+    if reference.structure != ours.structure:
+        return f"expected {reference.structure[:300]}, got {ours.structure[:300]}"
+    for want, got in zip(reference.leaves, ours.leaves, strict=True):
+        if want.type_text() != got.type_text():
+            return f"expected {want.type_text()}, got {got.type_text()}"
+        if want.value.dtype != got.value.dtype or want.value.shape != got.value.shape:
+            return f"value of {want.value.dtype}{want.value.shape} came as {got.value.dtype}{got.value.shape}"
+        if reason := value_difference(want.value, got.value, tolerance):
+            return reason
+    return ""
+
+
+def same_message(reference: Outcome, ours: Outcome) -> bool:
+    """Whether two errors open with the same words (reported, never failed)."""
+
+    def head(text: str) -> str:
+        return re.sub(r"\W+", " ", text)[:48].strip().lower()
+
+    return head(reference.message) == head(ours.message)
+
+
+def _brief(outcome: Outcome) -> str:
+    if outcome.error:
+        return f"{outcome.error[0]}: {outcome.message.strip()[:160]!r}"
+    types_ = " ".join(leaf.type_text() for leaf in outcome.leaves[:3])
+    return f"a value ({types_ or outcome.structure[:80]})"
+
+
+def value_difference(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) -> str:
+    """Compare two arrays of one dtype and shape."""
+    if want.size == 0:
+        return ""
+    if want.dtype.kind == "c":
+        part = {"c8": np.float32, "c16": np.float64}[want.dtype.str[1:]]
+        want, got = (np.ascontiguousarray(a).view(part).reshape(*a.shape, 2) for a in (want, got))
+        bad = ~_close_complex(want, got, tolerance)
+        bad = np.broadcast_to(bad[..., None], want.shape)
+    elif _is_float(want.dtype):
+        bad = ~_close_float(want, got, tolerance)
+    elif want.dtype == object:
+        bad = np.array(want != got)
+    else:
+        bad = np.asarray(want != got)
+    if not bad.any():
+        return ""
+    flat = int(np.argmax(bad.reshape(-1)))
+    a, b = want.reshape(-1)[flat], got.reshape(-1)[flat]
+    apart = f", {_ulps(want, got).reshape(-1)[flat]:.3g} ulp" if _is_float(want.dtype) else ""
+    return f"{int(bad.sum())}/{bad.size} values differ, first at {flat}: expected {a}, got {b}{apart}"
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
+
+
+def _close_float(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    info = ml_dtypes.finfo(want.dtype)
+    wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
+    nan = np.isnan(wide_want) & np.isnan(wide_got)
+    near = _ulps(want, got) <= tolerance.ulp
+    # The reference may flush subnormal numbers to zero; a kept one is not wrong.
+    tiny = float(info.tiny)
+    near |= (np.abs(wide_want) < tiny) & (np.abs(wide_got) < tiny)
+    if tolerance.norm:
+        finite = np.abs(wide_want[np.isfinite(wide_want)])
+        scale = float(finite.max()) if finite.size else 0.0
+        with np.errstate(invalid="ignore"):
+            near |= np.abs(wide_want - wide_got) <= tolerance.ulp * float(info.eps) * scale
+    if tolerance.zero_sign:
+        zeros = (wide_want == 0) & (wide_got == 0)
+        near &= ~(zeros & (np.signbit(wide_want) != np.signbit(wide_got)))
+    return nan | near
+
+
+def _close_complex(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    """Parts agree one by one, or their difference is small against the whole number."""
+    loose = dataclasses.replace(tolerance, zero_sign=False)
+    each = _close_float(want, got, loose).all(-1)
+    eps = float(ml_dtypes.finfo(want.dtype).eps)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(want.astype(np.float64) - got.astype(np.float64)).max(-1)
+        size = np.abs(want.astype(np.float64)).max(-1)
+        whole = np.isfinite(size) & (apart <= tolerance.ulp * eps * size)
+    return each | whole
+
+
+def _ulps(want: np.ndarray, got: np.ndarray) -> np.ndarray:
+    """Distance in representable numbers; infinite where just one side is NaN."""
+    a, b = _ordered(want), _ordered(got)
+    distance = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    if want.dtype.itemsize == 8:  # float64 ordinals do not fit a double: small distances exactly
+        with np.errstate(over="ignore"):
+            exact = np.abs(a - b)
+        distance = np.where(distance < 2**40, exact.astype(np.float64), distance)
+    lone = np.isnan(want.astype(np.float64)) != np.isnan(got.astype(np.float64))
+    return np.where(lone, np.inf, distance)
+
+
+def _ordered(x: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floats, both zeros at 0."""
+    kind = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}[x.dtype.itemsize]
+    bits = np.ascontiguousarray(x).view(kind).astype(np.int64).reshape(x.shape)
+    low = np.int64(np.iinfo(kind).min)
+    return np.where(bits < 0, low - bits, bits)

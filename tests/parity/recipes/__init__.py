@@ -1,0 +1,64 @@
+"""The cases, one table a file: which expressions to compare for each public name.
+
+In: the tables. Out: `all_cases()`, every case in a fixed order, and `SKIPPED`, names left out on purpose.
+"""
+
+from . import (
+    arrays,
+    contract,
+    creation,
+    dtypes,
+    elementwise,
+    errors,
+    indexing,
+    jaxprs,
+    lax_ops,
+    lax_structured,
+    linalg,
+    nn,
+    random,
+    reductions,
+    shapes,
+    special,
+    statistics,
+    transforms,
+    tree,
+    x64,
+)
+from .dsl import Case as Case
+
+MODULES = [
+    elementwise,
+    reductions,
+    shapes,
+    creation,
+    contract,
+    statistics,
+    linalg,
+    lax_ops,
+    lax_structured,
+    nn,
+    random,
+    special,
+    tree,
+    dtypes,
+    indexing,
+    arrays,
+    transforms,
+    errors,
+    x64,
+    jaxprs,
+]
+
+# Public names that no case calls, and why.
+SKIPPED = {
+    "jnp.load": "reads a file",
+    "jnp.save": "writes a file",
+    "jnp.savez": "writes a file",
+    "jnp.fromfile": "reads a file",
+}
+
+
+def all_cases() -> list[Case]:
+    """Every case once, in the order of the tables."""
+    return list(dict.fromkeys(case for module in MODULES for case in module.CASES))

@@ -1,0 +1,120 @@
+"""What the documentation shows, runs: every docstring example, and every Python block in Markdown.
+
+In: the modules under gpuarray/, README.md, CONTRIBUTING.md and docs/. Out: one test for each file
+that holds examples. The blocks of a Markdown file run in order and share their names; a block that
+opens with "python no-run" is only shown.
+"""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+FENCE = re.compile(r"^( *)```(\w*)([^\n`]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """One Python block of a Markdown file: its text, and the line its first line stands on."""
+
+    text: str
+    line: int
+
+
+def module_names() -> list[str]:
+    """The dotted names of all modules whose text has an example in it."""
+    names = []
+    for path in sorted((ROOT / "gpuarray").rglob("*.py")):
+        if ">>>" in path.read_text(encoding="utf-8"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return names
+
+
+def python_blocks(text: str) -> list[Block]:
+    """The blocks fenced as python, without those fenced as `python no-run`."""
+    blocks = []
+    for match in FENCE.finditer(text):
+        indent, language, info, body = match.groups()
+        if language == "python" and "no-run" not in info:
+            body = "".join(line.removeprefix(indent) for line in body.splitlines(keepends=True))
+            blocks.append(Block(body, text.count("\n", 0, match.start(4)) + 1))
+    return blocks
+
+
+def run_blocks(blocks: list[Block], path: str) -> None:
+    """Run blocks in order in one namespace; those written as a session are compared with it."""
+    names: dict = {"__name__": "__main__"}
+    for text, line in blocks:
+        if ">>>" in text:
+            test = doctest.DocTestParser().get_doctest(text, names, path, path, line - 1)
+            runner = doctest.DebugRunner(optionflags=FLAGS)
+            runner.run(test, clear_globs=False)
+            names.update(test.globs)
+        else:
+            # Blank lines in front make the line numbers of errors those of the file.
+            exec(compile("\n" * (line - 1) + text, path, "exec"), names)
+
+
+def markdown_files() -> list[str]:
+    """The Markdown files, as paths in the checkout, that have a block to run."""
+    paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    return [str(p.relative_to(ROOT)) for p in sorted(paths) if python_blocks(p.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_docstrings(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert result.failed == 0, f"{result.failed} of {result.attempted} examples in {name} failed"
+
+
+@pytest.mark.parametrize("path", markdown_files())
+def test_markdown(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_blocks(python_blocks((ROOT / path).read_text(encoding="utf-8")), path)
+
+
+MARKDOWN = """
+```python
+x = 2
+```
+
+1. In a list:
+
+   ```python
+   >>> x + 1
+   3
+   ```
+
+```python no-run
+raise SystemExit
+```
+
+```sh
+./ci/test
+```
+"""
+
+
+def test_blocks_are_found_with_their_lines():
+    assert python_blocks(MARKDOWN) == [("x = 2\n", 3), (">>> x + 1\n3\n", 9)]
+
+
+def test_blocks_share_names():
+    run_blocks(python_blocks(MARKDOWN), "example.md")
+
+
+def test_a_wrong_session_fails():
+    with pytest.raises(doctest.DocTestFailure):
+        run_blocks(python_blocks(MARKDOWN.replace("3\n", "4\n")), "example.md")
+
+
+def test_an_error_in_a_block_names_its_line():
+    with pytest.raises(NameError) as caught:
+        run_blocks(python_blocks("\n\n```python\ny = 1\nundefined\n```\n"), "example.md")
+    assert caught.traceback[-1].lineno + 1 == 5

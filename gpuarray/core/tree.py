@@ -9,7 +9,6 @@ Floor 1: imports nothing of gpuarray beside those three.
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from gpuarray.core.treedef import (
     default_registry,
     flatten,
     flatten_with_is_leaf,
+    flatten_with_path,
     make_node,
     same_aux,
     says_leaf,
@@ -306,25 +306,6 @@ def tree_transpose(
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def _flatten_with_path(
-    tree: Any, is_leaf: IsLeaf, is_leaf_takes_path: bool
-) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    found: list[tuple[KeyPath, Any]] = []
-
-    def visit(path: KeyPath, x: Any) -> PyTreeDef:
-        kind = kinds[type(x)]
-        if is_leaf is not None:
-            answer = is_leaf(path, x) if is_leaf_takes_path else is_leaf(x)
-            kind = None if says_leaf(answer) else kind
-        if kind is None:
-            found.append((path, x))
-            return LEAF
-        keys, children, aux = kind.open_with_keys(x)
-        return make_node(kind, aux, [visit((*path, k), c) for k, c in zip(keys, children)])
-
-    return found, visit((), tree)
-
-
 def tree_flatten_with_path(
     tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
@@ -335,7 +316,7 @@ def tree_flatten_with_path(
     >>> tree_flatten_with_path({"a": [5]})[0]
     [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
     """
-    return _flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)
 
 
 def tree_leaves_with_path(
@@ -346,7 +327,7 @@ def tree_leaves_with_path(
     >>> tree_leaves_with_path([7])
     [((SequenceKey(idx=0),), 7)]
     """
-    return _flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def tree_map_with_path(
@@ -361,7 +342,7 @@ def tree_map_with_path(
     >>> tree_map_with_path(lambda path, x: keystr(path) + f" = {x}", {"w": [1, 2]})
     {'w': ["['w'][0] = 1", "['w'][1] = 2"]}
     """
-    found, spec = _flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    found, spec = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     one_leaf = is_leaf if not is_leaf_takes_path else None
     columns = _flatten_rest("tree_map_with_path", tree, spec, rest, one_leaf)
     return unflatten(spec, [f(path, x, *xs) for (path, x), *xs in zip(found, *columns)])
@@ -374,14 +355,19 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     >>> keystr(path), keystr(path, simple=True, separator="/")
     ("['layers'][0]", 'layers/0')
     """
-    return separator.join([_plain_key(k) if simple else str(k) for k in keys])
+    return separator.join([str(_bare(k)) if simple else str(k) for k in keys])
 
 
-def _plain_key(key: Any) -> str:
+def _bare(key: Any) -> Any:
+    """Return what a key of a path holds: the index, the dict's key, the attribute's name."""
     match key:
         case SequenceKey(k) | DictKey(k) | GetAttrKey(k) | FlattenedIndexKey(k):
-            return str(k)
-    return str(key)
+            return k
+    return key
+
+
+def _names(keys: Iterable) -> str:
+    return " ".join([str(_bare(k)) for k in keys])
 
 
 def leaf_paths(tree: Any, is_leaf: IsLeaf = None) -> list[str]:
@@ -390,7 +376,7 @@ def leaf_paths(tree: Any, is_leaf: IsLeaf = None) -> list[str]:
     >>> leaf_paths({"b": 1, "a": (2, None, 3)})
     ["['a'][0]", "['a'][2]", "['b']"]
     """
-    return [keystr(path) for path, _ in _flatten_with_path(tree, is_leaf, False)[0]]
+    return [keystr(path) for path, _ in flatten_with_path(tree, is_leaf, False)[0]]
 
 
 # --- prefixes -------------------------------------------------------------------------------------
@@ -502,25 +488,23 @@ def _difference(a: Any, b: Any) -> _Difference | None:
             "the lengths do not match",
         )
     if n != m:
-        a_names, b_names = list(map(_plain_key, a_keys)), list(map(_plain_key, b_keys))
-        odd = " ".join([k for k in [*a_names, *b_names] if (k in a_names) != (k in b_names)])
+        a_odd = [k for k in a_keys if k not in b_keys]
+        odd = a_odd + [k for k in b_keys if k not in a_keys]
         return _Difference(
             "different numbers of pytree children",
-            f"The prefix has a {kind.type} with {n} child keys here,\n    {' '.join(a_names)}\n"
-            f"and the full tree has one with {m}:\n    {' '.join(b_names)}\n"
-            f"Only one of them has\n    {odd}",
+            f"The prefix has a {kind.type} with {n} child keys here,\n    {_names(a_keys)}\n"
+            f"and the full tree has one with {m}:\n    {_names(b_keys)}\n"
+            f"Only one of them has\n    {_names(odd)}",
             f"{kind.type} with {n} child{'ren' * (n != 1)}",
             f"{kind.type} with {m} child{'ren' * (m != 1)}",
-            f"the numbers of children do not match, with the symmetric difference of key sets: "
-            f"{{{odd.replace(' ', ', ')}}}",
+            "the numbers of children do not match, with the symmetric difference of key sets: "
+            f"{{{', '.join([repr(_bare(k)) for k in odd])}}}",
         )
     if not same_aux(a_aux, b_aux):
-        lines = difflib.ndiff(f"{a_aux}".splitlines(), f"{b_aux}".splitlines())
-        diff = "\n".join(["    " + line.rstrip() for line in lines])
         return _Difference(
             "different pytree metadata",
-            f"The prefix has a {kind.type} here whose metadata (dict keys, static fields) is not "
-            f"the full tree's:\n{diff}",
+            f"The prefix has a {kind.type} here with metadata (dict keys, static fields)\n"
+            f"    {a_aux}\nand the full tree has one with\n    {b_aux}",
             f"{kind.type} with pytree metadata {a_aux}",
             f"{kind.type} with pytree metadata {b_aux}",
             "the pytree node metadata does not match",
@@ -597,6 +581,7 @@ __all__ = [
     "flatten_one_level_with_keys",
     "flatten_raw",
     "flatten_with_is_leaf",
+    "flatten_with_path",
     "from_raw",
     "is_tree_node",
     "keystr",

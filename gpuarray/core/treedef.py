@@ -393,6 +393,30 @@ def flatten_with_is_leaf(x: Any, is_leaf: Callable[[Any], bool] | None) -> tuple
     return leaves, grow(x)
 
 
+def flatten_with_path(
+    x: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[tuple, Any]], PyTreeDef]:
+    """`flatten` whose leaves come as (key path, leaf).
+
+    >>> flatten_with_path({"a": [5]})[0]
+    [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
+    """
+    found: list[tuple[tuple, Any]] = []
+
+    def visit(path: tuple, x: Any) -> PyTreeDef:
+        kind = kinds[type(x)]
+        if is_leaf is not None:
+            answer = is_leaf(path, x) if is_leaf_takes_path else is_leaf(x)
+            kind = None if says_leaf(answer) else kind
+        if kind is None:
+            found.append((path, x))
+            return LEAF
+        keys, children, aux = kind.open_with_keys(x)
+        return make_node(kind, aux, [visit((*path, k), c) for k, c in zip(keys, children)])
+
+    return found, visit((), x)
+
+
 def structure(x: Any) -> PyTreeDef:
     """Return the structure of a tree.
 
@@ -518,6 +542,12 @@ class PyTreeRegistry:
     ) -> tuple[list, PyTreeDef]:
         """Return leaves and structure."""
         return flatten_with_is_leaf(tree, leaf_predicate)
+
+    def flatten_with_path(
+        self, tree: Any, leaf_predicate: Callable[[Any], bool] | None = None
+    ) -> tuple[list[tuple[tuple, Any]], PyTreeDef]:
+        """Return (key path, leaf) pairs and structure."""
+        return flatten_with_path(tree, leaf_predicate)
 
     def flatten_one_level(self, tree: Any) -> tuple[tuple, Any] | None:
         """Return `(children, aux data)` of the root, None for a leaf."""

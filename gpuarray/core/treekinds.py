@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -21,57 +20,111 @@ Builder = Callable[[Iterator], Any]  # takes its leaves from an iterator and ret
 # --- keys: one step of the way from the root of a tree to a leaf ----------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceKey:
+class _Key:
+    """A step: a value that does not change, equal to steps of its class that hold an equal one."""
+
+    __slots__ = ("_held",)
+    __match_args__: tuple[str] = ("held",)
+    _held: Any
+
+    def __init__(self, held: Any):
+        object.__setattr__(self, "_held", held)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self!r} cannot be changed: make a new one")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._held == other._held  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._held))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.__match_args__[0]}={self._held!r})"
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self._held,)
+
+
+class SequenceKey(_Key):
     """The step into a list or tuple.
 
     >>> str(SequenceKey(2))
     '[2]'
     """
 
-    idx: int
+    __slots__ = ()
+    __match_args__ = ("idx",)
+
+    def __init__(self, idx: int):
+        super().__init__(idx)
+
+    @property
+    def idx(self) -> int:
+        return self._held
 
     def __str__(self) -> str:
         return f"[{self.idx!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class DictKey:
+class DictKey(_Key):
     """The step into a dict, an OrderedDict or a defaultdict.
 
     >>> str(DictKey("w"))
     "['w']"
     """
 
-    key: Hashable
+    __slots__ = ()
+    __match_args__ = ("key",)
+
+    def __init__(self, key: Hashable):
+        super().__init__(key)
+
+    @property
+    def key(self) -> Hashable:
+        return self._held
 
     def __str__(self) -> str:
         return f"[{self.key!r}]"
 
 
-@dataclass(frozen=True, slots=True)
-class GetAttrKey:
+class GetAttrKey(_Key):
     """The step into an attribute: of a named tuple, a dataclass, or a class that asks for it.
 
     >>> str(GetAttrKey("bias"))
     '.bias'
     """
 
-    name: str
+    __slots__ = ()
+    __match_args__ = ("name",)
+
+    def __init__(self, name: str):
+        super().__init__(name)
+
+    @property
+    def name(self) -> str:
+        return self._held
 
     def __str__(self) -> str:
         return f".{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class FlattenedIndexKey:
+class FlattenedIndexKey(_Key):
     """The step into a registered node that gave its children no names.
 
     >>> str(FlattenedIndexKey(0))
     '[<flat index 0>]'
     """
 
-    key: int
+    __slots__ = ()
+    __match_args__ = ("key",)
+
+    def __init__(self, key: int):
+        super().__init__(key)
+
+    @property
+    def key(self) -> int:
+        return self._held
 
     def __str__(self) -> str:
         return f"[<flat index {self.key}>]"
@@ -167,8 +220,7 @@ class _Kinds(dict[type, "Kind | None"]):
         elif len(self) > self.LEAF_TYPES:
             for leaf in [u for u, k in list(self.items()) if k is None]:
                 self.pop(leaf, None)
-        self[t] = kind
-        return kind
+        return self.setdefault(t, kind)  # two threads may come at once: one kind wins
 
 
 def _named_tuple_kind(t: Any) -> Kind:

@@ -228,6 +228,8 @@ class Partial(functools.partial):
     (6, [1])
     """
 
+    __module__ = "gpuarray.tree_util"  # where users and pickle find it
+
     def __new__(cls, func: Callable[..., Any], /, *args: Any, **kw: Any) -> Partial:
         # The arguments of a partial inside stay inside: they are part of the function.
         whole = _Opaque(func) if isinstance(func, functools.partial) else func

@@ -1,18 +1,22 @@
 """The NumPy driver: Plans as straight Python over NumPy.
 
-Floor 4. In: a Plan. Out: a function on buffers. A buffer is an ndarray or a NumPy scalar.
+Floor 4. In: a Plan. Out: a function on buffers, generated once. A buffer is an ndarray or a NumPy scalar. Large groups
+run in cache-sized tiles (drivers/tiles.py), small ones as one NumPy call an equation.
 """
 
 from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpuarray.compiler.plan import Plan
-from gpuarray.core.graph import Literal, storage_dtype
+from gpuarray.compiler.fuse import Group, Inner, Load, Operand
+from gpuarray.compiler.plan import Plan, members_in_order
+from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
+from gpuarray.drivers import tiles
 
 
 class _Local(threading.local):
@@ -22,6 +26,9 @@ class _Local(threading.local):
     """
 
     def __init__(self):
+        self.renew()
+
+    def renew(self) -> None:
         context = contextvars.copy_context()
         context.run(np.seterr, all="ignore")
         self.run = context.run
@@ -30,38 +37,128 @@ class _Local(threading.local):
 local = _Local()
 
 
-def eager_function(prim, avals, params):
+def eager_function(prim, avals, params) -> Callable[..., Any]:
     """One primitive as a function on buffers."""
     return prim.numpy_function(avals, params)
 
 
-def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()):
-    """A Python function from buffers to a list of buffers, generated once for the plan."""
-    graph = plan.graph
-    names: dict[Any, str] = {}
-    space: dict[str, Any] = {}
-    for i, (v, c) in enumerate(zip(graph.constvars, consts, strict=True)):
-        names[v] = f"const{i}"
-        space[f"const{i}"] = c
-    for i, v in enumerate(graph.invars):
-        names[v] = f"a{i}"
-    lines = [f"def plan({', '.join(names[v] for v in graph.invars)}):"]
+class _Writer:
+    """Writes the function of a plan line by line; `space` holds what its names mean."""
 
-    def atom(a) -> str:
-        if isinstance(a, Literal):
-            name = f"lit{len(space)}"
-            space[name] = np.asarray(a.val).astype(storage_dtype(a.aval))[()]
-            return name
-        return names[a]
+    def __init__(self):
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {}
+        self.names: dict[Any, str] = {}
+        self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
 
-    for k, eqn in enumerate(plan.steps):
-        space[f"f{k}"] = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
-        call = f"f{k}({', '.join(map(atom, eqn.invars))})"
-        for v in eqn.outvars:
-            names[v] = f"v{len(names)}"
-        outs = ", ".join(names[v] for v in eqn.outvars)
+    def name(self, v: Var) -> str:
+        found = self.names.get(v)
+        if found is None:
+            found = self.names[v] = f"v{len(self.names)}"
+        return found
+
+    def bind(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}_{len(self.space)}"
+        self.space[name] = value
+        return name
+
+    def atom(self, a: Atom) -> str:
+        return self.literal(a) if isinstance(a, Literal) else self.names[a]
+
+    def literal(self, a: Literal) -> str:
+        return self.bind("lit", np.asarray(a.val).astype(storage_dtype(a.aval))[()])
+
+    def line(self, text: str, eqn: Eqn | None = None) -> None:
+        self.lines.append("    " + text)
+        if eqn is not None:
+            self.sites[len(self.lines)] = eqn
+
+    def call(self, eqn: Eqn, operands: list[str]) -> None:
+        function = self.bind(
+            _safe(eqn.primitive.name),
+            eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params),
+        )
+        outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
-        lines.append(f"    {outs}{comma} = {call}")
-    lines.append(f"    return [{', '.join(map(atom, graph.outvars))}]")
-    exec("\n".join(lines), space)
-    return space["plan"]
+        self.line(f"{outs}{comma} = {function}({', '.join(operands)})", eqn)
+
+    def group(self, group: Group) -> None:
+        """A small group: one call an equation."""
+        seen: dict[tuple, str] = {}
+        for member in members_in_order(group):
+            self.call(member.eqn, [self.operand(o, seen) for o in member.operands])
+
+    def tiled(self, group: Group, runner: tiles.TiledGroup) -> None:
+        """A large group: one call that runs it in tiles."""
+        seen: dict[tuple, str] = {}
+        loads = [self.load(load, seen) for load in runner.loads]
+        outs = ", ".join(self.name(v) for v in group.outputs)
+        kernel = self.bind(group.name, runner)
+        self.line(f"{outs}, = {kernel}({', '.join(loads)})", group.members[0].eqn)
+
+    def operand(self, operand: Operand, seen: dict[tuple, str]) -> str:
+        if isinstance(operand, Literal):
+            return self.literal(operand)
+        if isinstance(operand, Inner):
+            return self.names[operand.var] + tiles.reorder(operand.order, operand.var.aval.ndim)
+        return self.load(operand, seen)
+
+    def load(self, load: Load, seen: dict[tuple, str]) -> str:
+        """The name of an input seen through its views."""
+        if load.source not in self.names:
+            self.generate(load.source)
+        name = self.names[load.source]
+        for depth, view in enumerate(load.views):
+            key = load.key[1][: depth + 1]
+            known = seen.get((load.source, key))
+            if known is None:
+                function = self.bind(
+                    _safe(view.primitive.name),
+                    view.primitive.numpy_function([view.invars[0].aval], view.params),
+                )
+                known = f"w{len(self.space)}"
+                self.space[known] = None
+                self.line(f"{known} = {function}({name})", view)
+                seen[(load.source, key)] = known
+            name = known
+        return name
+
+    def generate(self, v: Var) -> None:
+        """An index-only value (iota) that every reader makes for itself."""
+        eqn = self.made_by[v]
+        self.call(eqn, [self.atom(a) for a in eqn.invars])
+
+    made_by: dict[Var, Eqn]
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+    """A Python function from buffers to a list of buffers."""
+    graph = plan.graph
+    writer = _Writer()
+    writer.made_by = {v: e for e in graph.eqns for v in e.outvars}
+    for i, (v, c) in enumerate(zip(graph.constvars, consts, strict=True)):
+        writer.names[v] = f"const{i}"
+        writer.space[f"const{i}"] = c
+    for i, v in enumerate(graph.invars):
+        writer.names[v] = f"a{i}"
+    head = f"def plan({', '.join(writer.names[v] for v in graph.invars)}):"
+    for step in plan.steps:
+        if isinstance(step, Eqn):
+            writer.call(step, [writer.atom(a) for a in step.invars])
+            continue
+        runner = tiles.tiled(step)
+        if runner is None:
+            writer.group(step)
+        else:
+            writer.tiled(step, runner)
+    writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
+    source = "\n".join([head, *writer.lines])
+    exec(compile(source, "<plan>", "exec"), writer.space)
+    function = writer.space["plan"]
+    function.source = source
+    function.sites = writer.sites
+    return function

@@ -355,13 +355,14 @@ def _axes_of(e) -> int:
 
 def known_value(x, otherwise: type[Exception] | None = None) -> Any:
     """The value of `x` as a NumPy array, where it is known; else `otherwise(x)` is raised, or None returned."""
-    if isinstance(x, Tracer):
-        # A tracer that carries its value (under grad, outside jit) may give it.
-        give = getattr(x, "to_concrete_value", None)
-        x = give() if give is not None else None
-        if x is None and otherwise is not None:
-            raise otherwise(x)
-    return None if x is None else np.asarray(x)
+    if not isinstance(x, Tracer):
+        return np.asarray(x)
+    # A tracer that carries its value (under grad, outside jit) may give it.
+    give = getattr(x, "to_concrete_value", None)
+    value = give() if give is not None else None
+    if value is None and otherwise is not None:
+        raise otherwise(x)
+    return None if value is None else np.asarray(value)
 
 
 def _common_shape(shapes) -> tuple[int, ...]:

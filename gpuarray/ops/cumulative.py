@@ -11,9 +11,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.define import COMPLEX, FLOATING, NUMERIC, check_dtype
-from gpuarray.ops.reduce import is_narrow
-
-_F32 = np.dtype(np.float32)
+from gpuarray.ops.reduce import wide_of
 
 
 def _aval(name: str, accepted):
@@ -32,20 +30,16 @@ def _aval(name: str, accepted):
 
 
 def _running(ufunc: np.ufunc):
-    """NumPy rule from a ufunc: what it accumulates in comes from the dtype."""
+    """NumPy rule from a ufunc; narrow numbers run in a wider type."""
 
     def pick(avals, *, axis, reverse):
         dtype = avals[0].dtype
-        if ufunc in (np.maximum, np.minimum):
-            between = None
-        else:
-            between = _F32 if is_narrow(dtype) else dtype
-        narrow = between is not None and between != dtype
+        wide = wide_of(dtype)
         accumulate = ufunc.accumulate
 
         def forward(x):
-            out = accumulate(x, axis, between)
-            return out.astype(dtype) if narrow else out
+            out = accumulate(x, axis, wide)
+            return out if wide is dtype else out.astype(dtype)
 
         return _directed(forward, axis, reverse)
 
@@ -60,9 +54,7 @@ def _directed(forward, axis: int, reverse: bool):
 
 
 def _cumulative(name: str, pick, accepted=NUMERIC, weight: float = 2.0) -> Primitive:
-    return Primitive(
-        name, Kind.LIBRARY, aval=_aval(name, accepted), numpy_pick=pick, weight=weight
-    )
+    return Primitive(name, Kind.LIBRARY, aval=_aval(name, accepted), numpy_pick=pick, weight=weight)
 
 
 def _logsumexp_pick(avals, *, axis, reverse):

@@ -508,7 +508,7 @@ def _windows(shape, sizes):
 
 def _dynamic_slice_pick(avals, *, slice_sizes):
     window = _windows(avals[0].shape, slice_sizes)
-    return lambda x, *starts: x[window(starts)]
+    return lambda x, *starts: x[window(starts)].copy()
 
 
 dynamic_slice_p = Primitive(
@@ -607,7 +607,9 @@ empty_p = Primitive(
     "empty",
     Kind.GENERATOR,
     aval=_empty_aval,
-    numpy=lambda *, shape, dtype, out_sharding=None: np.zeros(shape, getattr(dtype, "storage", dtype)),
+    numpy=lambda *, shape, dtype, out_sharding=None: np.zeros(
+        shape, getattr(dtype, "storage", dtype)
+    ),
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
 )

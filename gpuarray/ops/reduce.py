@@ -13,15 +13,22 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Graph
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
-from gpuarray.ops.define import BOOL, FLOATING, INTEGER, NUMERIC, check_dtype, reduction
+from gpuarray.ops.define import BOOL, FLOATING, INTEGER, NUMERIC, check_axes, check_dtype, reduction
+from gpuarray.ops.numerics import is_narrow
+from gpuarray.ops.scalar_graph import check_fold, on_arrays
 
-_F32 = np.dtype(np.float32)
 
+def wide_of(dtype):
+    """The dtype to fold elements of `dtype` in: a wider one for short floats and 4-bit integers.
 
-def is_narrow(dtype) -> bool:
-    """Whether a float type is too short to add up in: float16, bfloat16 and the 8-bit ones."""
-    return dtypes.kind_of(dtype) == "f" and dtype.itemsize < 4
+    >>> wide_of(dtypes.bfloat16), wide_of(dtypes.uint4), wide_of(dtypes.int8)
+    (dtype('float32'), dtype('uint8'), dtype('int8'))
+    """
+    if not is_narrow(dtype):
+        return dtype
+    return np.dtype({"f": "float32", "i": "int8", "u": "uint8"}[dtypes.kind_of(dtype)])
 
 
 @functools.cache
@@ -46,18 +53,15 @@ def identity_of(ufunc: np.ufunc, dtype):
     return np.array(ufunc.identity).astype(dtype)[()]
 
 
-def _folded_size(operand, axes) -> int:
-    return math.prod(operand.shape[a] for a in axes)
-
-
 def _accumulate(ufunc: np.ufunc):
-    """NumPy rule of sums and products: the result's own type, float32 in between for short floats."""
+    """NumPy rule of sums and products: in the operand's own type, or in a wider one where that is narrow."""
 
     def pick(avals, *, axes, out_sharding=None):
         dtype = avals[0].dtype
-        if not is_narrow(dtype):
+        wide = wide_of(dtype)
+        if wide is dtype:
             return functools.partial(ufunc.reduce, axis=axes, dtype=dtype)
-        return lambda x: ufunc.reduce(x, axes, _F32).astype(dtype)
+        return lambda x: ufunc.reduce(x, axes, wide).astype(dtype)
 
     return pick
 
@@ -65,11 +69,16 @@ def _accumulate(ufunc: np.ufunc):
 def _extremes(ufunc: np.ufunc):
     """NumPy rule of max and min, which have no identity in NumPy: it is given where nothing is folded."""
 
-    def pick(avals, *, axes, out_sharding=None):
+    def pick(avals, *, axes):
         (operand,) = avals
-        if _folded_size(operand, axes):
-            return functools.partial(ufunc.reduce, axis=axes)
-        return functools.partial(ufunc.reduce, axis=axes, initial=identity_of(ufunc, operand.dtype))
+        dtype = operand.dtype
+        wide = wide_of(dtype)
+        empty = math.prod(operand.shape[a] for a in axes) == 0
+        if empty:
+            fold = functools.partial(ufunc.reduce, axis=axes, initial=identity_of(ufunc, dtype))
+        else:
+            fold = functools.partial(ufunc.reduce, axis=axes)
+        return fold if wide is dtype else lambda x: fold(x.astype(wide)).astype(dtype)
 
     return pick
 
@@ -159,3 +168,53 @@ def _arg_extreme(name: str) -> Primitive:
 
 argmax_p = _arg_extreme("argmax")
 argmin_p = _arg_extreme("argmin")
+
+
+# ---- any fold ----
+
+#: Up to so many steps a fold goes from the first element to the last; longer ones pair neighbours, round by round.
+_STEPS = 1024
+
+
+def _reduce_aval(*avals, computation, jaxpr: Graph, dimensions):
+    operands, initial = avals[: len(avals) // 2], avals[len(avals) // 2 :]
+    first = operands[0]
+    if any(a.shape != first.shape for a in operands):
+        shapes = [a.shape for a in operands]
+        raise ValueError(f"reduce operands must have equal shapes, got {shapes}.")
+    check_axes("reduce", dimensions, first.ndim)
+    check_fold("reduce", operands, initial, jaxpr)
+    shape = [n for d, n in enumerate(first.shape) if d not in dimensions]
+    return [ShapedArray(tuple(shape), a.dtype) for a in operands]
+
+
+def _reduce_pick(avals, *, computation, jaxpr, dimensions):
+    operands = avals[: len(avals) // 2]
+    combine = on_arrays(jaxpr)
+    kept = [d for d in range(operands[0].ndim) if d not in dimensions]
+    order = (*dimensions, *kept)
+    shape = tuple(operands[0].shape[d] for d in kept)
+    steps = math.prod(operands[0].shape[d] for d in dimensions)
+
+    def fold(*values):
+        xs = [x.transpose(order).reshape(steps, *shape) for x in values[: len(operands)]]
+        out = [np.full(shape, start) for start in values[len(operands) :]]
+        while len(xs[0]) > _STEPS:
+            odd = [x[len(x) - len(x) % 2 :] for x in xs]
+            paired = combine(*(x[:-1:2] for x in xs), *(x[1::2] for x in xs))
+            xs = [np.concatenate(both) for both in zip(paired, odd)]
+        for elements in zip(*xs):
+            out = combine(*out, *elements)
+        return out
+
+    return fold
+
+
+reduce_p = Primitive(
+    "reduce",
+    Kind.LIBRARY,
+    aval=_reduce_aval,
+    numpy_pick=_reduce_pick,
+    weight=4.0,
+    multiple_results=True,
+)

@@ -31,9 +31,7 @@ def _sort_aval(*operands, dimension, is_stable, num_keys):
         shapes = " ".join(str(a.shape) for a in operands)
         raise TypeError(f"Arguments to sort must have equal shapes, got: {shapes}")
     if not 1 <= num_keys <= len(operands):
-        raise ValueError(
-            f"num_keys={num_keys} must be between 1 and len(operand)={len(operands)}"
-        )
+        raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(operands)}")
     if not 0 <= dimension < operands[0].ndim:
         raise ValueError(
             f"axis {dimension} is out of bounds for array of dimension {operands[0].ndim}"

@@ -1,0 +1,610 @@
+"""Reading and updating parts of arrays: `x[...]`, `x.at[...].set(...)` and its kin.
+
+Floor 6. In: an array and an index. Out: slices where the index is made of ints and slices, gathers and scatters where
+it holds arrays. Reads clamp what is out of bounds, updates skip it, unless `mode` says otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.trace import Tracer, is_base
+from gpuarray.core.value import Array, surface
+from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from gpuarray.numpy import indexer
+from gpuarray.numpy.creation import asarray
+from gpuarray.ops.movement import (
+    broadcast_in_dim_p,
+    dynamic_slice_p,
+    dynamic_update_slice_p,
+    rev_p,
+    slice_p,
+    squeeze_p,
+)
+
+
+def getitem(x: Array, index) -> Array:
+    """`x[index]`, with all of NumPy's indexing; out-of-bounds positions are moved to the edge.
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.arange(6).reshape(2, 3)
+    >>> x[1, ::-1]
+    Array([5, 4, 3], dtype=int32)
+    >>> x[:, gnp.array([0, 2])]
+    Array([[0, 2],
+           [3, 5]], dtype=int32)
+    """
+    shape = x.aval.shape
+    found = indexer.window(shape, index)
+    if found is None:
+        return _dynamic(x, index)
+    starts, limits, strides, backwards, dropped, new, _ = found
+    sizes = tuple([b - a for a, b in zip(starts, limits)])  # noqa: B905 - same length, hot path
+    if strides is not None or sizes != shape:
+        if strides is None and is_base():
+            # The start is an operand here: moving it does not make another program.
+            x = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
+        else:
+            x = slice_p.bind(
+                x,
+                start_indices=tuple(starts),
+                limit_indices=tuple(limits),
+                strides=None if strides is None else tuple(strides),
+            )
+    if backwards:
+        x = rev_p.bind(x, dimensions=tuple(backwards))
+    if dropped:
+        x = squeeze_p.bind(x, dimensions=tuple(dropped))
+    return add_axes(x, new) if new else x
+
+
+def add_axes(x, new) -> Array:
+    """`x` with axes of length 1 at the positions `new` of the result."""
+    shape = x.aval.shape
+    total = len(shape) + len(new)
+    kept = tuple([i for i in range(total) if i not in new])
+    out = [1] * total
+    for i, n in zip(kept, shape, strict=True):
+        out[i] = n
+    return broadcast_in_dim_p.bind(
+        x, shape=tuple(out), broadcast_dimensions=kept, sharding=None
+    )
+
+
+def _dynamic(x: Array, index) -> Array:
+    """Indices with arrays in them: scalars and slices are a dynamic slice, anything else a gather."""
+    index = index if isinstance(index, tuple) else (index,)
+    scalars = [_is_scalar_index(e) for e in index]
+    if any(scalars) and all(
+        s or e is None or e is Ellipsis or isinstance(e, (int, np.integer)) or _unit_slice(e)
+        for s, e in zip(scalars, index, strict=True)
+        if not isinstance(e, (bool, np.bool_))
+    ) and not any(isinstance(e, (bool, np.bool_)) for e in index):
+        return _dynamic_slice(x, index, scalars)
+    return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
+
+
+def _is_scalar_index(e) -> bool:
+    return isinstance(e, Array) and e.ndim == 0 and dtypes.issubdtype(e.dtype, np.integer)
+
+
+def _unit_slice(e) -> bool:
+    return isinstance(e, slice) and (e.step is None or (type(e.step) is int and abs(e.step) == 1))
+
+
+def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
+    # The index with 0 for every traced scalar says all but where those axes begin.
+    if any(n == 0 for n in x.shape):
+        return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
+    plain = tuple([0 if s else e for s, e in zip(scalars, index, strict=True)])
+    found = indexer.window(x.shape, plain)
+    assert found is not None
+    starts: list[Any] = list(found.starts)
+    sizes = tuple(b - a for a, b in zip(found.starts, found.limits, strict=True))
+    integers = [e for e in index if isinstance(e, (Array, int, np.integer))]
+    for axis, e in zip(found.dropped, integers, strict=True):
+        if isinstance(e, Array):
+            starts[axis] = e
+    common = np.result_type(*[s.dtype for s in starts if isinstance(s, Array)])
+    if is_base():
+        # Only positions that may be negative need wrapping; the rest are plain scalars.
+        starts = [
+            lax.convert_element_type(indexer.wrapped(s, x.shape[axis], axis), common)
+            if isinstance(s, Array)
+            else common.type(s)
+            for axis, s in enumerate(starts)
+        ]
+        out = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
+    else:
+        if len(starts) > 1:
+            starts = [lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts]
+        out = lax.dynamic_slice(x, starts, sizes)
+    if found.reversed:
+        out = lax.rev(out, tuple(found.reversed))
+    if found.dropped:
+        out = lax.squeeze(out, tuple(found.dropped))
+    return add_axes(out, found.new) if found.new else out
+
+
+def take_target(
+    x: Array,
+    t: indexer.Target,
+    mode,
+    fill_value=None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> Array:
+    """The elements a Target points at, as a gather."""
+    if t.expand:
+        x = lax.expand_dims(x, t.expand)
+    if 0 in t.shape:
+        out = lax.full(t.shape, 0, x.dtype) if not _is_key(x) else _empty_keys(x, t.shape)
+    else:
+        out = lax.gather(
+            x,
+            indexer.start_indices(t),
+            GatherDimensionNumbers(
+                offset_dims=t.offset, collapsed_slice_dims=t.collapsed, start_index_map=t.axes
+            ),
+            t.sizes,
+            mode=mode,
+            fill_value=fill_value,
+            indices_are_sorted=indices_are_sorted or t.static,
+            unique_indices=unique_indices or t.static,
+        )
+    if t.reversed:
+        out = lax.rev(out, t.reversed)
+    return add_axes(out, t.new) if t.new else out
+
+
+def _is_key(x) -> bool:
+    return isinstance(x.dtype, dtypes.KeyDtype)
+
+
+def _empty_keys(keys: Array, shape: tuple[int, ...]) -> Array:
+    none = lax.slice(lax.reshape(keys, (keys.size,)), (0,), (0,))
+    return lax.reshape(none, shape)
+
+
+# ---- updates --------------------------------------------------------------------------------
+
+
+def at(x: Array) -> IndexUpdateHelper:
+    """`x.at`: `x.at[index].set(values)` is a new array that differs from `x` at `index`."""
+    return IndexUpdateHelper(x)
+
+
+class IndexUpdateHelper:
+    """What `x.at` is: indexing it gives the update methods.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.zeros(4).at[1:3].set(7.)
+    Array([0., 7., 7., 0.], dtype=float32)
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array):
+        self.array = array
+
+    def __getitem__(self, index) -> IndexUpdateRef:
+        return IndexUpdateRef(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"_IndexUpdateHelper({self.array!r})"
+
+
+class IndexUpdateRef:
+    """What `x.at[index]` is. Every method returns a new array and leaves `x` alone.
+
+    mode: what happens out of bounds: None, "drop" or "fill" skip the update (reads give `fill_value`), "clip" moves it
+    to the edge, "promise_in_bounds" says it does not occur. indices_are_sorted, unique_indices: promises that may make
+    it faster. wrap_negative_indices: whether -1 is the last position.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Array, index):
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"_IndexUpdateRef({self.array!r}, {self.index!r})"
+
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        fill_value=None,
+        out_sharding=None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """`x[index]`, with a choice of what happens out of bounds.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3.).at[gnp.array([1, 5])].get(mode="fill", fill_value=-1.)
+        Array([ 1., -1.], dtype=float32)
+        """
+        x = self.array
+        if mode is None and wrap_negative_indices:
+            return getitem(x, self.index)
+        how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else _mode(mode)
+        t = indexer.target(x.shape, self.index, wrap_negative_indices)
+        return take_target(x, t, how, fill_value, indices_are_sorted, unique_indices)
+
+    def set(self, values, **options) -> Array:
+        """`x` with `x[index] = values`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(4).at[0].set(9)
+        Array([9, 1, 2, 3], dtype=int32)
+        """
+        return _update(self.array, self.index, "set", values, **options)
+
+    def add(self, values, **options) -> Array:
+        """`x` with `x[index] += values`; repeated indices add repeatedly.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.zeros(3).at[gnp.array([0, 0, 2])].add(1.)
+        Array([2., 0., 1.], dtype=float32)
+        """
+        return _update(self.array, self.index, "add", values, **options)
+
+    def subtract(self, values, **options) -> Array:
+        """`x` with `x[index] -= values`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3).at[1].subtract(5)
+        Array([ 0, -4,  2], dtype=int32)
+        """
+        return _update(self.array, self.index, "subtract", values, **options)
+
+    def multiply(self, values, **options) -> Array:
+        """`x` with `x[index] *= values`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3).at[1:].multiply(5)
+        Array([ 0,  5, 10], dtype=int32)
+        """
+        return _update(self.array, self.index, "multiply", values, **options)
+
+    mul = multiply
+
+    def divide(self, values, **options) -> Array:
+        """`x` with `x[index] /= values`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3.).at[2].divide(4)
+        Array([0. , 1. , 0.5], dtype=float32)
+        """
+        x = self.array
+        return surface.divide(x, _update(_ones_like(x), self.index, "multiply", values, **options))
+
+    def power(self, values, **options) -> Array:
+        """`x` with `x[index] **= values`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3.).at[2].power(3)
+        Array([0., 1., 8.], dtype=float32)
+        """
+        x = self.array
+        return surface.power(x, _update(_ones_like(x), self.index, "multiply", values, **options))
+
+    def min(self, values, **options) -> Array:
+        """`x` with `x[index] = minimum(x[index], values)`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3.).at[:].min(1.)
+        Array([0., 1., 1.], dtype=float32)
+        """
+        return _update(self.array, self.index, "min", values, **options)
+
+    def max(self, values, **options) -> Array:
+        """`x` with `x[index] = maximum(x[index], values)`.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3.).at[:].max(1.)
+        Array([1., 1., 2.], dtype=float32)
+        """
+        return _update(self.array, self.index, "max", values, **options)
+
+    def apply(
+        self,
+        func,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode=None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """`x` with `x[index] = func(x[index])`, once for every time an element is indexed.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.arange(3.).at[1:].apply(lambda v: v + 10.)
+        Array([ 0., 11., 12.], dtype=float32)
+        """
+        x = self.array
+        mask = _mask_of(x, self.index)
+        if mask is not None:
+            return lax.select(mask, _as(func(x), x), x)
+        t = indexer.target(x.shape, self.index, wrap_negative_indices)
+        return _scatter(
+            x,
+            t,
+            lambda x, indices, _, dims, **how: lax.scatter_apply(
+                x, indices, func, dims, update_shape=t.shape, **how
+            ),
+            None,
+            mode,
+            indices_are_sorted,
+            unique_indices,
+        )
+
+
+def _mode(mode) -> GatherScatterMode:
+    return mode if isinstance(mode, GatherScatterMode) else GatherScatterMode.from_any(mode)
+
+
+def _ones_like(x: Array) -> Array:
+    return lax.full_like(x, 1)
+
+
+_SCATTER = {
+    "set": lax.scatter,
+    "add": lax.scatter_add,
+    "subtract": lax.scatter_sub,
+    "multiply": lax.scatter_mul,
+    "min": lax.scatter_min,
+    "max": lax.scatter_max,
+}
+_POINTWISE = {
+    "set": lambda x, y: y,
+    "add": lax.add,
+    "subtract": lax.sub,
+    "multiply": lax.mul,
+    "min": lax.min,
+    "max": lax.max,
+}
+
+
+def _update(
+    x: Array,
+    index,
+    kind: str,
+    values,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode=None,
+    out_sharding=None,
+    wrap_negative_indices: bool = True,
+) -> Array:
+    if not isinstance(values, (Array, int, float, complex)):
+        values = asarray(values)
+    aval = x.aval
+    given = aval_of(values)
+    if kind == "set" and mode is None and wrap_negative_indices and not aval.weak_type and is_base():
+        found = indexer.window(aval.shape, index)
+        if found is not None and found.strides is None:
+            return _set_window(x, found, values, given)
+    warn_unsafe(aval, given)
+    mask = _mask_of(x, index)
+    if mask is not None:
+        aligned = _align(values, given, aval.shape, index)
+        if aligned is not None:
+            return _masked(x, mask, kind, aligned)
+    t = indexer.target(aval.shape, index, wrap_negative_indices)
+    return _scatter(x, t, _SCATTER[kind], values, mode, indices_are_sorted, unique_indices, kind)
+
+
+def warn_unsafe(x, values) -> None:
+    """Warn where updating `x` changes the kind of the values (floats into an integer array)."""
+    if values.dtype == x.dtype or isinstance(x.dtype, dtypes.KeyDtype):
+        return
+    common, _ = dtypes.promote2(x.dtype, x.weak_type, values.dtype, values.weak_type)
+    if common != x.dtype and not x.weak_type:
+        warnings.warn(
+            f"scatter inputs have incompatible types: cannot safely cast value from dtype={values.dtype} to "
+            f"dtype={x.dtype}. The result keeps dtype {x.dtype}; convert one of them with .astype(...).",
+            FutureWarning,
+            stacklevel=4,
+        )
+
+
+def _set_window(x: Array, found: indexer.Window, values, given) -> Array:
+    """Static positions: one dynamic_update_slice, whose start is an operand."""
+    warn_unsafe(x.aval, given)
+    starts, limits, _, backwards, dropped, new, outside = found
+    sizes = tuple([b - a for a, b in zip(starts, limits, strict=True)])
+    shape = sizes
+    if dropped or new:
+        kept = [n for i, n in enumerate(sizes) if i not in dropped]
+        for i in new:
+            kept.insert(i, 1)
+        shape = tuple(kept)
+    dtype = x.aval.dtype
+    if given.dtype != dtype or given.weak_type:
+        values = _as(values, x)
+    if not given.shape:
+        values = broadcast_in_dim_p.bind(
+            values, shape=sizes, broadcast_dimensions=(), sharding=None
+        )
+    else:
+        values = _broadcast(values, shape)
+        if shape != sizes:
+            values = lax.reshape(values, sizes)
+        if backwards:
+            values = rev_p.bind(values, dimensions=tuple(backwards))
+    if outside or 0 in sizes:
+        return x
+    return dynamic_update_slice_p.bind(x, values, *starts)
+
+
+def _broadcast(values, shape: tuple[int, ...]):
+    """`values` stretched to `shape` as NumPy does."""
+    given = values.shape
+    if given == shape:
+        return values
+    extra = len(shape) - len(given)
+    if extra < 0:
+        raise ValueError(
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={given} shape={shape}. The values of "
+            "an update must broadcast against the indexed part."
+        )
+    if any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
+        raise ValueError(
+            f"Incompatible types for broadcasting: input type={aval_of(values).str_short()} and requested "
+            f"shape {shape}: the values of an update must broadcast against the indexed part."
+        )
+    kept = [i for i, (n, m) in enumerate(zip(given, shape[extra:], strict=True)) if n == m]
+    if len(kept) < len(given):  # an axis of length 1 is dropped first, and stretched with the new ones
+        values = lax.squeeze(values, tuple(i for i in range(len(given)) if i not in kept))
+    return broadcast_in_dim_p.bind(
+        values, shape=shape, broadcast_dimensions=tuple(i + extra for i in kept), sharding=None
+    )
+
+
+def _as(values, x: Array):
+    """`values` with the dtype and weak type of `x`."""
+    aval = aval_of(values)
+    if aval.dtype == x.dtype and aval.weak_type == x.weak_type:
+        return values
+    if isinstance(values, (int, float, complex)) and not x.weak_type and not _is_key(x):
+        return dtypes.scalar(values, x.dtype)
+    return lax.convert_element_type_p.bind(
+        values, new_dtype=x.dtype, weak_type=x.weak_type, sharding=None
+    )
+
+
+def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, kind="set") -> Array:
+    """Apply a scatter at a Target, in the common dtype of both; the result has the dtype of `x`."""
+    origin = x
+    indices = indexer.start_indices(t)
+    if t.expand:
+        x = lax.expand_dims(x, t.expand)
+    if values is not None:
+        final = list(t.shape)
+        for i in t.new:
+            final.insert(i, 1)
+        values = lax.asarray(values) if isinstance(values, np.ndarray) else values
+        if kind == "set" or _is_key(x):
+            values = _as(values, x)
+        else:
+            x, values = _common(x, values)
+        if not aval_of(values).shape:
+            values = lax.broadcast(values, tuple(final)) if final else values
+        else:
+            values = _broadcast(values, tuple(final))
+        if t.new:
+            values = lax.squeeze(values, t.new)
+        if t.reversed:
+            values = lax.rev(values, t.reversed)
+    if 0 in t.shape:
+        return origin
+    dims = ScatterDimensionNumbers(
+        update_window_dims=t.offset,
+        inserted_window_dims=t.collapsed,
+        scatter_dims_to_operand_dims=t.axes,
+    )
+    out = scatter(
+        x,
+        indices,
+        values,
+        dims,
+        indices_are_sorted=indices_are_sorted or t.static,
+        unique_indices=unique_indices or t.static,
+        mode=None if mode is None else _mode(mode),
+    )
+    if t.expand:
+        out = lax.squeeze(out, t.expand)
+    return _as(out, origin)
+
+
+def _common(x, values):
+    """Both operands in the dtype they promote to."""
+    a, b = aval_of(x), aval_of(values)
+    if a.dtype == b.dtype and not (a.weak_type and not b.weak_type):
+        return x, values
+    dtype, weak = dtypes.promote2(a.dtype, a.weak_type, b.dtype, b.weak_type)
+    if a.dtype != dtype or a.weak_type != weak:
+        x = lax.convert_element_type(x, dtype)
+    return x, lax.convert_element_type(values, dtype) if b.dtype != dtype else values
+
+
+# ---- updates under a boolean mask: no positions are needed, so they work while tracing ------
+
+
+def _mask_of(x: Array, index) -> Array | None:
+    """The boolean array that says which elements an index selects, where it is one mask among full slices."""
+    entries = index if isinstance(index, tuple) else (index,)
+    masks = [e for e in entries if isinstance(e, Array) and e.dtype == np.bool_ and e.ndim]
+    if len(masks) != 1:
+        return None
+    before = _mask_axis(x.ndim, entries)
+    if before is None:
+        return None
+    mask = masks[0]
+    if mask.shape != x.shape[before : before + mask.ndim]:
+        return None  # the general way reports it
+    return lax.broadcast_in_dim(mask, x.shape, tuple(range(before, before + mask.ndim)))
+
+
+def _mask_axis(ndim: int, entries) -> int | None:
+    """The first axis a mask among full slices applies to; None when other entries are around."""
+    taken = sum(e.ndim if isinstance(e, Array) else e is not Ellipsis for e in entries)
+    axis = 0
+    for e in entries:
+        if isinstance(e, Array):
+            return axis
+        if e is Ellipsis:
+            axis += ndim - taken
+        elif isinstance(e, slice) and e == slice(None):
+            axis += 1
+        else:
+            return None
+    return None
+
+
+def _align(values, given, shape: tuple[int, ...], index):
+    """`values` with the axis that counts the selected elements spread over the mask's axes; None if it has one."""
+    entries = index if isinstance(index, tuple) else (index,)
+    mask = next(e for e in entries if isinstance(e, Array))
+    before = _mask_axis(len(shape), entries)
+    assert before is not None
+    after = len(shape) - before - mask.ndim
+    if len(given.shape) <= after:
+        return values
+    count = len(given.shape) - after - 1  # the axis of selected elements
+    if given.shape[count] != 1 or len(given.shape) > before + 1 + after:
+        return None
+    return lax.reshape(
+        values, (*given.shape[:count], *[1] * mask.ndim, *given.shape[count + 1 :])
+    )
+
+
+def _masked(x: Array, mask, kind: str, values) -> Array:
+    if kind == "set":
+        new = _broadcast_any(_as(values, x), x.shape)
+    else:
+        left, right = _common(x, values)
+        new = _as(_POINTWISE[kind](left, _broadcast_any(right, x.shape)), x)
+    return lax.select(mask, new, x)
+
+
+def _broadcast_any(values, shape):
+    if not aval_of(values).shape:
+        return lax.broadcast(values, shape)
+    return _broadcast(values, shape)
+
+
+def is_traced(x) -> bool:
+    """Whether the value of `x` is not known yet."""
+    return isinstance(x, Tracer)

@@ -1,0 +1,57 @@
+"""Array arguments of the numpy namespace, made Arrays once they have been checked.
+
+Floor 6. In: what the caller gave. Out: Arrays; lists and other things raise the TypeError that names the function.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NoReturn
+
+from gpuarray import errors
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+from gpuarray.numpy.creation import asarray
+from gpuarray.numpy.promotion import check_arraylike
+
+
+def array(name: str, x) -> Array:
+    """`x` as an Array; TypeError when it is no array or scalar."""
+    if isinstance(x, Array):
+        return x
+    check_arraylike(name, x)
+    return asarray(x)
+
+
+def arrays(name: str, *xs) -> list[Array]:
+    """All of `xs` as Arrays; TypeError when one of them is no array or scalar."""
+    for x in xs:
+        if not isinstance(x, Array):
+            check_arraylike(name, *xs)
+            return [asarray(x) for x in xs]
+    return list(xs)
+
+
+def no_out(name: str, out) -> None:
+    """Refuse an `out=` argument: results are new arrays here."""
+    if out is not None:
+        raise NotImplementedError(
+            f"The 'out' argument to jnp.{name} is not supported. Arrays are immutable: use the result."
+        )
+
+
+def static_int(x, what: str) -> int:
+    """`x` as a Python int; an error that says what it is for when it is traced or no integer."""
+    if isinstance(x, Tracer):
+        need_concrete(x, what)
+    return operator.index(x)
+
+
+def need_concrete(x, what: str) -> NoReturn:
+    """Raise for a traced value where the value itself is needed."""
+    raise errors.ConcretizationTypeError(x, f"Error arose in {what}.")
+
+
+def as_tuple(x: Any) -> tuple:
+    """A sequence as a tuple; one thing as a tuple of it."""
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)

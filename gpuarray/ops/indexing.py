@@ -1,0 +1,514 @@
+"""Gather and scatter: reading and writing windows at places that arrays of indices name.
+
+In: an array, integer indices whose last axis is the index vector, and dimension numbers that say
+what the vector's components and the windows' axes are. Out: for gather the windows, for scatter the
+array with windows set, added, multiplied and so on. Floor 2.
+
+Where an index is out of bounds, `mode` decides: CLIP moves the window inside; FILL_OR_DROP fills
+what is read and skips what is written; PROMISE_IN_BOUNDS says that it does not happen (reads are
+clipped then, writes skipped).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops import elementwise as ew
+from gpuarray.ops.define import check_same_dtypes
+from gpuarray.ops.indexing_checks import check_gather, check_scatter
+from gpuarray.ops.scalar_graph import on_arrays
+
+_INT_MAX = np.iinfo(np.intp).max
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """What the axes of a gather's operand, indices and result are.
+
+    offset_dims: the result's axes that are axes of the windows
+    collapsed_slice_dims: operand axes on which the windows have length 1, left out of the result
+    start_index_map: the operand axis of each component of an index vector
+    operand_batching_dims, start_indices_batching_dims: axes that operand and indices walk together
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """What the axes of a scatter's operand, indices and updates are.
+
+    update_window_dims: the axes of the updates that are axes of the windows
+    inserted_window_dims: operand axes on which the windows have length 1, missing in the updates
+    scatter_dims_to_operand_dims: the operand axis of each component of an index vector
+    operand_batching_dims, scatter_indices_batching_dims: axes that operand and indices walk together
+    """
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+
+class GatherScatterMode(enum.Enum):
+    """What happens where an index is out of bounds."""
+
+    CLIP = 1
+    FILL_OR_DROP = 2
+    PROMISE_IN_BOUNDS = 3
+    ONE_HOT = 4
+
+    @staticmethod
+    def from_any(given: str | GatherScatterMode | None) -> GatherScatterMode:
+        """A mode from its name ("clip", "fill", "drop", "promise_in_bounds"); None fills or drops."""
+        if isinstance(given, GatherScatterMode):
+            return given
+        if given is None:
+            return GatherScatterMode.FILL_OR_DROP
+        try:
+            return _MODES[given]
+        except KeyError:
+            raise ValueError(
+                f'Unknown gather mode "{given}": expected one of {", ".join(map(repr, _MODES))}.'
+            ) from None
+
+
+_MODES = {
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+    "one_hot": GatherScatterMode.ONE_HOT,
+}
+
+
+def default_fill(dtype) -> Any:
+    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed or the highest unsigned value."""
+    if isinstance(dtype, dtypes.KeyDtype):
+        return 0xFFFFFFFF
+    kind = dtypes.kind_of(dtype)
+    if kind in "fc":
+        return np.nan
+    if kind == "b":
+        return True
+    info = dtypes.iinfo(dtype)
+    return int(info.min if kind == "i" else info.max)
+
+
+def _fill_element(aval: ShapedArray, fill_value) -> np.generic:
+    """One element of the storage dtype; a key is filled word by word."""
+    dtype = storage_dtype(aval)
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        word = np.uint32(fill_value).tobytes()
+        return np.frombuffer(word * (dtype.itemsize // 4), dtype)[0]
+    return np.asarray(fill_value).astype(dtype)[()]
+
+
+# ---- where windows are ----
+
+
+class _Places:
+    """Turns index vectors into NumPy indices, for gather and scatter alike.
+
+    Operand axes are *looked up* (an index component or a batching axis chooses the place) or *plain*
+    (the window starts at 0 there). Looked-up axes are moved to the front of the operand; a NumPy
+    index for them has the shape `batch + lookup window`, and the plain axes follow.
+    """
+
+    def __init__(self, shape, index_shape, windows, mapped, removed, batching, index_batching):
+        self.shape = shape
+        self.batch = index_shape[:-1]
+        self.windows = windows
+        self.mapped = mapped
+        self.looked_up = sorted({*mapped, *batching})
+        self.plain = [d for d in range(len(shape)) if d not in self.looked_up]
+        self.order = (*self.looked_up, *self.plain)
+        self.in_order = self.order == tuple(range(len(shape)))
+        self.limits = np.array([shape[d] - windows[d] for d in mapped], np.intp)
+        self.batching = dict(zip(batching, index_batching))
+        # Axes of a looked-up window: those that stay in the result, in operand order.
+        self.inner = [d for d in self.looked_up if d not in removed and d not in batching]
+        self.window_shape = tuple(windows[d] for d in self.inner)
+        self.trim = tuple(slice(0, windows[d]) for d in self.plain)
+        self.trimmed = any(windows[d] != shape[d] for d in self.plain)
+        # What an axis of `batch + lookup window + plain` is: ("batch", number) or ("window", axis).
+        self.labels = [("batch", i) for i in range(len(self.batch))]
+        self.labels += [("window", d) for d in (*self.inner, *self.plain)]
+
+    def permutation(self, window_axes, rank: int) -> tuple[int, ...] | None:
+        """From our axis order to the caller's, in which `window_axes` hold the windows; None if equal."""
+        windows = sorted(d for kind, d in self.labels if kind == "window")
+        to_window = dict(zip(window_axes, windows))
+        batch = iter(range(rank))
+        wanted = [
+            ("window", to_window[a]) if a in to_window else ("batch", next(batch))
+            for a in range(rank)
+        ]
+        order = tuple(self.labels.index(w) for w in wanted)
+        return None if order == tuple(range(rank)) else order
+
+    def starts(self, indices, mode):
+        """Index vectors as machine integers, and a mask of those in bounds (None: all are, or moved in)."""
+        if indices.dtype == np.uint64:
+            indices = np.minimum(indices, np.uint64(_INT_MAX))
+        indices = indices.astype(np.intp)
+        inside = np.clip(indices, 0, self.limits)
+        if mode is GatherScatterMode.CLIP:
+            return inside, None
+        good = (inside == indices).all(-1)
+        return inside, None if good.all() else good
+
+    def index(self, starts) -> tuple[np.ndarray, ...]:
+        """A NumPy index for the looked-up axes, of shape `batch + lookup window` by broadcasting."""
+        batch, inner = len(self.batch), len(self.inner)
+        parts = []
+        for d in self.looked_up:
+            if d in self.mapped:
+                part = starts[..., self.mapped.index(d)].reshape(*self.batch, *(1,) * inner)
+            else:
+                axis = self.batching[d]
+                part = np.arange(self.shape[d]).reshape(-1, *(1,) * (batch - axis - 1 + inner))
+            if d in self.inner and self.windows[d] != 1:
+                after = inner - self.inner.index(d) - 1
+                part = part + np.arange(self.windows[d]).reshape(-1, *(1,) * after)
+            parts.append(part)
+        return tuple(parts)
+
+    def linear(self, starts) -> np.ndarray:
+        """The same index as one number into the looked-up axes laid out in a row."""
+        parts = self.index(starts)
+        total = parts[0]
+        for d, part in zip(self.looked_up[1:], parts[1:]):
+            total = total * self.shape[d] + part
+        wanted = self.batch + self.window_shape
+        return total if total.shape == wanted else np.broadcast_to(total, wanted)
+
+    def single(self, starts) -> tuple[slice, ...]:
+        """The only window as slices of the operand (where there is one index vector, no batching)."""
+        first = dict(zip(self.mapped, starts.reshape(-1).tolist()))
+        return tuple(
+            slice(first.get(d, 0), first.get(d, 0) + n) for d, n in enumerate(self.windows)
+        )
+
+
+# ---- gather ----
+
+
+def _gather_aval(
+    operand,
+    indices,
+    *,
+    dimension_numbers,
+    slice_sizes,
+    indices_are_sorted,
+    unique_indices,
+    mode,
+    fill_value,
+):
+    shape = check_gather(operand, indices, dimension_numbers, slice_sizes)
+    return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+
+def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_):
+    operand, indices = avals
+    numbers = dimension_numbers
+    shape = check_gather(operand, indices, numbers, slice_sizes)
+    places = _Places(
+        operand.shape,
+        indices.shape,
+        slice_sizes,
+        numbers.start_index_map,
+        (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims),
+        numbers.operand_batching_dims,
+        numbers.start_indices_batching_dims,
+    )
+    permutation = places.permutation(numbers.offset_dims, len(shape))
+    dtype = storage_dtype(operand)
+    fills = mode in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
+    mode = mode if fills else GatherScatterMode.CLIP
+    if mode is GatherScatterMode.ONE_HOT:
+        fill_value = 0  # a product with a row of zeros
+    elif fill_value is None:
+        fill_value = default_fill(operand.dtype)
+    fill = _fill_element(operand, fill_value) if fills else None
+    if math.prod(shape) == 0:
+        return lambda x, at: np.empty(shape, dtype)
+
+    def finish(out, good):
+        if good is not None:
+            out[~good] = fill
+        return out if permutation is None else out.transpose(permutation)
+
+    if not places.looked_up:
+        return lambda x, at: finish(
+            np.broadcast_to(x[places.trim], places.batch + slice_sizes).copy(), None
+        )
+
+    if math.prod(places.batch) == 1 and not places.batching:
+        aligned = places.batch + tuple(n for kind, n in _lengths(places) if kind == "window")
+        order = places.order
+
+        def one(x, at):
+            starts, good = places.starts(at, mode)
+            window = x[places.single(starts)].transpose(order)
+            return finish(window.reshape(aligned).copy(), good)
+
+        return one
+
+    lookup = places.looked_up
+    first, count = lookup[0], len(lookup)
+    together = lookup == list(range(first, first + count)) and not places.trimmed
+    if together and first == 0:
+        rows = (math.prod(operand.shape[:count]), *operand.shape[count:])
+        if count == 1 and not places.inner and not fills:
+
+            def take(x, at):
+                out = x.take(_machine(at[..., 0]), 0, None, "clip")
+                return out if permutation is None else out.transpose(permutation)
+
+            return take
+
+        def by_row(x, at):
+            starts, good = places.starts(at, mode)
+            return finish(x.reshape(rows).take(places.linear(starts), 0), good)
+
+        return by_row
+
+    if together and count == 1 and not places.inner and not fills:
+        # A lookup along a later axis: NumPy's take leaves the axes before it where they are.
+        moved = _after_take(places, first, permutation, len(shape))
+
+        def take_along(x, at):
+            return x.take(_machine(at[..., 0]), first, None, "clip").transpose(moved)
+
+        return take_along
+
+    whole = (slice(None),) * count + places.trim
+
+    def general(x, at):
+        starts, good = places.starts(at, mode)
+        x = x if places.in_order else x.transpose(places.order)
+        x = x[whole] if places.trimmed else x
+        return finish(x[places.index(starts)], good)
+
+    return general
+
+
+def _machine(indices):
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(_INT_MAX))
+    return indices.astype(np.intp)
+
+
+def _lengths(places) -> list[tuple[str, int]]:
+    """The kind and length of each axis of `batch + lookup window + plain`."""
+    return [
+        (kind, places.batch[d] if kind == "batch" else places.windows[d])
+        for kind, d in places.labels
+    ]
+
+
+def _after_take(places, axis: int, permutation, rank: int) -> tuple[int, ...]:
+    """From the axes of `take` along `axis` (plain before, batch, plain after) to the result's."""
+    before = [("window", d) for d in places.plain if d < axis]
+    after = [("window", d) for d in places.plain if d > axis]
+    batch = [("batch", i) for i in range(len(places.batch))]
+    have = [*before, *batch, *after]
+    wanted = permutation or range(rank)
+    return tuple(have.index(places.labels[i]) for i in wanted)
+
+
+gather_p = Primitive(
+    "gather", Kind.INDEXING, aval=_gather_aval, numpy_pick=_gather_pick, weight=4.0
+)
+
+
+# ---- scatter ----
+
+
+def _scatter_aval(
+    operand,
+    indices,
+    updates,
+    *,
+    dimension_numbers,
+    indices_are_sorted,
+    unique_indices,
+    mode,
+    update_jaxpr,
+    update_consts,
+):
+    check_same_dtypes("scatter", [operand, updates])
+    check_scatter(operand, indices, updates, dimension_numbers)
+    return operand
+
+
+def _scatter_windows(operand, updates, numbers) -> tuple[int, ...]:
+    """The length of a window on every operand axis."""
+    lengths = iter(updates.shape[d] for d in numbers.update_window_dims)
+    removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    return tuple(1 if d in removed else next(lengths) for d in range(operand.ndim))
+
+
+def _scatter_pick(ufunc: np.ufunc | None):
+    """The NumPy rule: `ufunc` merges an update into what is there; None replaces it."""
+
+    def pick(avals, *, dimension_numbers, mode, unique_indices, update_jaxpr, **_):
+        operand, indices, updates = avals
+        numbers = dimension_numbers
+        places = _Places(
+            operand.shape,
+            indices.shape,
+            _scatter_windows(operand, updates, numbers),
+            numbers.scatter_dims_to_operand_dims,
+            (*numbers.inserted_window_dims, *numbers.operand_batching_dims),
+            numbers.operand_batching_dims,
+            numbers.scatter_indices_batching_dims,
+        )
+        permutation = places.permutation(numbers.update_window_dims, updates.ndim)
+        backwards = None if permutation is None else tuple(np.argsort(permutation))
+        mode = mode if mode is GatherScatterMode.CLIP else GatherScatterMode.FILL_OR_DROP
+        body = None
+        if ufunc is None and update_jaxpr is not None:
+            body = on_arrays(update_jaxpr)
+        merge = _merge(ufunc, body, unique_indices)
+        if updates.size == 0:
+            return lambda x, at, values: np.array(x)
+
+        single = math.prod(places.batch) == 1 and not places.batching
+        several = len(places.batch)
+        count = len(places.looked_up)
+        rows = (math.prod(operand.shape[d] for d in places.looked_up),)
+        rows += tuple(operand.shape[d] for d in places.plain)
+        flat = count > 0 and not places.trimmed
+
+        def scatter(x, at, values):
+            out = np.array(x)  # contiguous, and nobody else's
+            if backwards is not None:
+                values = values.transpose(backwards)
+            starts, good = places.starts(at, mode)
+            if single:
+                if good is None:
+                    target = out[places.single(starts)].transpose(places.order)
+                    target = _without_removed(target, places)
+                    merge(target, (), values.reshape(target.shape))
+                return out
+            target = out if places.in_order else out.transpose(places.order)
+            if flat and places.in_order:
+                index: tuple = (places.linear(starts),)
+                target = target.reshape(rows)
+            else:
+                index = places.index(starts) if count else (np.zeros(places.batch, np.intp),)
+                target = target if count else target[None]
+                if places.trimmed:
+                    target = target[(slice(None),) * len(index) + places.trim]
+                index = np.broadcast_arrays(*index, np.empty(places.batch + places.window_shape))[:-1]
+            if good is not None:
+                index, values = tuple(i[good] for i in index), values[good]
+            elif several > 1 or places.window_shape:
+                index = tuple(index)
+            merge(target, index, values)
+            return out
+
+        return scatter
+
+    return pick
+
+
+def _without_removed(target, places):
+    """A view without the window axes that the updates lack."""
+    kept = {*places.inner, *places.plain}
+    return target[tuple(slice(None) if d in kept else 0 for d in places.order)]
+
+
+def _merge(ufunc, body, unique: bool):
+    """In-place `target[index] = merged`, right also where an index occurs more than once."""
+
+    def replace(target, index, values):
+        target[index] = values
+
+    def once(target, index, values):
+        there = target[index]
+        target[index] = ufunc(there, values) if body is None else body(there, values)[0]
+
+    def at(target, index, values):
+        if index == ():
+            once(target, (...,), values)
+        else:
+            ufunc.at(target, index if len(index) > 1 else index[0], values)
+
+    def in_turn(target, index, values):
+        # Occurrence by occurrence: within one round no place is written twice.
+        if index == ():
+            once(target, (...,), values)
+            return
+        number = np.ravel_multi_index(index, target.shape[: len(index)]).ravel()
+        order = np.argsort(number, kind="stable")
+        ranked = number[order]
+        new = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+        turn = np.empty(number.size, np.intp)
+        turn[order] = np.arange(number.size) - np.repeat(new, np.diff(np.r_[new, number.size]))
+        flat = [i.ravel() for i in index]
+        values = values.reshape(number.size, *target.shape[len(index) :])
+        for k in range(int(turn.max(initial=-1)) + 1):
+            chosen = turn == k
+            once(target, tuple(i[chosen] for i in flat), values[chosen])
+
+    if ufunc is None and body is None:
+        return lambda target, index, values: replace(target, index or (...,), values)
+    if unique:
+        return lambda target, index, values: once(target, index or (...,), values)
+    return in_turn if body is not None else at
+
+
+def _scatter(name: str, ufunc: np.ufunc | None) -> Primitive:
+    return Primitive(
+        name,
+        Kind.INDEXING,
+        aval=_scatter_aval,
+        numpy_pick=_scatter_pick(ufunc),
+        combine=ufunc,
+        weight=8.0,
+    )
+
+
+scatter_p = _scatter("scatter", None)
+scatter_add_p = _scatter("scatter-add", np.add)
+scatter_sub_p = _scatter("scatter-sub", np.subtract)
+scatter_mul_p = _scatter("scatter-mul", np.multiply)
+scatter_min_p = _scatter("scatter-min", np.minimum)
+scatter_max_p = _scatter("scatter-max", np.maximum)
+
+#: The scalar op inside each scatter that merges.
+MERGES = {
+    scatter_add_p: ew.add_p,
+    scatter_sub_p: ew.sub_p,
+    scatter_mul_p: ew.mul_p,
+    scatter_min_p: ew.min_p,
+    scatter_max_p: ew.max_p,
+}
+
+
+@functools.cache
+def update_graph(prim: Primitive, dtype) -> Graph | None:
+    """The `update_jaxpr` of a scatter: how it merges one element, as a Graph of two scalars."""
+    merge = MERGES.get(prim)
+    if merge is None:
+        return None
+    aval = ShapedArray((), dtype)
+    there, update = Var(aval), Var(aval)
+    (result,) = merge.out_avals([aval, aval], {})
+    out = Var(result)
+    return Graph([there, update], [out], [Eqn(merge, [there, update], [out], {})])

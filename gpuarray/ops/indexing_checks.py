@@ -1,0 +1,185 @@
+"""The shape rules of gather and scatter: every way in which dimension numbers can be wrong.
+
+In: avals and dimension numbers. Out: the shape of a gather's result, or a TypeError that names the
+field, what it was and what it may be. Floor 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+
+
+def _check_axes(op: str, what: str, axes: Sequence[int], end: int, ordered: bool = True) -> None:
+    if ordered and list(axes) != sorted(axes):
+        raise TypeError(f"{what} in {op} op must be sorted; got {tuple(axes)}")
+    if len(set(axes)) != len(axes):
+        raise TypeError(f"{what} in {op} op must not repeat; got: {tuple(axes)}.")
+    for axis in axes:
+        if not 0 <= axis < end:
+            raise TypeError(
+                f"Invalid {what} set in {op} op; valid range is [0, {end}); got: {axis}."
+            )
+
+
+def _check_map(op: str, what: str, axes: Sequence[int], length: int, ndim: int) -> None:
+    if len(axes) != length:
+        raise TypeError(
+            f"{op.capitalize()} op has {len(axes)} elements in {what} and the bound of dimension "
+            f"index_vector_dim of indices is {length}. These two numbers must be equal."
+        )
+    for position, axis in enumerate(axes):
+        if not 0 <= axis < ndim:
+            raise TypeError(
+                f"Invalid {what} mapping in {op} op; domain is [0, {ndim}), got: {position}->{axis}."
+            )
+    if len(set(axes)) != len(axes):
+        raise TypeError(f"{what} in {op} op must not repeat; got: {tuple(axes)}.")
+
+
+def _check_disjoint(op: str, what: str, axes, batching) -> None:
+    if set(axes) & set(batching):
+        raise TypeError(
+            f"{what} and operand_batching_dims in {op} op must be disjoint; got: {tuple(axes)} and "
+            f"{tuple(batching)}."
+        )
+
+
+def _check_batching(op: str, operand, indices, of_operand, of_indices, name: str) -> None:
+    if len(of_operand) != len(of_indices):
+        raise TypeError(
+            f"{op.capitalize()} op requires equal numbers of operand_batching_dims and {name}, got "
+            f"{tuple(of_operand)} and {tuple(of_indices)}."
+        )
+    _check_axes(op, name, of_indices, indices.ndim, ordered=False)
+    if indices.ndim - 1 in of_indices:
+        raise TypeError(
+            f"{op.capitalize()} op cannot have the index vector dimension as a batching dimension; "
+            f"got {tuple(of_indices)}."
+        )
+    theirs = tuple(operand.shape[d] for d in of_operand)
+    ours = tuple(indices.shape[d] for d in of_indices)
+    if theirs != ours:
+        raise TypeError(
+            f"{op.capitalize()} op requires operand batching dimensions and indices batching "
+            f"dimensions to have the same shape, got {theirs} and {ours}."
+        )
+
+
+def _check_indices(op: str, indices: ShapedArray) -> None:
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"{op} indices must have an integer type, got {indices.dtype.name}")
+    if indices.ndim == 0:
+        raise TypeError(
+            f"{op.capitalize()} index leaf dimension must be within [0, rank(indices) + 1). "
+            "rank(indices) is 0: the last axis of the indices is the index vector, add one."
+        )
+
+
+def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
+    """The shape of a gather's result; raises where the dimension numbers do not fit."""
+    op, ndim = "gather", operand.ndim
+    _check_indices(op, indices)
+    offset = numbers.offset_dims
+    rank = len(offset) + indices.ndim - 1
+    if list(offset) != sorted(offset):
+        raise TypeError(f"offset_dims in gather op must be sorted; got {tuple(offset)}")
+    if len(set(offset)) != len(offset):
+        raise TypeError(f"offset_dims in gather op must not repeat; got: {tuple(offset)}.")
+    for i, d in enumerate(offset):
+        if not 0 <= d < rank:
+            raise TypeError(
+                f"Offset dimension {i} in gather op is out of bounds; got {d}, but should have been "
+                f"in [0, {rank})"
+            )
+    mapped, collapsed = numbers.start_index_map, numbers.collapsed_slice_dims
+    batching = numbers.operand_batching_dims
+    _check_map(op, "start_index_map", mapped, indices.shape[-1], ndim)
+    _check_axes(op, "collapsed_slice_dims", collapsed, ndim)
+    _check_axes(op, "operand_batching_dims", batching, ndim)
+    _check_disjoint(op, "collapsed_slice_dims", collapsed, batching)
+    _check_disjoint(op, "start_index_map", mapped, batching)
+    name = "start_indices_batching_dims"
+    _check_batching(op, operand, indices, batching, numbers.start_indices_batching_dims, name)
+    if len(slice_sizes) != ndim:
+        raise TypeError(
+            "Gather op must have one slice size for every input dimension; got: "
+            f"len(slice_sizes)={len(slice_sizes)}, input_shape.rank={ndim}"
+        )
+    removed = {*collapsed, *batching}
+    if len(slice_sizes) != len(offset) + len(removed):
+        raise TypeError(
+            "All components of the offset index in a gather op must either be a offset dimension or "
+            f"explicitly collapsed/batching; got len(slice_sizes)={len(slice_sizes)}, "
+            f"output_slice_sizes={tuple(offset)}, collapsed_slice_dims={tuple(collapsed)}, "
+            f"operand_batching_dims={tuple(batching)}."
+        )
+    for i, (size, length) in enumerate(zip(slice_sizes, operand.shape)):
+        if not 0 <= size <= length:
+            raise TypeError(
+                f"Slice size at index {i} in gather op is out of range, must be within "
+                f"[0, {length} + 1), got {size}."
+            )
+    for d in sorted(removed):
+        if slice_sizes[d] > 1 or (d in collapsed and slice_sizes[d] != 1):
+            kind = "collapse slice" if d in collapsed else "have operand batching"
+            raise TypeError(
+                f"Gather op can only {kind} dims with bound 1, but bound is {slice_sizes[d]} for "
+                f"index {d}."
+            )
+    windows = iter(n for d, n in enumerate(slice_sizes) if d not in removed)
+    batch = iter(indices.shape[:-1])
+    return tuple(next(windows) if d in offset else next(batch) for d in range(rank))
+
+
+def check_scatter(operand, indices, updates, numbers) -> None:
+    """Raise where updates, indices and the dimension numbers of a scatter do not fit."""
+    op, ndim = "scatter", operand.ndim
+    _check_indices(op, indices)
+    windows, inserted = numbers.update_window_dims, numbers.inserted_window_dims
+    mapped, batching = numbers.scatter_dims_to_operand_dims, numbers.operand_batching_dims
+    rank = indices.ndim - 1 + len(windows)
+    if updates.ndim != rank:
+        raise TypeError(
+            f"Updates tensor must be of rank {rank}; got {updates.ndim}. It has the "
+            f"{indices.ndim - 1} axes of the indices before the index vector and the "
+            f"{len(windows)} axes of update_window_dims."
+        )
+    _check_axes(op, "update_window_dims", windows, updates.ndim)
+    _check_axes(op, "inserted_window_dims", inserted, ndim)
+    _check_axes(op, "operand_batching_dims", batching, ndim)
+    _check_disjoint(op, "inserted_window_dims", inserted, batching)
+    _check_disjoint(op, "scatter_dims_to_operand_dims", mapped, batching)
+    name = "scatter_indices_batching_dims"
+    _check_batching(op, operand, indices, batching, numbers.scatter_indices_batching_dims, name)
+    size = len(windows) + len(inserted) + len(batching)
+    if size != ndim:
+        raise TypeError(
+            f"Scatter op has window of size {size}; doesn't match operand of rank {ndim}."
+        )
+    _check_map(op, "scatter_dims_to_operand_dims", mapped, indices.shape[-1], ndim)
+    removed = {*inserted, *batching}
+    kept = [d for d in range(ndim) if d not in removed]
+    for axis, d in zip(windows, kept):
+        if updates.shape[axis] > operand.shape[d]:
+            raise TypeError(
+                "Bounds of the window dimensions of updates must not exceed the bounds of the "
+                f"corresponding dimensions of operand. For dimension {axis}, updates bound is "
+                f"{updates.shape[axis]}, operand bound is {operand.shape[d]}."
+            )
+    scattered = [a for a in range(updates.ndim) if a not in windows]
+    for axis, length in zip(scattered, indices.shape[:-1]):
+        if updates.shape[axis] != length:
+            raise TypeError(
+                "Bounds of the scatter dimensions of updates must be the same as the bounds of the "
+                "corresponding dimensions of scatter indices. For scatter dimension "
+                f"{axis}, updates bound is {updates.shape[axis]}, indices bound is {length}."
+            )
+    if operand.size == 0 and math.prod(updates.shape) and removed:
+        # A window of length 1 on an empty axis is out of bounds wherever it starts.
+        return

@@ -1,0 +1,302 @@
+"""`python -m tests.parity`: run the cases in worker processes, print the tables, decide.
+
+In: the cases of `recipes`, the reasons of `exceptions.toml`. Out: a table of agreement by section, the
+disagreements by name with a first example, names that are missing or without a case, and a last line
+`N passed, M failed`. Exit status 1 when agreement or the count of equal jaxprs is under its gate.
+"""
+
+import argparse
+import collections
+import dataclasses
+import importlib
+import json
+import multiprocessing
+import re
+import sys
+import time
+import tomllib
+from collections.abc import Iterable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from .recipes import SKIPPED, Case, all_cases
+from .worker import Result, work
+
+AGREEMENT_GATE = 98.0
+JAXPR_GATE = 50
+NAMESPACES = {
+    "jnp": "numpy",
+    "jnp.linalg": "numpy.linalg",
+    "jnp.fft": "numpy.fft",
+    "lax": "lax",
+    "lax.linalg": "lax.linalg",
+    "nn": "nn",
+    "jax.nn.initializers": "nn.initializers",
+    "random": "random",
+    "tree_util": "tree_util",
+    "tree": "tree",
+    "dtypes": "dtypes",
+    "scipy.special": "scipy.special",
+    "scipy.linalg": "scipy.linalg",
+    "scipy.signal": "scipy.signal",
+    "scipy.stats": "scipy.stats",
+    "ops": "ops",
+}
+
+
+@dataclasses.dataclass
+class Reason:
+    """An entry of exceptions.toml: disagreements of `name` whose text matches `cases` are accounted for."""
+
+    name: str
+    reason: str
+    cases: str = ""
+    used: int = 0
+    seen: int = 0
+
+    def covers(self, case: Case) -> bool:
+        return bool(re.fullmatch(self.name, case.name) and re.search(self.cases, case.id))
+
+
+class Worker:
+    """A worker process and what it is busy with."""
+
+    def __init__(self, ours: str):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, child = context.Pipe()
+        self.process = context.Process(target=work, args=(child, ours), daemon=True)
+        self.process.start()
+        child.close()
+        self.pending: list[int] = []
+
+    def give(self, numbers: list[int]) -> None:
+        self.pending = list(numbers)
+        self.pipe.send(numbers)
+
+    def stop(self) -> None:
+        self.pipe.close()
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.terminate()
+
+
+def run_cases(cases: list[Case], chosen: list[int], ours: str, count: int) -> dict[int, Result]:
+    """Deal the chosen cases out, all cases of a name to one worker; a case that kills its worker is a result."""
+    groups: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
+    for number in chosen:
+        groups[cases[number].section, cases[number].name].append(number)
+    queue = collections.deque(groups.values())
+    results: dict[int, Result] = {}
+    workers: dict[Connection, Worker] = {}
+
+    def start() -> None:
+        worker = Worker(ours)
+        workers[worker.pipe] = worker
+        worker.give(queue.popleft())
+
+    for _ in range(min(count, len(queue))):
+        start()
+    while workers:
+        for pipe in wait(list(workers)):
+            worker = workers[pipe]  # type: ignore[index]
+            try:
+                result = worker.pipe.recv()
+            except (EOFError, ConnectionError):
+                del workers[worker.pipe]
+                worker.stop()
+                if worker.pending:
+                    culprit, *rest = worker.pending
+                    died = f"the process died (exit code {worker.process.exitcode})"
+                    results[culprit] = Result(culprit, "differ", died)
+                    if rest:
+                        queue.appendleft(rest)
+                if queue:
+                    start()
+                continue
+            if result is not None:
+                worker.pending.remove(result.number)
+                results[result.number] = result
+            elif queue:
+                worker.give(queue.popleft())
+            else:
+                del workers[worker.pipe]
+                worker.stop()
+        progress(len(results), len(chosen))
+    return results
+
+
+def progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done}/{total}", end="" if done < total else "\r", file=sys.stderr, flush=True)
+
+
+def choose(cases: list[Case], only: str, quick: bool) -> list[int]:
+    """Numbers of the cases to run; quick takes the first two of a name and every eighth of the rest."""
+    position: dict[tuple[str, str], int] = collections.Counter()
+    chosen = []
+    for number, case in enumerate(cases):
+        where = position[case.section, case.name]
+        position[case.section, case.name] += 1
+        if only and not re.search(only, f"{case.section} {case.name} {case.id}"):
+            continue
+        if quick and where >= 2 and where % 8:
+            continue
+        chosen.append(number)
+    return chosen
+
+
+def coverage(cases: list[Case], ours: str) -> dict[str, dict[str, Any]]:
+    """For each namespace: how many public names the reference has, which we lack, which have no case."""
+    known = {case.name for case in cases}
+    found = {}
+    for prefix, path in NAMESPACES.items():
+        reference = public_names(f"jax.{path}")
+        mine = public_names(f"{ours}.{path}")
+        missing = sorted(reference - mine)
+        uncovered = [n for n in sorted(reference & mine) if f"{prefix}.{n}" not in known | SKIPPED.keys()]
+        found[path] = {"names": len(reference), "missing": missing, "uncovered": uncovered}
+    return found
+
+
+def public_names(path: str) -> set[str]:
+    """Public names of a module that are not modules, nor primitives (`_p`); empty if there is no module."""
+    try:
+        module = importlib.import_module(path)
+    except ImportError:
+        return set()
+    names = {n for n in dir(module) if not n.startswith("_") and not n.endswith("_p")}
+    inner = {"jax.scipy.stats": set()}.get(path, {n for n in names if isinstance(getattr(module, n, None), type(json))})
+    return names - inner
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.parity", description=__doc__)
+    parser.add_argument("--report", type=Path, help="write everything as JSON to this file")
+    parser.add_argument("--only", default="", help="run cases whose section, name or text matches this regex")
+    parser.add_argument("--quick", action="store_true", help="about a fifth of the cases")
+    parser.add_argument("--self", action="store_true", help="compare JAX with itself: checks the harness")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes")
+    parser.add_argument("--all", action="store_true", help="print every disagreement, not one for a name")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    ours = "jax" if options.self else "gpuarray"
+    cases = all_cases()
+    chosen = choose(cases, options.only, options.quick)
+    results = run_cases(cases, chosen, ours, options.jobs)
+    reasons = read_reasons()
+    report = summarize(cases, results, reasons, whole=not (options.only or options.quick))
+    report["coverage"] = coverage(cases, ours)
+    report["seconds"] = round(time.monotonic() - started, 1)
+    if options.report:
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        options.report.write_text(json.dumps(report, indent=1, default=str) + "\n")
+    print_report(report, every=options.all)
+    return 0 if report["ok"] else 1
+
+
+def read_reasons() -> list[Reason]:
+    path = Path(__file__).with_name("exceptions.toml")
+    entries = tomllib.loads(path.read_text()).get("exception", []) if path.exists() else []
+    return [Reason(**entry) for entry in entries]
+
+
+def summarize(
+    cases: list[Case], results: dict[int, Result], reasons: list[Reason], whole: bool
+) -> dict[str, Any]:
+    """Counts by section, disagreements with their reasons, and whether the gates hold."""
+    sections: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    differing, words = [], []
+    for number in sorted(results):
+        case, result = cases[number], results[number]
+        sections[case.section][result.status] += 1
+        covering = [reason for reason in reasons if reason.covers(case)]
+        for reason in covering:
+            reason.seen += 1
+        if result.status == "differ":
+            for reason in covering:
+                reason.used += 1
+            why = covering[0].reason if covering else ""
+            differing.append({"section": case.section, "name": case.name, "case": case.id, "reason": result.reason, "explained": why})
+        if result.other_words:
+            words.append({"case": case.id, "error": result.error, "words": result.other_words[:400]})
+    counted = {name: counts for name, counts in sections.items() if name != "jaxpr"}
+    agree = sum(c["agree"] for c in counted.values())
+    differ = sum(c["differ"] for c in counted.values())
+    rate = 100 * agree / max(agree + differ, 1)
+    jaxprs = sections.get("jaxpr", collections.Counter())
+    jaxpr_gate = JAXPR_GATE if whole else 0
+    broken = [{"case": cases[n].id, "reason": r.reason} for n, r in results.items() if r.status == "broken"]
+    stale = [r.name + (f" {r.cases}" if r.cases else "") for r in reasons if whole and not r.used]
+    return {
+        "sections": {name: dict(counts) for name, counts in sections.items()},
+        "agreement": round(rate, 2),
+        "jaxprs_equal": jaxprs["agree"],
+        "ok": rate >= AGREEMENT_GATE and jaxprs["agree"] >= jaxpr_gate and not broken,
+        "passed": agree + jaxprs["agree"],
+        "explained": sum(bool(d["explained"]) for d in differing),
+        "failed": sum(not d["explained"] for d in differing),
+        "differing": differing,
+        "stale": stale,
+        "broken": broken,
+        "missing": sorted({cases[n].name for n, r in results.items() if r.status == "missing"}),
+        "other_words": words,
+    }
+
+
+def print_report(report: dict[str, Any], every: bool) -> None:
+    """The tables a person reads."""
+    print(f"{'section':<14}{'cases':>7}{'agree':>7}{'%':>8}{'missing':>9}{'beyond':>8}")
+    for name, counts in report["sections"].items():
+        agree, differ = counts.get("agree", 0), counts.get("differ", 0)
+        rate = 100 * agree / max(agree + differ, 1)
+        row = f"{name:<14}{agree + differ:>7}{agree:>7}{rate:>8.2f}"
+        print(row + f"{counts.get('missing', 0):>9}{counts.get('beyond', 0):>8}")
+    print_differing(report["differing"], every)
+    print_names(report)
+    for entry in report["broken"]:
+        print(f"broken case: {entry['case']}: {entry['reason']}")
+    for entry in report["stale"]:
+        print(f"stale exception (nothing differs any more): {entry}")
+    print(f"\nerrors of the right type in other words: {len(report['other_words'])} (for information)")
+    print(f"jaxprs printed alike: {report['jaxprs_equal']} (gate {JAXPR_GATE})")
+    print(f"agreement without jaxprs: {report['agreement']:.2f}% (gate {AGREEMENT_GATE}%), explained: {report['explained']}, {report['seconds']} s")
+    print(f"{report['passed']} passed, {report['failed']} failed")
+
+
+def print_differing(differing: list[dict[str, str]], every: bool) -> None:
+    groups: dict[tuple[str, str, str], list[dict[str, str]]] = collections.defaultdict(list)
+    for entry in differing:
+        groups[entry["section"], entry["name"], entry["explained"]].append(entry)
+    if groups:
+        print("\ndisagreements, by name")
+    for (section, name, explained), entries in groups.items():
+        note = f"  [{explained}]" if explained else ""
+        print(f"  {section}: {name}: {len(entries)}{note}")
+        for entry in entries if every else entries[:1]:
+            print(f"      {entry['case']}\n        {entry['reason']}")
+
+
+def print_names(report: dict[str, Any]) -> None:
+    print(f"\n{'namespace':<18}{'names':>7}{'missing':>9}{'no case':>9}")
+    total = uncovered = missing = 0
+    for path, found in report["coverage"].items():
+        print(f"{path:<18}{found['names']:>7}{len(found['missing']):>9}{len(found['uncovered']):>9}")
+        total += found["names"]
+        missing += len(found["missing"])
+        uncovered += len(found["uncovered"])
+        for label in ("missing", "uncovered"):
+            if found[label]:
+                print(f"    {label}: {shorten(found[label])}")
+    present = total - missing
+    covered = 100 * (present - uncovered) / max(present, 1)
+    print(f"names present: {present}/{total}; of these {covered:.2f}% have a case")
+
+
+def shorten(names: Iterable[str], limit: int = 1000) -> str:
+    text = " ".join(names)
+    return text if len(text) <= limit else text[:limit] + " ..."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""One process that runs cases with both libraries and sends back what it saw.
+
+In: over a pipe, lists of case numbers. Out: one `Result` for each case, as soon as it is known, so that the
+parent can tell which case was running when a worker died.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import signal
+import warnings
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from types import CodeType
+from typing import Any
+
+from .compare import Outcome, capture, capture_error, difference, same_message
+from .data import environment
+from .recipes import Case, all_cases
+from .tolerances import tolerance_for
+
+SECONDS_PER_CALL = 60
+SUBMODULES = "scipy.special scipy.linalg scipy.stats scipy.signal ops image flatten_util".split()
+NO_REFERENCE = ("JaxRuntimeError", "NotImplementedError")
+BAD_RECIPE = ("NameError", "SyntaxError", "UnboundLocalError")
+
+
+@dataclasses.dataclass
+class Result:
+    """`status` is one of agree, differ, missing (no such name), beyond (the reference cannot), broken."""
+
+    number: int
+    status: str
+    reason: str = ""
+    error: str = ""
+    other_words: str = ""
+
+
+class Side:
+    """One library with the environments its cases run in."""
+
+    def __init__(self, package: str):
+        self.lib = importlib.import_module(package)
+        for name in SUBMODULES:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(f"{package}.{name}")
+        self.environments: dict[bool, dict[str, Any]] = {}
+        self.settings: tuple[bool, bool] | None = None
+
+    def configure(self, x64: bool, partitionable: bool) -> dict[str, Any]:
+        """Set the two global settings that cases choose; return the matching environment."""
+        if self.settings != (x64, partitionable):
+            self.lib.config.update("jax_enable_x64", x64)
+            self.lib.config.update("jax_threefry_partitionable", partitionable)
+            self.settings = (x64, partitionable)
+        if x64 not in self.environments:
+            self.environments[x64] = environment(self.lib)
+        return self.environments[x64]
+
+    def has(self, name: str) -> bool:
+        """Whether a dotted public name exists; the first part is a name of the environment."""
+        first, *rest = name.split(".")
+        value = self.environments[False].get(first)
+        for part in rest:
+            value = getattr(value, part, None)
+        return value is not None
+
+    def run(self, case: Case, code: CodeType) -> Outcome:
+        env = self.configure(case.x64, case.partitionable)
+        try:
+            with time_limit(SECONDS_PER_CALL):
+                return capture(eval(code, env), self.lib)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001
+            return capture_error(error)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block after so many seconds."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"no answer after {seconds} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def compare_case(number: int, case: Case, reference: Side, ours: Side) -> Result:
+    """Run one case on both sides."""
+    for side in (reference, ours):
+        side.configure(False, False)
+    if reference.has(case.name) and not ours.has(case.name):
+        return Result(number, "missing")
+    try:
+        code = compile(case.text, "<case>", "eval")
+    except SyntaxError as error:
+        return Result(number, "broken", str(error))
+    want = reference.run(case, code)
+    if want.error and want.error[0] in BAD_RECIPE:
+        return Result(number, "broken", want.message)
+    got = ours.run(case, code)
+    if want.error and not got.error and want.error[0] in NO_REFERENCE:
+        return Result(number, "beyond", want.message)
+    reason = difference(want, got, tolerance_for(case.name))
+    if reason:
+        return Result(number, "differ", reason)
+    error = want.error[0] if want.error else ""
+    words = "" if not error or same_message(want, got) else f"{want.message!r} / {got.message!r}"
+    return Result(number, "agree", error=error, other_words=words)
+
+
+def work(pipe: Connection, ours: str) -> None:
+    """Serve lists of case numbers until the pipe closes."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    warnings.simplefilter("ignore")
+    sides = Side("jax"), Side(ours)
+    cases = all_cases()
+    with contextlib.suppress(EOFError):
+        while True:
+            for number in pipe.recv():
+                pipe.send(compare_case(number, cases[number], *sides))
+            pipe.send(None)

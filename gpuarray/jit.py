@@ -154,8 +154,7 @@ class Jitted:
         lazy.flush_all()
         place = place or devices.default_place()
         arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
-        given_away = [inputs[i] for i in program.donated]
-        launch(executable, inputs, arrays, place, given_away)
+        launch(executable, inputs, arrays, place, program.donated)
         return tree.unflatten_raw(program.out_spec, arrays)
 
     # ---- tracing and compiling ----

@@ -205,7 +205,7 @@ class Compiled(Lowered):
         inputs: list = [transfer.own(x) for x in leaves]
         place = devices.default_place()
         arrays = [ArrayImpl(a, place, None) for a in self._executable.out_avals]
-        launch(self._executable, inputs, arrays, place, [inputs[i] for i in self._donated])
+        launch(self._executable, inputs, arrays, place, self._donated)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     call = __call__

@@ -65,7 +65,7 @@ def lazy_module(name: str, hint: str = "") -> Any:
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
-_THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "optree", "opt_einsum"))
+_THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
 
 

@@ -10,10 +10,11 @@ what comes before and after, softmax, normalisations, transposed and broadcast o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.primitive import Kind
 
 #: More members than this make a kernel slow to compile and short of registers.
@@ -39,9 +40,8 @@ class Load:
     dims: Dims
     shape: tuple[int, ...]
 
-    @property
-    def key(self) -> tuple:
-        return (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
+    def __post_init__(self):
+        self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
 
 
 @dataclass(eq=False)
@@ -74,6 +74,12 @@ class Group:
     members: list[Member] = field(default_factory=list)
     outputs: list[Var] = field(default_factory=list)
     name: str = ""
+    # What merging asks all the time, kept up to date instead of gathered again:
+    made: dict[Var, Member] = field(default_factory=dict)  # the member that makes each value
+    read: dict[Var, int] = field(default_factory=dict)  # how often each outside value is loaded
+    load_of: dict[tuple, Load] = field(default_factory=dict)  # the first load of each key
+    finished: set[Var] = field(default_factory=set)  # values that need a reduction of this group
+    weight: float = 0.0
 
     @property
     def parallel(self) -> tuple[int, ...]:
@@ -89,11 +95,23 @@ class Group:
 
     def sources(self) -> list[Var]:
         """The distinct values the group reads, in order of first use."""
-        return list(dict.fromkeys(load.source for load in self.loads()))
+        return list(self.read)
 
-    def results(self) -> dict[Var, Member]:
-        """The member that makes each value."""
-        return {v: m for m in self.members for v in m.eqn.outvars}
+    def add(self, member: Member) -> None:
+        """Append a member and note what it reads and makes."""
+        self.members.append(member)
+        self.weight += member.eqn.primitive.weight
+        depends = member.eqn.primitive.kind is Kind.REDUCTION
+        for operand in member.operands:
+            if isinstance(operand, Load):
+                self.read[operand.source] = self.read.get(operand.source, 0) + 1
+                self.load_of.setdefault(operand.key, operand)
+            elif isinstance(operand, Inner) and operand.var in self.finished:
+                depends = True
+        for v in member.eqn.outvars:
+            self.made[v] = member
+            if depends:
+                self.finished.add(v)
 
 
 Step = Group | Eqn
@@ -203,7 +221,9 @@ class _Fuser:
             gone = eqn.params["axes"]
             reduced = frozenset(i for d in gone if (i := space[d]) is not None)
             dims = tuple(space[d] for d in range(len(shape)) if d not in gone)
-        return Group(axes, reduced, [Member(eqn, operands, tuple(space), dims)])
+        group = Group(axes, reduced)
+        group.add(Member(eqn, operands, tuple(space), dims))
+        return group
 
     def _join_producers(self, number: int) -> None:
         """Merge a step with the groups that make its inputs, nearest first."""
@@ -243,12 +263,10 @@ class _Fuser:
             return False
         if self._cycle(a, b):
             return False
-        merged = merge(one, two, siblings)
-        if merged is None:
+        if not merge(one, two, siblings):
             return False
-        self.steps_by_id[a] = merged
         del self.steps_by_id[b]
-        for v in two.results():
+        for v in two.made:
             self.step_of[v] = a
         gone, kept = 1 << b, 1 << a
         self.needs[a] = (self.needs[a] | self.needs[b]) & ~gone & ~kept
@@ -259,21 +277,14 @@ class _Fuser:
         return True
 
     def _cycle(self, a: int, b: int) -> bool:
-        """Whether some third step lies between the two."""
-        between = self.needs[b] & ~(1 << a)
-        while between:
-            low = between & -between
-            if self.needs[low.bit_length() - 1] >> a & 1:
-                return True
-            between ^= low
-        between = self.needs[a] & ~(1 << b)
+        """Whether some third step lies between the two (`needs` is transitive, so direct inputs suffice)."""
         if self.needs[a] >> b & 1:
             return True
-        while between:
-            low = between & -between
-            if self.needs.get(low.bit_length() - 1, 0) >> b & 1:
-                return True
-            between ^= low
+        for first, second in ((a, b), (b, a)):
+            for v in self._inputs(self.steps_by_id[second]):
+                made = self.step_of.get(v)
+                if made is not None and made != first and self.needs[made] >> first & 1:
+                    return True
         return False
 
     # ---- the result ----
@@ -378,136 +389,163 @@ def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | No
     return tuple(order)
 
 
-def merge(one: Group, two: Group, siblings: bool = False) -> Group | None:
-    """The union of a producer and a consumer (or of siblings), or None where it has not the form of a group."""
+def merge(one: Group, two: Group, siblings: bool = False) -> bool:
+    """Bring a consumer (or sibling) into a group; False, and nothing changed, where the union has not the form of one."""
     if len(one.members) + len(two.members) > MEMBER_LIMIT:
-        return None
-    made = one.results()
-    axis_of: dict[int, int] = {}  # axis of `two` -> axis of `one`
-    taken: set[int] = set()
-    inner: dict[int, Inner] = {}  # loads of `two` that become operands made inside
-
-    def tie(theirs: int | None, ours: int | None) -> bool:
-        if theirs is None or ours is None:
-            return theirs is None or ours is None
-        if theirs in axis_of:
-            return axis_of[theirs] == ours
-        if ours in taken or two.axes[theirs] != one.axes[ours]:
-            return False
-        axis_of[theirs] = ours
-        taken.add(ours)
-        return True
-
-    for load in two.loads():
-        maker = made.get(load.source)
-        if maker is None:
-            continue
-        order = view_order(load.views, load.source.aval.ndim)
-        if order is None:
-            return None
-        for theirs, o in zip(load.dims, order, strict=True):
-            ours = maker.dims[o] if o is not None else None
-            if o is not None and ours is not None and theirs is None:
-                return None
-            if not tie(theirs, ours):
-                return None
-        inner[id(load)] = Inner(load.source, order)
-    # A value both read ties their axes too, as far as it can.
-    ours_by_key = {load.key: load for load in one.loads()}
-    for load in two.loads():
-        mine = ours_by_key.get(load.key)
-        if mine is not None:
-            for theirs, ours in zip(load.dims, mine.dims, strict=True):
-                if theirs is not None and theirs not in axis_of and ours is not None:
-                    tie(theirs, ours)
-    axes = list(one.axes)
-    for theirs in range(len(two.axes)):
-        if theirs in axis_of:
-            continue
-        if one.reduced and not siblings:
-            # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is as long.
-            for ours in sorted(one.reduced):
-                if ours not in taken and tie(theirs, ours):
-                    break
-        if theirs not in axis_of:
-            axis_of[theirs] = len(axes)
-            axes.append(two.axes[theirs])
+        return False
+    ties = _Ties(one, two)
+    inner = ties.through_values()
+    if inner is None:
+        return False
+    ties.through_shared_loads()
+    axes = ties.remaining(siblings)
     grown = len(axes) > len(one.axes)
     if siblings and (grown or len(two.axes) != len(one.axes)):
+        return False
+    reduced = _common_reduction(one, two, ties.axis_of, len(axes), grown)
+    if reduced is None:
+        return False
+    members = [_moved(m, ties.axis_of, inner) for m in two.members]
+    if not _covered(members, one, two, ties.axis_of):
+        return False
+    if reduced and _returns_to_rows(members, one, reduced) and not _rows_fit(axes, reduced):
+        return False
+    new_sources = sum(v not in one.read and v not in one.made for v in two.read)
+    if len(one.read) + new_sources + 1 > ARGUMENT_LIMIT:
+        return False
+    one.axes, one.reduced = axes, reduced
+    for member in members:
+        one.add(member)
+    return True
+
+
+class _Ties:
+    """Which axis of `two` is which axis of `one`."""
+
+    def __init__(self, one: Group, two: Group):
+        self.one, self.two = one, two
+        self.axis_of: dict[int, int] = {}
+        self.taken: set[int] = set()
+
+    def tie(self, theirs: int | None, ours: int | None) -> bool:
+        if theirs is None or ours is None:
+            return theirs is None or ours is None
+        if theirs in self.axis_of:
+            return self.axis_of[theirs] == ours
+        if ours in self.taken or self.two.axes[theirs] != self.one.axes[ours]:
+            return False
+        self.axis_of[theirs] = ours
+        self.taken.add(ours)
+        return True
+
+    def through_values(self) -> dict[int, Inner] | None:
+        """Tie along the values that one makes and two reads; those loads become inner operands."""
+        inner: dict[int, Inner] = {}
+        for load in self.two.loads():
+            maker = self.one.made.get(load.source)
+            if maker is None:
+                continue
+            order = view_order(load.views, load.source.aval.ndim)
+            if order is None:
+                return None
+            for theirs, o in zip(load.dims, order, strict=True):
+                ours = maker.dims[o] if o is not None else None
+                if (ours is not None and theirs is None) or not self.tie(theirs, ours):
+                    return None
+            inner[id(load)] = Inner(load.source, order)
+        return inner
+
+    def through_shared_loads(self) -> None:
+        """A value that both read the same way ties their axes too, as far as it can."""
+        for load in self.two.loads():
+            mine = self.one.load_of.get(load.key)
+            if mine is not None:
+                for theirs, ours in zip(load.dims, mine.dims, strict=True):
+                    if theirs is not None and theirs not in self.axis_of and ours is not None:
+                        self.tie(theirs, ours)
+
+    def remaining(self, siblings: bool) -> list[int]:
+        """Give every other axis of two a place; the axes of the union."""
+        axes = list(self.one.axes)
+        for theirs, length in enumerate(self.two.axes):
+            if theirs in self.axis_of:
+                continue
+            if self.one.reduced and not siblings:
+                # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is as long.
+                if any(o not in self.taken and self.tie(theirs, o) for o in sorted(self.one.reduced)):
+                    continue
+            self.axis_of[theirs] = len(axes)
+            axes.append(length)
+        return axes
+
+
+def _common_reduction(
+    one: Group, two: Group, axis_of: dict[int, int], count: int, grown: bool
+) -> frozenset[int] | None:
+    """The reduced axes of the union; None where two reductions differ or one would be computed again."""
+    theirs = frozenset(axis_of[i] for i in two.reduced)
+    if one.reduced and (grown or (theirs and theirs != one.reduced)):
         return None
+    if theirs and len(axis_of) < count:
+        return None  # a reduction must run over all axes of its group
+    if grown and not theirs and one.weight > RECOMPUTE_LIMIT:
+        return None
+    if grown and theirs and one.weight > RECOMPUTE_LIMIT:
+        return None
+    return one.reduced | theirs
+
+
+def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
+    """A member of two with its axes renamed and its loads of one's values made inner."""
 
     def renamed(dims: Dims) -> Dims:
         return tuple(None if d is None else axis_of[d] for d in dims)
 
-    members = list(one.members)
-    for member in two.members:
-        operands: list[Operand] = []
-        for operand in member.operands:
-            if isinstance(operand, Load):
-                operand = inner.get(id(operand)) or Load(
-                    operand.source, operand.views, renamed(operand.dims), operand.shape
-                )
-            operands.append(operand)
-        members.append(Member(member.eqn, operands, renamed(member.space), renamed(member.dims)))
-    reduced_two = frozenset(axis_of[i] for i in two.reduced)
-    if one.reduced and reduced_two and one.reduced != reduced_two:
-        return None
-    merged = Group(axes, one.reduced | reduced_two, members)
-    return merged if _well_formed(merged, one, grown) else None
+    operands: list[Operand] = []
+    for o in member.operands:
+        if isinstance(o, Load):
+            o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
+        operands.append(o)
+    return Member(member.eqn, operands, renamed(member.space), renamed(member.dims))
 
 
-def _well_formed(group: Group, producer: Group, grown: bool) -> bool:
-    everything = set(range(len(group.axes)))
-    made = group.results()
-    if group.reduced:
-        if grown and producer.reduced:
-            return False  # a reduction would be computed again along the new axis
-        for member in group.members:
-            if member.eqn.primitive.kind is Kind.REDUCTION:
-                if {d for d in member.space if d is not None} != everything:
-                    return False
-    elif grown and sum(m.eqn.primitive.weight for m in producer.members) > RECOMPUTE_LIMIT:
-        return False
-    # What a member is made of must give it its full extent: a broadcast alone does not.
-    for member in group.members:
+def _covered(
+    moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]
+) -> bool:
+    """Whether the operands still give every member its full extent: a broadcast made inside does not."""
+    for member, old in zip(moved, two.members, strict=True):
+        if all(isinstance(a, Load) == isinstance(b, Load) for a, b in zip(member.operands, old.operands, strict=True)):
+            continue  # nothing became inner
         covered: set[int] = set()
-        for operand in member.operands:
-            if isinstance(operand, Load):
-                covered.update(d for d in operand.dims if d is not None)
-            elif isinstance(operand, Inner):
-                dims = made[operand.var].dims
-                covered.update(d for o in operand.order if o is not None and (d := dims[o]) is not None)
+        for o, was in zip(member.operands, old.operands, strict=True):
+            if isinstance(o, Load):
+                covered.update(d for d in o.dims if d is not None)
+            elif isinstance(o, Inner):
+                if isinstance(was, Inner):
+                    dims = tuple(None if d is None else axis_of[d] for d in two.made[o.var].dims)
+                else:
+                    dims = one.made[o.var].dims
+                covered.update(d for k in o.order if k is not None and (d := dims[k]) is not None)
         if not {d for d in member.space if d is not None} <= covered:
             return False
-    if group.reduced and _returns_to_rows(group, made):
-        rows = 1
-        for i in group.parallel:
-            rows *= group.axes[i]
-        length = 1
-        for i in group.reduced:
-            length *= group.axes[i]
-        if length > ROW_LIMIT and rows < ROWS_ENOUGH:
-            return False
-    arguments = len(group.sources()) + len(made) if len(made) > ARGUMENT_LIMIT else 0
-    return arguments <= ARGUMENT_LIMIT or len(group.sources()) + 1 <= ARGUMENT_LIMIT
+    return True
 
 
-def _returns_to_rows(group: Group, made: dict[Var, Member]) -> bool:
-    """Whether a value over P x R needs a finished reduction: softmax does, a plain sum does not."""
-    after: set[Var] = set()
-    for member in group.members:
-        depends = any(isinstance(o, Inner) and o.var in after for o in member.operands)
-        if member.eqn.primitive.kind is Kind.REDUCTION:
-            if depends and any(d in group.reduced for d in member.space if d is not None):
-                return True
-            after.update(member.eqn.outvars)
-        elif depends:
-            if any(d in group.reduced for d in member.dims if d is not None):
-                return True
-            after.update(member.eqn.outvars)
+def _returns_to_rows(members: list[Member], one: Group, reduced: frozenset[int]) -> bool:
+    """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does not."""
+    finished = set(one.finished)
+    for member in members:
+        depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)
+        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
+        if depends and any(d in reduced for d in member.space):
+            return True
+        if depends or is_reduction:
+            finished.update(member.eqn.outvars)
     return False
 
 
-def atoms(eqn: Eqn) -> list[Atom]:
-    """The operands of an equation."""
-    return eqn.invars
+def _rows_fit(axes: list[int], reduced: frozenset[int]) -> bool:
+    """Whether a row can wait for its own reduction: it is short, or there are rows enough."""
+    length = math.prod(axes[i] for i in reduced)
+    rows = math.prod(axes[i] for i in range(len(axes)) if i not in reduced)
+    return length <= ROW_LIMIT or rows >= ROWS_ENOUGH

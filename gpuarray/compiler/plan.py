@@ -124,7 +124,7 @@ def _last_steps(plan: Plan) -> dict[int, list[Var]]:
 
 def members_in_order(group: Group) -> Iterator[Member]:
     """The members, each after the ones it needs."""
-    made = group.results()
+    made = group.made
     done: set[int] = set()
     for member in group.members:
         stack = [member]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, registry
 
 
 def simplify(graph: Graph) -> Graph:
     """The simplified graph: same inputs, same outputs."""
-    flat = inline_calls(graph)
-    return drop_dead(merge_equal(flat))
+    flat = merge_equal(inline_calls(graph))
+    return drop_dead(sink_views(drop_dead(flat)))
 
 
 def inline_calls(graph: Graph) -> Graph:
@@ -104,6 +104,59 @@ def _scalars_for_broadcasts(
             if any(b.aval.shape == shape for b in rest) or not shape:
                 out[i] = scalar_of[a]
     return out
+
+
+#: Views that rearrange the index space as a whole: fusing around them means applying them to what comes in.
+_SINKING = ("reshape", "slice", "rev")
+
+
+def sink_views(graph: Graph) -> Graph:
+    """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an access of its inputs."""
+    uses: dict[Var, int] = {}
+    for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
+        if isinstance(a, Var):
+            uses[a] = uses.get(a, 0) + 1
+    made_by = {e.outvars[0]: e for e in graph.eqns if e.primitive.kind is Kind.POINTWISE}
+    gone: set[int] = set()
+    todo = list(graph.eqns)
+    kept: list[Eqn] = []
+    while todo:
+        eqn = todo.pop()
+        if id(eqn) in gone:
+            continue
+        viewed_value = eqn.invars[0] if eqn.primitive.name in _SINKING else None
+        maker = made_by.get(viewed_value) if isinstance(viewed_value, Var) else None
+        if maker is None or uses[maker.outvars[0]] != 1 or len(maker.outvars) != 1:
+            kept.append(eqn)
+            continue
+        shape = maker.outvars[0].aval.shape
+        gone.add(id(maker))
+        views: list[Eqn] = []
+        ins: list[Atom] = []
+        for a in maker.invars:
+            if not a.aval.shape and shape:
+                ins.append(a)
+                continue
+            if a.aval.shape != shape:
+                full = Var(a.aval.update(shape=shape))
+                params = {
+                    "shape": shape,
+                    "broadcast_dimensions": tuple(range(len(shape))),
+                    "sharding": None,
+                }
+                views.append(Eqn(registry["broadcast_in_dim"], [a], [full], params, eqn.site))
+                uses[full] = 1
+                a = full
+            viewed = Var(eqn.outvars[0].aval.update(dtype=a.aval.dtype, weak_type=a.aval.weak_type))
+            views.append(Eqn(eqn.primitive, [a], [viewed], eqn.params, eqn.site))
+            uses[viewed] = 1
+            ins.append(viewed)
+        moved = Eqn(maker.primitive, ins, eqn.outvars, maker.params, maker.site)
+        made_by[moved.outvars[0]] = moved
+        kept.append(moved)
+        todo.extend(views)  # these may sink further
+    kept.reverse()
+    return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)
 
 
 def drop_dead(graph: Graph) -> Graph:

@@ -62,6 +62,7 @@ class Primitive:
     aval(*avals, **params) -> ShapedArray (a list of them when `multiple_results`): shape and dtype rule, raises on misuse
     numpy(*arrays, **params) -> array(s): the reference implementation; a `np.ufunc` where one does the whole job
     numpy_pick(avals, **params) -> callable: instead of `numpy`, when the best function depends on dtypes or params
+    inplace(avals, **params) -> callable: like `numpy_pick`, but the callable may overwrite its first operand and return it
     cuda: how the op is written in CUDA C++
     jvp, transpose, batch: rules of the transforms
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
@@ -78,6 +79,7 @@ class Primitive:
         aval: Callable[..., Any] | Sentinel = UNWRITTEN,
         numpy: Callable[..., Any] | Sentinel = UNWRITTEN,
         numpy_pick: Callable[..., Callable[..., Any]] | None = None,
+        inplace: Callable[..., Callable[..., Any]] | None = None,
         cuda: Any = UNWRITTEN,
         jvp: Any = UNWRITTEN,
         transpose: Any = UNWRITTEN,
@@ -94,6 +96,7 @@ class Primitive:
         self.aval = aval
         self.numpy = numpy
         self.numpy_pick = numpy_pick
+        self.inplace = inplace
         self.cuda = cuda
         self.jvp = jvp
         self.transpose = transpose

@@ -7,6 +7,7 @@ block whose last view has died goes back to the pool instead of to the system. N
 from __future__ import annotations
 
 import math
+import sys
 import threading
 
 import numpy as np
@@ -64,6 +65,21 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
     if memory is None:
         memory = np.empty(rounded, np.uint8)
     return np.asarray(_Block(memory, (size,))).view(dtype).reshape(shape)
+
+
+def is_exclusive(buffer, holders: int) -> bool:
+    """Whether nobody but `holders` known references can see this memory, so that it may be overwritten."""
+    if type(buffer) is not np.ndarray or not buffer.flags.writeable:
+        return False
+    # Two more references are this function's argument and the one getrefcount is given.
+    if sys.getrefcount(buffer) > holders + 2:
+        return False
+    base = buffer.base
+    if base is None:
+        return True
+    # A pooled array: its base belongs to the block, and every other view of it would hold that base too.
+    pooled = type(base) is np.ndarray and type(base.base) is _Block
+    return pooled and sys.getrefcount(base) <= 3
 
 
 def free() -> int:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.fuse import Group, Inner, Load, Operand
-from gpuarray.compiler.plan import Plan, members_in_order
+from gpuarray.compiler.plan import Plan, members_in_order, step_inputs
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
+from gpuarray.core.primitive import Kind
 from gpuarray.drivers import tiles
 
 
@@ -74,10 +75,13 @@ class _Writer:
             self.sites[len(self.lines)] = eqn
 
     def call(self, eqn: Eqn, operands: list[str]) -> None:
-        function = self.bind(
-            _safe(eqn.primitive.name),
-            eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params),
-        )
+        name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
+        function = self.bind(name, eqn.primitive.numpy_function(avals, eqn.params))
+        given_up = self.overwrites.get(id(eqn))
+        if given_up is not None:
+            assert eqn.primitive.inplace is not None
+            inplace = self.bind(name + "_inplace", eqn.primitive.inplace(avals, **eqn.params))
+            function = inplace if given_up < 0 else f"({inplace} if {given_up} in owned else {function})"
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         self.line(f"{outs}{comma} = {function}({', '.join(operands)})", eqn)
@@ -129,6 +133,7 @@ class _Writer:
         self.call(eqn, [self.atom(a) for a in eqn.invars])
 
     made_by: dict[Var, Eqn]
+    overwrites: dict[int, int]  # equations that may overwrite their first operand -> input number, or -1
 
 
 def _safe(name: str) -> str:
@@ -136,7 +141,10 @@ def _safe(name: str) -> str:
 
 
 def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Python function from buffers to a list of buffers."""
+    """A Python function from buffers to a list of buffers.
+
+    With donated inputs it takes one more argument: the set of those that nobody else can see.
+    """
     graph = plan.graph
     writer = _Writer()
     writer.made_by = {v: e for e in graph.eqns for v in e.outvars}
@@ -145,7 +153,9 @@ def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Ca
         writer.space[f"const{i}"] = c
     for i, v in enumerate(graph.invars):
         writer.names[v] = f"a{i}"
-    head = f"def plan({', '.join(writer.names[v] for v in graph.invars)}):"
+    writer.overwrites = _overwrites(plan, donated)
+    arguments = [writer.names[v] for v in graph.invars] + (["owned"] if donated else [])
+    head = f"def plan({', '.join(arguments)}):"
     for step in plan.steps:
         if isinstance(step, Eqn):
             writer.call(step, [writer.atom(a) for a in step.invars])
@@ -162,3 +172,44 @@ def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Ca
     function.source = source
     function.sites = writer.sites
     return function
+
+
+def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
+    """Which equations may write over their first operand: it dies there, and its memory is the plan's own."""
+    graph = plan.graph
+    made_by = {v: e for e in graph.eqns for v in e.outvars}
+    fresh = {v for s in plan.steps if isinstance(s, Group) for v in s.outputs}
+    for s in plan.steps:
+        if isinstance(s, Eqn) and s.primitive.kind in (Kind.LIBRARY, Kind.INDEXING, Kind.MOVEMENT):
+            fresh.update(s.outvars)
+    number = {v: i for i, v in enumerate(graph.invars)}
+
+    def root(v: Var) -> Var:
+        while v in made_by and made_by[v].primitive.kind is Kind.VIEW:
+            source = made_by[v].invars[0]
+            if not isinstance(source, Var):
+                break
+            v = source
+        return v
+
+    last: dict[Var, int] = {}
+    for i, step in enumerate(plan.steps):
+        for v in step_inputs(step):
+            last[root(v)] = i
+    for a in graph.outvars:
+        if isinstance(a, Var):
+            last[root(a)] = len(plan.steps)
+    found: dict[int, int] = {}
+    for i, step in enumerate(plan.steps):
+        if not isinstance(step, Eqn) or step.primitive.inplace is None:
+            continue
+        first = step.invars[0]
+        if not isinstance(first, Var) or last.get(first) != i or root(first) is not first:
+            continue
+        if any(isinstance(a, Var) and root(a) is first for a in step.invars[1:]):
+            continue
+        if first in fresh:
+            found[id(step)] = -1
+        elif number.get(first) in donated:
+            found[id(step)] = number[first]
+    return found

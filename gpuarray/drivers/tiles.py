@@ -91,7 +91,7 @@ class TiledGroup:
         self.load_number = {key: i for i, key in enumerate(unique)}
         self.tiles = _tiles(group.axes, chunks)
         self.cut_reduced = [i for i in sorted(group.reduced) if chunks[i] < group.axes[i]]
-        self.made = group.results()
+        self.made = group.made
         self.sweeps = [_Sweep(self, p) for p in passes]
 
     def __call__(self, *loads) -> list:
@@ -422,7 +422,7 @@ def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
 
 def _axis_order(group: Group) -> list[int]:
     """Axes from the slowest to the fastest in memory, by the widest value the group reads or writes."""
-    made = group.results()
+    made = group.made
     candidates = [load.dims for load in group.loads()] + [made[v].dims for v in group.outputs]
     widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
     order = [d for d in widest if d is not None]
@@ -454,7 +454,7 @@ def _can_split(member: Member) -> bool:
 def _passes(group: Group) -> list[Pass] | None:
     """A pass for each level of reductions, then one for what is written over the whole space."""
     members = list(members_in_order(group))
-    made = group.results()
+    made = group.made
     level: dict[Var, int] = {}
     wide: dict[Var, bool] = {}  # whether a value runs along a reduced axis
     for member in members:

@@ -18,7 +18,7 @@ from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array, surface
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from gpuarray.numpy import indexer
-from gpuarray.numpy.creation import asarray
+from gpuarray.numpy.construct import asarray
 from gpuarray.ops.movement import (
     broadcast_in_dim_p,
     dynamic_slice_p,

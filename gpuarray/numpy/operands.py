@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from gpuarray import errors
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
-from gpuarray.numpy.creation import asarray
+from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import check_arraylike
 
 

@@ -390,11 +390,13 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     shifts = shift if isinstance(shift, (Array, np.ndarray)) else np.asarray(shift)
     if not dtypes.issubdtype(shifts.dtype, np.integer):
         raise TypeError(f"roll needs an integer shift, got {shift!r} of dtype {shifts.dtype}")
-    if shifts.ndim > 1 or (shifts.ndim == 1 and 1 not in (len(axes), *shifts.shape)
-                           and shifts.shape[0] != len(axes)):
-        raise ValueError(f"shape mismatch: {shifts.shape} shifts for the axes {tuple(axes)}")
     if shifts.ndim == 1 and len(axes) == 1:
         axes = axes * shifts.shape[0]
+    if shifts.ndim > 1 or (shifts.ndim == 1 and shifts.shape[0] not in (1, len(axes))):
+        raise ValueError(
+            "shape mismatch: objects cannot be broadcast to a single shape: the shifts have shape "
+            f"{shifts.shape}, the axes are {tuple(axes)}. Give one shift for each axis."
+        )
     if isinstance(shifts, Array):
         amounts = lax.broadcast_in_dim(shifts, (len(axes),), (0,) if shifts.ndim else ())
         for i, ax in enumerate(axes):

@@ -122,8 +122,8 @@ def _fill_element(aval: ShapedArray, fill_value) -> np.generic:
 class _Places:
     """Turns index vectors into NumPy indices, for gather and scatter alike.
 
-    Operand axes are *looked up* (an index component or a batching axis chooses the place) or *plain*
-    (the window starts at 0 there). Looked-up axes are moved to the front of the operand; a NumPy
+    Operand axes are *looked up* (an index component or a batching axis chooses the place, or the
+    window's only place is left out of its shape) or *plain* (the window starts at 0 there). Looked-up axes are moved to the front of the operand; a NumPy
     index for them has the shape `batch + lookup window`, and the plain axes follow.
     """
 
@@ -132,7 +132,7 @@ class _Places:
         self.batch = index_shape[:-1]
         self.windows = windows
         self.mapped = mapped
-        self.looked_up = sorted({*mapped, *batching})
+        self.looked_up = sorted({*mapped, *batching, *removed})
         self.plain = [d for d in range(len(shape)) if d not in self.looked_up]
         self.order = (*self.looked_up, *self.plain)
         self.in_order = self.order == tuple(range(len(shape)))
@@ -171,12 +171,14 @@ class _Places:
         return inside, None if good.all() else good
 
     def index(self, starts) -> tuple[np.ndarray, ...]:
-        """A NumPy index for the looked-up axes, of shape `batch + lookup window` by broadcasting."""
+        """A NumPy index for the looked-up axes: arrays that broadcast to `batch + lookup window`."""
         batch, inner = len(self.batch), len(self.inner)
         parts = []
         for d in self.looked_up:
             if d in self.mapped:
                 part = starts[..., self.mapped.index(d)].reshape(*self.batch, *(1,) * inner)
+            elif d not in self.batching:
+                part = np.zeros((1,) * (batch + inner), np.intp)
             else:
                 axis = self.batching[d]
                 part = np.arange(self.shape[d]).reshape(-1, *(1,) * (batch - axis - 1 + inner))
@@ -184,6 +186,7 @@ class _Places:
                 after = inner - self.inner.index(d) - 1
                 part = part + np.arange(self.windows[d]).reshape(-1, *(1,) * after)
             parts.append(part)
+        parts[0] = np.broadcast_to(parts[0], self.batch + self.window_shape)
         return tuple(parts)
 
     def linear(self, starts) -> np.ndarray:
@@ -192,8 +195,7 @@ class _Places:
         total = parts[0]
         for d, part in zip(self.looked_up[1:], parts[1:]):
             total = total * self.shape[d] + part
-        wanted = self.batch + self.window_shape
-        return total if total.shape == wanted else np.broadcast_to(total, wanted)
+        return total
 
     def single(self, starts) -> tuple[slice, ...]:
         """The only window as slices of the operand (where there is one index vector, no batching)."""
@@ -270,9 +272,10 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
     lookup = places.looked_up
     first, count = lookup[0], len(lookup)
     together = lookup == list(range(first, first + count)) and not places.trimmed
+    simple = places.mapped == (first,) and count == 1 and not places.inner and not fills
     if together and first == 0:
         rows = (math.prod(operand.shape[:count]), *operand.shape[count:])
-        if count == 1 and not places.inner and not fills:
+        if simple:
 
             def take(x, at):
                 out = x.take(_machine(at[..., 0]), 0, None, "clip")
@@ -286,7 +289,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
 
         return by_row
 
-    if together and count == 1 and not places.inner and not fills:
+    if together and simple:
         # A lookup along a later axis: NumPy's take leaves the axes before it where they are.
         moved = _after_take(places, first, permutation, len(shape))
 
@@ -299,8 +302,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
 
     def general(x, at):
         starts, good = places.starts(at, mode)
-        x = x if places.in_order else x.transpose(places.order)
-        x = x[whole] if places.trimmed else x
+        x = (x if places.in_order else x.transpose(places.order))[whole]
         return finish(x[places.index(starts)], good)
 
     return general
@@ -384,18 +386,17 @@ def _scatter_pick(ufunc: np.ufunc | None):
         if ufunc is None and update_jaxpr is not None:
             body = on_arrays(update_jaxpr)
         merge = _merge(ufunc, body, unique_indices)
-        if updates.size == 0:
+        if updates.size == 0 or operand.size == 0:
             return lambda x, at, values: np.array(x)
 
         single = math.prod(places.batch) == 1 and not places.batching
-        several = len(places.batch)
         count = len(places.looked_up)
         rows = (math.prod(operand.shape[d] for d in places.looked_up),)
         rows += tuple(operand.shape[d] for d in places.plain)
         flat = count > 0 and not places.trimmed
 
         def scatter(x, at, values):
-            out = np.array(x)  # contiguous, and nobody else's
+            out = np.array(x, order="C")  # nobody else's: writing is fine
             if backwards is not None:
                 values = values.transpose(backwards)
             starts, good = places.starts(at, mode)
@@ -412,13 +413,10 @@ def _scatter_pick(ufunc: np.ufunc | None):
             else:
                 index = places.index(starts) if count else (np.zeros(places.batch, np.intp),)
                 target = target if count else target[None]
-                if places.trimmed:
-                    target = target[(slice(None),) * len(index) + places.trim]
-                index = np.broadcast_arrays(*index, np.empty(places.batch + places.window_shape))[:-1]
+                target = target[(slice(None),) * len(index) + places.trim]
+                index = tuple(np.broadcast_to(i, index[0].shape) for i in index)
             if good is not None:
                 index, values = tuple(i[good] for i in index), values[good]
-            elif several > 1 or places.window_shape:
-                index = tuple(index)
             merge(target, index, values)
             return out
 
@@ -430,7 +428,7 @@ def _scatter_pick(ufunc: np.ufunc | None):
 def _without_removed(target, places):
     """A view without the window axes that the updates lack."""
     kept = {*places.inner, *places.plain}
-    return target[tuple(slice(None) if d in kept else 0 for d in places.order)]
+    return target[(*(slice(None) if d in kept else 0 for d in places.order), ...)]
 
 
 def _merge(ufunc, body, unique: bool):

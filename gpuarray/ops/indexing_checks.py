@@ -6,7 +6,6 @@ field, what it was and what it may be. Floor 2.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -180,6 +179,3 @@ def check_scatter(operand, indices, updates, numbers) -> None:
                 "corresponding dimensions of scatter indices. For scatter dimension "
                 f"{axis}, updates bound is {updates.shape[axis]}, indices bound is {length}."
             )
-    if operand.size == 0 and math.prod(updates.shape) and removed:
-        # A window of length 1 on an empty axis is out of bounds wherever it starts.
-        return

@@ -445,7 +445,7 @@ def _tile_pick(avals, *, reps):
     shape = _tile_aval(operand, reps=reps).shape
     single = tuple(k for n in operand.shape for k in (1, n))
     repeated = tuple(k for n, r in zip(operand.shape, reps) for k in (r, n))
-    return lambda x: np.broadcast_to(x.reshape(single), repeated).reshape(shape)
+    return lambda x: np.array(np.broadcast_to(x.reshape(single), repeated)).reshape(shape)
 
 
 tile_p = Primitive("tile", Kind.MOVEMENT, aval=_tile_aval, numpy_pick=_tile_pick)

@@ -92,8 +92,6 @@ def _padder(shape, dtype, padding, base_dilation):
 def _fold_axis(ufunc, x, axis: int, count: int, length: int, stride: int, dilation: int):
     """Fold `count` windows along one axis: over the shorter of 'positions in a window' and 'windows'."""
     before = (slice(None),) * axis
-    if count == 0:
-        return x[(*before, slice(0, 0))]
     if length == 1:
         return x[(*before, slice(0, (count - 1) * stride + 1, stride))]
     if count < length:
@@ -120,6 +118,8 @@ def _fold_pick(ufunc: np.ufunc):
         dilations = geometry["window_dilation"]
         counts = _geometry_shape(operand.shape, geometry)
         dtype = operand.dtype
+        if 0 in counts:
+            return lambda x: np.empty(counts, dtype)
         # Folds of narrow numbers are carried in wider ones and rounded once.
         wide = wide_of(dtype)
         pad = _padder(operand.shape, wide, geometry["padding"], geometry["base_dilation"])
@@ -186,6 +186,8 @@ def _general_pick(avals, *, jaxpr, consts=(), **geometry):
     combine = on_arrays(jaxpr)
     shape = operands[0].shape
     counts = _geometry_shape(shape, geometry)
+    if 0 in counts:
+        return lambda *_: [np.empty(counts, storage_dtype(a)) for a in operands]
     pads = [
         _padder(shape, storage_dtype(a), geometry["padding"], geometry["base_dilation"])
         for a in operands
@@ -207,7 +209,7 @@ def _window_places(counts, *, window_dimensions, window_strides, window_dilation
     """For every position in a window, in row-major order, where all windows have that element."""
     return [
         tuple(
-            slice(k * d, k * d + (n - 1) * s + 1 if n else 0, s)
+            slice(k * d, k * d + (n - 1) * s + 1, s)
             for k, n, s, d in zip(position, counts, window_strides, window_dilation)
         )
         for position in itertools.product(*map(range, window_dimensions))
@@ -256,6 +258,8 @@ def _gather_add_aval(
 def _gather_add_pick(avals, *, select_prim, **geometry):
     dtype = avals[1].dtype
     counts = _geometry_shape(avals[1].shape, geometry)
+    if 0 in counts:
+        return lambda tangents, x: np.empty(counts, dtype)
     pad = _padder(avals[1].shape, dtype, geometry["padding"], geometry["base_dilation"])
     places = _window_places(counts, **geometry)
     better, worst, zero = _BETTER[select_prim], _worst(select_prim, dtype), dtype.type(0)
@@ -314,6 +318,9 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     inner = tuple(slice(max(lo, 0), max(lo, 0) + n) for n, (lo, _) in zip(operand.shape, padding))
     # Negative padding cuts elements off: they get nothing.
     kept = tuple(slice(max(-lo, 0), n - max(-hi, 0)) for n, (lo, hi) in zip(operand.shape, padding))
+
+    if source.size == 0:
+        return lambda values, x: np.zeros(operand.shape, dtype)
 
     def scatter_add(values, x):
         if pad is not None:

@@ -6,7 +6,7 @@ worth a thread's while.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
+from gpuarray.drivers.memory import is_exclusive
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import stream_of
 
 #: Work below this many element-operations is done on the caller's thread.
@@ -28,20 +30,40 @@ ASYNC_FROM = 1 << 20
 class Executable:
     """A compiled Graph: its Plan, and the function that runs it on buffers."""
 
-    __slots__ = ("consts", "graph", "heavy", "in_avals", "out_avals", "plan", "run")
+    __slots__ = ("consts", "donated", "graph", "heavy", "in_avals", "out_avals", "plan", "run")
 
     def __init__(self, graph: Graph, donated: frozenset[int] = frozenset()):
         self.graph = graph
+        self.donated = donated
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
-        # Constants go in front of the inputs, in the order the plan has them.
-        self.consts = [_buffer_of(c, v.aval) for v, c in zip(self.plan.graph.constvars, self.plan.graph.consts, strict=True)]
+        flat = self.plan.graph
+        self.consts = [_buffer_of(c, v.aval) for v, c in zip(flat.constvars, flat.consts, strict=True)]
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
         self.run = driver.build(self.plan, self.consts, donated)
         self.heavy = self.plan.work >= ASYNC_FROM
 
     def __call__(self, *buffers) -> list:
-        return driver.local.run(self.run, *buffers)
+        try:
+            return driver.local.run(self.run, *buffers)
+        except Exception as error:
+            raise explained(self, error) from None
+
+
+def explained(executable: Executable, error: Exception) -> Exception:
+    """The error with a note of the operation that failed and the user's line that recorded it."""
+    where = "a compiled program"
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is executable.run.__code__:
+            eqn = executable.run.sites.get(trace.tb_lineno - 1)
+            if eqn is not None:
+                where = f"{eqn.primitive.name} recorded at {eqn.site}"
+        trace = trace.tb_next
+    if isinstance(error, MemoryError):
+        return out_of_memory(error, where)
+    error.add_note(f"raised while running {where}")
+    return error
 
 
 def launch(
@@ -49,19 +71,24 @@ def launch(
     inputs: list,
     arrays: list[ArrayImpl],
     place: Place,
-    given_away: Sequence[ArrayImpl] = (),
+    given_away: Iterable[int] = (),
 ) -> None:
     """Fill `arrays` with the results for `inputs` (arrays or scalars), now or in flight.
 
-    The inputs in `given_away` are deleted: their memory belongs to the program from here on.
+    The inputs numbered in `given_away` are deleted: their memory belongs to the program from here on.
     """
     avals = executable.in_avals
-    if executable.heavy or any(type(x) is ArrayImpl and x._work is not None for x in inputs):
-        # What is ready is taken now, so that deleting or donating it later cannot touch this work.
-        sources = [x if _waits(x) else _buffer_of(x, a) for x, a in zip(inputs, avals, strict=True)]
-        for array in given_away:
-            array._bufs = None
-            array._work = None
+    for i in given_away:
+        inputs[i]._buffer()  # waits
+    # What is ready is taken now, so that deleting or donating it later cannot touch this work.
+    sources = [x if _waits(x) else _buffer_of(x, a) for x, a in zip(inputs, avals, strict=True)]
+    owned: list = []
+    if executable.donated:
+        # Two know the buffer of a donated array that has no views: the array and `sources`.
+        owned.append({i for i in given_away if is_exclusive(sources[i], 2)})
+        for i in given_away:
+            inputs[i]._bufs = None
+    if executable.heavy or any(map(_waits, inputs)):
 
         def job() -> list:
             buffers = [
@@ -69,14 +96,11 @@ def launch(
                 for x, a in zip(sources, avals, strict=True)
             ]
             sources.clear()
-            return executable(*buffers)
+            return executable(*buffers, *owned)
 
         stream_of(place.device).submit(job, arrays)
         return
-    buffers = [_buffer_of(x, a) for x, a in zip(inputs, avals, strict=True)]
-    for array in given_away:
-        array._bufs = None
-    for array, buffer in zip(arrays, executable(*buffers), strict=True):
+    for array, buffer in zip(arrays, executable(*sources, *owned), strict=True):
         array._bufs = [buffer]
 
 

@@ -13,7 +13,7 @@ from gpuarray.core import tree
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable
+from gpuarray.runtime.execute import Executable, explained
 
 
 def generate(executable: Executable, out_spec: Any, general: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,6 +28,8 @@ def generate(executable: Executable, out_spec: Any, general: Callable[..., Any])
         "general": general,
         "unflatten": tree.unflatten_raw,
         "spec": out_spec,
+        "executable": executable,
+        "explained": explained,
     }
     args = [f"a{i}" for i in range(count)]
     arglist = ", ".join(args)
@@ -42,10 +44,13 @@ def generate(executable: Executable, out_spec: Any, general: Callable[..., Any])
             f"        buffers = {buffers}{trailing}",
             "    except TypeError:  # pending or deleted",
             f"        return general({arglist})",
-            "    out = local.run(plan, *buffers)",
         ]
-    else:
-        lines.append("    out = local.run(plan)")
+    lines += [
+        "    try:",
+        f"        out = local.run(plan{', *buffers' if args else ''})",
+        "    except Exception as error:",
+        "        raise explained(executable, error) from None",
+    ]
     results = []
     for i, aval in enumerate(executable.out_avals):
         space[f"aval{i}"] = aval

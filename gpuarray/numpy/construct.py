@@ -1,0 +1,191 @@
+"""Arrays from values: `array` and `asarray`, which the rest of the namespace stands on.
+
+Floor 6. In: scalars, nested lists, NumPy arrays, buffers, arrays and tracers. Out: an Array that owns
+its memory. What is no number is refused with the reason; 64-bit types narrow unless x64 is on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.value import Array
+from gpuarray.ops.convert import convert_element_type_p
+from gpuarray.ops.elementwise import copy_p
+from gpuarray.runtime.transfer import device_put, own
+
+_PYTHON = frozenset({bool, int, float, complex})
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The value as an Array; one that is already an Array of this dtype is returned as it is.
+
+    Shape contract: scalars give (), nested lists their nesting. Python scalars stay weakly typed
+    unless `dtype` is given.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.asarray([1, 2, 3])
+    Array([1, 2, 3], dtype=int32)
+    """
+    if isinstance(a, Array) and dtype is None and device is None and not copy:
+        return a
+    return array(a, dtype, bool(copy), order or "K", device=device, out_sharding=out_sharding)
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """A new Array from a scalar, nested lists or tuples, a buffer, a NumPy array or an Array.
+
+    Shape contract: as `asarray`; `ndmin` puts axes of length 1 in front until there are as many.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.array([[1, 2.5], [3, 4]])
+    Array([[1. , 2.5],
+           [3. , 4. ]], dtype=float32)
+    """
+    if order is not None and order != "K":
+        raise NotImplementedError(
+            f"Only implemented for order='K', got order={order!r}: an Array's memory layout is "
+            "not part of its value"
+        )
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "array")
+    out = _to_array(object, wanted)
+    if copy and out is object:
+        out = copy_p.bind(out)
+    if wanted is not None:
+        out = as_type(out, wanted)
+    if out.ndim < ndmin:
+        out = lax.expand_dims(out, range(ndmin - out.ndim))
+    target = device if out_sharding is None else out_sharding
+    return out if target is None else device_put(out, target)
+
+
+def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
+    """An Array with its elements converted, unless they are of that type already."""
+    aval = x.aval
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return x
+    if dtype == np.bool_ and dtypes.kind_of(aval.dtype) == "c":
+        return lax.ne(x, dtypes_zero(aval.dtype))
+    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type, sharding=None)
+
+
+def dtypes_zero(dtype: Any) -> np.generic:
+    """Zero of a dtype."""
+    return np.zeros((), dtype)[()]
+
+
+def _to_array(x: Any, wanted: Any) -> Array:
+    """Any value as an Array, of dtype `wanted` already where that is cheaper on the host."""
+    if isinstance(x, Array):
+        return x
+    if not isinstance(x, type) and hasattr(x, "__jax_array__"):
+        return _to_array(x.__jax_array__(), wanted)
+    kind = type(x)
+    if kind in _PYTHON:
+        return own(x) if wanted is None else own(_of_python(x, wanted), copy=False)
+    if isinstance(x, (list, tuple)):
+        return _from_sequence(x, wanted)
+    if x is None:
+        raise ValueError(_MISSING)
+    value = _numeric(x)
+    if wanted is None or value.dtype == wanted:
+        return own(value)
+    with np.errstate(all="ignore"):
+        return own(value.astype(wanted), copy=False)
+
+
+_MISSING = "None is not a valid value for jnp.array: a number is missing"
+
+
+def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
+    leaves = list(_leaves(xs))
+    kinds = {type(x) for x in leaves}
+    if kinds <= _PYTHON:
+        if wanted is None:
+            wanted = dtypes.result_type(*(kind() for kind in kinds)) if kinds else None
+        return own(_of_python(xs, wanted or dtypes.default_float()), copy=False)
+    if any(x is None for x in leaves):
+        raise ValueError(_MISSING)
+    if wanted is None:
+        leaves = [x if type(x) in _PYTHON or isinstance(x, Array) else _numeric(x) for x in leaves]
+        types = {x.dtype for x in leaves if isinstance(x, Array)}
+        # Random keys promote with nothing, not even with themselves.
+        same_keys = len(types) == 1 and not isinstance(next(iter(types)), np.dtype)
+        wanted = types.pop() if same_keys else dtypes.result_type(*leaves)
+    if any(isinstance(x, Array) for x in leaves) or any(hasattr(k, "__jax_array__") for k in kinds):
+        return _stacked(xs, wanted)
+    return own(_of_python(xs, wanted), copy=False)
+
+
+def _leaves(xs: Any):
+    for x in xs:
+        if isinstance(x, (list, tuple)):
+            yield from _leaves(x)
+        else:
+            yield x
+
+
+def _stacked(xs: Any, wanted: Any) -> Array:
+    """Nested lists that hold Arrays: each level is a concatenation."""
+    parts = [
+        _stacked(x, wanted) if isinstance(x, (list, tuple)) else array(x, wanted, copy=False)
+        for x in xs
+    ]
+    if not parts:
+        return own(np.zeros(0, wanted))
+    return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
+
+
+def _numeric(x: Any) -> np.ndarray | np.generic | Array:
+    """A NumPy value (or an Array) of a numeric dtype; TypeError for what is no number."""
+    if not isinstance(x, type) and hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    value = x if isinstance(x, np.generic) else np.asarray(x)
+    if dtypes.kind_of(value.dtype) not in tuple("biufc"):
+        shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
+        raise TypeError(
+            f"Value {shown} with dtype {value.dtype} is not a valid JAX array type. Only arrays of "
+            "numeric types are supported: numbers, booleans, and nested lists of them."
+        )
+    return value
+
+
+def _of_python(x: Any, wanted: Any) -> np.ndarray:
+    """Scalars, in lists or alone, as the nearest values of a dtype; integers must fit."""
+    with np.errstate(all="ignore"):
+        if dtypes.kind_of(wanted) in "iu" and wanted.type.__module__ != "numpy":
+            wide = np.array(x, np.int64)
+            out = wide.astype(wanted)
+            if (out.astype(np.int64) != wide).any():
+                raise OverflowError(f"Python integer out of bounds for {wanted.name}: got {x}")
+            return out
+        return np.array(x, wanted)
+
+
+def aval_like(x: Any) -> ShapedArray:
+    """Shape, dtype and weak type of anything that has a shape and a dtype, or is a scalar."""
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, Array):
+        weak = bool(getattr(x, "weak_type", False))
+        return ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype, True), weak)
+    return asarray(x).aval

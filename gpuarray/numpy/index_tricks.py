@@ -1,0 +1,564 @@
+"""Index arrays and the objects that build them: take and put along axes, diagonals, triangles, `ix_`, `r_`, `s_`.
+
+Floor 6. In: arrays and positions, or shapes alone. Out: elements picked or replaced, or tuples of index arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.trace import is_base
+from gpuarray.core.value import Array, surface
+from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
+from gpuarray.numpy import indexer
+from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.joining import concatenate, tile
+from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
+from gpuarray.numpy.selection import nonzero, refuse_inplace
+from gpuarray.numpy.shapes import (
+    add_axes,
+    atleast_1d,
+    broadcast_shapes,
+    moveaxis,
+    ravel,
+    reshape,
+    stretch,
+)
+from gpuarray.util import canonical_axis
+
+# ---- elements by position -------------------------------------------------------------------
+
+
+def take(
+    a,
+    indices,
+    axis: int | None = None,
+    out=None,
+    mode: str | GatherScatterMode | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value=None,
+) -> Array:
+    """The slices of `a` at positions along an axis (of the flattened array when `axis` is None).
+
+    (…, n, …) and indices (k, …) -> (…, k, …, …). mode: None or "fill" gives `fill_value` (NaN, or the smallest or
+    largest integer) out of bounds, "clip" the nearest slice, "wrap" counts round.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.take(gnp.array([10., 20.]), gnp.array([1, -1, 2]))
+    Array([20., 20., nan], dtype=float32)
+    """
+    no_out("take", out)
+    a, indices = arrays("take", a, indices)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, a.ndim)
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"indices must have an integer type, got {indices.dtype}")
+    n = a.shape[axis]
+    if n == 0 and indices.size != 0:
+        raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
+    how: Any = mode
+    if mode in (None, "fill"):
+        how = GatherScatterMode.FILL_OR_DROP
+        indices = indexer.wrapped(indices, n, axis)
+    elif mode == "raise":
+        raise NotImplementedError("The 'raise' mode to jnp.take is not supported. Use 'fill', 'clip' or 'wrap'.")
+    elif mode == "wrap":
+        indices = surface.mod(indices, n) if n else indices
+        how = GatherScatterMode.PROMISE_IN_BOUNDS
+    elif mode == "clip":
+        how = GatherScatterMode.CLIP
+    elif not isinstance(mode, GatherScatterMode):
+        raise ValueError(f"Invalid mode '{mode}' for np.take. Use 'fill', 'clip' or 'wrap'.")
+    sizes = (*a.shape[:axis], min(n, 1), *a.shape[axis + 1 :])
+    if indices.dtype.itemsize < 4:
+        indices = lax.convert_element_type(indices, np.int32)
+    rank = a.ndim - 1 + indices.ndim
+    offset = [i for i in range(rank) if not axis <= i < axis + indices.ndim]
+    return lax.gather(
+        a,
+        add_axes(indices, (indices.ndim,)),
+        GatherDimensionNumbers(tuple(offset), collapsed_slice_dims=(axis,), start_index_map=(axis,)),
+        sizes,
+        mode=how,
+        fill_value=fill_value,
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
+    )
+
+
+def take_along_axis(
+    arr,
+    indices,
+    axis: int | None = -1,
+    mode: str | GatherScatterMode | None = None,
+    fill_value=None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
+    """For every lane along an axis, the elements at that lane's own positions.
+
+    arr (…, n, …) and indices (…, k, …), the other axes broadcasting, -> (…, k, …)
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.array([[3, 1, 2]])
+    >>> gnp.take_along_axis(x, gnp.argsort(x, axis=1), axis=1)
+    Array([[1, 2, 3]], dtype=int32)
+    """
+    arr, indices = arrays("take_along_axis", arr, indices)
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise TypeError(f"take_along_axis indices must be of integer type, got {indices.dtype}")
+    if axis is None:
+        if indices.ndim != 1:
+            raise ValueError(f"take_along_axis indices must be 1D if axis=None, got shape {indices.shape}")
+        arr, axis = ravel(arr), 0
+    rank = arr.ndim
+    if rank != indices.ndim:
+        raise ValueError(
+            f"indices and arr must have the same number of dimensions; {indices.ndim} vs. {rank}"
+        )
+    axis = canonical_axis(axis, rank)
+    n, k = arr.shape[axis], indices.shape[axis]
+    others = broadcast_shapes(
+        *[tuple(1 if i == axis else m for i, m in enumerate(x.shape)) for x in (arr, indices)]
+    )
+    lanes = tuple(i for i in range(rank) if i != axis)
+    arr = stretch(arr, tuple(n if i == axis else m for i, m in enumerate(others)))
+    indices = stretch(indices, tuple(k if i == axis else m for i, m in enumerate(others)))
+    how: Any = GatherScatterMode.FILL_OR_DROP if mode is None else mode
+    if isinstance(how, str):
+        how = GatherScatterMode.from_any(how)
+    if wrap_negative_indices or wrap_negative_indices is None:
+        indices = indexer.wrapped(indices, n, axis)
+    if 0 in indices.shape:
+        return lax.full(indices.shape, 0, arr.dtype)
+    return lax.gather(
+        arr,
+        reshape(indices, (*indices.shape, 1)),
+        GatherDimensionNumbers(
+            (),
+            collapsed_slice_dims=(axis,),
+            start_index_map=(axis,),
+            operand_batching_dims=lanes,
+            start_indices_batching_dims=lanes,
+        ),
+        (1,) * rank,
+        mode=how,
+        fill_value=fill_value,
+    )
+
+
+def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
+    """`a` with the elements at flat positions `ind` replaced by `v`, which repeats as needed.
+
+    mode: "clip" (the default) or "wrap". Arrays are immutable, so `inplace=False` has to be passed.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.put(gnp.zeros(3), gnp.array([0, 2]), 5., inplace=False)
+    Array([5., 0., 5.], dtype=float32)
+    """
+    refuse_inplace("put", inplace)
+    a, positions, values = arrays("put", a, ind, v)
+    positions, values = ravel(positions), ravel(values)
+    if not a.size or not positions.size or not values.size:
+        return a
+    if values.size < positions.size:
+        values = tile(values, -(-positions.size // values.size))
+    values = values[: positions.size]
+    if mode in (None, "clip"):
+        positions = lax.clamp(
+            positions.dtype.type(0), indexer.wrapped(positions, a.size), positions.dtype.type(a.size - 1)
+        )
+    elif mode == "wrap":
+        positions = surface.mod(positions, a.size)
+    elif mode == "raise":
+        raise NotImplementedError("The 'raise' mode to jnp.put is not supported. Use 'clip' or 'wrap'.")
+    else:
+        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got mode={mode!r}")
+    flat = ravel(a).at[positions].set(lax.convert_element_type(values, a.dtype))
+    return reshape(flat, a.shape)
+
+
+def put_along_axis(arr, indices, values, axis: int | None, inplace: bool = True, *, mode=None) -> Array:
+    """`arr` with the elements at every lane's own positions along an axis replaced by `values`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.put_along_axis(gnp.zeros((2, 2)), gnp.array([[0], [1]]), 5., 1, inplace=False)
+    Array([[5., 0.],
+           [0., 5.]], dtype=float32)
+    """
+    refuse_inplace("put_along_axis", inplace)
+    arr, indices, values = arrays("put_along_axis", arr, indices, values)
+    origin = arr.shape
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, arr.ndim)
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise TypeError(f"put_along_axis indices must be of integer type, got {indices.dtype}")
+    if indices.ndim != arr.ndim:
+        raise ValueError(
+            f"put_along_axis arguments 'arr' and 'indices' must have same ndim. Got {arr.ndim} and {indices.ndim}."
+        )
+    index: list[Any] = []
+    for i, n in enumerate(arr.shape):
+        lane = [1] * arr.ndim
+        lane[i] = n
+        index.append(indices if i == axis else reshape(lax.iota(np.int32, n), lane))
+    return reshape(arr.at[tuple(index)].set(values, mode=mode), origin)
+
+
+# ---- between flat and many-dimensional positions --------------------------------------------
+
+
+def unravel_index(indices, shape) -> tuple[Array, ...]:
+    """Flat positions as one index array an axis; out of range ones are moved to the end.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unravel_index(gnp.array([1, 5]), (2, 3))
+    (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    flat = array("unravel_index", indices)
+    lengths = [operator.index(n) for n in (shape if hasattr(shape, "__iter__") else (shape,))]
+    total = math.prod(lengths)
+    one = flat.dtype.type
+    flat = surface.where(lax.lt(flat, one(0)), surface.add(flat, total), flat)
+    flat = surface.clip(flat, 0, total - 1)
+    out = []
+    for n in reversed(lengths):
+        flat, position = surface.divmod(flat, n)
+        out.append(position)
+    return tuple(reversed(out))
+
+
+def ravel_multi_index(
+    multi_index: Sequence, dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype=None
+) -> Array:
+    """One index array an axis as flat positions.
+
+    mode: out of range: "raise" (not while tracing), "wrap", "clip" or "ignore". order: "C" or "F".
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.ravel_multi_index((gnp.array([0, 1]), gnp.array([1, 2])), (2, 3))
+    Array([1, 5], dtype=int32)
+    """
+    if len(multi_index) != len(dims):
+        raise AssertionError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
+    found = arrays("ravel_multi_index", *multi_index)
+    lengths = [operator.index(n) for n in dims]
+    for i in found:
+        if not dtypes.issubdtype(i.dtype, np.integer):
+            raise ValueError(f"dtype={i.dtype!r} is not an integer type.")
+    if mode == "raise":
+        for i, n in zip(found, lengths, strict=True):
+            value = indexer.known_value(i)
+            if value is None:
+                need_concrete(i, "ravel_multi_index: the default mode='raise' is not available while tracing; use "
+                                 "'wrap', 'clip' or 'ignore'")
+            if ((value < 0) | (value >= n)).any():
+                raise ValueError(f"invalid entry in coordinates array: outside 0..{n - 1}")
+    elif mode == "clip":
+        found = [surface.clip(i, 0, n - 1) for i, n in zip(found, lengths, strict=True)]
+    elif mode == "wrap":
+        found = [surface.mod(i, n) for i, n in zip(found, lengths, strict=True)]
+    elif mode != "ignore":
+        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
+    if order == "C":
+        strides = np.cumprod([1, *lengths[:0:-1]])[::-1]
+    elif order == "F":
+        strides = np.cumprod([1, *lengths[:-1]])
+    else:
+        raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
+    kind = dtypes.default_int() if dtype is None else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    flat: Any = kind.type(0)
+    for i, step in zip(found, strides, strict=True):
+        flat = surface.add(flat, surface.multiply(lax.convert_element_type(i, kind), int(step)))
+    return asarray(flat)
+
+
+# ---- index arrays from shapes ---------------------------------------------------------------
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The positions of the main diagonal of an array with `ndim` axes of length n.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.diag_indices(2)
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
+    n, ndim = operator.index(n), operator.index(ndim)
+    if n < 0:
+        raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
+    if ndim < 0:
+        raise ValueError(f"ndim argument to diag_indices must be nonnegative, got {ndim}")
+    return (lax.iota(dtypes.default_int(), n),) * ndim
+
+
+def diag_indices_from(arr) -> tuple[Array, ...]:
+    """The positions of the main diagonal of `arr`, whose axes have one length.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.diag_indices_from(gnp.zeros((2, 2)))
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
+    arr = array("diag_indices_from", arr)
+    if arr.ndim < 2:
+        raise ValueError("input array must be at least 2-d")
+    if len(set(arr.shape)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return diag_indices(arr.shape[0], arr.ndim)
+
+
+def _triangle(name: str, n, k, m) -> tuple[Array, Array]:
+    n = operator.index(n)
+    m = n if m is None else operator.index(m)
+    rows, columns = getattr(np, name)(n, operator.index(k), m)
+    kind = dtypes.default_int()
+    return asarray(rows.astype(kind)), asarray(columns.astype(kind))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The positions in an (n, m) array on and below the k-th diagonal.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    return _triangle("tril_indices", n, k, m)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The positions in an (n, m) array on and above the k-th diagonal.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    return _triangle("triu_indices", n, k, m)
+
+
+def tril_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
+    """The positions in a matrix on and below the k-th diagonal.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.tril_indices_from(gnp.zeros((2, 2)), k=-1)
+    (Array([1], dtype=int32), Array([0], dtype=int32))
+    """
+    return tril_indices(*_matrix_shape(arr, k))
+
+
+def triu_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
+    """The positions in a matrix on and above the k-th diagonal.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.triu_indices_from(gnp.zeros((2, 2)), k=1)
+    (Array([0], dtype=int32), Array([1], dtype=int32))
+    """
+    return triu_indices(*_matrix_shape(arr, k))
+
+
+def _matrix_shape(arr, k: int) -> tuple[int, int, int]:
+    shape = np.shape(arr) if not isinstance(arr, Array) else arr.shape
+    if len(shape) != 2:
+        raise ValueError("Only 2-D inputs are accepted")
+    return shape[0], k, shape[1]
+
+
+def mask_indices(n: int, mask_func, k: int = 0, *, size: int | None = None) -> tuple[Array, Array]:
+    """The positions in an (n, n) array that `mask_func(ones, k)` leaves nonzero.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.mask_indices(2, gnp.triu, 1)
+    (Array([0], dtype=int32), Array([1], dtype=int32))
+    """
+    rows, columns = nonzero(mask_func(lax.full((n, n), 1.0), k), size=size)
+    return rows, columns
+
+
+def indices(dimensions: Sequence[int], dtype=None, sparse: bool = False) -> Any:
+    """Every place's own position: shape (ndim, *dimensions), or with sparse=True a tuple that broadcasts to it.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.indices((2, 2))[1]
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    kind = dtypes.default_int() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
+    lengths = tuple(operator.index(n) for n in dimensions)
+    rank = len(lengths)
+    out = []
+    for axis, n in enumerate(lengths):
+        line = lax.iota(kind, n)
+        if sparse:
+            out.append(reshape(line, [n if i == axis else 1 for i in range(rank)]))
+        else:
+            out.append(lax.broadcast_in_dim(line, lengths, (axis,)))
+    if sparse:
+        return tuple(out)
+    return surface.stack(out) if out else lax.full((0,), 0, kind)
+
+
+def ix_(*args) -> tuple[Array, ...]:
+    """Arrays (a,), (b,), … shaped (a, 1, …), (1, b, …), …: together they index the product of their positions.
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.arange(9).reshape(3, 3)
+    >>> x[gnp.ix_(gnp.array([0, 2]), gnp.array([1, 2]))]
+    Array([[1, 2],
+           [7, 8]], dtype=int32)
+    """
+    found = arrays("ix_", *args)
+    out = []
+    for i, a in enumerate(found):
+        if a.ndim != 1:
+            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}")
+        if a.dtype == np.bool_:
+            raise NotImplementedError(
+                "Boolean arguments to jax.numpy.ix_ are not implemented. Use nonzero(mask)[0]."
+            )
+        if a.shape[0] == 0:
+            a = lax.convert_element_type(a, dtypes.default_int())
+        new = [j for j in range(len(found)) if j != i]
+        out.append(add_axes(a, new) if new else a)
+    return tuple(out)
+
+
+def fill_diagonal(a, val, wrap: bool = False, *, inplace: bool = True) -> Array:
+    """`a` with its main diagonal replaced by `val`, which repeats as needed.
+
+    Arrays are immutable, so `inplace=False` has to be passed.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fill_diagonal(gnp.zeros((2, 2)), 7., inplace=False)
+    Array([[7., 0.],
+           [0., 7.]], dtype=float32)
+    """
+    if inplace:
+        raise NotImplementedError("JAX arrays are immutable, must use inplace=False")
+    if wrap:
+        raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
+    a, val = arrays("fill_diagonal", a, val)
+    if a.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if a.ndim > 2 and len(set(a.shape)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    n = min(a.shape)
+    values = val
+    if val.ndim:
+        flat = ravel(val)
+        values = tile(flat, -(-n // flat.size))[:n] if flat.size else flat
+    return a.at[diag_indices(n, a.ndim)].set(lax.convert_element_type(values, a.dtype))
+
+
+# ---- objects to index -----------------------------------------------------------------------
+
+
+class IndexExpression:
+    """Gives back the index it is indexed with."""
+
+    def __init__(self, maketuple: bool):
+        self._maketuple = maketuple
+
+    def __getitem__(self, index):
+        return (index,) if self._maketuple and not isinstance(index, tuple) else index
+
+
+#: `s_[1:3, ...]` is the index itself, to keep and use later.
+s_ = IndexExpression(False)
+#: As `s_`, but always a tuple.
+index_exp = IndexExpression(True)
+
+
+class _Concatenator:
+    """`r_` and `c_`: joins what stands between the brackets; slices mean ranges, a first string the axis."""
+
+    axis = 0
+    ndmin = 1
+    trans1d = -1
+
+    def __getitem__(self, key) -> Array:
+        keys = key if isinstance(key, tuple) else (key,)
+        axis, ndmin, trans1d, matrix = self.axis, self.ndmin, self.trans1d, ""
+        if isinstance(keys[0], str):
+            if keys[0] in ("r", "c"):
+                matrix, keys = keys[0], keys[1:]
+            else:
+                numbers = [int(n) for n in keys[0].split(",")]
+                axis = numbers[0]
+                ndmin = numbers[1] if len(numbers) > 1 else ndmin
+                trans1d = numbers[2] if len(numbers) > 2 else trans1d
+                keys = keys[1:]
+        parts = []
+        for item in keys:
+            if isinstance(item, str):
+                raise ValueError("string directive must be placed at the beginning")
+            made = _ranged(item) if isinstance(item, slice) else asarray(item)
+            rank = made.ndim
+            if rank < ndmin:
+                made = add_axes(atleast_1d(made), range(ndmin - max(rank, 1)))
+                if rank and trans1d != -1:
+                    # The given axes go to where trans1d says; new ones fill the rest.
+                    made = moveaxis(made, range_of(ndmin, rank), range_of_from(trans1d, rank, ndmin))
+            parts.append(made)
+        if matrix:
+            joined = concatenate([atleast_1d(p) for p in parts], axis=-1)
+            return add_axes(joined, (0,) if matrix == "r" else (1,)) if joined.ndim == 1 else joined
+        return concatenate(parts, axis=axis)
+
+
+def range_of(ndmin: int, rank: int) -> list[int]:
+    """The last `rank` axes of `ndmin`."""
+    return list(range(ndmin - rank, ndmin))
+
+
+def range_of_from(start: int, rank: int, ndmin: int) -> list[int]:
+    """`rank` axes from `start` on; negative starts count from the end."""
+    first = start + ndmin - rank + 1 if start < 0 else start
+    return list(range(first, first + rank))
+
+
+def _ranged(item: slice) -> Array:
+    start = 0 if item.start is None else item.start
+    step = 1 if item.step is None else item.step
+    if isinstance(step, complex):
+        return surface.linspace(start, item.stop, int(abs(step)))
+    return surface.arange(start, item.stop, step)
+
+
+class RClass(_Concatenator):
+    """Joins along the first axis: `r_[1, 2, 3:5]`, `r_[0:1:5j]`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.r_[0, gnp.array([5, 6]), 1:3]
+    Array([0, 5, 6, 1, 2], dtype=int32)
+    """
+
+
+class CClass(_Concatenator):
+    """Joins as columns: `c_[a, b]`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.c_[gnp.array([1, 2]), gnp.array([3, 4])]
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+
+    axis = -1
+    ndmin = 2
+    trans1d = 0
+
+
+r_ = RClass()
+c_ = CClass()
+
+
+def is_eager() -> bool:
+    """Whether operations evaluate right now."""
+    return is_base()

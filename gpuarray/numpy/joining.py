@@ -1,0 +1,557 @@
+"""Putting arrays together and taking them apart: concatenate, stack, split, repeat, insert, delete.
+
+Floor 6. In: arrays, and how many pieces or copies. Out: arrays; a sequence of arrays is promoted to one dtype.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+from gpuarray.lax.args import canonicalize_shape
+from gpuarray.numpy.indexer import known_value, wrapped
+from gpuarray.numpy.indexing import getitem
+from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
+from gpuarray.numpy.promotion import promote_args
+from gpuarray.numpy.shapes import (
+    add_axes,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    moveaxis,
+    ravel,
+    reshape,
+    stretch,
+)
+from gpuarray.ops.movement import stack_p, unstack_p
+from gpuarray.util import canonical_axis
+
+# ---- joining --------------------------------------------------------------------------------
+
+
+def concatenate(arrays, axis: int | None = 0, dtype=None) -> Array:
+    """Arrays joined along an axis they have; axis=None joins them flattened.
+
+    (…, n1, …), (…, n2, …), … -> (…, n1 + n2 + …, …)
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.concatenate([gnp.arange(2), gnp.array([7.])])
+    Array([0., 1., 7.], dtype=float32)
+    """
+    if isinstance(arrays, Array) and axis == 0 and arrays.ndim > 1 and dtype is None:
+        return reshape(arrays, (arrays.shape[0] * arrays.shape[1], *arrays.shape[2:]))
+    parts = _parts("concatenate", arrays, dtype)
+    if axis is None:
+        return lax.concatenate([ravel(p) for p in parts], 0)
+    if parts[0].ndim == 0:
+        raise ValueError(
+            "Zero-dimensional arrays cannot be concatenated. Use stack, which makes a new axis."
+        )
+    axis = canonical_axis(axis, parts[0].ndim)
+    return parts[0] if len(parts) == 1 else lax.concatenate(parts, axis)
+
+
+def _parts(name: str, sequence, dtype) -> list[Array]:
+    """The arrays of a sequence, in one dtype."""
+    parts = list(unstack(sequence) if isinstance(sequence, Array) else sequence)
+    if not parts:
+        raise ValueError(f"Need at least one array to {name}.")
+    if dtype is None:
+        return list(promote_args(name, *parts))
+    target = dtypes.check_user_dtype(dtype, name)
+    return [lax.convert_element_type(p, target) for p in arrays(name, *parts)]
+
+
+def concat(arrays, /, *, axis: int | None = 0) -> Array:
+    """Arrays joined along an axis they have.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.concat([gnp.arange(2), gnp.arange(1)])
+    Array([0, 1, 0], dtype=int32)
+    """
+    return concatenate(arrays, axis=axis)
+
+
+def stack(arrays, axis: int = 0, out=None, dtype=None) -> Array:
+    """Arrays of one shape joined along a new axis.
+
+    k arrays of shape (…) -> (…, k, …), with k at position `axis`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.stack([gnp.arange(2), gnp.arange(2)], axis=1)
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
+    """
+    no_out("stack", out)
+    if isinstance(arrays, Array) and arrays.ndim and arrays.shape[0]:
+        found = arrays if dtype is None else lax.convert_element_type(arrays, dtype)
+        return moveaxis(found, 0, axis)
+    parts = _parts("stack", arrays, dtype)
+    if len({p.ndim for p in parts}) > 1:
+        listed = ", ".join(str(p.shape) for p in parts)
+        raise ValueError(f"Cannot stack arrays with different numbers of dimensions: got {listed}.")
+    return stack_p.bind(*parts, axis=canonical_axis(axis, parts[0].ndim + 1))
+
+
+def unstack(x, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The pieces of `x` along an axis, which they do not have any more.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unstack(gnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
+    x = array("unstack", x)
+    axis = canonical_axis(axis, x.ndim)
+    if x.shape[axis] == 0:
+        return ()
+    return tuple(unstack_p.bind(x, axis=axis))
+
+
+def hstack(tup, dtype=None) -> Array:
+    """Arrays joined side by side: along axis 1, or axis 0 where they have only one.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.hstack([gnp.arange(2), gnp.arange(3)])
+    Array([0, 1, 0, 1, 2], dtype=int32)
+    """
+    parts = _at_least("hstack", atleast_1d, tup)
+    return concatenate(parts, axis=0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
+
+
+def vstack(tup, dtype=None) -> Array:
+    """Arrays joined one under the other: along axis 0, rows being made of (n,) arrays.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.vstack([gnp.arange(2), gnp.arange(2)])
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    return concatenate(_at_least("vstack", atleast_2d, tup), axis=0, dtype=dtype)
+
+
+def dstack(tup, dtype=None) -> Array:
+    """Arrays joined along their third axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.dstack([gnp.arange(2), gnp.arange(2)]).shape
+    (1, 2, 2)
+    """
+    return concatenate(_at_least("dstack", atleast_3d, tup), axis=2, dtype=dtype)
+
+
+def column_stack(tup) -> Array:
+    """(n,) arrays as the columns of a matrix, and (n, k) arrays beside them.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.column_stack([gnp.arange(2), gnp.arange(2)])
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
+    """
+    parts = [
+        add_axes(atleast_1d(p), (1,)) if p.ndim < 2 else p
+        for p in arrays("column_stack", *_sequence(tup))
+    ]
+    return concatenate(parts, axis=1)
+
+
+def _sequence(tup) -> Sequence:
+    return unstack(tup) if isinstance(tup, Array) else tup
+
+
+def _at_least(name: str, rank, tup) -> list[Array]:
+    return [rank(p) for p in arrays(name, *_sequence(tup))]
+
+
+def block(arrays) -> Array:
+    """An array assembled from nested lists: the innermost ones are joined along the last axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.block([[gnp.ones((1, 2)), gnp.zeros((1, 1))], [gnp.zeros((1, 3))]])
+    Array([[1., 1., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    joined, _ = _block(arrays)
+    return joined
+
+
+def _block(item) -> tuple[Array, int]:
+    if isinstance(item, tuple):
+        raise ValueError(f"jax.numpy.block does not allow tuples, got {item}. Use lists.")
+    if not isinstance(item, list):
+        return array("block", item), 0
+    if not item:
+        raise ValueError("jax.numpy.block does not allow empty list arguments")
+    parts, depths = zip(*map(_block, item), strict=True)
+    if len(set(depths)) > 1:
+        raise ValueError("Mismatched list depths in jax.numpy.block")
+    depth = depths[0] + 1
+    rank = max(depth, *[p.ndim for p in parts])
+    parts = [add_axes(p, range(rank - p.ndim)) if p.ndim < rank else p for p in parts]
+    return concatenate(parts, axis=-depth), depth
+
+
+def append(arr, values, axis: int | None = None) -> Array:
+    """`values` joined to the end of `arr`; both flattened when `axis` is None.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.append(gnp.arange(2), 7)
+    Array([0, 1, 7], dtype=int32)
+    """
+    arr, values = arrays("append", arr, values)
+    if axis is None:
+        return concatenate([ravel(arr), ravel(values)], 0)
+    return concatenate([arr, values], axis)
+
+
+# ---- splitting ------------------------------------------------------------------------------
+
+
+def split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
+    """`ary` in equal parts, or cut at positions along an axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.split(gnp.arange(4), [1])
+    [Array([0], dtype=int32), Array([1, 2, 3], dtype=int32)]
+    """
+    return _split("split", ary, indices_or_sections, axis)
+
+
+def array_split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
+    """`ary` in nearly equal parts (the first ones longer by one), or cut at positions.
+
+    >>> import gpuarray.numpy as gnp
+    >>> [len(p) for p in gnp.array_split(gnp.arange(7), 3)]
+    [3, 2, 2]
+    """
+    return _split("array_split", ary, indices_or_sections, axis)
+
+
+def _split(name: str, ary, where, axis: int) -> list[Array]:
+    a = array(name, ary)
+    n = a.shape[axis]
+    axis = canonical_axis(axis, a.ndim)
+    if isinstance(where, (tuple, list, np.ndarray, Array)) and np.ndim(where):
+        for w in [where] if isinstance(where, Array) else where:
+            if isinstance(w, Tracer):
+                need_concrete(w, f"the `indices_or_sections` argument of {name}()")
+        cuts = [0, *(operator.index(i) for i in where), n]
+        sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+    else:
+        if isinstance(where, Tracer):
+            need_concrete(where, f"the `indices_or_sections` argument of {name}()")
+        parts = int(where)
+        if parts == 0:
+            raise ZeroDivisionError(f"{name}: cannot make 0 parts")
+        each, rest = divmod(n, parts)
+        if rest and name != "array_split":
+            raise ValueError(
+                f"array split does not result in an equal division: rest is {rest} for {n} elements in {parts} "
+                "parts. Use array_split for unequal parts."
+            )
+        sizes = [each + 1] * rest + [each] * (parts - rest)
+    if any(s < 0 for s in sizes):
+        raise ValueError(
+            f"Sizes passed to split must be nonnegative, got {sizes}: the positions have to ascend from 0 to {n}"
+        )
+    return list(lax.split(a, sizes, axis=axis))
+
+
+def vsplit(ary, indices_or_sections) -> list[Array]:
+    """`ary` split along axis 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> [p.shape for p in gnp.vsplit(gnp.zeros((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    return _split("vsplit", ary, indices_or_sections, 0)
+
+
+def hsplit(ary, indices_or_sections) -> list[Array]:
+    """`ary` split along axis 1, or axis 0 where it has only one.
+
+    >>> import gpuarray.numpy as gnp
+    >>> [p.shape for p in gnp.hsplit(gnp.zeros((4, 2)), 2)]
+    [(4, 1), (4, 1)]
+    """
+    a = array("hsplit", ary)
+    return _split("hsplit", a, indices_or_sections, 0 if a.ndim == 1 else 1)
+
+
+def dsplit(ary, indices_or_sections) -> list[Array]:
+    """`ary` split along axis 2.
+
+    >>> import gpuarray.numpy as gnp
+    >>> [p.shape for p in gnp.dsplit(gnp.zeros((1, 1, 4)), 2)]
+    [(1, 1, 2), (1, 1, 2)]
+    """
+    return _split("dsplit", ary, indices_or_sections, 2)
+
+
+# ---- repeating ------------------------------------------------------------------------------
+
+
+def tile(A, reps) -> Array:
+    """`A` repeated as a whole, `reps[i]` times along axis i.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.tile(gnp.arange(2), (2, 2))
+    Array([[0, 1, 0, 1],
+           [0, 1, 0, 1]], dtype=int32)
+    """
+    a = array("tile", A)
+    counts = canonicalize_shape(reps)
+    if any(n < 0 for n in counts):
+        raise ValueError(f"tile: repetitions must be nonnegative, got {counts}")
+    rank = max(a.ndim, len(counts))
+    if rank > a.ndim:
+        a = add_axes(a, range(rank - a.ndim))
+    counts = (1,) * (rank - len(counts)) + counts
+    return lax.tile(a, counts) if rank else a
+
+
+def repeat(
+    a, repeats, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding=None
+) -> Array:
+    """Every element repeated in place: `repeats` times, or a number of times of its own.
+
+    axis: None repeats the flattened array. total_repeat_length: the length of the result, needed where `repeats` is
+    traced; what is missing is filled with the last element.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.repeat(gnp.array([4, 5]), gnp.array([1, 3]))
+    Array([4, 5, 5, 5], dtype=int32)
+    """
+    a = array("repeat", a)
+    if not isinstance(repeats, int):
+        repeats = array("repeat", repeats)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, a.ndim)
+    n = a.shape[axis]
+    counts = repeats if isinstance(repeats, int) else known_value(repeats)
+    if counts is None:
+        if total_repeat_length is None:
+            need_concrete(
+                repeats,
+                "jnp.repeat: the total number of repeats must be static. Give `repeats` as a static value, or pass "
+                "a static value to `total_repeat_length`",
+            )
+        return _repeat_traced(a, repeats, axis, total_repeat_length)
+    if not dtypes.issubdtype(np.asarray(counts).dtype, np.integer):
+        raise TypeError(f"repeat needs integer repeats, got {repeats!r}")
+    if np.any(np.asarray(counts) < 0):
+        raise TypeError(f"repeat: every number of repeats must be nonnegative, got {repeats}")
+    if np.size(counts) == 1 and total_repeat_length is None:
+        times = int(np.asarray(counts).reshape(()))
+        spread = lax.broadcast_in_dim(
+            a,
+            (*a.shape[: axis + 1], times, *a.shape[axis + 1 :]),
+            tuple(i for i in range(a.ndim + 1) if i != axis + 1),
+        )
+        return reshape(spread, (*a.shape[:axis], n * times, *a.shape[axis + 1 :]))
+    if np.ndim(counts) > 1 or np.size(counts) not in (1, n):
+        raise ValueError(
+            f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not fit axis "
+            f"{axis} of length {n}"
+        )
+    source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
+    if total_repeat_length is not None:
+        source = source[:total_repeat_length]
+        missing = total_repeat_length - len(source)
+        source = np.concatenate([source, np.full(missing, n - 1, np.int32)])
+    return getitem(a, (slice(None),) * axis + (source,))
+
+
+def _repeat_traced(a: Array, repeats: Array, axis: int, total: int) -> Array:
+    """Which element stands at each place: count the elements that begin at or before it."""
+    n = a.shape[axis]
+    if repeats.ndim > 1 or repeats.size not in (1, n):
+        raise ValueError(f"repeats of shape {repeats.shape} do not fit axis {axis} of length {n}")
+    counts = stretch(repeats, (n,))
+    begins = lax.sub(lax.cumsum(counts), counts)
+    marks = lax.full((total,), 0, np.int32).at[begins].add(1)
+    return getitem(a, (slice(None),) * axis + (lax.sub(lax.cumsum(marks), np.int32(1)),))
+
+
+def resize(a, new_shape) -> Array:
+    """The elements of `a`, repeated or cut off to fill another shape.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.resize(gnp.arange(3), (2, 2))
+    Array([[0, 1],
+           [2, 0]], dtype=int32)
+    """
+    flat = ravel(array("resize", a))
+    target = canonicalize_shape(new_shape)
+    if any(n < 0 for n in target):
+        raise ValueError(f"all elements of `new_shape` must be non-negative, got {target}")
+    total = math.prod(target)
+    if flat.size == 0 or total == 0:
+        return lax.full(target, 0, flat.dtype)
+    times = -(-total // flat.size)
+    if times > 1:
+        flat = tile(flat, times)
+    return reshape(getitem(flat, slice(0, total)), target)
+
+
+# ---- inserting and deleting -----------------------------------------------------------------
+
+
+def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
+    """`arr` without the elements at `obj` (an int, a slice, positions or a mask) along an axis.
+
+    assume_unique_indices: the length of the result follows from the number of positions, so they may be traced.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.delete(gnp.arange(5), gnp.array([0, -1]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    arr = array("delete", arr)
+    if not isinstance(obj, slice):
+        _check_position("delete", obj)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, arr.ndim)
+    n = arr.shape[axis]
+    lead = (slice(None),) * axis
+    if isinstance(obj, slice):
+        keep = np.delete(np.arange(n, dtype=np.int32), obj)
+        return getitem(arr, (*lead, keep))
+    value = known_value(obj)
+    if value is None:
+        if assume_unique_indices and obj.dtype != np.bool_:
+            return _delete_traced(arr, obj, axis)
+        need_concrete(
+            obj,
+            "the `obj` argument of jnp.delete(). Its values decide the length of the result; with distinct "
+            "positions, pass assume_unique_indices=True",
+        )
+    if value.dtype == np.bool_ and value.shape != (n,):
+        raise ValueError(
+            "np.delete(arr, obj): for boolean indices, obj must be one-dimensional with length matching specified "
+            f"axis. Got shape {value.shape} for an axis of length {n}."
+        )
+    if value.ndim == 0:
+        at = canonical_axis_of(int(value), n)
+        return concatenate(
+            [getitem(arr, (*lead, slice(0, at))), getitem(arr, (*lead, slice(at + 1, None)))], axis
+        )
+    keep = np.delete(np.arange(n, dtype=np.int32), value)
+    return getitem(arr, (*lead, keep))
+
+
+def canonical_axis_of(position: int, n: int) -> int:
+    """A position along an axis of length n, counted from the start."""
+    if not -n <= position < n:
+        raise ValueError(f"axis {position} is out of bounds for array of dimension {n}")
+    return position + n if position < 0 else position
+
+
+def _check_position(name: str, obj) -> None:
+    if isinstance(obj, (list, tuple)):
+        array(name, obj)
+    dtype = getattr(obj, "dtype", None) or np.asarray(obj).dtype
+    if dtype != np.bool_ and not dtypes.issubdtype(dtype, np.integer):
+        raise ValueError(f"np.{name}(arr, obj): got obj.dtype={dtype}; must be integer or bool.")
+
+
+def _delete_traced(arr: Array, obj: Array, axis: int) -> Array:
+    n = arr.shape[axis]
+    gone = lax.full((n,), 0, np.int32).at[ravel(obj)].set(1)
+    # Stable: what stays comes first, in its order.
+    order = lax.sort_key_val(gone, lax.iota(np.int32, n))[1]
+    keep = getitem(order, slice(0, n - obj.size))
+    return getitem(arr, (slice(None),) * axis + (keep,))
+
+
+def insert(arr, obj, values, axis: int | None = None) -> Array:
+    """`arr` with `values` put in before the positions `obj` along an axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.insert(gnp.arange(3), gnp.array([1, 3]), gnp.array([8, 9]))
+    Array([0, 8, 1, 2, 9], dtype=int32)
+    """
+    arr = array("insert", arr)
+    values = array("insert", values)
+    if not isinstance(obj, slice):
+        array("insert", obj)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, arr.ndim)
+    n = arr.shape[axis]
+    where: Any = np.arange(*obj.indices(n)) if isinstance(obj, slice) else array("insert", obj)
+    if not dtypes.issubdtype(where.dtype, np.integer):
+        raise ValueError(f"jnp.insert(): index array must be integer typed; got {obj}")
+    if where.ndim > 1:
+        raise ValueError(
+            f"jnp.insert(): obj must be a slice, a one-dimensional array, or a scalar; got {obj}"
+        )
+    values = _values_to_insert(values, arr, where, axis)
+    count = values.shape[axis]
+    known = known_value(where)
+    if known is not None:
+        known = np.clip(np.where(known < 0, known + n, known), 0, n)
+        positions = np.broadcast_to(known, (count,))
+        order = np.insert(np.arange(n), positions, np.arange(n, n + count)).astype(np.int32)
+        both = lax.concatenate([arr, values], axis)
+        return getitem(both, (slice(None),) * axis + (order,))
+    where = lax.clamp(np.int32(0), lax.convert_element_type(wrapped(where, n), np.int32), np.int32(n))
+    return _insert_traced(arr, stretch(where, (count,)), values, axis)
+
+
+def _values_to_insert(values: Array, arr: Array, where, axis: int) -> Array:
+    """`values` in the dtype of `arr`, with as many entries along `axis` as will be inserted."""
+    values = lax.convert_element_type(values, arr.dtype)
+    if values.ndim < arr.ndim:
+        values = add_axes(values, range(arr.ndim - values.ndim))
+    if where.ndim == 0:
+        # One position: the first axis of the values lies along `axis`, as NumPy has it.
+        values = moveaxis(values, 0, axis)
+        count = values.shape[axis]
+    else:
+        count = where.shape[0] if where.shape[0] != 1 else values.shape[axis]
+    target = list(arr.shape)
+    target[axis] = count
+    return stretch(values, tuple(target))
+
+
+def _insert_traced(arr: Array, where: Array, values: Array, axis: int) -> Array:
+    """Every element's place in the result: how many come before it, then one sort."""
+    n, count = arr.shape[axis], where.shape[0]
+    # Old element i sorts as 2i+1, a new one at position p as 2p: new ones first, each kind in its order.
+    old = lax.add(lax.mul(lax.iota(np.int32, n), np.int32(2)), np.int32(1))
+    keys = lax.concatenate([old, lax.mul(where, np.int32(2))], 0)
+    order = lax.sort_key_val(keys, lax.iota(np.int32, n + count))[1]
+    return getitem(lax.concatenate([arr, values], axis), (slice(None),) * axis + (order,))
+
+
+def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+    """`filt` without zeros at the front ("f") and the back ("b") of its axes.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.trim_zeros(gnp.array([0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    filt = array("trim_zeros", filt)
+    value = known_value(filt)
+    if value is None:
+        need_concrete(filt, "the `filt` argument of trim_zeros()")
+    axes = range(filt.ndim) if axis is None else np.atleast_1d(axis)
+    index: list[Any] = [slice(None)] * filt.ndim
+    places = np.nonzero(value)
+    for i in axes:
+        ax = canonical_axis(int(i), filt.ndim)
+        n = filt.shape[ax]
+        first, last = (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)
+        front = first if "f" in trim.lower() else 0
+        back = n if "b" not in trim.lower() else last if places[ax].size else 0
+        index[ax] = slice(front, back)
+    return getitem(filt, tuple(index))

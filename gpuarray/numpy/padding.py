@@ -1,0 +1,264 @@
+"""`pad`: arrays made longer at both ends, in all of NumPy's modes.
+
+Floor 6. In: an array, the widths and a mode. Out: the longer array, built axis by axis out of slices and concatenation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.indexer import known_value
+from gpuarray.numpy.indexing import getitem
+from gpuarray.numpy.joining import stack, unstack
+from gpuarray.numpy.operands import array, need_concrete
+from gpuarray.numpy.shapes import broadcast_to, flip, moveaxis, reshape
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "constant": {"constant_values": 0},
+    "linear_ramp": {"end_values": 0},
+    "maximum": {"stat_length": None},
+    "mean": {"stat_length": None},
+    "median": {"stat_length": None},
+    "minimum": {"stat_length": None},
+    "reflect": {"reflect_type": "even"},
+    "symmetric": {"reflect_type": "even"},
+    "edge": {},
+    "wrap": {},
+    "empty": {},
+}
+
+
+def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs) -> Array:
+    """`array` with `pad_width` elements more before and after, along every axis.
+
+    pad_width: n for all sides, (before, after) for all axes, or one pair an axis.
+    mode: "constant" (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean", "median" and "minimum"
+    (stat_length), "reflect" and "symmetric" (reflect_type "even" or "odd"), "wrap", "empty", or a function
+    f(vector, widths, axis, kwargs) of every padded vector.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.pad(gnp.arange(1, 4), (1, 2), mode="reflect")
+    Array([2, 1, 2, 3, 2, 1], dtype=int32)
+    """
+    x = _array("pad", array)
+    widths = _widths(pad_width, x.ndim)
+    if callable(mode):
+        return _pad_by_function(x, widths, mode, kwargs)
+    if mode not in _OPTIONS:
+        raise NotImplementedError(
+            f"Unimplemented padding mode '{mode}' for np.pad. Choose one of {', '.join(sorted(_OPTIONS))}."
+        )
+    unknown = set(kwargs) - set(_OPTIONS[mode])
+    if unknown:
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+    options = _OPTIONS[mode] | kwargs
+    if mode in ("constant", "empty"):
+        return _pad_constant(x, widths, options.get("constant_values", 0))
+    if mode in ("edge", "wrap", "reflect", "symmetric"):
+        for axis, (before, after) in enumerate(widths):
+            if x.shape[axis] == 0 and (before or after):
+                raise ValueError(f"Cannot apply '{mode}' padding to empty axis")
+    if mode == "linear_ramp":
+        return _pad_ramp(x, widths, options["end_values"])
+    if mode in _STATISTICS:
+        return _pad_statistic(x, widths, mode, options["stat_length"])
+    if mode in ("reflect", "symmetric") and options["reflect_type"] == "odd":
+        return _pad_odd(x, widths, skip=int(mode == "reflect"))
+    if options.get("reflect_type", "even") != "even":
+        raise ValueError(f"reflect_type must be 'even' or 'odd', got {options['reflect_type']!r}")
+    return _pad_by_position(x, widths, mode)
+
+
+_array = array  # `pad` has an argument of that name
+
+
+def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, Array):
+        value = known_value(pad_width)
+        if value is None:
+            need_concrete(pad_width, "the `pad_width` argument of jnp.pad()")
+        pad_width = value
+    try:
+        given = np.asarray(pad_width)
+    except ValueError:
+        given = np.asarray(pad_width, object)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise TypeError("`pad_width` must be of integral type.")
+    if (given < 0).any():
+        raise ValueError(f"index can't contain negative values, got pad_width={pad_width}")
+    return [(int(a), int(b)) for a, b in _pairs(given, ndim, "pad_width")]
+
+
+def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
+    """NumPy's short forms of (before, after) for every axis, written out."""
+    if given.shape in ((), (1,)):
+        one = given.reshape(()) if isinstance(given, np.ndarray) else reshape(given, ())
+        return [(one, one)] * ndim
+    if given.shape == (2,):
+        return [(given[0], given[1])] * ndim
+    if given.shape == (1, 2):
+        return [(given[0, 0], given[0, 1])] * ndim
+    if given.shape == (ndim, 2):
+        return [(given[i, 0], given[i, 1]) for i in range(ndim)]
+    raise ValueError(
+        f"jnp.pad: {what} with nd={ndim} has unsupported shape {given.shape}. Valid shapes are ({ndim}, 2), (1, 2), "
+        "(2,), (1,), or ()."
+    )
+
+
+def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
+    """Padding values in the dtype of `x`, (before, after) for every axis."""
+    if not isinstance(values, Array):
+        values = np.asarray(values)
+    pairs = _pairs(values, x.ndim, what)
+    return [tuple(lax.convert_element_type(v, x.dtype) for v in pair) for pair in pairs]  # pyright: ignore
+
+
+def _pad_constant(x: Array, widths, values) -> Array:
+    pairs = _value_pairs(values, x, "constant_values")
+    if np.ndim(values) == 0:
+        return lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
+    none = (0, 0, 0)
+    for axis, ((before, after), (low, high)) in enumerate(zip(widths, pairs, strict=True)):
+        for count, value, config in ((before, low, (before, 0, 0)), (after, high, (0, after, 0))):
+            if count:
+                sides = [config if i == axis else none for i in range(x.ndim)]
+                x = lax.pad(x, value, sides)
+    return x
+
+
+def _pad_by_position(x: Array, widths, mode: str) -> Array:
+    """Modes that only repeat elements: each place of the result says which element it shows."""
+    for axis, (before, after) in enumerate(widths):
+        if not before and not after:
+            continue
+        n = x.shape[axis]
+        at = np.arange(-before, n + after)
+        if mode == "edge":
+            at = np.clip(at, 0, n - 1)
+        elif mode == "wrap" or n == 1:
+            at = at % n
+        else:
+            period = 2 * (n - 1) if mode == "reflect" else 2 * n
+            at = at % period
+            at = np.where(at < n, at, (period if mode == "reflect" else period - 1) - at)
+        x = _runs(x, at, axis)
+    return x
+
+
+def _runs(x: Array, at: np.ndarray, axis: int) -> Array:
+    """The elements at known positions along an axis, joined from the runs the positions form: no gather."""
+    steps = np.diff(at)
+    pieces = []
+    begin = 0
+    while begin < len(at):
+        end = begin + 1
+        step = steps[begin] if begin < len(steps) else 1
+        if step in (-1, 0, 1):
+            while end < len(at) and steps[end - 1] == step:
+                end += 1
+        first, last = int(at[begin]), int(at[end - 1])
+        low, high = min(first, last), max(first, last) + 1
+        piece = getitem(x, (slice(None),) * axis + (slice(low, high),))
+        if end - begin > 1 and step == 0:
+            shape = list(x.shape)
+            shape[axis] = end - begin
+            piece = broadcast_to(piece, tuple(shape))
+        elif end - begin > 1 and step == -1:
+            piece = flip(piece, axis)
+        pieces.append(piece)
+        begin = end
+    return pieces[0] if len(pieces) == 1 else lax.concatenate(pieces, axis)
+
+
+def _pad_odd(x: Array, widths, skip: int) -> Array:
+    """Reflection through the edge value: 2 * edge - mirrored, as many times as the width needs."""
+    for axis, (before, after) in enumerate(widths):
+        n = x.shape[axis]
+        if n == 1 and (before or after):
+            edge = [(before, after) if i == axis else (0, 0) for i in range(x.ndim)]
+            x = _pad_by_position(x, edge, "edge")
+            continue
+        for turned, width in ((False, before), (True, after)):
+            if turned:
+                x = flip(x, axis)
+            while width:
+                length = x.shape[axis]
+                count = min(width, length - skip)
+                lead = (slice(None),) * axis
+                mirrored = flip(getitem(x, (*lead, slice(skip, skip + count))), axis)
+                edge = getitem(x, (*lead, slice(0, 1)))
+                x = lax.concatenate([surface.subtract(surface.multiply(edge, 2), mirrored), x], axis)
+                width -= count
+            if turned:
+                x = flip(x, axis)
+    return x
+
+
+def _pad_ramp(x: Array, widths, end_values) -> Array:
+    pairs = _value_pairs(end_values, x, "end_values")
+    kind = dtypes.to_inexact_dtype(x.dtype)
+    for axis, ((before, after), (low, high)) in enumerate(zip(widths, pairs, strict=True)):
+        lead = (slice(None),) * axis
+        parts = [x]
+        for count, end, edge in ((before, low, slice(0, 1)), (after, high, slice(-1, None))):
+            if not count:
+                continue
+            side = getitem(x, (*lead, edge))
+            start = lax.convert_element_type(broadcast_to(end, side.shape), kind)
+            step = surface.true_divide(surface.subtract(lax.convert_element_type(side, kind), start), count)
+            shape = [1] * x.ndim
+            shape[axis] = count
+            ramp = np.arange(count, dtype=np.float64).reshape(shape)
+            ramp = lax.convert_element_type(ramp, kind)
+            values = surface.add(start, surface.multiply(step, ramp))
+            if dtypes.kind_of(x.dtype) in "iu":
+                values = lax.floor(values)
+            values = lax.convert_element_type(values, x.dtype)
+            if edge.start == 0:
+                parts.insert(0, values)
+            else:
+                parts.append(flip(values, axis))
+        x = lax.concatenate(parts, axis) if len(parts) > 1 else x
+    return x
+
+
+_STATISTICS = ("maximum", "mean", "median", "minimum")
+
+
+def _pad_statistic(x: Array, widths, mode: str, stat_length) -> Array:
+    lengths: list[tuple[Any, Any]] = [(None, None)] * x.ndim
+    if stat_length is not None:
+        lengths = [(int(a), int(b)) for a, b in _pairs(np.asarray(stat_length), x.ndim, "stat_length")]
+        if any(n <= 0 for pair in lengths for n in pair):
+            raise ValueError("stat_length of 0 yields no value for padding")
+    function = getattr(surface, {"maximum": "max", "minimum": "min"}.get(mode, mode))
+    for axis, ((before, after), (head, tail)) in enumerate(zip(widths, lengths, strict=True)):
+        n = x.shape[axis]
+        lead = (slice(None),) * axis
+        sides = []
+        for count, part in ((before, slice(0, head)), (after, slice(max(n - (tail or n), 0), None))):
+            value = function(getitem(x, (*lead, part)), axis=axis, keepdims=True)
+            if dtypes.kind_of(x.dtype) in "iu":
+                value = surface.round(value)
+            shape = list(x.shape)
+            shape[axis] = count
+            sides.append(broadcast_to(lax.convert_element_type(value, x.dtype), tuple(shape)))
+        x = lax.concatenate([sides[0], x, sides[1]], axis)
+    return x
+
+
+def _pad_by_function(x: Array, widths, function, options) -> Array:
+    out = _pad_constant(x, widths, 0)
+    for axis in range(out.ndim):
+        lanes = moveaxis(out, axis, -1)
+        flat = reshape(lanes, (-1, lanes.shape[-1]))
+        rows = [function(row, widths[axis], axis, options) for row in unstack(flat)]
+        out = moveaxis(reshape(stack(rows), lanes.shape), -1, axis)
+    return out

@@ -1,0 +1,312 @@
+"""What a function of the numpy namespace does with its arguments first: check, promote, broadcast.
+
+Floor 6. In: whatever the caller wrote. Out: values of one dtype whose ranks agree, ready for lax.
+The work depends on avals and Python types alone, so it is done once for each combination: `unary`
+and `binary` make functions that look the finished plan up.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config, lax
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.trace import is_base
+from gpuarray.core.value import Array
+from gpuarray.numpy.construct import asarray
+from gpuarray.ops.convert import convert_element_type_p
+
+_state = config.state
+_PYTHON = frozenset({bool, int, float, complex})
+#: Types that say all there is to know of an operand: Python's and NumPy's scalars.
+SCALARS = _PYTHON | {
+    dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
+}
+
+# ---- what counts as an array ----
+
+
+def is_arraylike(x: Any) -> bool:
+    """Whether `x` is an array, a NumPy value, a Python scalar, or says how it becomes one."""
+    return (
+        isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
+        or (not isinstance(x, type) and hasattr(x, "__jax_array__"))
+        or (_state.permissive and isinstance(x, (list, tuple)))
+    )
+
+
+def check_arraylike(name: str, *xs: Any) -> None:
+    """Raise the TypeError that lists, tuples and other non-arrays deserve."""
+    for position, x in enumerate(xs):
+        if not is_arraylike(x):
+            fix = ""
+            if isinstance(x, (list, tuple, range)):
+                fix = (
+                    " Convert it once with gpuarray.numpy.asarray(...): a conversion at every call "
+                    "would be slow. (The setting `permissive` accepts lists everywhere.)"
+                )
+            elif x is None:
+                fix = " An argument is missing, or a function returned nothing."
+            raise TypeError(
+                f"{name} requires ndarray or scalar arguments, got {type(x)} at position "
+                f"{position}.{fix}"
+            )
+
+
+def value(x: Any) -> Any:
+    """An array-like as something that can be bound: an Array, or Python's or NumPy's scalar."""
+    if type(x) in SCALARS or isinstance(x, Array):
+        return x
+    if isinstance(x, np.ndarray) and x.ndim == 0 and dtypes.kind_of(x.dtype) in tuple("biufc"):
+        return x[()]
+    return asarray(x)
+
+
+def arrays(name: str, *xs: Any) -> list[Array]:
+    """Checked arguments as Arrays, each of its own dtype."""
+    check_arraylike(name, *xs)
+    return [asarray(x) for x in xs]
+
+
+# ---- one dtype ----
+
+
+def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> tuple[Any, bool]:
+    """The dtype and weak type that values promote to, taken through `to`."""
+    try:
+        dtype, weak = dtypes.lattice_result_type(*xs)
+    except ValueError:
+        found = [aval_of(x).dtype for x in xs]
+        if any(isinstance(d, dtypes.KeyDtype) for d in found):
+            listed = ", ".join(d.name for d in found)
+            raise TypeError(f"{name} does not accept dtypes {listed}.") from None
+        raise
+    return (dtype if to is None else dtypes.canonicalize_dtype(to(dtype), True)), weak
+
+
+def convert(x: Any, dtype: Any, weak: bool) -> Any:
+    """A bindable value converted to a dtype (Python scalars become NumPy's, or stay when weak)."""
+    key = type(x) if type(x) in SCALARS else x.aval
+    rule = _conversion(key, dtype, weak)
+    return x if rule is None else rule(x)
+
+
+def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None:
+    """The function that converts operands of one aval or scalar type; None for nothing to do."""
+    if not isinstance(key, type):
+        if key.dtype == dtype and key.weak_type == weak:
+            return None
+        params = {"new_dtype": dtype, "weak_type": weak, "sharding": None}
+        if key.dtype == dtype and key.weak_type:
+            # Only a name changes, and the other operand's strong type decides that: a recorded
+            # program says it, a value at hand need not.
+            return lambda x: x if is_base() else convert_element_type_p.bind(x, **params)
+        return lambda x: convert_element_type_p.bind(x, **params)
+    kind = dtypes.kind_of(dtype)
+    if weak and kind != "b":
+        python = {"f": float, "c": complex}.get(kind, int)
+        return None if key is python else python
+    if key in _PYTHON:
+        return _typed(key, dtype, kind)
+    return None if key is dtype.type else lambda x: _quietly(x.astype, dtype)
+
+
+def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
+    target = dtype.type
+    if python in (bool, int) and kind in "iu":
+        default = dtypes.default_int()
+        if dtype == default or python is bool:
+            return target
+        # What does not fit into a narrow type wraps, as it does for an array of the default type.
+        return lambda x: default.type(x).astype(dtype)
+    if kind == "f" and python is not complex and dtype.itemsize >= 2:
+        largest = float(dtypes.finfo(dtype).max)
+        return lambda x: target(x) if -largest <= x <= largest else _quietly(target, x)
+    return lambda x: _quietly(target, x)
+
+
+def _quietly(function: Callable[[Any], Any], x: Any) -> Any:
+    """Call it without NumPy's warning that a number became infinite."""
+    with np.errstate(all="ignore"):
+        return function(x)
+
+
+# ---- one rank ----
+
+
+def promote_shapes(name: str, *xs: Any) -> list[Any]:
+    """Give arrays leading axes of length 1 until their ranks agree; scalars stay scalars."""
+    shapes = [getattr(x, "shape", ()) for x in xs]
+    ranks = {len(s) for s in shapes if s}
+    if len(ranks) < 2:
+        return list(xs)
+    check_rank_promotion(name, shapes)
+    rank = max(ranks)
+    return [
+        _leading_axes(x, s, rank) if 0 < len(s) < rank else x
+        for x, s in zip(xs, shapes, strict=True)
+    ]
+
+
+def _leading_axes(x: Any, shape: tuple[int, ...], rank: int) -> Array:
+    missing = rank - len(shape)
+    return lax.broadcast_in_dim(x, (1,) * missing + shape, tuple(range(missing, rank)))
+
+
+def check_rank_promotion(name: str, shapes: list[tuple[int, ...]]) -> None:
+    """Warn or raise where the setting numpy_rank_promotion says so."""
+    setting = _state.numpy_rank_promotion
+    listed = " ".join(str(s) for s in shapes if s)
+    if setting == "raise":
+        raise ValueError(
+            f"Operands could not be broadcast together for {name} on shapes {listed} and with the "
+            "config option jax_numpy_rank_promotion='raise'. Add axes with reshape or x[None], or "
+            "set the option to 'allow'."
+        )
+    if setting == "warn":
+        warnings.warn(
+            f"Following NumPy automatic rank promotion for {name} on shapes {listed}. Set the "
+            "jax_numpy_rank_promotion config option to 'allow' to disable this warning.",
+            stacklevel=4,
+        )
+
+
+# ---- all of it ----
+
+
+def promote_args(name: str, *xs: Any) -> list[Any]:
+    """Values of one dtype and one rank, for functions of any dtype.
+
+    >>> promote_args("add", 1, 2.5)
+    [1.0, 2.5]
+    """
+    return _promote(name, xs, None)
+
+
+def promote_args_inexact(name: str, *xs: Any) -> list[Any]:
+    """As promote_args; integers and booleans become floats."""
+    return _promote(name, xs, dtypes.to_inexact_dtype)
+
+
+def promote_args_numeric(name: str, *xs: Any) -> list[Any]:
+    """As promote_args; booleans become integers."""
+    return _promote(name, xs, dtypes.to_numeric_dtype)
+
+
+def _promote(name: str, xs: tuple, to: Callable[[Any], Any] | None) -> list[Any]:
+    check_arraylike(name, *xs)
+    values = [value(x) for x in xs]
+    dtype, weak = common_dtype(name, values, to)
+    return promote_shapes(name, *[convert(x, dtype, weak) for x in values])
+
+
+def promote_dtypes(*xs: Any) -> list[Any]:
+    """Values of one dtype, shapes as they are."""
+    values = [value(x) for x in xs]
+    dtype, weak = common_dtype("promote_dtypes", values, None)
+    return [convert(x, dtype, weak) for x in values]
+
+
+def promote_dtypes_inexact(*xs: Any) -> list[Any]:
+    """As promote_dtypes; integers and booleans become floats."""
+    values = [value(x) for x in xs]
+    dtype, weak = common_dtype("promote_dtypes", values, dtypes.to_inexact_dtype)
+    return [convert(x, dtype, weak) for x in values]
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """A bindable value stretched to a shape that its own broadcasts to."""
+    given = getattr(x, "shape", ())
+    if given == shape:
+        return x
+    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - len(given), len(shape))))
+
+
+def select(condition: Any, x: Any, y: Any) -> Array:
+    """`x` where the condition holds, else `y`: promoted and broadcast, as `where` with three arguments.
+
+    Both sides are computed; a nan on the side that is not taken does not show.
+    """
+    x, y = promote_dtypes(x, y)
+    shape = np.broadcast_shapes(*(getattr(v, "shape", ()) for v in (condition, x, y)))
+    if getattr(condition, "shape", ()):
+        condition = broadcast_to(condition, shape)
+    return lax.select_n(condition, broadcast_to(y, shape), broadcast_to(x, shape))
+
+
+# ---- functions with their plans ----
+
+#: What runs once the dtype is known: dtype -> function of operands that have it.
+Pick = Callable[[Any], Callable[..., Any]]
+
+
+def unary(name: str, pick: Pick, to: Callable[[Any], Any] | None = None) -> Callable[[Any], Array]:
+    """A function of one array-like: promoted through `to`, then given to what `pick` says."""
+
+    def plan(x: Any, key: Any) -> Callable[[Any], Array]:
+        dtype, weak = common_dtype(name, [x], to)
+        run = pick(dtype)
+        rule = _conversion(key, dtype, weak)
+        return run if rule is None else lambda x: run(rule(x))
+
+    def function(x, /):
+        kind = type(x)
+        try:
+            key = kind if kind in SCALARS else x.aval
+        except AttributeError:
+            check_arraylike(name, x)
+            return function(value(x))
+        plans = _state.trace_key.promotions
+        run = plans.get((name, key))
+        if run is None:
+            check_arraylike(name, x)
+            run = plans[name, key] = plan(x, key)
+        return run(x)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def binary(
+    name: str, pick: Pick, to: Callable[[Any], Any] | None = None
+) -> Callable[[Any, Any], Array]:
+    """A function of two array-likes: promoted through `to`, then given to what `pick` says."""
+
+    def plan(x: Any, y: Any, kx: Any, ky: Any) -> Callable[[Any, Any], Array]:
+        dtype, weak = common_dtype(name, [x, y], to)
+        run = pick(dtype)
+        fx, fy = _conversion(kx, dtype, weak), _conversion(ky, dtype, weak)
+        ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}
+        if len(ranks) > 1:
+            same_rank = run
+            run = lambda x, y: same_rank(*promote_shapes(name, x, y))
+        if fx is None and fy is None:
+            return run
+        if fx is None:
+            return lambda x, y: run(x, fy(y))  # pyright: ignore[reportOptionalCall]
+        if fy is None:
+            return lambda x, y: run(fx(x), y)
+        return lambda x, y: run(fx(x), fy(y))
+
+    def function(x, y, /):
+        tx, ty = type(x), type(y)
+        try:
+            kx = tx if tx in SCALARS else x.aval
+            ky = ty if ty in SCALARS else y.aval
+        except AttributeError:
+            check_arraylike(name, x, y)
+            return function(value(x), value(y))
+        plans = _state.trace_key.promotions
+        run = plans.get((name, kx, ky))
+        if run is None:
+            check_arraylike(name, x, y)
+            run = plans[name, kx, ky] = plan(x, y, kx, ky)
+        return run(x, y)
+
+    function.__name__ = function.__qualname__ = name
+    return function

@@ -1,0 +1,336 @@
+"""Choosing elements by conditions: where, select, choose, nonzero, compress, extract, place, piecewise.
+
+Floor 6. In: conditions and alternatives. Out: arrays of one dtype. What depends on how many elements a condition
+selects is free outside transformations, and takes a `size` inside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.indexer import known_value
+from gpuarray.numpy.indexing import getitem
+from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
+from gpuarray.numpy.promotion import check_arraylike, promote_args
+from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
+from gpuarray.ops.elementwise import ne_p, select_n_p
+
+
+def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=None) -> Any:
+    """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, `nonzero(condition)`.
+
+    All three broadcast together.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.where(gnp.arange(4) > 1, 10, 0)
+    Array([ 0,  0, 10, 10], dtype=int32, weak_type=True)
+    """
+    if x is None and y is None:
+        check_arraylike("where", condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if size is not None or fill_value is not None:
+        raise ValueError(
+            "size and fill_value arguments cannot be used in three-term where function: the result has the "
+            "shape of the operands."
+        )
+    check_arraylike("where", condition, x, y)
+    return choose_by(condition, *promote_args("where", x, y))
+
+
+def choose_by(condition, x, y):
+    """`where` for operands of one dtype."""
+    mask = as_mask(condition)
+    shapes = [aval_of(v).shape for v in (mask, x, y)]
+    if not shapes[0] == shapes[1] == shapes[2]:
+        target = broadcast_shapes(*shapes)
+        x, y = stretch(x, target), stretch(y, target)
+        if shapes[0]:  # a scalar condition chooses between whole arrays
+            mask = stretch(mask, target)
+    return select_n_p.bind(mask, y, x)
+
+
+def as_mask(condition):
+    """A bindable boolean: what is not one is compared with zero."""
+    aval = aval_of(condition)
+    if aval.dtype == np.bool_:
+        return condition
+    return ne_p.bind(condition, aval.dtype.type(0))
+
+
+def select(condlist: Sequence, choicelist: Sequence, default=0) -> Array:
+    """For every place, the choice whose condition is the first to hold there, or `default`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.arange(5)
+    >>> gnp.select([x < 1, x < 3], [10, x], -1)
+    Array([10,  1,  2, -1, -1], dtype=int32)
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})"
+        )
+    if len(condlist) == 0:
+        raise ValueError("condlist must be non-empty")
+    out, *choices = promote_args("select", default, *choicelist)
+    conditions = arrays("select", *condlist)
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        out = choose_by(condition, choice, out)
+    return out
+
+
+def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
+    """For every place, the element of the choice that `a` numbers there.
+
+    mode: what a number out of range does: "raise", "wrap" or "clip".
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.choose(gnp.array([1, 0]), [gnp.array([1, 2]), gnp.array([10, 20])])
+    Array([10,  2], dtype=int32)
+    """
+    no_out("choose", out)
+    a, *options = arrays("choose", a, *(choices if not isinstance(choices, Array) else list(choices)))
+    if not dtypes.issubdtype(a.dtype, np.integer):
+        raise ValueError("`a` array must be integer typed")
+    count = len(options)
+    if mode == "raise":
+        value = known_value(a)
+        if value is None:
+            need_concrete(a, "the error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
+                             "mode='wrap' or mode='clip' instead")
+        if ((value < 0) | (value >= count)).any():
+            raise ValueError(f"invalid entry in choice array: there are {count} choices, numbered from 0")
+    elif mode == "wrap":
+        a = surface.mod(a, count)
+    elif mode == "clip":
+        a = lax.clamp(a.dtype.type(0), a, a.dtype.type(count - 1))
+    else:
+        raise ValueError(f"{mode=} not understood. Must be 'raise', 'wrap', or 'clip'")
+    options = promote_args("choose", *options)
+    target = broadcast_shapes(a.shape, *[c.shape for c in options])
+    number = lax.convert_element_type(stretch(a, target), np.int32)
+    cases = [stretch(c, target) for c in options]
+    if count == 1:
+        return cases[0]
+    if count == 2:
+        return select_n_p.bind(lax.ne(number, np.int32(0)), *cases)
+    return select_n_p.bind(number, *cases)
+
+
+# ---- where the elements are -----------------------------------------------------------------
+
+
+def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]:
+    """The positions of elements that are not zero, one array an axis, in row-major order.
+
+    size: how many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for missing ones.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nonzero(gnp.array([3, 0, 4]))
+    (Array([0, 2], dtype=int32),)
+    """
+    a = array("nonzero", a)
+    if a.ndim == 0:
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() instead."
+        )
+    fills: tuple = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * a.ndim
+    if len(fills) != a.ndim:
+        raise ValueError(
+            f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for each axis"
+        )
+    value = known_value(a)
+    if value is not None:
+        found = [k.astype(dtypes.default_int()) for k in np.nonzero(value)]
+        if size is not None:
+            found = [_resized(k, size, f) for k, f in zip(found, fills, strict=True)]
+        return tuple(asarray(k) for k in found)
+    if size is None:
+        need_concrete(
+            a,
+            "nonzero: the size argument of jnp.nonzero must be statically specified to use jnp.nonzero within "
+            "JAX transformations",
+        )
+    return _nonzero_traced(a, size, fills)
+
+
+def _resized(k: np.ndarray, size: int, fill) -> np.ndarray:
+    out = np.full(size, np.asarray(fill), k.dtype)
+    out[: len(k)] = k[:size]
+    return out
+
+
+def _nonzero_traced(a: Array, size: int, fills: tuple) -> tuple[Array, ...]:
+    kind = dtypes.default_int()
+    if a.size == 0 or size == 0:
+        return tuple(lax.full((size,), f, kind) for f in fills)
+    mask = ravel(as_mask(a))
+    rank = lax.cumsum(lax.convert_element_type(mask, kind))
+    # Place k of the result holds the position after which k elements were found: count ranks <= k.
+    marks = lax.full((size,), 0, kind).at[rank].add(1)
+    flat = lax.cumsum(marks)
+    count = getitem(rank, -1)
+    missing = lax.ge(lax.iota(kind, size), lax.broadcast(count, (size,)))
+    out = []
+    stride = a.size
+    for n, fill in zip(a.shape, fills, strict=True):
+        stride //= n
+        position = lax.rem(lax.div(flat, kind.type(stride)), kind.type(n))
+        out.append(choose_by(missing, lax.convert_element_type(asarray(fill), kind), position))
+    return tuple(out)
+
+
+def flatnonzero(a, *, size: int | None = None, fill_value=None) -> Array:
+    """The positions in the flattened array of elements that are not zero.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.flatnonzero(gnp.array([[0, 1], [0, 1]]))
+    Array([1, 3], dtype=int32)
+    """
+    return nonzero(ravel(array("flatnonzero", a)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a, *, size: int | None = None, fill_value=None) -> Array:
+    """The positions of elements that are not zero, as rows: (…) -> (count, ndim).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.argwhere(gnp.array([[0, 1], [2, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
+    a = array("argwhere", a)
+    if a.ndim == 0:
+        rows = len(flatnonzero(a, size=size))
+        return lax.full((rows, 0), 0, dtypes.default_int())
+    columns = nonzero(a, size=size, fill_value=fill_value)
+    return lax.concatenate([reshape(c, (c.shape[0], 1)) for c in columns], 1)
+
+
+# ---- picking and placing --------------------------------------------------------------------
+
+
+def compress(condition, a, axis: int | None = None, *, size: int | None = None, fill_value=0, out=None) -> Array:
+    """The slices of `a` along an axis for which the (n,) condition holds; of the flattened array without an axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.compress(gnp.array([False, True]), gnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([[3, 4]], dtype=int32)
+    """
+    no_out("compress", out)
+    condition, a, fill = arrays("compress", condition, a, fill_value)
+    if condition.ndim != 1:
+        raise ValueError("condition must be a 1D array")
+    if axis is None:
+        a, axis = ravel(a), 0
+    a = surface.moveaxis(a, axis, 0)
+    n = a.shape[0]
+    if condition.shape[0] > n:
+        rest = known_value(condition)
+        if rest is not None and rest[n:].any():
+            raise ValueError("condition contains entries that are out of bounds")
+    condition = getitem(condition, slice(0, n))
+    if size is None:
+        chosen = getitem(a, flatnonzero(condition))
+        return surface.moveaxis(chosen, 0, axis)
+    if not 0 <= size <= n:
+        raise ValueError(
+            "size must be positive and not greater than the size of the array axis; got "
+            f"size={size} for a.shape[axis]={n}"
+        )
+    rows = flatnonzero(condition, size=size, fill_value=n)
+    chosen = a.at[rows].get(mode="fill", fill_value=0)
+    missing = lax.broadcast_in_dim(lax.ge(rows, rows.dtype.type(n)), chosen.shape, (0,))
+    return surface.moveaxis(choose_by(missing, lax.convert_element_type(fill, a.dtype), chosen), 0, axis)
+
+
+def extract(condition, arr, *, size: int | None = None, fill_value=0) -> Array:
+    """The elements of `arr` where the condition holds, as one axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.extract(gnp.array([True, False, True]), gnp.arange(3))
+    Array([0, 2], dtype=int32)
+    """
+    condition, arr, fill = arrays("extract", condition, arr, fill_value)
+    arr = ravel(arr)
+    where_ = flatnonzero(condition, size=size, fill_value=arr.size)
+    found = arr.at[where_].get(mode="fill", fill_value=0)
+    missing = lax.ge(where_, where_.dtype.type(arr.size))
+    return choose_by(missing, lax.convert_element_type(fill, arr.dtype), found)
+
+
+def place(arr, mask, vals, *, inplace: bool = True) -> Array:
+    """`arr` with the elements where the mask holds replaced by `vals`, which repeat as needed.
+
+    Arrays are immutable, so `inplace=False` has to be passed.
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.arange(4)
+    >>> gnp.place(x, x > 1, gnp.array([7, 8]), inplace=False)
+    Array([0, 1, 7, 8], dtype=int32)
+    """
+    data, mask, vals = arrays("place", arr, mask, vals)
+    refuse_inplace("place", inplace)
+    if data.size != mask.size:
+        raise ValueError("place: arr and mask must be the same size")
+    vals = ravel(vals)
+    if vals.size == 0:
+        raise ValueError("Cannot place values from an empty array")
+    if data.size == 0:
+        return data
+    flag = reshape(as_mask(mask), data.shape)
+    # The k-th place that is filled takes value k modulo their number.
+    rank = lax.sub(lax.cumsum(lax.convert_element_type(ravel(flag), np.int32)), np.int32(1))
+    number = lax.rem(lax.max(rank, np.int32(0)), np.int32(vals.size))
+    chosen = getitem(lax.convert_element_type(vals, data.dtype), number)
+    return choose_by(flag, reshape(chosen, data.shape), data)
+
+
+def refuse_inplace(name: str, inplace: bool) -> None:
+    if inplace:
+        raise ValueError(
+            f"jax.numpy.{name} cannot modify arrays in-place, because JAX arrays are immutable. Pass "
+            "inplace=False to instead return an updated array."
+        )
+
+
+def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
+    """A function given piece by piece: where condlist[i] holds, funclist[i] of `x`; the last condition that holds wins.
+
+    An extra function is for places where none holds (0 otherwise). Functions may be numbers; they see all of `x`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.array([-2., 3.])
+    >>> gnp.piecewise(x, [x < 0, x >= 0], [lambda v: -v, 10])
+    Array([ 2., 10.], dtype=float32)
+    """
+    x = array("piecewise", x)
+    if isinstance(condlist, (Array, np.ndarray)):
+        conditions = [condlist] if condlist.ndim == 0 or x.ndim == condlist.ndim == 1 and False else list(condlist)
+    else:
+        conditions = list(condlist)
+    functions: list[Callable | Any] = list(funclist)
+    count = len(conditions)
+    if len(functions) == count + 1:
+        default = functions.pop()
+    elif len(functions) == count:
+        default = 0
+    else:
+        raise ValueError(
+            f"with {count} condition(s), either {count} or {count + 1} functions are expected; got {len(functions)}"
+        )
+
+    def piece(f):
+        value = array("piecewise", f(x, *args, **kw) if callable(f) else f)
+        return stretch(lax.convert_element_type(value, x.dtype), x.shape)
+
+    out = piece(default)
+    for condition, f in zip(conditions, functions, strict=True):
+        out = choose_by(stretch(array("piecewise", condition), x.shape), piece(f), out)
+    return out

@@ -1,0 +1,237 @@
+"""Counter-based random generators on NumPy words: Threefry-2x32 and Philox-4x32.
+
+Floor 2. In: key words and counters (uint32). Out: random words, the same on every machine. Long streams are made in
+blocks that stay in cache, in place; a few words are made with Python integers, which is quicker than 100 NumPy calls.
+Both algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from gpuarray.util import prod
+
+_BLOCK = 1 << 13  # words a block: three arrays of 32 KB
+_FEW = 8  # pairs up to which Python integers win
+_MASK = 0xFFFFFFFF
+_PARITY = 0x1BD11BDA
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+_u32, _u64 = np.uint32, np.uint64
+
+
+def _pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
+    """Threefry-2x32 with 20 rounds on Python integers."""
+    keys = (k0, k1, k0 ^ k1 ^ _PARITY)
+    x0, x1 = (x0 + k0) & _MASK, (x1 + k1) & _MASK
+    for i in range(5):
+        for r in _ROTATIONS[i & 1]:
+            x0 = (x0 + x1) & _MASK
+            x1 = ((x1 << r) & _MASK | x1 >> (32 - r)) ^ x0
+        x0 = (x0 + keys[(i + 1) % 3]) & _MASK
+        x1 = (x1 + keys[(i + 2) % 3] + i + 1) & _MASK
+    return x0, x1
+
+
+def _block(keys, x0: np.ndarray, x1: np.ndarray, spare: np.ndarray) -> None:
+    """Threefry-2x32 with 20 rounds in place; `keys` are three words or three arrays of them."""
+    add, xor, left, right = np.add, np.bitwise_xor, np.left_shift, np.right_shift
+    add(x0, keys[0], out=x0)
+    add(x1, keys[1], out=x1)
+    for i in range(5):
+        for r in _ROTATIONS[i & 1]:
+            add(x0, x1, out=x0)
+            right(x1, _u32(32 - r), out=spare)
+            left(x1, _u32(r), out=x1)
+            xor(x1, spare, out=x1)
+            xor(x1, x0, out=x1)
+        add(x0, keys[(i + 1) % 3], out=x0)
+        add(x1, keys[(i + 2) % 3], out=x1)
+        add(x1, _u32(i + 1), out=x1)
+
+
+def _schedule(k0, k1):
+    return k0, k1, k0 ^ k1 ^ _u32(_PARITY)
+
+
+def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
+    """Encrypt the counters (x0, x1) with the keys (k0, k1): four uint32 arrays that broadcast, two results.
+
+    >>> a, b = threefry2x32(*np.zeros(4, np.uint32))
+    >>> hex(a), hex(b)
+    ('0x6b200159', '0x99ba4efe')
+    """
+    shape = np.broadcast_shapes(np.shape(k0), np.shape(k1), np.shape(x0), np.shape(x1))
+    size = prod(shape)
+    out0, out1 = np.empty(shape, _u32), np.empty(shape, _u32)
+    if size == 0:
+        return out0, out1
+    out0[...], out1[...] = x0, x1
+    flat0, flat1 = out0.reshape(-1), out1.reshape(-1)
+    one_key = np.ndim(k0) == np.ndim(k1) == 0
+    if size <= _FEW:
+        words = [np.broadcast_to(k, shape).reshape(-1).tolist() for k in (k0, k1)]
+        for i, (a, b) in enumerate(zip(*words, strict=True)):
+            flat0[i], flat1[i] = _pair(a, b, int(flat0[i]), int(flat1[i]))
+        return out0, out1
+    if one_key:
+        keys = _schedule(_u32(k0), _u32(k1))
+    else:
+        every = (np.ascontiguousarray(np.broadcast_to(k, shape)).reshape(-1) for k in (k0, k1))
+        keys = _schedule(*every)
+    spare = np.empty(min(_BLOCK, size), _u32)
+    for start in range(0, size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        a, b = flat0[part], flat1[part]
+        _block(keys if one_key else [k[part] for k in keys], a, b, spare[: a.size])
+    return out0, out1
+
+
+def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.ndarray:
+    """The first words of a key's stream: uint32[2] -> uint32[size].
+
+    The original stream numbers all words and encrypts the first half of them with the second half, so a word depends on
+    the size. The partitionable one encrypts every word's 64-bit number by itself: any part can be made anywhere.
+    """
+    if not partitionable and size > _MASK:
+        return _long_stream(key, size)
+    out = np.empty(size, _u32)
+    if size == 0:
+        return out
+    k0, k1 = key.tolist()
+    pairs = size if partitionable else (size + 1) // 2
+    if pairs <= _FEW:
+        for i in range(pairs):
+            if partitionable:
+                a, b = _pair(k0, k1, 0, i)
+                out[i] = a ^ b
+            else:
+                # An odd stream has no last partner; zero stands in for it.
+                a, b = _pair(k0, k1, i, pairs + i if pairs + i < size else 0)
+                out[i] = a
+                if pairs + i < size:
+                    out[pairs + i] = b
+        return out
+    keys = _schedule(_u32(k0), _u32(k1))
+    count = np.arange(min(_BLOCK, pairs), dtype=_u32)
+    work0, work1, spare = (np.empty_like(count) for _ in range(3))
+    for start in range(0, pairs, _BLOCK):
+        n = min(_BLOCK, pairs - start)
+        x0, x1 = work0[:n], work1[:n]
+        low = _u32(start & _MASK)
+        if partitionable:
+            x0[...] = start >> 32
+            np.add(count[:n], low, out=x1)
+            _block(keys, x0, x1, spare[:n])
+            np.bitwise_xor(x0, x1, out=out[start : start + n])
+        else:
+            np.add(count[:n], low, out=x0)
+            np.add(count[:n], _u32(pairs + start), out=x1)
+            if pairs + start + n > size:
+                x1[-1] = 0
+            _block(keys, x0, x1, spare[:n])
+            out[start : start + n] = x0
+            tail = out[pairs + start : pairs + start + n]
+            tail[...] = x1[: tail.size]
+    return out
+
+
+def _long_stream(key: np.ndarray, size: int) -> np.ndarray:
+    """More words than a 32-bit counter has: the key is split, and every part makes one full stream."""
+    parts, rest = divmod(size, _MASK)
+    keys = threefry_stream(key, 2 * (parts + 1), partitionable=False).reshape(-1, 2)
+    sizes = [_MASK] * parts + [rest]
+    streams = [threefry_stream(k, n, partitionable=False) for k, n in zip(keys, sizes, strict=True)]
+    return np.concatenate(streams)
+
+
+def threefry_words64(key: np.ndarray, size: int) -> np.ndarray:
+    """The partitionable stream in 64-bit words: uint32[2] -> uint64[size]."""
+    count = np.arange(size, dtype=_u64)
+    high, low = threefry2x32(key[0], key[1], (count >> _u64(32)).astype(_u32), count.astype(_u32))
+    return high.astype(_u64) << _u64(32) | low
+
+
+def pair_layout(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """(axis, padded shape): along which axis the two words of a pair lie side by side.
+
+    It is the first axis of even length; failing that the longest, padded by one.
+    """
+    for axis, n in enumerate(shape):
+        if n % 2 == 0:
+            return axis, shape
+    axis = max(range(len(shape)), key=lambda i: (shape[i], -i))
+    return axis, (*shape[:axis], shape[axis] + 1, *shape[axis + 1 :])
+
+
+def threefry_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
+    """Threefry as a stream with a 64-bit counter: (bits of `dtype`, counter afterwards)."""
+    wide = np.dtype(dtype).itemsize == 8
+    axis, padded = (0, shape) if wide or not shape else pair_layout(shape)
+    pairs = prod(shape) if wide or not shape else prod(padded) // 2
+    count = np.arange(pairs, dtype=_u64) + _u64(counter)
+    low, high = threefry2x32(
+        _u32(key[0]), _u32(key[1]), count.astype(_u32), (count >> _u64(32)).astype(_u32)
+    )
+    after = (counter + pairs) % 2**64
+    if wide:
+        return (high.astype(_u64) << _u64(32) | low).reshape(shape), after
+    if not shape:
+        return low.reshape(()).astype(dtype), after
+    halves = (*padded[:axis], padded[axis] // 2, *padded[axis + 1 :])
+    words = np.stack([low.reshape(halves), high.reshape(halves)], axis + 1).reshape(padded)
+    return words[tuple(map(slice, shape))].astype(dtype), after
+
+
+def _philox_rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
+    """Ten rounds of Philox-4x32 on four arrays of uint64 that hold 32-bit words."""
+    mask = _u64(_MASK)
+    for i in range(10):
+        first, second = c[0] * _u64(0xD2511F53), c[2] * _u64(0xCD9E8D57)
+        a = _u64((k0 + i * 0x9E3779B9) & _MASK)
+        b = _u64((k1 + i * 0xBB67AE85) & _MASK)
+        c = [
+            second >> _u64(32) ^ c[1] ^ a,
+            second & mask,
+            first >> _u64(32) ^ c[3] ^ b,
+            first & mask,
+        ]
+    return c
+
+
+def philox_words(key, counter: int, count: int) -> np.ndarray:
+    """uint32[count] words of Philox-4x32-10; every four of them take one step of the 64-bit counter."""
+    groups = math.ceil(count / 4)
+    out = np.empty((groups, 4), _u32)
+    k0, k1 = int(key[0]), int(key[1])
+    for start in range(0, groups, _BLOCK):
+        stop = min(start + _BLOCK, groups)
+        number = np.arange(start, stop, dtype=_u64) + _u64(counter)
+        words = [number & _u64(_MASK), number >> _u64(32)]
+        words += [np.full_like(number, k0), np.full_like(number, k1)]
+        for i, word in enumerate(_philox_rounds(words, k0, k1)):
+            out[start:stop, i] = word
+    return out.reshape(-1)[:count]
+
+
+def philox_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
+    """Philox as a stream with a 64-bit counter: (bits of `dtype`, counter afterwards)."""
+    size = prod(shape)
+    wide = np.dtype(dtype).itemsize == 8
+    words = philox_words(key, counter, 2 * size if wide else size)
+    after = (counter + math.ceil(words.size / 4)) % 2**64
+    if wide:
+        pairs = words.reshape(-1, 2).astype(_u64)
+        words = pairs[:, 1] << _u64(32) | pairs[:, 0]
+    return words.reshape(shape).astype(dtype, copy=False), after
+
+
+#: name of the algorithm -> (key, counter, shape, dtype) -> (bits, counter afterwards)
+COUNTED: dict[str, Callable[..., tuple[np.ndarray, int]]] = {
+    "RNG_DEFAULT": philox_counted,
+    "RNG_PHILOX": philox_counted,
+    "RNG_THREE_FRY": threefry_counted,
+}

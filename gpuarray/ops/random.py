@@ -1,0 +1,435 @@
+"""Random keys and bits: seeding, splitting, folding in, and bits of any width, as primitives on typed keys.
+
+Floor 2. In: seeds, key words, keys. Out: primitives, and the generators they know (`implementations`). A key is stored as
+one NumPy element (uint64 for two words, complex128 for four), so whatever moves elements moves keys.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
+from gpuarray.ops.define import broadcast_shape
+from gpuarray.ops.generators import COUNTED, threefry2x32, threefry_stream, threefry_words64
+from gpuarray.util import prod
+
+_uint32 = np.dtype(np.uint32)
+_bits_dtypes = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+# ---- generators of keys ----
+
+
+class KeyImpl:
+    """A random generator: how a key is made from a seed, split, mixed with data and turned into bits.
+
+    Its functions work on key words (uint32 arrays of `key_shape`). `str` is the tag that dtypes show: key<fry>.
+    """
+
+    __slots__ = ("bits", "fold_in", "key_shape", "name", "seed", "split", "tag")
+
+    def __init__(self, name: str, tag: str, key_shape: tuple[int, ...], *, seed, split, fold_in, bits):
+        self.name, self.tag, self.key_shape = name, tag, key_shape
+        self.seed, self.split, self.fold_in, self.bits = seed, split, fold_in, bits
+
+    def __str__(self) -> str:
+        return self.tag
+
+    def __repr__(self) -> str:
+        return f"KeyImpl(name={self.name!r}, tag={self.tag!r}, key_shape={self.key_shape})"
+
+    def __reduce__(self):
+        return _impl_named, (self.name,)
+
+
+def _impl_named(name: str) -> KeyImpl:
+    return implementations[name]
+
+
+def _threefry_seed(seed: int, bits: int) -> np.ndarray:
+    """The two halves of a 64-bit seed; narrower ones have no high half."""
+    high = seed >> 32 & 0xFFFFFFFF if bits > 32 else 0
+    return np.array([high, seed & 0xFFFFFFFF], _uint32)
+
+
+def _threefry_split(key: np.ndarray, shape: tuple[int, ...], partitionable: bool) -> np.ndarray:
+    n = prod(shape)
+    if not partitionable:
+        return threefry_stream(key, 2 * n, partitionable=False).reshape(*shape, 2)
+    count = np.arange(n, dtype=np.uint64)
+    words = threefry2x32(
+        key[0], key[1], (count >> np.uint64(32)).astype(_uint32), count.astype(_uint32)
+    )
+    return np.stack(words, -1).reshape(*shape, 2)
+
+
+def _threefry_fold_in(key: np.ndarray, data: np.ndarray) -> np.ndarray:
+    return np.stack(threefry2x32(key[0], key[1], np.uint32(0), data))
+
+
+def _threefry_bits(key, width: int, shape, partitionable: bool) -> np.ndarray:
+    size, dtype = prod(shape), _bits_dtypes[width]
+    if partitionable:
+        if width == 64:
+            return threefry_words64(key, size).reshape(shape)
+        words = threefry_stream(key, size, partitionable=True)
+        return words.astype(dtype, copy=False).reshape(shape)
+    words = threefry_stream(key, -(-size * width // 32), partitionable=False)
+    if width == 64:
+        high, low = words[:size].astype(np.uint64), words[size:]
+        return (high << np.uint64(32) | low).reshape(shape)
+    # Narrow numbers are cut from each word, lowest part first: on these machines, the bytes as they lie.
+    return words.view(dtype)[:size].reshape(shape)
+
+
+def _rbg_seed(seed: int, bits: int) -> np.ndarray:
+    half = _threefry_seed(seed, bits)
+    return np.concatenate([half, half])
+
+
+def _rbg_split(key, shape, partitionable: bool) -> np.ndarray:
+    halves = [_threefry_split(half, shape, partitionable) for half in key.reshape(2, 2)]
+    return np.concatenate(halves, -1)
+
+
+def _rbg_fold_in(key, data) -> np.ndarray:
+    return np.concatenate([_threefry_fold_in(half, data) for half in key.reshape(2, 2)])
+
+
+def _counter(words: np.ndarray) -> int:
+    return int(words[2]) | int(words[3]) << 32
+
+
+def _rbg_bits(key, width: int, shape, partitionable: bool) -> np.ndarray:
+    return COUNTED["RNG_DEFAULT"](key, _counter(key), shape, _bits_dtypes[width])[0]
+
+
+def _unsafe_split(key, shape, partitionable: bool) -> np.ndarray:
+    """Ten times as many keys as are wanted are drawn, and every tenth is kept."""
+    n = prod(shape)
+    return _rbg_bits(key, 32, (10 * n, 4), partitionable)[::10].reshape(*shape, 4)
+
+
+def _unsafe_fold_in(key, data) -> np.ndarray:
+    seeded = _rbg_seed(int(data), 32)
+    return key ^ _rbg_bits(seeded, 32, (10, 4), False)[-1]
+
+
+#: The generators by name.
+implementations: dict[str, KeyImpl] = {
+    impl.name: impl
+    for impl in (
+        KeyImpl("threefry2x32", "fry", (2,), seed=_threefry_seed, split=_threefry_split,
+                fold_in=_threefry_fold_in, bits=_threefry_bits),
+        KeyImpl("rbg", "rbg", (4,), seed=_rbg_seed, split=_rbg_split,
+                fold_in=_rbg_fold_in, bits=_rbg_bits),
+        KeyImpl("unsafe_rbg", "urbg", (4,), seed=_rbg_seed, split=_unsafe_split,
+                fold_in=_unsafe_fold_in, bits=_rbg_bits),
+    )
+}  # fmt: skip
+
+
+def implementation(name: str) -> KeyImpl:
+    """The generator of this name."""
+    try:
+        return implementations[name]
+    except KeyError:
+        known = ", ".join(f'"{n}"' for n in implementations)
+        raise ValueError(
+            f'unrecognized PRNG implementation "{name}". Did you mean one of: {known}?'
+        ) from None
+
+
+# ---- how keys are stored ----
+
+
+def key_words(keys: np.ndarray, dtype) -> np.ndarray:
+    """The words of stored keys: [...] of one element a key -> uint32[..., words]."""
+    shape = dtype.impl.key_shape
+    return np.ascontiguousarray(keys).reshape(-1).view(_uint32).reshape(*np.shape(keys), *shape)
+
+
+def keys_of(words: np.ndarray, dtype) -> np.ndarray:
+    """The reverse: uint32[..., words] -> [...] of one element a key."""
+    shape = words.shape[: words.ndim - len(dtype.impl.key_shape)]
+    flat = np.ascontiguousarray(words, _uint32).reshape(-1)
+    return flat.view(dtype.storage).reshape(shape)
+
+
+def _each(keys: np.ndarray, dtype, function, trailing: tuple[int, ...], out) -> np.ndarray:
+    """Apply `function` to the words of every key in an array; results get the trailing shape."""
+    words = key_words(np.asarray(keys), dtype)
+    if words.ndim == len(dtype.impl.key_shape):
+        return function(words)
+    result = np.empty((*np.shape(keys), *trailing), out)
+    for index in np.ndindex(np.shape(keys)):
+        result[index] = function(words[index])
+    return result
+
+
+def check_keys(op: str, keys: ShapedArray) -> None:
+    """Raise unless the operand is an array of typed keys."""
+    if not isinstance(keys.dtype, dtypes.KeyDtype):
+        raise TypeError(
+            f"{op} needs random keys, got {keys.str_short()}. Make one with gpuarray.random.key(seed), or wrap "
+            "key data with gpuarray.random.wrap_key_data."
+        )
+
+
+def _check_shape(op: str, shape) -> None:
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{op} needs a shape without negative lengths, got {tuple(shape)}.")
+
+
+# ---- primitives ----
+
+
+def _seed_aval(seeds: ShapedArray, *, impl: KeyImpl) -> ShapedArray:
+    if dtypes.kind_of(seeds.dtype) not in "biu":
+        raise TypeError(f"PRNG key seed must be an integer; got {seeds.str_short()}")
+    return ShapedArray(seeds.shape, dtypes.KeyDtype(impl))
+
+
+def _seed_numpy(avals, *, impl: KeyImpl) -> Callable[..., Any]:
+    bits, dtype = 8 * avals[0].dtype.itemsize, dtypes.KeyDtype(impl)
+
+    def seed(seeds):
+        flat = [impl.seed(int(s), bits) for s in np.asarray(seeds).reshape(-1)]
+        words = np.array(flat, _uint32).reshape(*np.shape(seeds), *impl.key_shape)
+        return keys_of(words, dtype)
+
+    return seed
+
+
+random_seed_p = Primitive(
+    "random_seed",
+    Kind.LIBRARY,
+    aval=_seed_aval,
+    numpy_pick=_seed_numpy,
+    jvp=NOT_DIFFERENTIABLE,
+)
+
+
+def _wrap_aval(words: ShapedArray, *, impl: KeyImpl) -> ShapedArray:
+    rank = len(impl.key_shape)
+    if words.shape[words.ndim - rank :] != impl.key_shape or words.ndim < rank:
+        raise TypeError(
+            f"invalid PRNG key data: expected key_data.shape to end with {impl.key_shape}; got "
+            f"shape={words.shape} for impl={impl.name}"
+        )
+    if words.dtype != _uint32:
+        raise TypeError(
+            f"invalid PRNG key data: expected key_data.dtype = uint32; got dtype={words.dtype.name}"
+        )
+    return ShapedArray(words.shape[: words.ndim - rank], dtypes.KeyDtype(impl))
+
+
+random_wrap_p = Primitive(
+    "random_wrap",
+    Kind.LIBRARY,
+    aval=_wrap_aval,
+    numpy=lambda words, *, impl: keys_of(words, dtypes.KeyDtype(impl)),
+    jvp=NOT_DIFFERENTIABLE,
+)
+
+
+def _unwrap_aval(keys: ShapedArray) -> ShapedArray:
+    check_keys("random_unwrap", keys)
+    return ShapedArray((*keys.shape, *keys.dtype.impl.key_shape), _uint32)
+
+
+def _unwrap_numpy(avals):
+    dtype = avals[0].dtype
+    return lambda keys: key_words(np.asarray(keys), dtype)
+
+
+random_unwrap_p = Primitive(
+    "random_unwrap",
+    Kind.LIBRARY,
+    aval=_unwrap_aval,
+    numpy_pick=_unwrap_numpy,
+    jvp=NOT_DIFFERENTIABLE,
+)
+
+
+def _split_aval(keys: ShapedArray, *, shape, partitionable: bool = False) -> ShapedArray:
+    check_keys("random_split", keys)
+    _check_shape("random_split", shape)
+    return ShapedArray((*keys.shape, *shape), keys.dtype)
+
+
+def _split_numpy(avals, *, shape, partitionable: bool = False):
+    dtype = avals[0].dtype
+
+    def split(keys):
+        def one(words):
+            return keys_of(dtype.impl.split(words, shape, partitionable), dtype)
+
+        return _each(keys, dtype, one, shape, dtype.storage)
+
+    return split
+
+
+def _hide_stream(params: dict) -> dict:
+    return {k: v for k, v in params.items() if k != "partitionable"}
+
+
+def stream_params() -> dict[str, bool]:
+    """The params that record which of the two Threefry streams is meant; compile caches must tell them apart."""
+    return {"partitionable": config.state.threefry_partitionable}
+
+
+random_split_p = Primitive(
+    "random_split",
+    Kind.LIBRARY,
+    aval=_split_aval,
+    numpy_pick=_split_numpy,
+    jvp=NOT_DIFFERENTIABLE,
+    show=_hide_stream,
+)
+
+
+def _fold_in_aval(keys: ShapedArray, data: ShapedArray) -> ShapedArray:
+    check_keys("random_fold_in", keys)
+    if data.dtype != _uint32:
+        raise TypeError(f"random_fold_in needs data of dtype uint32, got {data.dtype.name}.")
+    return ShapedArray(broadcast_shape("random_fold_in", [keys.shape, data.shape]), keys.dtype)
+
+
+def _fold_in_numpy(avals):
+    dtype, shape = avals[0].dtype, _fold_in_aval(*avals).shape
+
+    def fold_in(keys, data):
+        words = key_words(np.broadcast_to(keys, shape), dtype)
+        many = np.broadcast_to(data, shape)
+        out = np.empty(words.shape, _uint32)
+        for index in np.ndindex(shape):
+            out[index] = dtype.impl.fold_in(words[index], many[index])
+        return keys_of(out, dtype)
+
+    return fold_in
+
+
+random_fold_in_p = Primitive(
+    "random_fold_in",
+    Kind.LIBRARY,
+    aval=_fold_in_aval,
+    numpy_pick=_fold_in_numpy,
+    jvp=NOT_DIFFERENTIABLE,
+)
+
+
+def _bits_aval(keys: ShapedArray, *, bit_width, shape, partitionable: bool = False) -> ShapedArray:
+    check_keys("random_bits", keys)
+    if bit_width not in _bits_dtypes:
+        raise TypeError(f"requires 8-, 16-, 32- or 64-bit field width, got {bit_width}.")
+    _check_shape("random_bits", shape)
+    return ShapedArray((*keys.shape, *shape), _bits_dtypes[bit_width])
+
+
+def _bits_numpy(avals, *, bit_width, shape, partitionable: bool = False):
+    dtype = avals[0].dtype
+
+    def bits(keys):
+        def one(words):
+            return dtype.impl.bits(words, bit_width, shape, partitionable)
+
+        return _each(keys, dtype, one, shape, _bits_dtypes[bit_width])
+
+    return bits
+
+
+#: random bits; every key of the operand makes an array of `shape`
+random_bits_p = Primitive(
+    "random_bits",
+    Kind.GENERATOR,
+    aval=_bits_aval,
+    numpy_pick=_bits_numpy,
+    jvp=NOT_DIFFERENTIABLE,
+    show=_hide_stream,
+    weight=80.0,
+)
+
+
+def _clone_aval(keys: ShapedArray) -> ShapedArray:
+    return keys
+
+
+random_clone_p = Primitive(
+    "random_clone", Kind.VIEW, aval=_clone_aval, numpy=lambda keys: keys, jvp=NOT_DIFFERENTIABLE
+)
+
+
+def _threefry_aval(*words: ShapedArray) -> list[ShapedArray]:
+    if any(w.dtype != _uint32 for w in words):
+        got = ", ".join(w.str_short() for w in words)
+        raise TypeError(f"Arguments to threefry2x32 must have uint32 type, got {got}")
+    shape = broadcast_shape("threefry2x32", [w.shape for w in words])
+    return [ShapedArray(shape, _uint32)] * 2
+
+
+#: (key 0, key 1, counter 0, counter 1) -> two words, everywhere by itself
+threefry2x32_p = Primitive(
+    "threefry2x32",
+    Kind.POINTWISE,
+    aval=_threefry_aval,
+    numpy=threefry2x32,
+    jvp=NOT_DIFFERENTIABLE,
+    multiple_results=True,
+    weight=80.0,
+)
+
+
+# ---- generators with a state of their own ----
+
+
+class RandomAlgorithm(enum.IntEnum):
+    """The generators of `rng_bit_generator`; the default is Philox.
+
+    >>> RandomAlgorithm.RNG_PHILOX
+    <RandomAlgorithm.RNG_PHILOX: 2>
+    """
+
+    RNG_DEFAULT = 0
+    RNG_THREE_FRY = 1
+    RNG_PHILOX = 2
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding=None):
+    if dtype not in map(np.dtype, _bits_dtypes.values()):
+        raise TypeError(f"rng_bit_generator: unsupported dtype {dtype.name}")
+    if (state.shape, state.dtype) not in (((4,), _uint32), ((2,), np.dtype(np.uint64))):
+        raise TypeError(
+            f"rng_bit_generator needs a state of type uint32[4] or uint64[2], got {state.str_short()}."
+        )
+    _check_shape("rng_bit_generator", shape)
+    return [ShapedArray(state.shape, state.dtype), ShapedArray(shape, dtype, sharding=out_sharding)]
+
+
+def _generator_numpy(state, *, shape, dtype, algorithm, out_sharding=None):
+    words = np.ascontiguousarray(state).view(_uint32)
+    bits, counter = COUNTED[algorithm.name](words, _counter(words), shape, dtype)
+    after = words.copy()
+    after[2:] = counter & 0xFFFFFFFF, counter >> 32
+    return after.view(state.dtype), bits
+
+
+#: state -> (next state, bits)
+rng_bit_generator_p = Primitive(
+    "rng_bit_generator",
+    Kind.LIBRARY,
+    aval=_generator_aval,
+    numpy=_generator_numpy,
+    jvp=NOT_DIFFERENTIABLE,
+    multiple_results=True,
+)

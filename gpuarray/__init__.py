@@ -1,18 +1,108 @@
-"""gpuarray: array math for NVIDIA GPUs with the face of JAX."""
+"""gpuarray: array math for NVIDIA GPUs with the face of JAX.
 
+`import gpuarray as ga, gpuarray.numpy as gnp`, and a program written for JAX runs by changing those two lines. Operations
+are recorded and fused into few kernels, with and without `jit`; without a GPU the same program runs on NumPy.
+"""
+
+from typing import TYPE_CHECKING
+
+# The printer and the evaluating trace move into their places by being imported.
+import gpuarray.core.printing
+import gpuarray.runtime.lazy
+from gpuarray import debug as debug
+from gpuarray import dtypes as dtypes
 from gpuarray import errors as errors
+from gpuarray import lax as lax
+from gpuarray import numpy as numpy
+try:  # TEMP
+    from gpuarray import random as random
+except ImportError:
+    pass
+from gpuarray import sharding as sharding
+from gpuarray import stages as stages
+from gpuarray import tree as tree
+from gpuarray import tree_util as tree_util
+from gpuarray.config import allow_f16_reductions as allow_f16_reductions
+from gpuarray.config import array_garbage_collection_guard as array_garbage_collection_guard
+from gpuarray.config import check_tracer_leaks as check_tracer_leaks
+from gpuarray.config import checking_leaks as checking_leaks
+from gpuarray.config import debug_infs as debug_infs
+from gpuarray.config import debug_key_reuse as debug_key_reuse
+from gpuarray.config import debug_nans as debug_nans
+from gpuarray.config import default_device as default_device
+from gpuarray.config import default_matmul_precision as default_matmul_precision
+from gpuarray.config import default_prng_impl as default_prng_impl
+from gpuarray.config import disable_jit as disable_jit
+from gpuarray.config import enable_checks as enable_checks
+from gpuarray.config import enable_custom_prng as enable_custom_prng
+from gpuarray.config import enable_x64 as enable_x64
+from gpuarray.config import explain_cache_misses as explain_cache_misses
+from gpuarray.config import fusion as fusion
+from gpuarray.config import legacy_prng_key as legacy_prng_key
+from gpuarray.config import log_compiles as log_compiles
+from gpuarray.config import no_execution as no_execution
+from gpuarray.config import no_tracing as no_tracing
+from gpuarray.config import numpy_dtype_promotion as numpy_dtype_promotion
+from gpuarray.config import numpy_rank_promotion as numpy_rank_promotion
+from gpuarray.config import softmax_custom_jvp as softmax_custom_jvp
+from gpuarray.config import thread_guard as thread_guard
+from gpuarray.config import threefry_partitionable as threefry_partitionable
+from gpuarray.config import transfer_guard as transfer_guard
+from gpuarray.config import transfer_guard_device_to_device as transfer_guard_device_to_device
+from gpuarray.config import transfer_guard_device_to_host as transfer_guard_device_to_host
+from gpuarray.config import transfer_guard_host_to_device as transfer_guard_host_to_device
+from gpuarray.core.dtypes import float0 as float0
+from gpuarray.core.sharding import Device as Device
+from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
+try:  # TEMP
+    from gpuarray.explaining import explain as explain
+except ImportError:
+    pass
+from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit
-from gpuarray.staging import (
-    ShapeDtypeStruct as ShapeDtypeStruct,
-)
-from gpuarray.staging import (
-    ensure_compile_time_eval as ensure_compile_time_eval,
-)
+from gpuarray.runtime.device import default_backend as default_backend
+from gpuarray.runtime.device import device_count as device_count
+from gpuarray.runtime.device import devices as devices
+from gpuarray.runtime.device import local_device_count as local_device_count
+from gpuarray.runtime.device import local_devices as local_devices
+from gpuarray.runtime.device import process_count as process_count
+from gpuarray.runtime.device import process_index as process_index
+from gpuarray.runtime.device import process_indices as process_indices
+from gpuarray.runtime.memory import free as free
+from gpuarray.runtime.memory import live_arrays as live_arrays
+from gpuarray.runtime.memory import memory_stats as memory_stats
+from gpuarray.runtime.transfer import block_until_ready as block_until_ready
+from gpuarray.runtime.transfer import copy_to_host_async as copy_to_host_async
+from gpuarray.runtime.transfer import device_get as device_get
+from gpuarray.runtime.transfer import device_put as device_put
+from gpuarray.runtime.transfer import effects_barrier as effects_barrier
+from gpuarray.staging import ShapeDtypeStruct as ShapeDtypeStruct
+from gpuarray.staging import ensure_compile_time_eval as ensure_compile_time_eval
 from gpuarray.staging import eval_shape as eval_shape
 from gpuarray.staging import make_jaxpr as make_jaxpr
+from gpuarray.staging import named_call as named_call
+from gpuarray.staging import named_scope as named_scope
+from gpuarray.staging import typeof as typeof
+
+if TYPE_CHECKING:
+    from gpuarray import nn as nn
 
 # Last: the package attribute `config` is the settings object, no longer the module of that name.
 from gpuarray.config import config as config  # isort: skip
 
 __version__ = "0.1.0"
+
+_LAZY = ("nn",)
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        import importlib
+
+        return importlib.import_module(f"gpuarray.{name}")
+    raise AttributeError(f"module 'gpuarray' has no attribute {name!r}")
+
+
+def __dir__():
+    return [*globals(), *_LAZY]

@@ -469,6 +469,14 @@ def _nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
     return nums, names
 
 
+def clear_caches() -> None:
+    """Forget everything that was traced and compiled, for all functions."""
+    for by_options in list(_functions.values()):
+        for one in by_options.values():
+            one.clear()
+    cache.clear()
+
+
 _UNGIVEN: Any = object()
 
 

@@ -14,7 +14,7 @@ from gpuarray import stages
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.jit import Options, Jitted
+from gpuarray.jit import Jitted, Options
 
 
 def make_jaxpr(

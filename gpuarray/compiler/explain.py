@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuarray.compiler import fuse, report
-from gpuarray.compiler.fuse import Group, Step
+from gpuarray.compiler.group import Group, Step
 from gpuarray.compiler.plan import (
     Plan,
     describe,
     members_in_order,
-    step_eqns,
     step_inputs,
     step_outputs,
     step_work,
@@ -162,7 +161,10 @@ def explain_plan(plan: Plan, name: str = "", fusion: bool = True) -> Explanation
     shown = [s for s in plan.steps if not _is_view(s)]
     numbers: dict[Var, int] = {}
     names = _step_names(shown)
-    steps = tuple(_kernel(s, names[id(s)], numbers) for s in shown)
+    # Index-only values that every reader makes for itself are never in memory.
+    stored = {v for s in plan.steps for v in step_outputs(s)}
+    unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
+    steps = tuple(_kernel(s, names[id(s)], numbers, unstored) for s in shown)
     equations = [e for e in plan.graph.eqns if e.primitive.kind is not Kind.VIEW]
     return Explanation(
         name or plan.graph.debug_name or "function",
@@ -186,11 +188,11 @@ def _step_names(steps: list[Step]) -> dict[int, str]:
     return names
 
 
-def _kernel(step: Step, name: str, numbers: dict[Var, int]) -> Kernel:
+def _kernel(step: Step, name: str, numbers: dict[Var, int], unstored: set[Var]) -> Kernel:
     def value(v: Var) -> Value:
         return Value(numbers.setdefault(v, len(numbers)), v.aval.str_short(True), v.aval.nbytes)
 
-    inputs = tuple(value(v) for v in dict.fromkeys(step_inputs(step)))
+    inputs = tuple(value(v) for v in dict.fromkeys(step_inputs(step)) if v not in unstored)
     outputs = tuple(value(v) for v in step_outputs(step))
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
@@ -293,7 +295,7 @@ def _too_large(first: Group, second: Group) -> str:
     count = len(first.members) + len(second.members)
     if count > fuse.MEMBER_LIMIT:
         return f"{count} operations are over the limit of {fuse.MEMBER_LIMIT} in a kernel"
-    sources = set(first.sources()) | set(second.sources()) - set(first.results())
+    sources = set(first.sources()) | set(second.sources()) - set(first.made)
     if len(sources) + 1 > fuse.ARGUMENT_LIMIT:
         return f"{len(sources)} inputs are over the limit of {fuse.ARGUMENT_LIMIT} in a kernel"
     return ""
@@ -301,7 +303,7 @@ def _too_large(first: Group, second: Group) -> str:
 
 def _different_form(first: Group, second: Group) -> str:
     """Why the union of the two would not be a parallel space with one inner space."""
-    made = first.results()
+    made = first.made
     handed_on = [load for load in second.loads() if load.source in made]
     for load in handed_on:
         if fuse.view_order(load.views, load.source.aval.ndim) is None:
@@ -352,12 +354,3 @@ def _count(lengths) -> int:
 
 def _lengths(group: Group, axes) -> str:
     return "x".join(str(group.axes[i]) for i in sorted(axes)) or "a scalar"
-
-
-def user_equations(explanation: Explanation) -> Iterator[Operation]:
-    """All operations of all steps, in order."""
-    for step in explanation.steps:
-        yield from step.operations
-
-
-__all__ = ["Boundary", "Explanation", "Kernel", "Operation", "Value", "explain_plan", "step_eqns"]

@@ -1,120 +1,14 @@
 """Fuse equations into Groups: what becomes one kernel.
 
 Floor 3. In: a simplified Graph. Out: steps in order, each a Group or a single equation that is a step of its own.
-
-A Group has axes. Every value in it runs along some of them, and each of its dimensions is labelled with the axis it
-runs along. Axes that reductions remove are the inner space R, the others the parallel space P. Two groups merge when
-their labels can be brought together and the union still has that form; that one test covers elementwise chains, reductions with
-what comes before and after, softmax, normalisations, transposed and broadcast operands, several outputs.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
-from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
+from gpuarray.compiler.group import Group, Load, Member, Operand, Refusal, Step
+from gpuarray.compiler.merge import merge, merge_reason
+from gpuarray.core.graph import Eqn, Graph, Literal, Var
 from gpuarray.core.primitive import Kind
-
-#: More members than this make a kernel slow to compile and short of registers.
-MEMBER_LIMIT = 256
-#: Inputs and outputs together: kernel arguments.
-ARGUMENT_LIMIT = 96
-#: Cost (in multiply-adds) of a value that may be computed again for each step of a broadcast axis.
-RECOMPUTE_LIMIT = 32.0
-#: A value is combined with a reduction of its own row in one kernel while a row is at most this long,
-#: or when there are rows enough to keep all processors busy.
-ROW_LIMIT = 1 << 20
-ROWS_ENOUGH = 32
-
-Dims = tuple[int | None, ...]  # per dimension: the group axis it runs along, None where it has length 1
-
-
-@dataclass(eq=False)
-class Load:
-    """An input of a group: a buffer seen through views, or an index-only value made on the spot."""
-
-    source: Var
-    views: tuple[Eqn, ...]
-    dims: Dims
-    shape: tuple[int, ...]
-
-    def __post_init__(self):
-        self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
-
-
-@dataclass(eq=False)
-class Inner:
-    """An operand made inside the group: `order` says which of its dimensions stands where (None: a new one)."""
-
-    var: Var
-    order: tuple[int | None, ...]
-
-
-Operand = Literal | Load | Inner
-
-
-@dataclass(eq=False)
-class Member:
-    """One equation of a group."""
-
-    eqn: Eqn
-    operands: list[Operand]
-    space: Dims  # what its operands run along together
-    dims: Dims  # what its results run along
-
-
-@dataclass(eq=False)
-class Group:
-    """Equations that become one kernel."""
-
-    axes: list[int] = field(default_factory=list)  # lengths
-    reduced: frozenset[int] = frozenset()
-    members: list[Member] = field(default_factory=list)
-    outputs: list[Var] = field(default_factory=list)
-    name: str = ""
-    # What merging asks all the time, kept up to date instead of gathered again:
-    made: dict[Var, Member] = field(default_factory=dict)  # the member that makes each value
-    read: dict[Var, int] = field(default_factory=dict)  # how often each outside value is loaded
-    load_of: dict[tuple, Load] = field(default_factory=dict)  # the first load of each key
-    finished: set[Var] = field(default_factory=set)  # values that need a reduction of this group
-    weight: float = 0.0
-
-    @property
-    def parallel(self) -> tuple[int, ...]:
-        """The axes of the parallel space, in order."""
-        return tuple(i for i in range(len(self.axes)) if i not in self.reduced)
-
-    def loads(self) -> Iterator[Load]:
-        """All inputs, once for each place that reads them."""
-        for member in self.members:
-            for operand in member.operands:
-                if isinstance(operand, Load):
-                    yield operand
-
-    def sources(self) -> list[Var]:
-        """The distinct values the group reads, in order of first use."""
-        return list(self.read)
-
-    def add(self, member: Member) -> None:
-        """Append a member and note what it reads and makes."""
-        self.members.append(member)
-        self.weight += member.eqn.primitive.weight
-        depends = member.eqn.primitive.kind is Kind.REDUCTION
-        for operand in member.operands:
-            if isinstance(operand, Load):
-                self.read[operand.source] = self.read.get(operand.source, 0) + 1
-                self.load_of.setdefault(operand.key, operand)
-            elif isinstance(operand, Inner) and operand.var in self.finished:
-                depends = True
-        for v in member.eqn.outvars:
-            self.made[v] = member
-            if depends:
-                self.finished.add(v)
-
-
-Step = Group | Eqn
 
 
 def fuse(graph: Graph, enabled: bool = True) -> list[Step]:
@@ -122,6 +16,14 @@ def fuse(graph: Graph, enabled: bool = True) -> list[Step]:
     fuser = _Fuser(graph, enabled)
     fuser.run()
     return fuser.steps()
+
+
+def fuse_with_reasons(graph: Graph, enabled: bool = True) -> tuple[list[Step], list[Refusal]]:
+    """The steps, and for each pair that exchanges a value but stayed apart, why."""
+    fuser = _Fuser(graph, enabled)
+    fuser.run()
+    steps = fuser.steps()
+    return steps, fuser.refusals(steps)
 
 
 _COMPUTE = (Kind.POINTWISE, Kind.REDUCTION)
@@ -136,6 +38,7 @@ class _Fuser:
         self.steps_by_id: dict[int, Step] = {}
         self.needs: dict[int, int] = {}  # step -> bit set of all steps before it
         self.next_id = 0
+        self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
         self.uses: dict[Var, int] = {}
         for eqn in graph.eqns:
             for a in eqn.invars:
@@ -262,8 +165,12 @@ class _Fuser:
         if not isinstance(one, Group) or not isinstance(two, Group) or a == b:
             return False
         if self._cycle(a, b):
-            return False
-        if not merge(one, two, siblings):
+            why_not = "a step between them needs the first and feeds the second"
+        else:
+            why_not = merge(one, two, siblings)
+        if why_not:
+            if not siblings:
+                self.refused[(a, b)] = why_not
             return False
         del self.steps_by_id[b]
         for v in two.made:
@@ -286,6 +193,28 @@ class _Fuser:
                 if made is not None and made != first and self.needs[made] >> first & 1:
                     return True
         return False
+
+    def refusals(self, steps: list[Step]) -> list[Refusal]:
+        """Why steps that exchange a value did not become one."""
+        number = {id(s): n for n, s in self.steps_by_id.items()}
+        found = []
+        for step in steps:
+            if id(step) not in number:
+                continue
+            b = number[id(step)]
+            makers = {self.step_of[v] for v in self._inputs(step) if v in self.step_of}
+            for a in sorted(makers - {b}):
+                maker = self.steps_by_id[a]
+                apart = next((s for s in (maker, step) if isinstance(s, Eqn)), None)
+                if apart is not None:
+                    reason = f"{apart.primitive.name} is a step of its own ({apart.primitive.kind.value})"
+                elif not self.enabled:
+                    reason = "fusion is switched off"
+                else:
+                    # Numbers are those of the groups' first steps; a reason may be kept under an earlier pair.
+                    reason = self.refused.get((a, b)) or merge_reason(maker, step)
+                found.append(Refusal(maker, step, reason))
+        return found
 
     # ---- the result ----
     def steps(self) -> list[Step]:
@@ -357,195 +286,3 @@ def _name_groups(steps: list[Step]) -> None:
         else:
             kind = "columns"
         step.name = f"k{number}_{kind}"
-
-
-# ---- bringing two groups together ----
-
-
-def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
-    """Where each dimension of a viewed value comes from; None for new ones. None altogether if a view does more."""
-    order: list[int | None] = list(range(ndim))
-    for view in views:
-        name, params = view.primitive.name, view.params
-        before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
-        if name == "transpose":
-            order = [order[i] for i in params["permutation"]]
-        elif name == "broadcast_in_dim":
-            new: list[int | None] = [None] * len(after)
-            for i, d in enumerate(params["broadcast_dimensions"]):
-                new[d] = order[i] if before[i] == after[d] else None
-            order = new
-        else:
-            # Reshapes that only add or drop axes of length 1 keep the others in their order.
-            if [n for n in before if n != 1] != [n for n in after if n != 1]:
-                return None
-            if name not in ("reshape", "squeeze", "expand_dims"):
-                return None
-            if name == "reshape" and params.get("dimensions") is not None:
-                return None
-            full = [o for o, n in zip(order, before, strict=True) if n != 1]
-            rest = iter(full)
-            order = [next(rest) if n != 1 else None for n in after]
-    return tuple(order)
-
-
-def merge(one: Group, two: Group, siblings: bool = False) -> bool:
-    """Bring a consumer (or sibling) into a group; False, and nothing changed, where the union has not the form of one."""
-    if len(one.members) + len(two.members) > MEMBER_LIMIT:
-        return False
-    ties = _Ties(one, two)
-    inner = ties.through_values()
-    if inner is None:
-        return False
-    ties.through_shared_loads()
-    axes = ties.remaining(siblings)
-    grown = len(axes) > len(one.axes)
-    if siblings and (grown or len(two.axes) != len(one.axes)):
-        return False
-    reduced = _common_reduction(one, two, ties.axis_of, len(axes), grown)
-    if reduced is None:
-        return False
-    members = [_moved(m, ties.axis_of, inner) for m in two.members]
-    if not _covered(members, one, two, ties.axis_of):
-        return False
-    if reduced and _returns_to_rows(members, one, reduced) and not _rows_fit(axes, reduced):
-        return False
-    new_sources = sum(v not in one.read and v not in one.made for v in two.read)
-    if len(one.read) + new_sources + 1 > ARGUMENT_LIMIT:
-        return False
-    one.axes, one.reduced = axes, reduced
-    for member in members:
-        one.add(member)
-    return True
-
-
-class _Ties:
-    """Which axis of `two` is which axis of `one`."""
-
-    def __init__(self, one: Group, two: Group):
-        self.one, self.two = one, two
-        self.axis_of: dict[int, int] = {}
-        self.taken: set[int] = set()
-
-    def tie(self, theirs: int | None, ours: int | None) -> bool:
-        if theirs is None or ours is None:
-            return theirs is None or ours is None
-        if theirs in self.axis_of:
-            return self.axis_of[theirs] == ours
-        if ours in self.taken or self.two.axes[theirs] != self.one.axes[ours]:
-            return False
-        self.axis_of[theirs] = ours
-        self.taken.add(ours)
-        return True
-
-    def through_values(self) -> dict[int, Inner] | None:
-        """Tie along the values that one makes and two reads; those loads become inner operands."""
-        inner: dict[int, Inner] = {}
-        for load in self.two.loads():
-            maker = self.one.made.get(load.source)
-            if maker is None:
-                continue
-            order = view_order(load.views, load.source.aval.ndim)
-            if order is None:
-                return None
-            for theirs, o in zip(load.dims, order, strict=True):
-                ours = maker.dims[o] if o is not None else None
-                if (ours is not None and theirs is None) or not self.tie(theirs, ours):
-                    return None
-            inner[id(load)] = Inner(load.source, order)
-        return inner
-
-    def through_shared_loads(self) -> None:
-        """A value that both read the same way ties their axes too, as far as it can."""
-        for load in self.two.loads():
-            mine = self.one.load_of.get(load.key)
-            if mine is not None:
-                for theirs, ours in zip(load.dims, mine.dims, strict=True):
-                    if theirs is not None and theirs not in self.axis_of and ours is not None:
-                        self.tie(theirs, ours)
-
-    def remaining(self, siblings: bool) -> list[int]:
-        """Give every other axis of two a place; the axes of the union."""
-        axes = list(self.one.axes)
-        for theirs, length in enumerate(self.two.axes):
-            if theirs in self.axis_of:
-                continue
-            if self.one.reduced and not siblings:
-                # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is as long.
-                if any(o not in self.taken and self.tie(theirs, o) for o in sorted(self.one.reduced)):
-                    continue
-            self.axis_of[theirs] = len(axes)
-            axes.append(length)
-        return axes
-
-
-def _common_reduction(
-    one: Group, two: Group, axis_of: dict[int, int], count: int, grown: bool
-) -> frozenset[int] | None:
-    """The reduced axes of the union; None where two reductions differ or one would be computed again."""
-    theirs = frozenset(axis_of[i] for i in two.reduced)
-    if one.reduced and (grown or (theirs and theirs != one.reduced)):
-        return None
-    if theirs and len(axis_of) < count:
-        return None  # a reduction must run over all axes of its group
-    if grown and not theirs and one.weight > RECOMPUTE_LIMIT:
-        return None
-    if grown and theirs and one.weight > RECOMPUTE_LIMIT:
-        return None
-    return one.reduced | theirs
-
-
-def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
-    """A member of two with its axes renamed and its loads of one's values made inner."""
-
-    def renamed(dims: Dims) -> Dims:
-        return tuple(None if d is None else axis_of[d] for d in dims)
-
-    operands: list[Operand] = []
-    for o in member.operands:
-        if isinstance(o, Load):
-            o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
-        operands.append(o)
-    return Member(member.eqn, operands, renamed(member.space), renamed(member.dims))
-
-
-def _covered(
-    moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]
-) -> bool:
-    """Whether the operands still give every member its full extent: a broadcast made inside does not."""
-    for member, old in zip(moved, two.members, strict=True):
-        if all(isinstance(a, Load) == isinstance(b, Load) for a, b in zip(member.operands, old.operands, strict=True)):
-            continue  # nothing became inner
-        covered: set[int] = set()
-        for o, was in zip(member.operands, old.operands, strict=True):
-            if isinstance(o, Load):
-                covered.update(d for d in o.dims if d is not None)
-            elif isinstance(o, Inner):
-                if isinstance(was, Inner):
-                    dims = tuple(None if d is None else axis_of[d] for d in two.made[o.var].dims)
-                else:
-                    dims = one.made[o.var].dims
-                covered.update(d for k in o.order if k is not None and (d := dims[k]) is not None)
-        if not {d for d in member.space if d is not None} <= covered:
-            return False
-    return True
-
-
-def _returns_to_rows(members: list[Member], one: Group, reduced: frozenset[int]) -> bool:
-    """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does not."""
-    finished = set(one.finished)
-    for member in members:
-        depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)
-        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
-        if depends and any(d in reduced for d in member.space):
-            return True
-        if depends or is_reduction:
-            finished.update(member.eqn.outvars)
-    return False
-
-
-def _rows_fit(axes: list[int], reduced: frozenset[int]) -> bool:
-    """Whether a row can wait for its own reduction: it is short, or there are rows enough."""
-    length = math.prod(axes[i] for i in reduced)
-    rows = math.prod(axes[i] for i in range(len(axes)) if i not in reduced)
-    return length <= ROW_LIMIT or rows >= ROWS_ENOUGH

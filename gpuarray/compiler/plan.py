@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuarray.compiler.fuse import Group, Inner, Load, Member, Step, fuse
+from gpuarray.compiler.fuse import fuse_with_reasons
+from gpuarray.compiler.group import Group, Inner, Load, Member, Refusal, Step
 from gpuarray.compiler.simplify import simplify
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, last_uses
 from gpuarray.core.primitive import Kind
@@ -20,6 +21,7 @@ class Plan:
 
     graph: Graph
     steps: list[Step]
+    refusals: list[Refusal]
 
     @property
     def groups(self) -> list[Group]:
@@ -71,7 +73,8 @@ class Plan:
 def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     """Simplify and fuse."""
     flat = simplify(graph)
-    return Plan(flat, fuse(flat, fusion))
+    steps, refusals = fuse_with_reasons(flat, fusion)
+    return Plan(flat, steps, refusals)
 
 
 def step_inputs(step: Step) -> list[Var]:

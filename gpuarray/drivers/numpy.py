@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.compiler.fuse import Group, Inner, Load, Operand
+from gpuarray.compiler.group import Group, Inner, Load, Operand
 from gpuarray.compiler.plan import Plan, members_in_order, step_inputs
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind

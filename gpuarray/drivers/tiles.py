@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.compiler.fuse import Dims, Group, Inner, Load, Member
+from gpuarray.compiler.group import Dims, Group, Inner, Load, Member
 from gpuarray.compiler.plan import members_in_order
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype

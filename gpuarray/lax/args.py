@@ -1,7 +1,7 @@
 """What a lax function does with its arguments first: operands made bindable, shapes plain tuples.
 
-Floor 6. In: whatever the caller wrote. Out: values that `Primitive.bind` accepts, or a TypeError that
-names the function, the position and the fix. lax never promotes: the primitive checks dtypes.
+Floor 6. In: whatever the caller wrote. Out: values that `Primitive.bind` accepts, or a TypeError
+that names the function, the position and the fix. lax never promotes: the primitive checks dtypes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+
+#: What a function here takes for an array.
+ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
 
 #: Types whose every value can be bound as it is. Array classes join when they are first seen, so
 #: the usual call costs one set lookup an operand.
@@ -76,6 +80,20 @@ def operands(op_name: str, *xs) -> list[Any]:
     return [x if type(x) in DIRECT else operand(op_name, x, i) for i, x in enumerate(xs)]
 
 
+def unary(prim: Primitive, x) -> Any:
+    """Bind a primitive of one operand and no params."""
+    return prim.bind(x if type(x) in DIRECT else operand(prim.name, x))
+
+
+def binary(prim: Primitive, x, y) -> Any:
+    """Bind a primitive of two operands and no params."""
+    if type(x) not in DIRECT:
+        x = operand(prim.name, x)
+    if type(y) not in DIRECT:
+        y = operand(prim.name, y, 1)
+    return prim.bind(x, y)
+
+
 def shape_of(x) -> tuple[int, ...]:
     """The shape of a bindable value: Python scalars have shape ()."""
     return x.shape if hasattr(x, "shape") else ()
@@ -112,9 +130,9 @@ def canonicalize_shape(shape, context: str = "") -> tuple[int, ...]:
     traced = [n for n in given if isinstance(n, Tracer)] if hasattr(given, "__iter__") else []
     if traced:
         message += (
-            "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions. "
-            "A shape computed from x.shape with NumPy (np.prod(x.shape)) is concrete; with "
-            "gpuarray.numpy it is traced."
+            "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller "
+            "subfunctions. A shape computed from x.shape with NumPy (np.prod(x.shape)) is "
+            "concrete; with gpuarray.numpy it is traced."
         )
         message += "".join(f"\n{origin}" for n in traced if (origin := n.origin()))
     raise TypeError(message)

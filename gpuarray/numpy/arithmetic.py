@@ -1,11 +1,12 @@
-"""Arithmetic, comparison, logic and bits on arrays of any dtype: what the operators `+ - * / < & ~` call.
+"""Arithmetic on arrays of any dtype: what the operators `+ - * / // % **` call.
 
-Floor 6. In: array-likes, which promote and broadcast. Out: one primitive where the dtypes agree. These
-are the plain functions; `ufunc` wraps some of them into objects that also reduce and accumulate.
+Floor 6. In: array-likes, which promote and broadcast. Out: one primitive where the dtypes agree.
+These are the plain functions; `ufunc` wraps some of them into objects that also reduce.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,47 +14,44 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import (
+    always,
     binary,
+    broadcast_to,
     check_arraylike,
-    promote_args,
-    promote_args_inexact,
-    promote_args_numeric,
+    documented,
+    for_bool,
+    promote_dtypes,
+    promote_shapes,
     select,
     unary,
     value,
+    zero_of,
 )
-from gpuarray.ops.bits import and_p, not_p, or_p, shift_left_p, xor_p
-from gpuarray.ops.bits import shift_right_arithmetic_p, shift_right_logical_p
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.elementwise import add_p, div_p, max_p, min_p, mul_p, neg_p, sub_p
-from gpuarray.ops.elementwise import eq_p, ge_p, gt_p, le_p, lt_p, ne_p
+from gpuarray.ops.bits import (
+    and_p,
+    or_p,
+    shift_right_logical_p,
+)
+from gpuarray.ops.elementwise import (
+    add_p,
+    div_p,
+    eq_p,
+    lt_p,
+    max_p,
+    min_p,
+    mul_p,
+    ne_p,
+    neg_p,
+    sub_p,
+)
 
 kind_of = dtypes.kind_of
 inexact, numeric = dtypes.to_inexact_dtype, dtypes.to_numeric_dtype
-
-
-def documented(function: Callable[..., Any], doc: str) -> Any:
-    """The function with its docstring; the public namespace is where it is found."""
-    function.__doc__ = doc
-    return function
-
-
-def always(run: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    """The pick of a function that runs the same way for every dtype."""
-    return lambda dtype: run
-
-
-def for_bool(logic: Callable[..., Any], run: Callable[..., Any]) -> Callable[[Any], Any]:
-    """The pick of a function for which booleans are logic and not numbers."""
-    return lambda dtype: logic if kind_of(dtype) == "b" else run
-
-
-def zero_of(x: Any) -> np.generic:
-    """Zero in the dtype of a bindable value."""
-    return np.zeros((), lax.dtype(x))[()]
 
 
 # ---- arithmetic ----
@@ -104,14 +102,7 @@ true_divide = documented(
 )
 
 
-def divide(x1, x2, /) -> Array:
-    """x1 / x2: another name of `true_divide`.
-
-    >>> import gpuarray.numpy as gnp
-    >>> gnp.divide(gnp.arange(3), 2)
-    Array([0. , 0.5, 1. ], dtype=float32)
-    """
-    return true_divide(x1, x2)
+divide = true_divide
 
 
 def _floor_divide_int(x, y):
@@ -139,9 +130,7 @@ def _remainder(x, y):
     if kind_of(zero.dtype) in "iu":
         y = select(eq_p.bind(y, zero), zero + type(zero)(1), y)
     rest = lax.rem(x, y)
-    wrong = and_p.bind(
-        ne_p.bind(lt_p.bind(rest, zero), lt_p.bind(y, zero)), ne_p.bind(rest, zero)
-    )
+    wrong = and_p.bind(ne_p.bind(lt_p.bind(rest, zero), lt_p.bind(y, zero)), ne_p.bind(rest, zero))
     return select(wrong, add_p.bind(rest, y), rest)
 
 
@@ -205,18 +194,11 @@ divmod = documented(
 )
 
 
-def mod(x1, x2, /) -> Array:
-    """Another name of `remainder`.
-
-    >>> import gpuarray.numpy as gnp
-    >>> gnp.mod(gnp.array([7, -7]), 3)
-    Array([1, 2], dtype=int32)
-    """
-    return remainder(x1, x2)
+mod = remainder
 
 
 def _fmod(x, y):
-    if kind_of(lax.dtype(x)) in "iu":
+    if kind_of(aval_of(x).dtype) in "iu":
         y = select(eq_p.bind(y, zero_of(y)), zero_of(y) + 1, y)
     return lax.rem(x, y)
 
@@ -258,19 +240,18 @@ def _pick_abs(dtype):
     return asarray if kind_of(dtype) in "bu" else lax.abs
 
 
-def abs(x, /) -> Array:
+absolute = documented(
+    unary("absolute", _pick_abs),
     """The absolute value; of complex numbers, the modulus.
 
     Shape contract: the shape of x; complex dtypes become their real ones.
 
     >>> import gpuarray.numpy as gnp
-    >>> gnp.abs(gnp.array([-1.5, 2.0]))
+    >>> gnp.absolute(gnp.array([-1.5, 2.0]))
     Array([1.5, 2. ], dtype=float32)
-    """
-    return absolute(x)
-
-
-absolute = documented(unary("absolute", _pick_abs), abs.__doc__ or "")
+    """,
+)
+abs = absolute
 square = documented(
     unary("square", always(lax.square), numeric),
     """x * x.
@@ -309,34 +290,99 @@ reciprocal = documented(
 def power(x1, x2, /) -> Array:
     """x1 to the power x2.
 
-    Shape contract: shapes broadcast; dtypes promote. A known integer exponent is multiplied out;
-    integers with integer exponents stay integers, and negative exponents are then an error.
+    Shape contract: shapes broadcast; dtypes promote. A known integer exponent is multiplied out, in
+    the dtype of x1; integers to integer powers stay integers (negative powers of them are an error
+    where the exponent is known, else 0 but for 1 and -1).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.power(gnp.arange(4), 2)
     Array([0, 1, 4, 9], dtype=int32)
     """
-    check_arraylike("power", x1, x2)
+    if type(x2) is int:
+        return integer_power(x2)(x1)
     exponent = known_integer(x2)
     if exponent is not None:
-        (base,) = promote_args_numeric("power", x1)
-        if not isinstance(base, Array) or kind_of(base.dtype) == "b":
-            base = asarray(base)
-        # The exponent takes part in promotion: float16 ** np.int32(2) is float16, 2 ** 2 weak.
-        base, _ = _same_dtype(base, x2)
-        return lax.integer_pow(base, exponent)
+        return integer_power(exponent)(x1)
+    check_arraylike("power", x1, x2)
+    base = aval_of(value(x1)).dtype
+    if kind_of(base) in "fc" and kind_of(aval_of(value(x2)).dtype) in "iu":
+        x, _ = promote_dtypes(x1, x2)
+        return lax.pow(*promote_shapes("power", x, value(x2)))
     return _power(x1, x2)
 
 
+pow = power
+
+
+@functools.cache
+def integer_power(exponent: int) -> Callable[[Any], Array]:
+    """The function x -> x ** exponent, multiplied out."""
+    run = always(lambda x: lax.integer_pow(x, exponent))
+    return unary("power", run, numeric, ("power", exponent))
+
+
 def known_integer(x: Any) -> int | None:
-    """The value of an integer scalar that is known (Python's, NumPy's, or a concrete array's)."""
-    if type(x) is int or type(x) is bool:
+    """The value of an integer scalar that is known: Python's, NumPy's, or of a concrete array."""
+    if isinstance(x, (bool, int)):
         return int(x)
-    if isinstance(x, (np.ndarray, np.generic)) and not x.shape and kind_of(x.dtype) in "biu":
-        return int(x)
-    if isinstance(x, Array) and not x.shape and not isinstance(x, Tracer):
-        return int(x) if kind_of(x.dtype) in "biu" else None
+    if isinstance(x, (np.ndarray, np.generic)) or (
+        isinstance(x, Array) and not isinstance(x, Tracer)
+    ):
+        return int(x) if not x.shape and kind_of(x.dtype) in "iu" else None
     return None
 
 
-pow = documented(lambda x1, x2, /: power(x1, x2), "Another name of `power`.")
+def _integers_to_integers(x, y):
+    """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
+    zero, one = zero_of(x), zero_of(x) + type(zero_of(x))(1)
+    shape = np.broadcast_shapes(np.shape(x), np.shape(y))
+    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    out = select(and_p.bind(eq_p.bind(x, zero), ne_p.bind(y, zero)), zero, one)
+    for _ in range(6):
+        odd = ne_p.bind(and_p.bind(y, one), zero)
+        out = select(odd, mul_p.bind(out, x), out)
+        x, y = mul_p.bind(x, x), shift_right_logical_p.bind(y, one)
+    return out
+
+
+_power = binary(
+    "power",
+    lambda dtype: _integers_to_integers if kind_of(dtype) in "iu" else lax.pow,
+    numeric,
+)
+float_power = documented(
+    binary("float_power", always(lax.pow), inexact),
+    """x1 to the power x2, computed in floating point whatever the dtypes.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.float_power(gnp.array([2, 4]), -1)
+    Array([0.5 , 0.25], dtype=float32)
+    """,
+)
+
+# ---- extremes ----
+
+maximum = documented(
+    binary("maximum", always(max_p.bind)),
+    """The larger of two values, element by element; nan where either is nan.
+
+    Shape contract: shapes broadcast; dtypes promote.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.maximum(gnp.array([1, 5]), 3)
+    Array([3, 5], dtype=int32)
+    """,
+)
+minimum = documented(
+    binary("minimum", always(min_p.bind)),
+    """The smaller of two values, element by element; nan where either is nan.
+
+    Shape contract: shapes broadcast; dtypes promote.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.minimum(gnp.array([1, 5]), 3)
+    Array([1, 3], dtype=int32)
+    """,
+)

@@ -1,7 +1,7 @@
 """Arrays from values: `array` and `asarray`, which the rest of the namespace stands on.
 
-Floor 6. In: scalars, nested lists, NumPy arrays, buffers, arrays and tracers. Out: an Array that owns
-its memory. What is no number is refused with the reason; 64-bit types narrow unless x64 is on.
+Floor 6. In: scalars, nested lists, NumPy arrays, buffers, arrays and tracers. Out: an Array that
+owns its memory. What is no number is refused with the reason; 64-bit types narrow unless x64 is on.
 """
 
 from __future__ import annotations

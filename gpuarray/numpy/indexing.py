@@ -45,7 +45,7 @@ def getitem(x: Array, index) -> Array:
     if found is None:
         return _dynamic(x, index)
     starts, limits, strides, backwards, dropped, new, _ = found
-    sizes = tuple([b - a for a, b in zip(starts, limits)])  # noqa: B905 - same length, hot path
+    sizes = tuple([b - a for a, b in zip(starts, limits)])
     if strides is not None or sizes != shape:
         if strides is None and is_base():
             # The start is an operand here: moving it does not make another program.

@@ -12,7 +12,7 @@ from gpuarray import errors
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
-from gpuarray.numpy.promotion import check_arraylike
+from gpuarray.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
 
 
 def array(name: str, x) -> Array:
@@ -55,3 +55,15 @@ def need_concrete(x, what: str) -> NoReturn:
 def as_tuple(x: Any) -> tuple:
     """A sequence as a tuple; one thing as a tuple of it."""
     return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def promoted(name: str, *xs) -> list[Array]:
+    """All of `xs` as Arrays of the dtype they promote to; shapes stay as they are."""
+    found = arrays(name, *xs)
+    return [asarray(x) for x in promote_dtypes(*found)]
+
+
+def promoted_inexact(name: str, *xs) -> list[Array]:
+    """As `promoted`, integers and booleans becoming floats."""
+    found = arrays(name, *xs)
+    return [asarray(x) for x in promote_dtypes_inexact(*found)]

@@ -228,7 +228,7 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def select(condition: Any, x: Any, y: Any) -> Array:
-    """`x` where the condition holds, else `y`: promoted and broadcast, as `where` with three arguments.
+    """`x` where the condition holds, else `y`; promoted and broadcast as by `where`.
 
     Both sides are computed; a nan on the side that is not taken does not show.
     """
@@ -241,12 +241,40 @@ def select(condition: Any, x: Any, y: Any) -> Array:
 
 # ---- functions with their plans ----
 
+
+def documented(function: Callable[..., Any], doc: str) -> Any:
+    """The function with its docstring; the public namespace is where it is found."""
+    function.__doc__ = doc
+    return function
+
+
+def always(run: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
+    """The pick of a function that runs the same way for every dtype."""
+    return lambda dtype: run
+
+
+def for_bool(logic: Callable[..., Any], run: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The pick of a function for which booleans are logic and not numbers."""
+    return lambda dtype: logic if dtypes.kind_of(dtype) == "b" else run
+
+
+def zero_of(x: Any) -> np.generic:
+    """Zero in the dtype of a bindable value."""
+    return np.zeros((), aval_of(x).dtype)[()]
+
+
 #: What runs once the dtype is known: dtype -> function of operands that have it.
 Pick = Callable[[Any], Callable[..., Any]]
 
 
-def unary(name: str, pick: Pick, to: Callable[[Any], Any] | None = None) -> Callable[[Any], Array]:
-    """A function of one array-like: promoted through `to`, then given to what `pick` says."""
+def unary(
+    name: str, pick: Pick, to: Callable[[Any], Any] | None = None, key_name: Any = None
+) -> Callable[[Any], Array]:
+    """A function of one array-like: promoted through `to`, then given to what `pick` says.
+
+    key_name: what tells its plans from those of another function of the same name
+    """
+    known_as = name if key_name is None else key_name
 
     def plan(x: Any, key: Any) -> Callable[[Any], Array]:
         dtype, weak = common_dtype(name, [x], to)
@@ -262,10 +290,10 @@ def unary(name: str, pick: Pick, to: Callable[[Any], Any] | None = None) -> Call
             check_arraylike(name, x)
             return function(value(x))
         plans = _state.trace_key.promotions
-        run = plans.get((name, key))
+        run = plans.get((known_as, key))
         if run is None:
             check_arraylike(name, x)
-            run = plans[name, key] = plan(x, key)
+            run = plans[known_as, key] = plan(x, key)
         return run(x)
 
     function.__name__ = function.__qualname__ = name

@@ -1,7 +1,7 @@
-"""Pointwise primitives on the bits of elements: logic, shifts, counting, and reading them as another type.
+"""Pointwise primitives on bits: logic, shifts, counting, and reading them as another type.
 
-Floor 2. In: the factory `elementwise` and NumPy. Out: primitives that agree with the machine: a shift
-by the width or more (a negative amount counts as huge) leaves 0, or the sign for the arithmetic one.
+Floor 2. In: the factory `elementwise` and NumPy. Out: primitives that agree with the machine: a
+shift by the width or more (a negative amount counts as huge) leaves 0, or the sign if arithmetic.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _population_count(x):
 
 
 def _bit_length(x):
-    """The position of the highest 1 of unsigned integers up to 32 bits: the exponent of x as a double."""
+    """Bits up to the highest 1 of unsigned integers below 2^32: the exponent of a double."""
     return np.frexp(x.astype(np.float64))[1]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.convert import float_to_int
 from gpuarray.ops.define import ANY, check_dtype, hide_defaults
 from gpuarray.ops.precision import rounding_of
 
@@ -115,12 +116,7 @@ def narrow(x: np.ndarray, out) -> np.ndarray:
     if np.iscomplexobj(x) and kind != "c":
         x = x.real
     if kind in "iu" and dtypes.kind_of(x.dtype) == "f":
-        info = dtypes.iinfo(out)
-        inside = np.clip(np.nan_to_num(x.astype(np.float64), nan=0.0), info.min, info.max)
-        if info.bits < 64:
-            return inside.astype(out)
-        # The largest 64-bit integers are no doubles: what rounds up to 2**63 would wrap.
-        return np.where(inside >= float(info.max), out.type(info.max), inside.astype(out))
+        return float_to_int(x, out)
     return x.astype(out, copy=False)
 
 

@@ -1,7 +1,7 @@
 """Pointwise primitives that change the element type: conversion, complex numbers and their parts.
 
-Floor 2. In: avals, NumPy. Out: primitives that convert as the machine does: floats saturate into the
-integer's range and nan becomes 0, integers wrap, the narrowest floats round once.
+Floor 2. In: avals, NumPy. Out: primitives that convert as the machine does: floats saturate into
+the integer's range and nan becomes 0, integers wrap.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _real_rule(old, new):
 
 
 def float_to_int(x, dtype):
-    """Floats as integers of `dtype`: towards zero, nan to 0, what is out of range to its nearest end.
+    """Floats as integers of `dtype`: towards zero, nan to 0, what is out of range to its end.
 
     >>> float_to_int(np.array([2.7, -2.7, 300.0, np.nan], np.float32), np.dtype("int8"))
     array([  2,  -2, 127,   0], dtype=int8)
@@ -85,8 +85,8 @@ def _to_signed(x, dtype):
     """Saturating conversion to int32 or int64."""
     out = np.asarray(x.astype(dtype))
     lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
-    # Processors mark what did not fit (nan included) with the lowest integer, or have done the right
-    # thing already: only those elements need a second look.
+    # Processors mark what did not fit (nan included) with the lowest integer, or saturate as we
+    # want it: only elements so marked need a second look.
     marked = out == lowest
     if marked.any():
         bad = x[marked]

@@ -1,8 +1,8 @@
 """Pointwise primitives: arithmetic, rounding, comparison, choice and identity.
 
 Floor 2. In: the factory `elementwise` and NumPy. Out: primitives whose results follow the machine's
-rules where NumPy's differ: integer division truncates and x / 0 is -1, remainders have the dividend's
-sign, sign keeps -0.0.
+rules where NumPy's differ: integer division truncates and x / 0 is -1, remainders have the
+dividend's sign, sign keeps -0.0.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     if any(c.shape != first.shape for c in cases):
         raise TypeError(
             "select cases must have the same shapes, got "
-            f"[{', '.join(str(c.shape) for c in cases)}]. gpuarray.numpy.where broadcasts its inputs."
+            f"[{', '.join(str(c.shape) for c in cases)}]. gpuarray.numpy.where broadcasts."
         )
     if any(c.dtype != first.dtype for c in cases):
         raise TypeError(

@@ -14,13 +14,16 @@ import numpy as np
 
 from gpuarray.util import prod
 
-_BLOCK = 1 << 13  # words a block: three arrays of 32 KB
+_BLOCK = 1 << 14  # words a block: three arrays of 64 KB
 _FEW = 8  # pairs up to which Python integers win
 _MASK = 0xFFFFFFFF
 _PARITY = 0x1BD11BDA
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 _u32, _u64 = np.uint32, np.uint64
+# The same as NumPy scalars: (left shift, right shift) of every round, and the number of every group of four.
+_SHIFTS = [[(_u32(r), _u32(32 - r)) for r in rounds] for rounds in _ROTATIONS]
+_NUMBERS = [_u32(i) for i in range(6)]
 
 
 def _pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
@@ -39,18 +42,18 @@ def _pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
 def _block(keys, x0: np.ndarray, x1: np.ndarray, spare: np.ndarray) -> None:
     """Threefry-2x32 with 20 rounds in place; `keys` are three words or three arrays of them."""
     add, xor, left, right = np.add, np.bitwise_xor, np.left_shift, np.right_shift
-    add(x0, keys[0], out=x0)
-    add(x1, keys[1], out=x1)
+    add(x0, keys[0], x0)
+    add(x1, keys[1], x1)
     for i in range(5):
-        for r in _ROTATIONS[i & 1]:
-            add(x0, x1, out=x0)
-            right(x1, _u32(32 - r), out=spare)
-            left(x1, _u32(r), out=x1)
-            xor(x1, spare, out=x1)
-            xor(x1, x0, out=x1)
-        add(x0, keys[(i + 1) % 3], out=x0)
-        add(x1, keys[(i + 2) % 3], out=x1)
-        add(x1, _u32(i + 1), out=x1)
+        for up, down in _SHIFTS[i & 1]:
+            add(x0, x1, x0)
+            right(x1, down, spare)
+            left(x1, up, x1)
+            xor(x1, spare, x1)
+            xor(x1, x0, x1)
+        add(x0, keys[(i + 1) % 3], x0)
+        add(x1, keys[(i + 2) % 3], x1)
+        add(x1, _NUMBERS[i + 1], x1)
 
 
 def _schedule(k0, k1):
@@ -203,15 +206,18 @@ def _philox_rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
 
 
 def philox_words(key, counter: int, count: int) -> np.ndarray:
-    """uint32[count] words of Philox-4x32-10; every four of them take one step of the 64-bit counter."""
+    """uint32[count] words of Philox-4x32-10; every four of them take one step of the 64-bit counter.
+
+    The key words fill the upper half of the 128-bit number that is encrypted; a full counter carries into them.
+    """
     groups = math.ceil(count / 4)
     out = np.empty((groups, 4), _u32)
     k0, k1 = int(key[0]), int(key[1])
     for start in range(0, groups, _BLOCK):
         stop = min(start + _BLOCK, groups)
         number = np.arange(start, stop, dtype=_u64) + _u64(counter)
-        words = [number & _u64(_MASK), number >> _u64(32)]
-        words += [np.full_like(number, k0), np.full_like(number, k1)]
+        upper = _u64(k0 | k1 << 32) + (number < _u64(counter))
+        words = [half for n in (number, upper) for half in (n & _u64(_MASK), n >> _u64(32))]
         for i, word in enumerate(_philox_rounds(words, k0, k1)):
             out[start:stop, i] = word
     return out.reshape(-1)[:count]

@@ -10,7 +10,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import COMPLEX, FLOATING, check_dtype, check_same_dtypes
+from gpuarray.ops.define import FLOATING, check_dtype, check_same_dtypes
 from gpuarray.ops.linalg import best_workspace, check_matrix, routine, stacked
 from gpuarray.util import lazy_module
 

@@ -1,4 +1,4 @@
-"""Pointwise primitives: error functions, gamma and beta functions, zeta functions, Bessel functions.
+"""Pointwise primitives: error functions, gamma, beta and zeta functions, Bessel functions.
 
 Floor 2. In: the factory `elementwise`, NumPy, and SciPy at the first call. Out: one primitive a
 function. All but the error functions are computed in double precision and rounded once.
@@ -139,10 +139,10 @@ def _polygamma(m, x):
 
 
 def _slope(a, x):
-    """d/da log F at fixed x, F, and whether F is P (else Q = 1 - P): P(a, x) is the regularized lower
-    incomplete gamma function, and F the smaller of the two, for a >= 1.
+    """d/da log F at fixed x, F itself, and whether F is P or else Q = 1 - P, for a >= 1.
 
-    Eighth-order central differences: log F is smooth on the scale of √a, so they are good to 1e-11.
+    P(a, x) is the regularized lower incomplete gamma function, F the smaller of P and Q. Central
+    differences of eighth order: log F is smooth on the scale of √a, so they are good to 1e-11.
     """
     lower = x < a
     step = 0.08 * np.sqrt(a)

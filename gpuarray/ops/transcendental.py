@@ -1,7 +1,7 @@
-"""Pointwise primitives: exponentials, logarithms, roots, powers, trigonometric and hyperbolic functions.
+"""Pointwise primitives: exponentials, logarithms, roots, powers, trigonometry.
 
-Floor 2. In: the factory `elementwise` and NumPy. Out: one primitive a function. Floats below 32 bits
-are computed in float32 and rounded once; complex functions keep the usual branch cuts.
+Floor 2. In: the factory `elementwise` and NumPy. Out: one primitive a function. Floats below 32
+bits are computed in float32 and rounded once; complex functions keep the usual branch cuts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _exp2_complex(x):
 
 
 def _log1p_complex(x):
-    """log(1 + x): for small x = a + ib through |1 + x|² - 1 = a (2 + a) + b², in double precision."""
+    """log(1 + x), for small x = a + ib through |1 + x|² - 1 = a (2 + a) + b² in doubles."""
     a, b = x.real.astype(np.float64), x.imag.astype(np.float64)
     small = np.maximum(np.abs(a), np.abs(b)) < 2
     size = np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), np.log(np.hypot(1 + a, b)))

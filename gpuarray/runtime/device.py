@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 
-from gpuarray import config
+from gpuarray.config import config, state
 from gpuarray.core.sharding import Device, Place, Sharding, place_of
 
 _lock = threading.Lock()
@@ -19,14 +19,21 @@ def _cpu_devices() -> list[Device]:
     if not _cpus:
         with _lock:
             if not _cpus:
-                count = max(1, config.state.num_cpu_devices)
+                count = max(1, state.num_cpu_devices)
                 _cpus.extend(Device("cpu", i) for i in range(count))
     return _cpus
 
 
-def is_initialized() -> bool:
-    """Whether devices were already counted: the number of simulated ones is fixed from then on."""
-    return bool(_cpus)
+def _check_count(value: int) -> None:
+    """Refuse a new number of simulated devices once arrays may live on the old ones."""
+    if _cpus and max(1, value) != len(_cpus):
+        raise RuntimeError(
+            "jax_num_cpu_devices config should be updated before backends are initialized, i.e. before "
+            f"any array is made or devices are asked for; there are {len(_cpus)} already"
+        )
+
+
+config.on_update("num_cpu_devices", _check_count)
 
 
 def devices(backend: str | None = None) -> list[Device]:
@@ -36,7 +43,7 @@ def devices(backend: str | None = None) -> list[Device]:
     >>> ga.devices()[0].platform
     'cpu'
     """
-    if backend not in (None, "", *PLATFORMS):
+    if isinstance(backend, str) and backend not in ("", *PLATFORMS):
         raise RuntimeError(
             f"Unknown backend {backend}. Available backends are {list(PLATFORMS)}. "
             "`python -m gpuarray` says what is missing for the others."
@@ -86,7 +93,7 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 def default_place() -> Place:
     """Where an array goes when nobody says: `default_device`, else the first device."""
-    chosen = config.state.default_device
+    chosen = state.default_device
     if chosen is None:
         return place_of(_cpu_devices()[0])
     if isinstance(chosen, str):

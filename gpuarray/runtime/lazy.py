@@ -227,7 +227,7 @@ class EvalTrace(traces.Trace):
         try:
             values = [
                 a._bufs[0] if type(a) is ArrayImpl else _scalar(a, aval)
-                for a, aval in zip(args, in_avals)  # noqa: B905 - same list, hot path
+                for a, aval in zip(args, in_avals)
             ]
         except TypeError:  # a buffer list is None: still in flight, or deleted
             values = [

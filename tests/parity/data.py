@@ -179,7 +179,7 @@ def _raises(call: Any) -> str:
     """The name of the error `call()` raises, for cases that look at what follows an error."""
     try:
         call()
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return type(error).__name__
     return "nothing"
 

@@ -56,6 +56,18 @@ SKIPPED = {
     "jnp.save": "writes a file",
     "jnp.savez": "writes a file",
     "jnp.fromfile": "reads a file",
+    "lax.ConvGeneralDilatedDimensionNumbers": "a type alias",
+    "lax.DotDimensionNumbers": "a type alias",
+    "lax.PrecisionLike": "a type alias",
+    "lax.DotAlgorithm": "describes accelerator arithmetic that a CPU lacks",
+    "lax.Tolerance": "accuracy requests that the CPU ignores",
+    "lax.RaggedDotDimensionNumbers": "only with ragged_dot_general",
+    "lax.ragged_dot_general": "only ragged_dot runs on the CPU",
+    "lax.scaled_dot": "needs an accelerator",
+    "lax.pcast": "needs a mesh of several devices",
+    "lax.psend": "needs a mesh of several devices",
+    "lax.precv": "needs a mesh of several devices",
+    "lax.ragged_all_to_all": "needs a mesh of several devices",
 }
 
 

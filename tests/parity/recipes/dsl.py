@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 ALL = "f32 f16 bf16 i32 i8 u8 u32 b1 c64"
+MOST = "f32 f16 bf16 i32 u8 b1 c64"
 REAL = "f32 f16 bf16 i32 i8 u8 u32 b1"
 NUMBERS = "f32 bf16 i32 u8 c64"
 FEW = "f32 i32 b1"

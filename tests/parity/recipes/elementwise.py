@@ -1,80 +1,53 @@
 """Elementwise functions of the NumPy namespace: one operand, two operands, odd ones."""
 
-from .dsl import ALL, FEW, FLOATS, REAL, calls, expressions, over
+from .dsl import ALL, FEW, FLOATS, MOST, REAL, calls, expressions, over
 
 SECTION = "numpy"
 
 # One operand. Every function sees every dtype (the wrong ones must raise alike), every special value,
 # scalars, an empty array and things that are no arrays.
 UNARY = [
-    *over(ALL, "D(7)"),
-    *over("f32 bf16 i32 c64", "sp('D')"),
-    "f32()",
-    "f32(2, 3)",
+    *over(MOST, "D(7)"),
+    *over("f32 i32 c64", "sp('D')"),
     "f32(0, 3)",
     "w(0.5)",
     "0.5",
     "3",
     "True",
-    "0.5 + 1j",
-    "np.float32(0.25)",
     "np.arange(3)",
     "[1.0, 2.0]",
     "'a'",
-    "None",
 ]
 UNARY_SHORT = ["f32(7)", "i32(7)", "sp('f32')", "0.5", "[1.0]"]
 
 # Argument ranges in which an inverse function is real, beside the general values above.
-UNIT = over(FLOATS, "D(7, kind='unit')")
-GE1 = over(FLOATS, "D(7, kind='ge1')")
-POSITIVE = over(FLOATS, "D(7, kind='pos')")
+UNIT = over("f32 bf16", "D(7, kind='unit')")
+GE1 = over("f32 bf16", "D(7, kind='ge1')")
+POSITIVE = over("f32 bf16", "D(7, kind='pos')")
 
 # Two operands: equal and mixed dtypes, weak scalars on either side, broadcasting, special values crossed.
-MIXED = [
-    "f32(4), i32(4)",
-    "bf16(4), f16(4)",
-    "u8(4), i8(4)",
-    "i32(4), u32(4)",
-    "b1(4), i8(4)",
-    "c64(4), f32(4)",
-    "f16(4), i32(4)",
-    "i8(4), bf16(4)",
-    "f32(4), np.arange(4)",
-]
+MIXED = ["f32(4), i32(4)", "bf16(4), f16(4)", "u8(4), i8(4)", "i32(4), u32(4)", "b1(4), i8(4)", "i8(4), bf16(4)"]
 SCALARS = [
     "f32(3), 2",
-    "2.5, f32(3)",
+    "2.5, bf16(3)",
     "i32(3), 2.5",
     "u8(3), 2",
-    "bf16(3), 2.5",
     "f32(3), 1j",
-    "i8(3), True",
     "2, 3",
-    "2, 0.5",
-    "True, 2",
     "True, False",
     "w(2.0), i32(3)",
-    "f32(3), w(2)",
+    "f32(3), np.arange(3)",
     "np.float64(2.5), f32(3)",
 ]
 BROADCAST = [
     "f32(2, 3), f32(3)",
-    "f32(2, 1), f32(1, 3, s=1)",
     "i32(2, 1, 2), i32(3, 1, s=1)",
     "f32(0, 3), f32(1, 3)",
-    "f32(), f32(2)",
     "f32(2, 3), f32(2)",
-    "i32(3), i32(4)",
 ]
-CROSSED = [
-    "spx('f32'), spy('f32')",
-    "spx('i32'), spy('i32')",
-    "spx('u8'), spy('u8')",
-    "spx('bf16', 14), spy('bf16', 14)",
-]
-NOT_ARRAYS = ["f32(3), [1.0, 2.0, 3.0]", "f32(3)", "f32(3), 'a'", "None, f32(3)"]
-BINARY = [*over(ALL, "D(5), D(5, s=1)"), *MIXED, *SCALARS, *BROADCAST, *CROSSED, *NOT_ARRAYS]
+CROSSED = ["spx('f32'), spy('f32')", "spx('i32'), spy('i32')", "spx('u8'), spy('u8')"]
+NOT_ARRAYS = ["f32(3), [1.0, 2.0, 3.0]", "f32(3)", "None, f32(3)"]
+BINARY = [*over(MOST, "D(5), D(5, s=1)"), *MIXED, *SCALARS, *BROADCAST, *CROSSED, *NOT_ARRAYS]
 BINARY_SHORT = ["f32(5), f32(5, s=1)", "i32(5), f32(5)", "spx('f32'), spy('f32')", "i32(3), 2.5"]
 BITWISE = [
     *over("i32 i8 u8 u32 b1 f32", "D(5), D(5, s=1)"),

@@ -1,42 +1,34 @@
 """First-order operations of `lax`: strict about dtypes and shapes where the NumPy namespace promotes."""
 
-from .dsl import ALL, FLOATS, NUMBERS, REAL, calls, expressions, over
+from .dsl import ALL, FLOATS, MOST, NUMBERS, REAL, calls, expressions, over
 
 SECTION = "lax"
 
-UNARY = [*over(ALL, "D(5)"), *over("f32 i32 bf16", "sp('D')"), "f32()", "f32(0, 3)", "w(0.5)", "0.5", "2", "True", "np.arange(2)", "[1.0]", "'a'"]
-UNARY_C = [*UNARY, "sp('c64')", "1j"]
-UNIT = over(FLOATS, "D(7, kind='unit')")
-POS = over(FLOATS, "D(7, kind='pos')")
+UNARY = [*over(MOST, "D(5)"), *over("f32 i32", "sp('D')"), "f32(0, 3)", "w(0.5)", "0.5", "2", "np.arange(2)", "[1.0]"]
+UNARY_C = [*UNARY, "sp('c64')"]
+UNIT = over("f32 bf16", "D(7, kind='unit')")
+POS = over("f32 bf16", "D(7, kind='pos')")
 
 BINARY = [
-    *over(ALL, "D(4), D(4, s=1)"),
+    *over(MOST, "D(4), D(4, s=1)"),
     "f32(4), i32(4)",
-    "f32(4), bf16(4)",
     "f32(4), 2",
-    "f32(4), 2.5",
-    "2.5, f32(4)",
+    "2.5, bf16(4)",
     "i32(4), 2",
     "i32(4), 2.5",
-    "u8(4), 2",
-    "bf16(4), 2.5",
     "2, 3",
-    "2.0, 3.0",
     "1, 1.0",
     "True, 2",
     "w(2.0), f32(3)",
-    "w(2), i32(3)",
     "w(2), w(2.5)",
     "f32(2, 3), f32(3)",
     "f32(2, 3), f32(1, 3)",
     "f32(), f32(3)",
     "f32(0), f32(0)",
-    "f32(2), f32(3)",
     "spx('f32'), spy('f32')",
     "spx('i32'), spy('i32')",
     "spx('u8'), spy('u8')",
     "[1.0], [1.0]",
-    "f32(3), None",
     "np.float64(2), f32(3)",
 ]
 SHIFTS = [*over("i32 i8 u8 u32 f32 b1", "D(4), D(4, kind='pos', s=1)"), "spx('i32'), spy('i32')", "spx('u8'), spy('u8')", "i32(3), 2", "i32(3), u8(3)", "5, 2"]

@@ -1,6 +1,6 @@
 """Reductions, scans along an axis, sorting and searching of the NumPy namespace."""
 
-from .dsl import ALL, NUMBERS, calls, over
+from .dsl import ALL, MOST, NUMBERS, calls, over
 
 SECTION = "numpy"
 
@@ -12,21 +12,16 @@ AXES = [
     "f32(2, 3), axis=()",
     "f32(2, 3), keepdims=True",
     "f32(2, 3), axis=2",
-    "f32(2, 3), axis=-3",
     "f32(2, 3), axis=(0, 0)",
     "f32(2, 3), axis=1.5",
     "f32(0, 3), axis=1",
     "f32(0, 3), axis=0",
     "f32(0)",
-    "f32()",
     "2.5",
     "3",
     "True",
-    "w(2)",
     "[1.0, 2.0]",
-    "(1, 2)",
     "None",
-    "'a'",
     "sp('f32')",
     "f32(2, 6, kind='nan'), axis=1",
 ]
@@ -50,7 +45,7 @@ DTYPE = [
     "i32(3), dtype='float64'",
     "f32(3), dtype='nonsense'",
 ]
-EACH = over(ALL, "D(2, 3)")
+EACH = over(MOST, "D(2, 3)")
 OUT = ["f32(3), out=f32()"]
 ARG = [
     *over(ALL, "D(7)"),
@@ -130,8 +125,8 @@ TABLE = [
     ("var std", ["f32(3), ddof=1, correction=1", "i32(5), ddof=2", "f32(2, 3), axis=0, ddof=1, where=b1(2, 3)"]),
     ("ptp", EACH + AXES[:20]),
     ("count_nonzero", EACH + AXES),
-    ("nansum nanprod", over(ALL, "D(2, 3, kind='nan')") + AXES + WHERE + INITIAL[:2] + DTYPE[:3]),
-    ("nanmax nanmin", over(ALL, "D(2, 3, kind='nan')") + AXES + INITIAL),
+    ("nansum nanprod", over(MOST, "D(2, 3, kind='nan')") + AXES + WHERE + INITIAL[:2] + DTYPE[:3]),
+    ("nanmax nanmin", over(MOST, "D(2, 3, kind='nan')") + AXES + INITIAL),
     ("nanmean nanvar nanstd", over(NUMBERS, "D(2, 3, kind='nan')") + AXES + WHERE),
     ("nanmedian", [r.replace("D(7)", "D(7, kind='nan')") for r in MEDIAN]),
     ("median", MEDIAN),

@@ -2,7 +2,7 @@
 
 from .dsl import calls, expressions, over
 
-ONE = [*over("f32 bf16 i32", "D(6, kind='pos')"), "f32(6)", "f32(6, kind='prob')", "sp('f32')", "0.5", "f32()", "f32(0)", "c64(3)", "b1(2)", "[1.0]"]
+ONE = [*over("f32 bf16 i32", "D(6, kind='pos')"), "f32(6, kind='prob')", "sp('f32')", "0.5", "c64(3)", "b1(2)", "[1.0]"]
 TWO = ["f32(5, kind='pos'), f32(5, kind='pos', s=1)", "f32(5), f32(5, s=1)", "i32(4, kind='pos'), f32(4, kind='pos')", "f32(2, 1, kind='pos'), f32(3, kind='pos')", "bf16(4, kind='pos'), bf16(4, kind='pos', s=1)", "2, 0.5", "0.0, 0.0", "f32(2), f32(3)", "[1.0], 2.0"]
 THREE = ["f32(4, kind='pos'), f32(4, kind='pos', s=1), f32(4, kind='prob')", "1.5, 2.0, f32(4, kind='prob')", "i32(3, kind='pos'), 2, 0.3"]
 
@@ -58,6 +58,8 @@ LINALG = [
     ("eigh", ["spd('f32', 3), eigvals_only=True"]),
     ("eigh_tridiagonal", ["f32([1, 2, 3]), f32([0.5, 0.2]), eigvals_only=True", "f32([1, 2, 3]), f32([0.5, 0.2]), eigvals_only=True, select='i', select_range=(0, 1)"]),
     ("hessenberg", ["mat('f32', 3)"]),
+    ("schur", ["f32(2, 3)", "jnp.triu(mat('f32', 3))"]),
+    ("rsf2csf", ["jnp.triu(mat('f32', 3)), jnp.eye(3)"]),
 ]
 MODES = [f"mode='{m}'" for m in ("full", "same", "valid", "odd")]
 SIGNAL = [

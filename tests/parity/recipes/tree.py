@@ -113,7 +113,7 @@ TABLE = [
     ("GetAttrKey", ["'a'", "name='b'"]),
     ("FlattenedIndexKey", ["1", "key=3"]),
     ("Partial", ["max, 1, 2", "lambda x: x, 1", "functools.partial(max, 1), 2", "5"]),
-    ("register_pytree_node", ["Pair, None, None", "int, lambda x: ((), x), lambda a, c: a"]),
+    ("register_pytree_node", ["Pair, None, None", "5, lambda x: ((), x), lambda a, c: a"]),
 ]
 NODE = f"{STRUCTURE}({{'a': (1, 2), 'b': None}})"
 EXPRESSIONS = [

@@ -4,9 +4,9 @@ from .dsl import calls, expressions, over
 
 SECTION = "x64"
 
-UNARY = over("f64 i64 c128 f32", "D(5)") + ["0.5", "3", "sp('f64')"]
-BINARY = [*over("f64 i64 c128 u64", "D(4), D(4, s=1)"), "f64(3), 2", "f32(3), 2.5", "i64(3), f32(3)", "i32(3), 2**40", "u64(3), i64(3)", "2, 3", "2.5, f64(3)", "spx('f64'), spy('f64')"]
-REDUCTION = [*over("f64 i64 c128 f32 i32 b1 u8", "D(2, 3)"), "f64(2, 3), axis=0", "f64(2, 3), keepdims=True", "f64(0)", "2"]
+UNARY = [*over("f64 i64 c128", "D(5)"), "3", "sp('f64')"]
+BINARY = [*over("f64 i64 c128", "D(4), D(4, s=1)"), "f32(3), 2.5", "i64(3), f32(3)", "u64(3), i64(3)", "2, 3", "spx('f64'), spy('f64')"]
+REDUCTION = [*over("f64 i64 c128 i32 b1", "D(2, 3)"), "f64(2, 3), axis=0", "2"]
 
 TABLE = [
     ("sin cos exp log sqrt tanh arctan expm1 abs sign square reciprocal cbrt log1p sinh isfinite negative floor", UNARY),

@@ -1,0 +1,16 @@
+"""Types of elements: what promotion does, and the types NumPy does not have.
+
+Floor 6. The public face of `gpuarray.core.dtypes`.
+"""
+
+from gpuarray.core.dtypes import bfloat16 as bfloat16
+from gpuarray.core.dtypes import canonicalize_dtype as canonicalize_dtype
+from gpuarray.core.dtypes import extended as extended
+from gpuarray.core.dtypes import finfo as finfo
+from gpuarray.core.dtypes import float0 as float0
+from gpuarray.core.dtypes import iinfo as iinfo
+from gpuarray.core.dtypes import issubdtype as issubdtype
+from gpuarray.core.dtypes import itemsize_bits as itemsize_bits
+from gpuarray.core.dtypes import prng_key as prng_key
+from gpuarray.core.dtypes import result_type as result_type
+from gpuarray.core.dtypes import scalar_type_of as scalar_type_of

@@ -1,0 +1,49 @@
+"""`explain`: what a function becomes when it is compiled, without running it.
+
+Floor 6. In: a Python function and the arguments it would be called with. Out: an Explanation to read, print or draw.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+
+from gpuarray import config
+from gpuarray.compiler.explain import Explanation as Explanation
+from gpuarray.compiler.explain import explain_plan
+from gpuarray.jit import Jitted, jit
+
+
+def explain(
+    fun: Callable,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+) -> Callable[..., Explanation]:
+    """A function of the same arguments that says how `fun` is fused: kernels, bytes, lines, and why not fewer.
+
+    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same operations make the
+    same kernels, as far as they are recorded together.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> def mse(a, b):
+    ...     return gnp.mean((a - b) ** 2)
+    >>> e = ga.explain(mse)(gnp.ones((8, 4)), gnp.zeros((8, 4)))
+    >>> e.launches, e.kernels[0].ops
+    (1, ('sub', 'square', 'reduce_sum', 'div'))
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    # A function that is jitted already keeps its own options.
+    jitted = (
+        fun
+        if isinstance(fun, Jitted)
+        else jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
+    )
+
+    @functools.wraps(fun)
+    def explain_it(*args, **kwargs) -> Explanation:
+        lowered = jitted.lower(*args, **kwargs)
+        return explain_plan(lowered.plan, lowered.fun_name, config.state.fusion)
+
+    return explain_it

@@ -1,0 +1,259 @@
+"""Sums of products: dot, dot_general, batched and ragged matrix products.
+
+Floor 6. In: arrays, NumPy values and Python scalars. Out: one `dot_general` or `ragged_dot_general` a call.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
+from gpuarray.ops.contract import DotDimensionNumbers as DotDimensionNumbers
+from gpuarray.ops.contract import dot_general_p
+from gpuarray.ops.elementwise import mul_p
+from gpuarray.ops.convert import convert_element_type_p
+from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p
+from gpuarray.ops.precision import DotAlgorithm as DotAlgorithm
+from gpuarray.ops.precision import DotAlgorithmPreset as DotAlgorithmPreset
+from gpuarray.ops.precision import Precision as Precision
+from gpuarray.ops.precision import PrecisionLike as PrecisionLike
+from gpuarray.ops.precision import canonicalize_precision
+from gpuarray.ops.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+from gpuarray.ops.ragged import ragged_dot_general_p
+
+
+def _ints(dims: Sequence[int]) -> tuple[int, ...]:
+    return tuple(map(operator.index, dims))
+
+
+def element_type(name: str, dtype) -> Any:
+    """A `preferred_element_type` argument as a canonical dtype, or None."""
+    return None if dtype is None else dtypes.check_user_dtype(dtype, name)
+
+
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: DotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Multiply two arrays and sum over pairs of axes, with other pairs carried along as a batch.
+
+    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the batch axes,
+    then the remaining axes of `lhs`, then those of `rhs`; its dtype is the wider of the two, or `preferred_element_type`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> x, y = gnp.ones((2, 3, 4)), gnp.ones((2, 4, 5))
+    >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape
+    (2, 3, 5)
+    """
+    lhs, rhs = operands("dot_general", lhs, rhs)
+    (lc, rc), (lb, rb) = dimension_numbers
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
+        precision=canonicalize_precision(precision),
+        preferred_element_type=element_type("dot_general", preferred_element_type),
+        out_sharding=out_sharding,
+    )
+
+
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product of vectors and matrices: vector·vector, matrix·vector, vector·matrix or matrix·matrix.
+
+    The last axis of `lhs` and the first of `rhs` are summed. Other products need `dimension_numbers`, see `dot_general`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> lax.dot(gnp.array([[1., 2.], [3., 4.]]), gnp.array([1., 10.]))
+    Array([21., 43.], dtype=float32)
+    """
+    lhs, rhs = operands("dot", lhs, rhs)
+    if dimension_numbers is None:
+        left, right = shape_of(lhs), shape_of(rhs)
+        plain = len(left) in (1, 2) and len(right) in (1, 2)
+        if not plain or left[-1] != right[0]:
+            raise ValueError(
+                "lax.dot: dimension_numbers must be specified when not performing simple un-batched matrix-matrix, "
+                f"matrix-vector, or vector-vector products; got lhs_shape={left} rhs_shape={right}"
+            )
+        dimension_numbers = (((len(left) - 1,), (0,)), ((), ()))
+    return dot_general(
+        lhs,
+        rhs,
+        dimension_numbers,
+        precision,
+        preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def batch_matmul(lhs: Array, rhs: Array, precision: PrecisionLike = None) -> Array:
+    """Matrix products of two stacks of matrices: [..., m, k] x [..., k, n] -> [..., m, n].
+
+    Leading axes agree exactly; nothing is broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> lax.batch_matmul(gnp.ones((4, 2, 3)), gnp.ones((4, 3, 5))).shape
+    (4, 2, 5)
+    """
+    lhs, rhs = operands("batch_matmul", lhs, rhs)
+    left, right = len(shape_of(lhs)), len(shape_of(rhs))
+    if min(left, right) < 2:
+        raise ValueError(f"Arguments to batch_matmul must be at least 2D, got {left}, {right}")
+    if left != right:
+        raise ValueError(f"Arguments to batch_matmul must have same ndim, got {left}, {right}")
+    batch = tuple(range(left - 2))
+    numbers = (((left - 1,), (right - 2,)), (batch, batch))
+    return dot_general(lhs, rhs, numbers, precision)
+
+
+def ragged_dot_general(
+    lhs: Array,
+    rhs: Array,
+    group_sizes: Array,
+    ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    group_offset: Array | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """A product in which one axis of `lhs` is cut into groups, of the lengths that `group_sizes` lists.
+
+    Where the ragged axis stays in the result, group g of it meets entry g of rhs's group axis. Where it is summed, the
+    result has a new first axis with one entry a group. Where it is a batch axis, batch entries beyond all groups are 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> numbers = lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), (1,), ())
+    >>> x, y, sizes = gnp.ones((2, 5)), gnp.ones((5, 1)), gnp.array([2, 3])
+    >>> lax.ragged_dot_general(x, y, sizes, numbers)[:, 0, 0]
+    Array([2., 3.], dtype=float32)
+    """
+    if group_offset is not None:
+        raise TypeError(
+            "ragged_dot_general does not support group_offset yet: slice rhs and group_sizes instead."
+        )
+    lhs, rhs, group_sizes = operands("ragged_dot_general", lhs, rhs, group_sizes)
+    return ragged_dot_general_p.bind(
+        lhs,
+        rhs,
+        group_sizes,
+        ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
+        precision=canonicalize_precision(precision),
+        preferred_element_type=element_type("ragged_dot_general", preferred_element_type),
+        group_offset=None,
+        out_sharding=out_sharding,
+    )
+
+
+_RAGGED_ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+
+
+def ragged_dot(
+    lhs: Array,
+    rhs: Array,
+    group_sizes: Array,
+    precision: PrecisionLike = None,
+    preferred_element_type: Any = None,
+    group_offset: Array | None = None,
+    out_sharding: Any = None,
+) -> Array:
+    """Rows of `lhs` in groups, each group times its own matrix: [m, k] x [g, k, n] -> [m, n].
+
+    The first group_sizes[0] rows meet rhs[0], the next group_sizes[1] rows rhs[1]; rows beyond all groups are 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> x, y = gnp.ones((3, 1)), gnp.array([[[1.]], [[5.]]])
+    >>> lax.ragged_dot(x, y, gnp.array([1, 2]))[:, 0]
+    Array([1., 5., 5.], dtype=float32)
+    """
+    return ragged_dot_general(
+        lhs,
+        rhs,
+        group_sizes,
+        _RAGGED_ROWS,
+        precision,
+        preferred_element_type,
+        group_offset,
+        out_sharding,
+    )
+
+
+def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
+    """`x` as wide numbers, every block of it times its scale."""
+    wide = np.dtype(np.float32)
+
+    def widened(a):
+        if dtype_of(a) == wide:
+            return a
+        return convert_element_type_p.bind(a, new_dtype=wide, weak_type=False, sharding=None)
+
+    if scale is None:
+        return widened(x)
+    shape, blocks = shape_of(x), shape_of(scale)
+    if len(shape) != len(blocks) or any(b == 0 or n % b for n, b in zip(shape, blocks)):
+        raise TypeError(
+            f"scaled_dot: the lengths of {dims} {shape} must be multiples of those of its scale {blocks}."
+        )
+    # One scale stands for a block: give every block axes of its own.
+    inner = [n for b, s in zip(blocks, shape) for n in (b, s // b)]
+    places = tuple(range(0, 2 * len(shape), 2))
+    spread = broadcast_in_dim_p.bind(
+        widened(scale), shape=tuple(inner), broadcast_dimensions=places, sharding=None
+    )
+    spread = reshape_p.bind(spread, new_sizes=shape, dimensions=None, sharding=None)
+    return mul_p.bind(widened(x), spread)
+
+
+def scaled_dot(
+    lhs: Array,
+    rhs: Array,
+    *,
+    lhs_scale: Array | None = None,
+    rhs_scale: Array | None = None,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """A product of block-scaled operands: entries of a scale multiply whole blocks of their operand.
+
+    A scale has its operand's rank, and lengths that divide the operand's. The result is bfloat16 unless
+    `preferred_element_type` says otherwise.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> x, y = gnp.ones((2, 32)), gnp.ones((32, 2))
+    >>> float(lax.scaled_dot(x, y, lhs_scale=gnp.full((2, 1), 4.), preferred_element_type="float32")[0, 0])
+    128.0
+    """
+    lhs, rhs = operands("scaled_dot", lhs, rhs)
+    if dimension_numbers is None:
+        dimension_numbers = (((len(shape_of(lhs)) - 1,), (0,)), ((), ()))
+    preferred = element_type("scaled_dot", preferred_element_type) or dtypes.bfloat16
+    return dot_general(
+        _scaled(lhs, lhs_scale, "lhs"),
+        _scaled(rhs, rhs_scale, "rhs"),
+        dimension_numbers,
+        preferred_element_type=preferred,
+    )

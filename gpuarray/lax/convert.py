@@ -1,0 +1,123 @@
+"""Functions that change the element type: conversion, complex numbers and their parts.
+
+Floor 6. In: arrays, NumPy values and Python scalars. Out: bound primitives, or the operand itself
+where there is nothing to convert.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes, trace
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.value import Array
+from gpuarray.lax.args import ArrayLike, binary, unary
+from gpuarray.lax.args import operand as as_operand
+from gpuarray.ops.convert import complex_p, conj_p, convert_element_type_p, imag_p, real_p
+
+
+def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
+    """The elements as another type: floats saturate into an integer's range, integers wrap.
+
+    The result has the shape of `operand`, the dtype asked for, and is not weakly typed.
+
+    >>> from gpuarray import lax
+    >>> lax.convert_element_type(2.75, int)
+    Array(2, dtype=int32)
+    >>> lax.convert_element_type(300, "uint8")
+    Array(44, dtype=uint8)
+    """
+    if new_dtype is None:
+        raise ValueError("dtype must be specified: convert_element_type(x, new_dtype)")
+    new_dtype = dtypes.check_user_dtype(new_dtype, "convert_element_type")
+    return convert(operand, new_dtype, stacklevel=3)
+
+
+def convert(
+    operand: ArrayLike, new_dtype: Any, weak_type: bool = False, stacklevel: int = 2
+) -> Array:
+    """`convert_element_type` to a dtype that is known to be canonical, weakly typed if need be.
+
+    >>> from gpuarray import lax
+    >>> lax.convert.convert(1, np.dtype("float32"), weak_type=True)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    operand = as_operand("convert_element_type", operand)
+    aval = aval_of(operand)
+    concrete = not isinstance(operand, Array)
+    if not concrete and aval.dtype == new_dtype and aval.weak_type == weak_type:
+        return operand  # pyright: ignore[reportReturnType]
+    old_kind, new_kind = dtypes.kind_of(aval.dtype), dtypes.kind_of(new_dtype)
+    if old_kind == "c" and new_kind != "c":
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+            stacklevel=stacklevel,
+        )
+    params = {"new_dtype": new_dtype, "weak_type": weak_type, "sharding": None}
+    if concrete:  # a constant of the program: it is converted here, not by the traced function
+        with trace.base_trace(), np.errstate(all="ignore"):
+            value = _constant(operand, new_dtype)
+            return convert_element_type_p.bind(value, **params)
+    return convert_element_type_p.bind(operand, **params)
+
+
+def _constant(value, new_dtype) -> np.ndarray:
+    """A NumPy value or Python scalar in another type: it is narrowed once, from its full width."""
+    full = np.asarray(value)
+    if full.dtype == object:
+        raise OverflowError(f"Python int {value} too large to convert to {new_dtype.name}")
+    params = {"new_dtype": new_dtype, "weak_type": False}
+    return convert_element_type_p.numpy_function([ShapedArray((), full.dtype)], params)(full)
+
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """x + iy, from the real and the imaginary part.
+
+    Both are of float32 or of float64; shapes agree up to scalars and axes of length 1.
+
+    >>> from gpuarray import lax
+    >>> lax.complex(1.0, 2.0)
+    Array(1.+2.j, dtype=complex64, weak_type=True)
+    """
+    return binary(complex_p, x, y)
+
+
+def real(x: ArrayLike) -> Array:
+    """The real part of x.
+
+    `x` is complex; the result has its shape and its parts' dtype.
+
+    >>> from gpuarray import lax
+    >>> lax.real(1 + 2j)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return unary(real_p, x)
+
+
+def imag(x: ArrayLike) -> Array:
+    """The imaginary part of x.
+
+    `x` is complex; the result has its shape and its parts' dtype.
+
+    >>> from gpuarray import lax
+    >>> lax.imag(1 + 2j)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return unary(imag_p, x)
+
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate of x; a real x becomes complex.
+
+    The result has the shape of `x` and a complex dtype.
+
+    >>> from gpuarray import lax
+    >>> lax.conj(1 + 2j)
+    Array(1.-2.j, dtype=complex64, weak_type=True)
+    """
+    x = as_operand("conj", x)
+    return conj_p.bind(x, input_dtype=aval_of(x).dtype)

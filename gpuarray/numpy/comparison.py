@@ -1,0 +1,276 @@
+"""Comparison, logic and bits on arrays of any dtype: what the operators `< == & | ~ <<` call.
+
+Floor 6. In: array-likes, which promote and broadcast. Out: bools for comparison and logic, integers
+for bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import absolute
+from gpuarray.numpy.promotion import (
+    always,
+    binary,
+    convert,
+    documented,
+    for_bool,
+    promote_args,
+    promote_args_numeric,
+    select,
+    unary,
+    zero_of,
+)
+from gpuarray.ops.bits import (
+    and_p,
+    not_p,
+    or_p,
+    shift_left_p,
+    shift_right_arithmetic_p,
+    shift_right_logical_p,
+    xor_p,
+)
+from gpuarray.ops.elementwise import eq_p, ge_p, gt_p, le_p, lt_p, ne_p
+
+kind_of = dtypes.kind_of
+numeric = dtypes.to_numeric_dtype
+
+# ---- comparison ----
+
+equal = documented(
+    binary("equal", always(eq_p.bind)),
+    """Whether x == y, element by element.
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.equal(gnp.arange(3), 1)
+    Array([False,  True, False], dtype=bool)
+    """,
+)
+not_equal = documented(
+    binary("not_equal", always(ne_p.bind)),
+    """Whether x != y, element by element (nan differs from itself).
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.not_equal(gnp.arange(3), 1)
+    Array([ True, False,  True], dtype=bool)
+    """,
+)
+
+
+def _ordered(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
+    """A comparison by size; complex numbers compare by real part, then by imaginary part."""
+
+    def by_parts(x, y):
+        real = lax.real(x), lax.real(y)
+        same = eq_p.bind(*real)
+        return select(same, prim.bind(lax.imag(x), lax.imag(y)), prim.bind(*real))
+
+    return documented(
+        binary(name, lambda dtype: by_parts if kind_of(dtype) == "c" else prim.bind),
+        f"""Whether {doc}, element by element; complex numbers compare as (real, imag).
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.{name}(2, 1), gnp.{name}(1, 1)
+    ({", ".join(f"Array({_holds(prim.name, a)}, dtype=bool)" for a in (2, 1))})
+    """,
+    )
+
+
+def _holds(op: str, a: int) -> bool:
+    return {"lt": a < 1, "le": a <= 1, "gt": a > 1, "ge": a >= 1}[op]
+
+
+less = _ordered("less", lt_p, "x < y")
+less_equal = _ordered("less_equal", le_p, "x <= y")
+greater = _ordered("greater", gt_p, "x > y")
+greater_equal = _ordered("greater_equal", ge_p, "x >= y")
+
+
+def fmax(x1, x2) -> Array:
+    """The larger of two values; where one is nan, the other.
+
+    Shape contract: shapes broadcast; dtypes promote.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fmax(gnp.array([1.0, gnp.nan]), 0.5)
+    Array([1. , 0.5], dtype=float32)
+    """
+    x, y = promote_args("fmax", x1, x2)
+    return select(or_p.bind(greater(x, y), ne_p.bind(y, y)), x, y)
+
+
+def fmin(x1, x2) -> Array:
+    """The smaller of two values; where one is nan, the other.
+
+    Shape contract: shapes broadcast; dtypes promote.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fmin(gnp.array([1.0, gnp.nan]), 0.5)
+    Array([0.5, 0.5], dtype=float32)
+    """
+    x, y = promote_args("fmin", x1, x2)
+    return select(or_p.bind(less(x, y), ne_p.bind(y, y)), x, y)
+
+
+# ---- logic ----
+
+
+def truth(x: Any) -> Any:
+    """A bindable value as booleans: what is not zero is true."""
+    zero = zero_of(x)
+    return x if zero.dtype == np.bool_ else ne_p.bind(x, zero)
+
+
+def _logical(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
+    run = for_bool(prim.bind, lambda x, y: prim.bind(truth(x), truth(y)))
+    return documented(binary(name, run), doc)
+
+
+logical_and = _logical(
+    "logical_and",
+    and_p,
+    """Whether both are true (not zero), element by element.
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logical_and(gnp.array([0, 1, 2]), True)
+    Array([False,  True,  True], dtype=bool)
+    """,
+)
+logical_or = _logical(
+    "logical_or",
+    or_p,
+    """Whether at least one is true (not zero), element by element.
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logical_or(gnp.array([0, 1, 2]), False)
+    Array([False,  True,  True], dtype=bool)
+    """,
+)
+logical_xor = _logical(
+    "logical_xor",
+    xor_p,
+    """Whether exactly one is true (not zero), element by element.
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logical_xor(gnp.array([0, 1, 2]), True)
+    Array([ True, False, False], dtype=bool)
+    """,
+)
+logical_not = documented(
+    unary("logical_not", always(lambda x: not_p.bind(truth(x)))),
+    """Whether x is false (zero), element by element.
+
+    Shape contract: the shape of x; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logical_not(gnp.array([0, 1, 2]))
+    Array([ True, False, False], dtype=bool)
+    """,
+)
+
+# ---- bits ----
+
+bitwise_and = documented(
+    binary("bitwise_and", always(and_p.bind)),
+    """The bits set in both integers; of booleans, `x and y`.
+
+    Shape contract: shapes broadcast; dtypes promote; floats are refused.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.bitwise_and(gnp.array([12, 10]), 6)
+    Array([4, 2], dtype=int32)
+    """,
+)
+bitwise_or = documented(
+    binary("bitwise_or", always(or_p.bind)),
+    """The bits set in either integer; of booleans, `x or y`.
+
+    Shape contract: shapes broadcast; dtypes promote; floats are refused.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.bitwise_or(gnp.array([12, 10]), 6)
+    Array([14, 14], dtype=int32)
+    """,
+)
+bitwise_xor = documented(
+    binary("bitwise_xor", always(xor_p.bind)),
+    """The bits set in exactly one of the integers.
+
+    Shape contract: shapes broadcast; dtypes promote; floats are refused.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.bitwise_xor(gnp.array([12, 10]), 6)
+    Array([10, 12], dtype=int32)
+    """,
+)
+invert = documented(
+    unary("invert", always(not_p.bind)),
+    """All bits flipped; of booleans, `not x`.
+
+    Shape contract: the shape and dtype of x; floats are refused.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.invert(gnp.array([0, 7]))
+    Array([-1, -8], dtype=int32)
+    """,
+)
+bitwise_not = bitwise_invert = invert
+left_shift = documented(
+    binary("left_shift", always(shift_left_p.bind), numeric),
+    """The bits moved up by x2 places: x1 * 2**x2 as far as they fit.
+
+    Shape contract: shapes broadcast; dtypes promote; floats are refused.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.left_shift(gnp.array([1, 3]), 2)
+    Array([ 4, 12], dtype=int32)
+    """,
+)
+bitwise_left_shift = left_shift
+right_shift = documented(
+    binary(
+        "right_shift",
+        lambda d: (shift_right_logical_p if kind_of(d) == "u" else shift_right_arithmetic_p).bind,
+        numeric,
+    ),
+    """The bits moved down by x2 places: the floor of x1 / 2**x2.
+
+    Shape contract: shapes broadcast; dtypes promote; floats are refused.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.right_shift(gnp.array([4, -3]), 1)
+    Array([ 2, -2], dtype=int32)
+    """,
+)
+bitwise_right_shift = right_shift
+
+
+def bitwise_count(x, /) -> Array:
+    """How many bits of |x| are set.
+
+    Shape contract: the shape of x; the result is uint8.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.bitwise_count(gnp.array([-3, 7]))
+    Array([2, 3], dtype=uint8)
+    """
+    (x,) = promote_args_numeric("bitwise_count", x)
+    return convert(lax.population_count(absolute(x)), dtypes.uint8, False)

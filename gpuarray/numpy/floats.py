@@ -1,0 +1,538 @@
+"""How floating numbers are made (finite? sign, neighbours, exponent), and functions that mind it.
+
+Floor 6. In: array-likes. Out: bools, or floats of the same shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import add, multiply, remainder
+from gpuarray.numpy.comparison import equal, less_equal, logical_and, logical_or, not_equal
+from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.numpy.functions import imag
+from gpuarray.numpy.operands import no_out
+from gpuarray.numpy.promotion import (
+    always,
+    arrays,
+    binary,
+    check_arraylike,
+    documented,
+    promote_args,
+    promote_args_inexact,
+    promote_shapes,
+    select,
+    unary,
+    zero_of,
+)
+from gpuarray.ops.bits import and_p, or_p
+
+kind_of = dtypes.kind_of
+inexact = dtypes.to_inexact_dtype
+
+# ---- what kind of number ----
+
+
+def isnan(x, /) -> Array:
+    """Whether x is not a number; of complex numbers, whether a part is not.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isnan(gnp.array([1.0, gnp.nan, gnp.inf]))
+    Array([False,  True, False], dtype=bool)
+    """
+    check_arraylike("isnan", x)
+    return _differs(x)
+
+
+_differs = unary("isnan", always(lambda x: lax.ne(x, x)))
+
+
+def _pick_isfinite(dtype):
+    if kind_of(dtype) == "c":
+        return lambda x: and_p.bind(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
+    return lax.is_finite if kind_of(dtype) == "f" else lambda x: lax.full_like(x, True, np.bool_)
+
+
+isfinite = documented(
+    unary("isfinite", _pick_isfinite),
+    """Whether x is neither infinite nor nan.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isfinite(gnp.array([1.0, gnp.nan, gnp.inf]))
+    Array([ True, False, False], dtype=bool)
+    """,
+)
+
+
+def _never(x):
+    return lax.full_like(x, False, np.bool_)
+
+
+def _isinf(x):
+    return lax.eq(lax.abs(x), _infinity(x))
+
+
+def _infinity(x: Any) -> np.generic:
+    return aval_of(x).dtype.type(np.inf)
+
+
+def _pick_isinf(dtype):
+    if kind_of(dtype) == "c":
+        return lambda x: or_p.bind(_isinf(lax.real(x)), _isinf(lax.imag(x)))
+    return _isinf if kind_of(dtype) == "f" else _never
+
+
+isinf = documented(
+    unary("isinf", _pick_isinf),
+    """Whether x is positive or negative infinity; of complex numbers, whether a part is.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isinf(gnp.array([1.0, gnp.nan, -gnp.inf]))
+    Array([False, False,  True], dtype=bool)
+    """,
+)
+
+
+def _one_infinity(name: str, sign: float) -> Any:
+    def pick(dtype):
+        if kind_of(dtype) == "c":
+            raise ValueError("isposinf/isneginf are not well defined for complex types")
+        if kind_of(dtype) != "f":
+            return _never
+        return lambda x: lax.eq(x, aval_of(x).dtype.type(sign * np.inf))
+
+    return unary(name, pick)
+
+
+_isposinf, _isneginf = _one_infinity("isposinf", 1.0), _one_infinity("isneginf", -1.0)
+
+
+def isposinf(x, /, out=None) -> Array:
+    """Whether x is positive infinity.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isposinf(gnp.array([gnp.inf, -gnp.inf]))
+    Array([ True, False], dtype=bool)
+    """
+    no_out("isposinf", out)
+    return _isposinf(x)
+
+
+def isneginf(x, /, out=None) -> Array:
+    """Whether x is negative infinity.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isneginf(gnp.array([gnp.inf, -gnp.inf]))
+    Array([False,  True], dtype=bool)
+    """
+    no_out("isneginf", out)
+    return _isneginf(x)
+
+
+def iscomplex(x) -> Array:
+    """Whether the imaginary part is not zero, element by element.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.iscomplex(gnp.array([1 + 0j, 2j]))
+    Array([False,  True], dtype=bool)
+    """
+    check_arraylike("iscomplex", x)
+    return not_equal(imag(x), zero_of(imag(x)))
+
+
+def isreal(x) -> Array:
+    """Whether the imaginary part is zero, element by element.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isreal(gnp.array([1 + 0j, 2j]))
+    Array([ True, False], dtype=bool)
+    """
+    check_arraylike("isreal", x)
+    return equal(imag(x), zero_of(imag(x)))
+
+
+# ---- sign, neighbours, exponent ----
+
+_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def _pick_signbit(dtype):
+    kind = kind_of(dtype)
+    if kind == "c":
+        raise ValueError(f"jax.numpy.signbit is not well defined for {dtype}")
+    if kind == "b":
+        return _never
+    if kind != "f":
+        return lambda x: lax.lt(x, zero_of(x))
+    if dtype.itemsize not in _BITS:
+        return lambda x: _signbit(as_type(asarray(x), dtypes.float16))
+    return _signbit
+
+
+def _signbit(x):
+    bits = np.dtype(_BITS[aval_of(x).dtype.itemsize])
+    sign = lax.shift_right_arithmetic(
+        lax.bitcast_convert_type(x, bits), bits.type(8 * bits.itemsize - 1)
+    )
+    return lax.convert_element_type(sign, np.bool_)
+
+
+signbit = documented(
+    unary("signbit", _pick_signbit),
+    """Whether the sign is set: of -0.0 and of a negative nan, too.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.signbit(gnp.array([1.0, -0.0]))
+    Array([False,  True], dtype=bool)
+    """,
+)
+
+
+def _pick_copysign(dtype):
+    if kind_of(dtype) == "c":
+        raise TypeError("copysign does not support complex-valued inputs")
+    return lambda x, y: select(signbit(y), lax.neg(lax.abs(x)), lax.abs(x))
+
+
+copysign = documented(
+    binary("copysign", _pick_copysign, inexact),
+    """|x1| with the sign of x2.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.copysign(gnp.array([1.0, -2.0]), -0.0)
+    Array([-1., -2.], dtype=float32)
+    """,
+)
+nextafter = documented(
+    binary("nextafter", always(lax.nextafter), inexact),
+    """The floating number next to x in the direction of y.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nextafter(gnp.float32(1), 2) - 1
+    Array(1.1920929e-07, dtype=float32)
+    """,
+)
+
+
+def spacing(x, /) -> Array:
+    """The distance from x to the next number away from zero, with the sign of x.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.spacing(gnp.array([1.0]))
+    Array([1.1920929e-07], dtype=float32)
+    """
+    (x,) = promote_args_inexact("spacing", x)
+    if kind_of(aval_of(x).dtype) == "c":
+        raise ValueError("jnp.spacing is not defined for complex inputs.")
+    return lax.sub(lax.nextafter(x, copysign(lax.full_like(x, np.inf), x)), x)
+
+
+def fabs(x, /) -> Array:
+    """The absolute value as a float.
+
+    Shape contract: the shape of x; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fabs(gnp.array([-1, 2]))
+    Array([1., 2.], dtype=float32)
+    """
+    (x,) = promote_args_inexact("fabs", x)
+    if kind_of(aval_of(x).dtype) == "c":
+        raise TypeError("ufunc 'fabs' does not support complex dtypes; use abs")
+    return lax.abs(x)
+
+
+def modf(x, /, out=None) -> tuple[Array, Array]:
+    """The fractional and the integral part, both with the sign of x.
+
+    Shape contract: two arrays of the shape of x; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.modf(gnp.array([1.5, -2.25]))
+    (Array([ 0.5 , -0.25], dtype=float32), Array([ 1., -2.], dtype=float32))
+    """
+    no_out("modf", out)
+    (x,) = promote_args_inexact("modf", x)
+    whole = select(lax.ge(x, zero_of(x)), lax.floor(x), lax.ceil(x))
+    return lax.sub(x, whole), whole
+
+
+def frexp(x, /) -> tuple[Array, Array]:
+    """Mantissa and exponent: x = mantissa * 2**exponent, with 0.5 <= |mantissa| < 1.
+
+    Shape contract: two arrays of the shape of x, a float one and an int32 one; 0, inf and nan are
+    their own mantissas, with exponent 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.frexp(gnp.array([6.0, 0.5]))
+    (Array([0.75, 0.5 ], dtype=float32), Array([3, 0], dtype=int32))
+    """
+    (x,) = promote_args_inexact("frexp", x)
+    x = asarray(x)
+    dtype = x.dtype
+    if kind_of(dtype) == "c":
+        raise TypeError("frexp does not support complex-valued inputs")
+    if dtype.itemsize not in _BITS:
+        x = as_type(x, dtypes.float32)
+    info = dtypes.finfo(x.dtype)
+    bits = np.dtype(_BITS[x.dtype.itemsize])
+    tiny = lax.lt(lax.abs(x), x.dtype.type(info.smallest_normal))
+    # Denormal numbers have no exponent bits of their own until they are scaled up.
+    scaled = select(tiny, lax.mul(x, x.dtype.type(2.0**info.nmant)), x)
+    pattern = lax.bitcast_convert_type(scaled, bits)
+    mask, bias = bits.type((1 << info.nexp) - 1), (1 << (info.nexp - 1)) - 1
+    field = lax.bitwise_and(lax.shift_right_logical(pattern, bits.type(info.nmant)), mask)
+    below = bits.type(bias - 1)
+    exponent = lax.sub(field, select(tiny, bits.type(bias - 1 + info.nmant), below))
+    clear = bits.type(~(((1 << info.nexp) - 1) << info.nmant))
+    half = lax.bitwise_or(lax.bitwise_and(pattern, clear), bits.type((bias - 1) << info.nmant))
+    mantissa = lax.bitcast_convert_type(half, x.dtype)
+    itself = or_p.bind(lax.eq(x, zero_of(x)), lax.eq(field, mask))
+    mantissa = as_type(select(itself, x, mantissa), dtype)
+    return mantissa, lax.convert_element_type(select(itself, bits.type(0), exponent), np.int32)
+
+
+def ldexp(x1, x2, /) -> Array:
+    """x1 * 2**x2 for integers x2, without overflow on the way.
+
+    Shape contract: shapes broadcast; integer x1 become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.ldexp(gnp.array([1.0, 1.5]), 3)
+    Array([ 8., 12.], dtype=float32)
+    """
+    x, n = arrays("ldexp", x1, x2)
+    if kind_of(x.dtype) == "c" or kind_of(n.dtype) not in "biu":
+        raise ValueError(f"ldexp not supported for input types {(x.dtype, n.dtype)}")
+    (x,) = promote_args_inexact("ldexp", x)
+    x = as_type(x, x.dtype)
+    x, n = promote_shapes("ldexp", x, lax.convert_element_type(n, np.int32))
+    mantissa, exponent = frexp(x)
+    reach = dtypes.finfo(x.dtype).maxexp * 3  # beyond it all is 0 or infinite
+    limit = np.int32(reach)
+    total = lax.add(lax.clamp(np.int32(-reach), n, limit), exponent)
+    # Three steps, each a power of two that the type can hold; only the last one rounds.
+    part = lax.div(total, np.int32(3))
+    rest = lax.sub(lax.sub(total, part), part)
+    two = x.dtype.type(2)
+    for step in (part, part, rest):
+        mantissa = lax.mul(*promote_shapes("ldexp", mantissa, lax.pow(two, step)))
+    return mantissa
+
+
+# ---- sums of exponentials, and other functions in two variables ----
+
+
+def _logaddexp(x, y, exponential, scale):
+    """max(x, y) + log(1 + exp(-|x - y|)): no overflow, and right for infinities of one sign."""
+    difference = lax.sub(x, y)
+    grown = lax.log1p(exponential(lax.neg(lax.abs(difference))))
+    if scale is not None:
+        grown = lax.mul(aval_of(difference).dtype.type(scale), grown)
+    undefined = lax.ne(difference, difference)
+    return select(undefined, lax.add(x, y), lax.add(lax.max(x, y), grown))
+
+
+def _logaddexp_complex(x, y, exponential, log_of, period):
+    largest = lax.max(x, y)
+    smallest = lax.sub(lax.add(x, y), largest)
+    out = lax.add(largest, log_of(lax.log1p(exponential(lax.sub(smallest, largest)))))
+    part = lax.imag(out)
+    whole, half = (aval_of(part).dtype.type(v) for v in (period, period / 2))
+    turned = lax.sub(remainder(lax.add(part, half), whole), half)
+    return lax.complex(lax.real(out), turned)
+
+
+def _pick_logaddexp(dtype):
+    if kind_of(dtype) == "c":
+        return lambda x, y: _logaddexp_complex(x, y, lax.exp, lambda z: z, 2 * np.pi)
+    return lambda x, y: _logaddexp(x, y, lax.exp, None)
+
+
+def _pick_logaddexp2(dtype):
+    if kind_of(dtype) == "c":
+        per_log_2 = 1 / np.log(2)
+        return lambda x, y: _logaddexp_complex(
+            x, y, lax.exp2, lambda z: lax.mul(z, dtype.type(per_log_2)), 2 * np.pi * per_log_2
+        )
+    return lambda x, y: _logaddexp(x, y, lax.exp2, 1 / np.log(2))
+
+
+logaddexp = documented(
+    binary("logaddexp", _pick_logaddexp, inexact),
+    """log(exp(x1) + exp(x2)), without overflow.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logaddexp(gnp.array([0.0, 1000.0]), gnp.array([0.0, 1000.0]))
+    Array([6.931472e-01, 1.000693e+03], dtype=float32)
+    """,
+)
+logaddexp2 = documented(
+    binary("logaddexp2", _pick_logaddexp2, inexact),
+    """log2(2**x1 + 2**x2), without overflow.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logaddexp2(gnp.array([1.0, 1000.0]), gnp.array([1.0, 1000.0]))
+    Array([   2., 1001.], dtype=float32)
+    """,
+)
+
+
+def _heaviside(x, y):
+    zero, one = zero_of(x), aval_of(x).dtype.type(1)
+    at_zero = select(lax.ne(x, x), x, y)
+    return select(lax.lt(x, zero), zero, select(lax.gt(x, zero), one, at_zero))
+
+
+heaviside = documented(
+    binary("heaviside", always(_heaviside), inexact),
+    """The step function: 0 for negative x1, 1 for positive, x2 at zero.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.heaviside(gnp.array([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """,
+)
+
+
+def _pick_hypot(dtype):
+    if kind_of(dtype) == "c":
+        raise ValueError(
+            "jnp.hypot is not well defined for complex-valued inputs. Please convert to real "
+            "values first, such as by using abs(x)"
+        )
+    return _hypot
+
+
+def _hypot(x, y):
+    x, y = lax.abs(x), lax.abs(y)
+    infinite = or_p.bind(lax.eq(x, _infinity(x)), lax.eq(y, _infinity(y)))
+    large, small = lax.max(x, y), lax.min(x, y)
+    one = aval_of(x).dtype.type(1)
+    none = lax.eq(large, zero_of(large))
+    # Scaled by the larger one, so that no square overflows; 0 / 0 is kept out for its derivative.
+    ratio = lax.div(small, select(none, one, large))
+    length = lax.mul(large, lax.sqrt(lax.add(one, lax.square(ratio))))
+    return select(infinite, _infinity(x), select(none, large, length))
+
+
+hypot = documented(
+    binary("hypot", _pick_hypot, inexact),
+    """The length of the vector (x1, x2): sqrt(x1**2 + x2**2), without overflow.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.hypot(gnp.array([3.0, 5.0]), gnp.array([4.0, 12.0]))
+    Array([ 5., 13.], dtype=float32)
+    """,
+)
+
+
+def sinc(x) -> Array:
+    """sin(pi x) / (pi x), and 1 at zero.
+
+    Shape contract: the shape of x; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.sinc(gnp.array([0.0, 0.5]))
+    Array([1.        , 0.63661975], dtype=float32)
+    """
+    (x,) = promote_args_inexact("sinc", x)
+    dtype = aval_of(x).dtype
+    one = dtype.type(1)
+    at_zero = lax.eq(x, zero_of(x))
+    angle = lax.mul(dtype.type(np.pi), x)
+    away = select(at_zero, one, angle)
+    # At zero the value and the derivatives are those of the power series.
+    square = lax.square(angle)
+    series = one
+    for k in (72, 42, 20, 6):
+        series = lax.sub(one, lax.mul(lax.div(square, dtype.type(k)), series))
+    return select(at_zero, series, lax.div(lax.sin(away), away))
+
+
+def i0(x) -> Array:
+    """The modified Bessel function of the first kind and order 0.
+
+    Shape contract: the shape of x; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.i0(gnp.array([0.0]))
+    Array([1.], dtype=float32)
+    """
+    (x,) = promote_args_inexact("i0", x)
+    if kind_of(aval_of(x).dtype) == "c":
+        raise ValueError(f"Unsupported input type to jax.numpy.i0: {aval_of(x).dtype}")
+    size = lax.abs(x)
+    return lax.mul(lax.exp(size), lax.bessel_i0e(size))
+
+
+# ---- closeness ----
+
+
+def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array:
+    """nan and infinities replaced by numbers: by 0 and the largest finite ones, unless told.
+
+    Shape contract: the shape and dtype of x.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nan_to_num(gnp.array([1.0, gnp.nan, gnp.inf]), posinf=9)
+    Array([1., 0., 9.], dtype=float32)
+    """
+    (x,) = arrays("nan_to_num", x)
+    kind = kind_of(x.dtype)
+    if kind == "c":
+        parts = (nan_to_num(p, copy, nan, posinf, neginf) for p in (lax.real(x), lax.imag(x)))
+        return lax.complex(*parts)
+    if kind != "f":
+        return x
+    info = dtypes.finfo(x.dtype)
+    posinf = info.max if posinf is None else posinf
+    neginf = info.min if neginf is None else neginf
+    x = as_type(x, x.dtype)
+    for wrong, number in (
+        (lax.ne(x, x), nan),
+        (lax.eq(x, _infinity(x)), posinf),
+        (lax.eq(x, lax.neg(_infinity(x))), neginf),
+    ):
+        x = select(wrong, as_type(asarray(number), x.dtype), x)
+    return x
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan: bool = False) -> Array:
+    """Whether |a - b| <= atol + rtol * |b|, element by element; equal infinities are close.
+
+    Shape contract: shapes broadcast; the result is bool.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isclose(gnp.array([1.0, 1.1]), 1.000001)
+    Array([ True, False], dtype=bool)
+    """
+    x, y = promote_args("isclose", a, b)
+    if kind_of(aval_of(x).dtype) not in "fc":
+        x, y = promote_args_inexact("isclose", x, y)
+    part = dtypes.to_real_dtype(aval_of(x).dtype)
+    near = lax.abs(lax.sub(x, y))
+    rtol, atol = (as_type(asarray(t), part) for t in (rtol, atol))
+    allowed = add(atol, multiply(rtol, lax.abs(y)))
+    out = logical_or(logical_and(isfinite(y), less_equal(near, allowed)), equal(x, y))
+    if equal_nan:
+        out = logical_or(out, logical_and(isnan(x), isnan(y)))
+    return out

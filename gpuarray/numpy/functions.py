@@ -1,0 +1,433 @@
+"""Elementwise mathematics: roots, exponentials, trigonometry, rounding, parts of complex numbers.
+
+Floor 6. In: array-likes; integers and booleans become floats where the function needs them. Out:
+arrays of the same shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import (
+    add,
+    floor_divide,
+    maximum,
+    minimum,
+    multiply,
+    remainder,
+    subtract,
+)
+from gpuarray.numpy.comparison import equal, greater, logical_and, logical_or
+from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.numpy.operands import no_out
+from gpuarray.numpy.promotion import (
+    always,
+    arrays,
+    binary,
+    check_arraylike,
+    convert,
+    documented,
+    select,
+    unary,
+    value,
+    zero_of,
+)
+
+kind_of = dtypes.kind_of
+inexact = dtypes.to_inexact_dtype
+
+
+def _float_function(name: str, run: Callable[..., Any], what: str, example: str) -> Any:
+    """A function of real or complex numbers: integers and booleans become floats first."""
+    call, _, result = example.partition(" -> ")
+    return documented(
+        unary(name, always(run), inexact),
+        f"""{what}
+
+    Shape contract: the shape of x; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.{call}
+    {result}
+    """,
+    )
+
+
+# ---- exponentials and roots ----
+
+exp = _float_function(
+    "exp",
+    lax.exp,
+    "e to the power x.",
+    "exp(gnp.array([0.0, 1.0])) -> Array([1.       , 2.7182817], dtype=float32)",
+)
+exp2 = _float_function(
+    "exp2",
+    lax.exp2,
+    "2 to the power x.",
+    "exp2(gnp.arange(3)) -> Array([1., 2., 4.], dtype=float32)",
+)
+expm1 = _float_function(
+    "expm1",
+    lax.expm1,
+    "exp(x) - 1, exact for small x.",
+    "expm1(gnp.array([0.0, 1e-10])) -> Array([0.e+00, 1.e-10], dtype=float32)",
+)
+log = _float_function(
+    "log",
+    lax.log,
+    "The natural logarithm.",
+    "log(gnp.array([1.0, gnp.e])) -> Array([0., 1.], dtype=float32)",
+)
+log1p = _float_function(
+    "log1p",
+    lax.log1p,
+    "log(1 + x), exact for small x.",
+    "log1p(gnp.array([0.0, 1e-10])) -> Array([0.e+00, 1.e-10], dtype=float32)",
+)
+sqrt = _float_function(
+    "sqrt",
+    lax.sqrt,
+    "The square root; nan for negative real numbers.",
+    "sqrt(gnp.array([4, 9])) -> Array([2., 3.], dtype=float32)",
+)
+cbrt = _float_function(
+    "cbrt",
+    lax.cbrt,
+    "The real cube root.",
+    "cbrt(gnp.array([-8.0, 27.0])) -> Array([-2.,  3.], dtype=float32)",
+)
+
+
+def _by_parts(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A real-linear step (scaling) applied to a logarithm: complex ones by their parts."""
+
+    def function(x):
+        y = lax.log(x)
+        if kind_of(aval_of(y).dtype) == "c":
+            return lax.complex(run(lax.real(y)), run(lax.imag(y)))
+        return run(y)
+
+    return function
+
+
+def _over_log_2(y):
+    two = zero_of(y) + type(zero_of(y))(2)
+    return lax.div(y, convert(lax.log(two), two.dtype, False))
+
+
+log2 = _float_function(
+    "log2",
+    _by_parts(_over_log_2),
+    "The logarithm to base 2.",
+    "log2(gnp.array([1, 8])) -> Array([0., 3.], dtype=float32)",
+)
+log10 = _float_function(
+    "log10",
+    _by_parts(lambda y: lax.mul(y, _constant(1 / math.log(10), y))),
+    "The logarithm to base 10.",
+    "log10(gnp.array([1, 1000])) -> Array([0., 3.], dtype=float32)",
+)
+
+
+def _constant(number: float, like: Any) -> np.generic:
+    """A number in the dtype of a bindable value."""
+    return aval_of(like).dtype.type(number)
+
+
+# ---- trigonometry ----
+
+sin = _float_function(
+    "sin",
+    lax.sin,
+    "The sine of an angle in radians.",
+    "sin(gnp.array([0.0, gnp.pi / 2])) -> Array([0., 1.], dtype=float32)",
+)
+cos = _float_function(
+    "cos",
+    lax.cos,
+    "The cosine of an angle in radians.",
+    "cos(gnp.array([0.0, gnp.pi])) -> Array([ 1., -1.], dtype=float32)",
+)
+tan = _float_function(
+    "tan",
+    lax.tan,
+    "The tangent of an angle in radians.",
+    "tan(gnp.array([0.0])) -> Array([0.], dtype=float32)",
+)
+arcsin = asin = _float_function(
+    "arcsin",
+    lax.asin,
+    "The angle in [-pi/2, pi/2] whose sine is x.",
+    "arcsin(gnp.array([0.0, 1.0])) -> Array([0.       , 1.5707964], dtype=float32)",
+)
+arccos = acos = _float_function(
+    "arccos",
+    lax.acos,
+    "The angle in [0, pi] whose cosine is x.",
+    "arccos(gnp.array([1.0, 0.0])) -> Array([0.       , 1.5707964], dtype=float32)",
+)
+arctan = atan = _float_function(
+    "arctan",
+    lax.atan,
+    "The angle in [-pi/2, pi/2] whose tangent is x.",
+    "arctan(gnp.array([0.0, gnp.inf])) -> Array([0.       , 1.5707964], dtype=float32)",
+)
+sinh = _float_function(
+    "sinh",
+    lax.sinh,
+    "The hyperbolic sine.",
+    "sinh(gnp.array([0.0])) -> Array([0.], dtype=float32)",
+)
+cosh = _float_function(
+    "cosh",
+    lax.cosh,
+    "The hyperbolic cosine.",
+    "cosh(gnp.array([0.0])) -> Array([1.], dtype=float32)",
+)
+tanh = _float_function(
+    "tanh",
+    lax.tanh,
+    "The hyperbolic tangent.",
+    "tanh(gnp.array([0.0, gnp.inf])) -> Array([0., 1.], dtype=float32)",
+)
+arcsinh = asinh = _float_function(
+    "arcsinh",
+    lax.asinh,
+    "The inverse hyperbolic sine.",
+    "arcsinh(gnp.array([0.0])) -> Array([0.], dtype=float32)",
+)
+arctanh = atanh = _float_function(
+    "arctanh",
+    lax.atanh,
+    "The inverse hyperbolic tangent.",
+    "arctanh(gnp.array([0.0, 1.0])) -> Array([ 0., inf], dtype=float32)",
+)
+
+
+def _acosh(x):
+    y = lax.acosh(x)
+    if kind_of(aval_of(y).dtype) != "c":
+        return y
+    # NumPy's branch: the result has a real part that is not negative.
+    return select(lax.lt(lax.real(y), zero_of(lax.real(y))), lax.neg(y), y)
+
+
+arccosh = acosh = _float_function(
+    "arccosh",
+    _acosh,
+    "The inverse hyperbolic cosine.",
+    "arccosh(gnp.array([1.0])) -> Array([0.], dtype=float32)",
+)
+arctan2 = atan2 = documented(
+    binary("arctan2", always(lax.atan2), inexact),
+    """The angle of the point (x2, x1) in (-pi, pi]: arctan(x1 / x2) in the right quadrant.
+
+    Shape contract: shapes broadcast; integers become floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.arctan2(gnp.array([1.0, 1.0]), gnp.array([0.0, -1.0]))
+    Array([1.5707964, 2.3561945], dtype=float32)
+    """,
+)
+deg2rad = radians = _float_function(
+    "deg2rad",
+    lambda x: lax.mul(x, _constant(math.pi / 180, x)),
+    "Degrees as radians.",
+    "deg2rad(gnp.array([180.0])) -> Array([3.1415927], dtype=float32)",
+)
+rad2deg = degrees = _float_function(
+    "rad2deg",
+    lambda x: lax.mul(x, _constant(180 / math.pi, x)),
+    "Radians as degrees.",
+    "rad2deg(gnp.array([gnp.pi])) -> Array([180.], dtype=float32)",
+)
+
+# ---- rounding ----
+
+
+def _keep_integers(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda dtype: asarray if kind_of(dtype) in "biu" else run
+
+
+def _trunc(x):
+    zero = zero_of(x)
+    return select(lax.lt(x, zero), lax.ceil(x), lax.floor(x))
+
+
+ceil = documented(
+    unary("ceil", _keep_integers(lax.ceil)),
+    """The smallest integer not below x, as a float.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.ceil(gnp.array([1.2, -1.2]))
+    Array([ 2., -1.], dtype=float32)
+    """,
+)
+floor = documented(
+    unary("floor", _keep_integers(lax.floor)),
+    """The greatest integer not above x, as a float.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.floor(gnp.array([1.2, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """,
+)
+_truncated = unary("trunc", _keep_integers(_trunc))
+
+
+def trunc(x) -> Array:
+    """x without its fractional part: rounded towards zero.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.trunc(gnp.array([1.7, -1.7]))
+    Array([ 1., -1.], dtype=float32)
+    """
+    return _truncated(x)
+
+
+def _to_even(x):
+    if kind_of(aval_of(x).dtype) == "c":
+        return lax.complex(_to_even(lax.real(x)), _to_even(lax.imag(x)))
+    return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
+rint = _float_function(
+    "rint",
+    _to_even,
+    "The nearest integer, halves to the even one.",
+    "rint(gnp.array([0.5, 1.5, 2.6])) -> Array([0., 2., 3.], dtype=float32)",
+)
+
+
+def round(a, decimals: int = 0, out: None = None) -> Array:
+    """The nearest number with so many decimals, halves to the even one.
+
+    Shape contract: the shape and dtype of a. Integers are rounded for negative `decimals` only.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.round(gnp.array([1.25, 2.345]), 1)
+    Array([1.2, 2.3], dtype=float32)
+    """
+    (a,) = arrays("round", a)
+    no_out("round", out)
+    kind = kind_of(a.dtype)
+    if kind in "biu":
+        return a if decimals >= 0 else _round_integers(a, 10**-decimals)
+    if kind == "c":
+        return lax.complex(*(round(part, decimals) for part in (lax.real(a), lax.imag(a))))
+    if not decimals:
+        return _to_even(a)
+    # Half precision has no room for the scaled number.
+    wide = as_type(a, dtypes.float32, a.weak_type) if a.dtype.itemsize < 4 else a
+    factor = _constant(10**decimals, wide)
+    rounded = lax.div(_to_even(lax.mul(wide, factor)), factor)
+    return as_type(rounded, a.dtype, a.weak_type)
+
+
+around = round
+
+
+def _round_integers(a: Array, unit: int) -> Array:
+    """Integers to multiples of a power of ten, halves to the even multiple."""
+    largest = 1 if kind_of(a.dtype) == "b" else np.iinfo(a.dtype).max
+    if unit // 2 > largest:
+        return lax.full_like(a, 0)
+    if unit > largest:  # halves are within reach, the unit is not: only they could round up
+        raise OverflowError(f"cannot round {a.dtype} to multiples of {unit}: they do not fit")
+    rest = remainder(a, unit)
+    down = subtract(a, rest)
+    odd = equal(remainder(floor_divide(a, unit), 2), 1)
+    twice = multiply(rest, 2)
+    up = logical_or(greater(twice, unit), logical_and(equal(twice, unit), odd))
+    return select(up, add(down, unit), down)
+
+
+def clip(arr=None, /, min=None, max=None) -> Array:
+    """Values limited to [min, max]; either limit may be left out.
+
+    Shape contract: shapes broadcast, dtypes promote. Where min > max the result is max.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.clip(gnp.arange(5), 1, 3)
+    Array([1, 1, 2, 3, 3], dtype=int32)
+    """
+    if arr is None:
+        raise ValueError("No input was provided to the clip function.")
+    check_arraylike("clip", *[v for v in (arr, min, max) if v is not None])
+    if any(kind_of(aval_of(value(v)).dtype) == "c" for v in (arr, min, max) if v is not None):
+        raise ValueError(
+            "Clip received a complex value either through the input or the min/max keywords. "
+            "Complex values have no ordering and cannot be clipped. Clip the real and imaginary "
+            "parts (gpuarray.numpy.real, imag)."
+        )
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return asarray(arr)
+
+
+# ---- complex numbers ----
+
+conjugate = conj = documented(
+    unary("conjugate", lambda dtype: lax.conj if kind_of(dtype) == "c" else asarray),
+    """The complex conjugate; real numbers stay as they are.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.conjugate(gnp.array([1 + 2j]))
+    Array([1.-2.j], dtype=complex64)
+    """,
+)
+real = documented(
+    unary("real", lambda dtype: lax.real if kind_of(dtype) == "c" else asarray),
+    """The real part.
+
+    Shape contract: the shape of the argument; complex dtypes become their real ones.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.real(gnp.array([1 + 2j]))
+    Array([1.], dtype=float32)
+    """,
+)
+
+
+def _zeros(x):
+    return lax.full_like(x, 0)
+
+
+imag = documented(
+    unary(
+        "imag", lambda dtype: lax.imag if kind_of(dtype) == "c" else lambda x: lax.full_like(x, 0)
+    ),
+    """The imaginary part: zeros for real numbers.
+
+    Shape contract: the shape of the argument; complex dtypes become their real ones.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.imag(gnp.array([1 + 2j]))
+    Array([2.], dtype=float32)
+    """,
+)
+
+
+def angle(z, deg: bool = False) -> Array:
+    """The angle of a complex number in the plane, in (-pi, pi] or in degrees.
+
+    Shape contract: the shape of z, real.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.angle(gnp.array([1j, -1.0]), deg=True)
+    Array([ 90., 180.], dtype=float32)
+    """
+    (z,) = arrays("angle", z)
+    out = arctan2(imag(z), real(z))
+    return rad2deg(out) if deg else out

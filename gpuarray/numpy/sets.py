@@ -1,0 +1,340 @@
+"""Sets of elements: unique, and unions, intersections and differences of arrays.
+
+Floor 6. In: arrays, taken as collections of elements. Out: sorted elements. How many there are is known only from the
+values, so a transformation needs `size`; missing places are then filled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.indexer import known_value
+from gpuarray.numpy.indexing import getitem
+from gpuarray.numpy.operands import array, need_concrete, promoted
+from gpuarray.numpy.selection import choose_by, nonzero
+from gpuarray.numpy.shapes import moveaxis, ravel, reshape
+from gpuarray.numpy.sorting import argsort, searchsorted
+from gpuarray.util import canonical_axis
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Array
+    inverse_indices: Array
+
+
+class Sorted(NamedTuple):
+    """Elements (or rows) in order."""
+
+    values: Array
+    order: Array  # where each one comes from
+    first: Array  # whether it differs from the one before it
+
+
+def _sorted(x: Array, equal_nan: bool = True) -> Sorted:
+    """The elements of a (n,) array in order; equal ones keep their order, so the first comes first."""
+    order = argsort(x)
+    values = getitem(x, order)
+    return Sorted(values, order, _differs(values, equal_nan))
+
+
+def _differs(values: Array, equal_nan: bool) -> Array:
+    """Which of sorted (n, …) elements differ from the one before: (n,) booleans."""
+    n = values.shape[0]
+    if n == 0:
+        return lax.full((0,), False)
+    ahead, behind = getitem(values, slice(1, None)), getitem(values, slice(0, n - 1))
+    new = lax.ne(ahead, behind)
+    if equal_nan and dtypes.kind_of(values.dtype) in "fc":
+        both_nan = lax.bitwise_and(lax.ne(ahead, ahead), lax.ne(behind, behind))
+        new = lax.bitwise_and(new, lax.bitwise_not(both_nan))
+    if new.ndim > 1:
+        new = lax.reduce_or(new, tuple(range(1, new.ndim)))
+    return lax.concatenate([lax.full((1,), True), new], 0)
+
+
+def _places(keep: Array, size: int | None, name: str) -> Array:
+    """The positions that are kept, `size` of them; len(keep) stands for a missing one."""
+    if size is None and known_value(keep) is None:
+        need_concrete(keep, f"jnp.{name}: while tracing, the number of elements must be given as `size`")
+    return nonzero(keep, size=size, fill_value=keep.shape[0])[0]
+
+
+def _pick(x: Array, places: Array, fill) -> Array:
+    """Rows of `x` at places, `fill` where a place is missing."""
+    if x.shape[0] == 0:
+        return lax.full((places.shape[0], *x.shape[1:]), 0, x.dtype) if fill is None else _filled(
+            places.shape[0], fill, x
+        )
+    missing = lax.ge(places, places.dtype.type(x.shape[0]))
+    found = getitem(x, lax.min(places, places.dtype.type(x.shape[0] - 1)))
+    if fill is None:
+        return found
+    mask = lax.broadcast_in_dim(missing, found.shape, (0,))
+    return choose_by(mask, lax.convert_element_type(asarray(fill), x.dtype), found)
+
+
+def _filled(n: int, fill, x: Array) -> Array:
+    value = lax.convert_element_type(asarray(fill), x.dtype)
+    return lax.broadcast_in_dim(value, (n, *x.shape[1:]), tuple(range(1, 1 + value.ndim)))
+
+
+# ---- unique ---------------------------------------------------------------------------------
+
+
+def unique(
+    ar,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value=None,
+    sorted: bool = True,
+) -> Any:
+    """The distinct elements in order; with `axis`, the distinct slices along it.
+
+    return_index, return_inverse, return_counts: also where each first occurs, which of them each element is, and how
+    often each occurs. size: how many to return, needed while tracing (`fill_value`, by default the first, fills up).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unique(gnp.array([3, 1, 3]), return_counts=True)
+    (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    ar = array("unique", ar)
+    if axis is None:
+        rows, n = ravel(ar), ar.size
+    else:
+        axis = canonical_axis(axis, ar.ndim)
+        rows = moveaxis(ar, axis, 0)
+        n = rows.shape[0]
+    if n == 0 and size and fill_value is None:
+        raise ValueError(
+            "jnp.unique: for zero-sized input with nonzero size argument, fill_value must be specified"
+        )
+    found = _sorted(rows, equal_nan) if rows.ndim == 1 else _sorted_rows(rows, equal_nan)
+    places = _places(found.first, size, "unique")
+    default = fill_value if fill_value is not None else getitem(found.values, 0) if n else None
+    values = _pick(found.values, places, default)
+    out = [values if axis is None else moveaxis(values, 0, axis)]
+    kind = dtypes.default_int()
+    if return_index:
+        out.append(_pick(found.order, places, getitem(found.order, 0) if n else 0))
+    if return_inverse:
+        group = lax.sub(lax.cumsum(lax.convert_element_type(found.first, kind)), kind.type(1))
+        inverse = lax.full((n,), 0, kind).at[found.order].set(group)
+        out.append(reshape(inverse, ar.shape) if axis is None else inverse)
+    if return_counts:
+        out.append(_counts(places, n))
+    return tuple(out) if len(out) > 1 else out[0]
+
+
+def _sorted_rows(rows: Array, equal_nan: bool) -> Sorted:
+    """Slices in lexicographic order: one sort whose keys are the columns."""
+    n = rows.shape[0]
+    flat = reshape(rows, (n, -1)) if rows.size else reshape(rows, (n, 0))
+    positions = lax.iota(dtypes.default_int(), n)
+    columns = [getitem(flat, (slice(None), k)) for k in range(flat.shape[1])]
+    order = lax.sort((*columns, positions), num_keys=len(columns))[-1] if columns else positions
+    values = getitem(rows, order)
+    return Sorted(values, order, _differs(values, equal_nan))
+
+
+def _counts(places: Array, n: int) -> Array:
+    """How many elements each group has: the distance to where the next one begins."""
+    size = places.shape[0]
+    if size == 0:
+        return lax.full((0,), 0, places.dtype)
+    ends = lax.concatenate([getitem(places, slice(1, None)), lax.full((1,), n, places.dtype)], 0)
+    return lax.sub(ends, places)
+
+
+def unique_all(x, /, *, size: int | None = None, fill_value=None) -> UniqueAllResult:
+    """The distinct elements with their first positions, the inverse and the counts.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unique_all(gnp.array([3, 1, 3])).indices
+    Array([1, 0], dtype=int32)
+    """
+    x = array("unique_all", x)
+    return UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_counts(x, /, *, size: int | None = None, fill_value=None) -> UniqueCountsResult:
+    """The distinct elements and how often each occurs.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unique_counts(gnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
+    x = array("unique_counts", x)
+    return UniqueCountsResult(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_inverse(x, /, *, size: int | None = None, fill_value=None) -> UniqueInverseResult:
+    """The distinct elements and which of them each element is.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unique_inverse(gnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
+    x = array("unique_inverse", x)
+    return UniqueInverseResult(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_values(x, /, *, size: int | None = None, fill_value=None) -> Array:
+    """The distinct elements.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unique_values(gnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
+    x = array("unique_values", x)
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+# ---- sets -----------------------------------------------------------------------------------
+
+
+def isin(element, test_elements, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Array:
+    """For every element, whether it is one of `test_elements`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.isin(gnp.array([1, 2, 3]), gnp.array([3, 1]))
+    Array([ True, False,  True], dtype=bool)
+    """
+    if method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ValueError(
+            f"Invalid method {method!r}; expected 'auto', 'compare_all', 'binary_search' or 'sort'"
+        )
+    element, tests = promoted("isin", element, test_elements)
+    tests = ravel(tests)
+    n = tests.shape[0]
+    if n == 0 or element.size == 0:
+        return lax.full(element.shape, invert)
+    ordered = lax.sort(tests)
+    at = lax.min(searchsorted(ordered, element), dtypes.default_int().type(n - 1))
+    found = lax.eq(getitem(ordered, at), element)
+    return lax.bitwise_not(found) if invert else found
+
+
+def _flat_pair(name: str, ar1, ar2) -> tuple[Array, Array]:
+    a, b = promoted(name, ar1, ar2)
+    return ravel(a), ravel(b)
+
+
+def _fill_with(values: Array, fill_value):
+    """What fills missing places when the caller did not say: the first element."""
+    return getitem(values, 0) if fill_value is None and values.shape[0] else fill_value
+
+
+def union1d(ar1, ar2, *, size: int | None = None, fill_value=None) -> Array:
+    """The distinct elements of either array, in order.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.union1d(gnp.array([3, 1]), gnp.array([2, 1]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    both = lax.concatenate(list(_flat_pair("union1d", ar1, ar2)), 0)
+    return unique(both, size=size, fill_value=fill_value)
+
+
+def intersect1d(
+    ar1,
+    ar2,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value=None,
+) -> Any:
+    """The distinct elements of both arrays, in order; with `return_indices`, also where they first occur in each.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.intersect1d(gnp.array([3, 1, 2]), gnp.array([2, 3]))
+    Array([2, 3], dtype=int32)
+    """
+    a, b = _flat_pair("intersect1d", ar1, ar2)
+    left = _sorted(a)
+    keep = lax.bitwise_and(left.first, isin(left.values, b))
+    places = _places(keep, size, "intersect1d")
+    chosen = _pick(left.values, places, None) if left.values.shape[0] else left.values
+    fill = _fill_with(chosen, fill_value)
+    values = _pick(left.values, places, fill)
+    if not return_indices:
+        return values
+    right = _sorted(b)
+    keep = lax.bitwise_and(right.first, isin(right.values, a))
+    others = _places(keep, size, "intersect1d")
+    return (
+        values,
+        _pick(left.order, places, a.shape[0]),
+        _pick(right.order, others, b.shape[0]),
+    )
+
+
+def setdiff1d(
+    ar1, ar2, assume_unique: bool = False, *, size: int | None = None, fill_value=None
+) -> Array:
+    """The distinct elements of the first array that are not in the second, in order.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.setdiff1d(gnp.array([3, 1, 2]), gnp.array([1]))
+    Array([2, 3], dtype=int32)
+    """
+    a, b = _flat_pair("setdiff1d", ar1, ar2)
+    keep = isin(a, b, invert=True)
+    if not assume_unique:
+        found = _sorted(a)
+        a, keep = found.values, lax.bitwise_and(found.first, isin(found.values, b, invert=True))
+    return _pick(a, _places(keep, size, "setdiff1d"), 0 if fill_value is None else fill_value)
+
+
+def setxor1d(
+    ar1, ar2, assume_unique: bool = False, *, size: int | None = None, fill_value=None
+) -> Array:
+    """The distinct elements of one array but not the other, in order.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.setxor1d(gnp.array([3, 1, 2]), gnp.array([1, 5]))
+    Array([2, 3, 5], dtype=int32)
+    """
+    a, b = _flat_pair("setxor1d", ar1, ar2)
+    found = _sorted(lax.concatenate([a, b], 0))
+    shared = lax.bitwise_and(isin(found.values, a), isin(found.values, b))
+    keep = lax.bitwise_and(found.first, lax.bitwise_not(shared))
+    places = _places(keep, size, "setxor1d")
+    chosen = _pick(found.values, places, None) if found.values.shape[0] else found.values
+    return _pick(found.values, places, _fill_with(chosen, fill_value))
+
+

@@ -1,7 +1,9 @@
 """gpuarray: array math for NVIDIA GPUs with the face of JAX.
 
-`import gpuarray as ga, gpuarray.numpy as gnp`, and a program written for JAX runs by changing those two lines. Operations
-are recorded and fused into few kernels, with and without `jit`; without a GPU the same program runs on NumPy.
+`import gpuarray as ga, gpuarray.numpy as gnp`, and a program written for JAX runs by changing those
+two lines. Operations are recorded and fused into few kernels, with and without `jit`; without a GPU
+the same program runs
+on NumPy.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from gpuarray import dtypes as dtypes
 from gpuarray import errors as errors
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
+
 try:  # TEMP
     from gpuarray import random as random
 except ImportError:
@@ -55,6 +58,7 @@ from gpuarray.core.dtypes import float0 as float0
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
+
 try:  # TEMP
     from gpuarray.explaining import explain as explain
 except ImportError:

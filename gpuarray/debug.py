@@ -1,4 +1,5 @@
-"""Looking at what the library does: why something was compiled, what is pending, how arrays are laid out.
+"""Looking at what the library does: why something was compiled, what is pending, how arrays are
+laid out.
 
 Floor 6. In: the runtime's own records. Out: text and plain data.
 """
@@ -9,7 +10,8 @@ from gpuarray.runtime import cache
 
 
 def cache_report(limit: int = 20) -> str:
-    """One line for each program compiled, newest last: its kind and name, how long it took, and why it was needed.
+    """One line for each program compiled, newest last: its kind and name, how long it took, and why
+    it was needed.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.jit

@@ -1,7 +1,9 @@
 """`jit`: trace a function once for each kind of input, then only launch what was compiled.
 
-Floor 6. In: a Python function. Out: a callable whose second call with like arguments costs a dict lookup and a launch.
-The cache belongs to the *function*, not to the wrapper, so `jit(f)` written again in a loop still hits.
+Floor 6. In: a Python function. Out: a callable whose second call with like arguments costs a dict
+lookup and a launch. The cache belongs to the *function*, not to the wrapper, so `jit(f)` written
+again in a loop still
+hits.
 """
 
 from __future__ import annotations
@@ -191,7 +193,9 @@ class Jitted:
         return tuple(kept), dynamic, statics
 
     def _explain_bad_leaf(self, args, kwargs, error) -> None:
-        for name, x in zip(self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True):
+        for name, x in zip(
+            self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True
+        ):
             try:
                 aval_of(x)
             except OverflowError:
@@ -221,7 +225,9 @@ class Jitted:
     def _positional_name(self, i: int) -> str:
         if self._signature is not None:
             params = list(self._signature.parameters.values())
-            positional = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            positional = [
+                p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            ]
             if i < len(positional):
                 return positional[i].name
             variadic = [p.name for p in params if p.kind is p.VAR_POSITIONAL]
@@ -328,7 +334,10 @@ class Jitted:
             # Values of an outer trace come in as arguments: a Graph holds only concrete constants.
             leaves = [*graph.consts, *leaves]
             graph = Graph(
-                [*graph.constvars, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name
+                [*graph.constvars, *graph.invars],
+                graph.outvars,
+                graph.eqns,
+                debug_name=graph.debug_name,
             )
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
         if self._options.inline:
@@ -462,7 +471,9 @@ def _nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
             )
     if nums and not names:
         names = tuple(
-            positional[n] for n in nums if -len(positional) <= n < len(positional) and positional[n] in keywords
+            positional[n]
+            for n in nums
+            if -len(positional) <= n < len(positional) and positional[n] in keywords
         )
     elif names and not nums:
         nums = tuple(positional.index(n) for n in names if n in positional)
@@ -496,7 +507,8 @@ def jit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
 ) -> Any:
-    """Compile a function: traced once for each kind of arguments, fused into few kernels, then only launched.
+    """Compile a function: traced once for each kind of arguments, fused into few kernels, then only
+    launched.
 
     static_argnums/static_argnames: arguments that are Python values, part of the cache key
     donate_argnums/donate_argnames: arguments whose memory the results may use; they are deleted
@@ -514,21 +526,37 @@ def jit(
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):
-        raise TypeError(f"jit cannot trace the generator function {fun}: return a list instead of yielding")
+        raise TypeError(
+            f"jit cannot trace the generator function {fun}: return a list instead of yielding"
+        )
     sig = _signature(fun)
     static_nums, static_names = _nums_and_names(
-        sig, _indices(static_argnums, "static_argnums"), _names(static_argnames, "static_argnames"), "static"
+        sig,
+        _indices(static_argnums, "static_argnums"),
+        _names(static_argnames, "static_argnames"),
+        "static",
     )
     donate_nums, donate_names = _nums_and_names(
-        sig, _indices(donate_argnums, "donate_argnums"), _names(donate_argnames, "donate_argnames"), "donate"
+        sig,
+        _indices(donate_argnums, "donate_argnums"),
+        _names(donate_argnames, "donate_argnames"),
+        "donate",
     )
     both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)
     if both:
-        raise ValueError(f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}")
+        raise ValueError(
+            f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}"
+        )
     target = device if device is not None else backend
     if target is not None:
         target = devices.place_for(target).device
     options = Options(
-        static_nums, static_names, donate_nums, donate_names, bool(keep_unused), bool(inline), target
+        static_nums,
+        static_names,
+        donate_nums,
+        donate_names,
+        bool(keep_unused),
+        bool(inline),
+        target,
     )
     return Jitted(fun, options)

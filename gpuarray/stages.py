@@ -1,6 +1,7 @@
 """What a jitted function becomes, stage by stage: traced, lowered, compiled.
 
-Floor 6. In: a Graph and the structures of a function's arguments and result. Out: objects to look at and to run.
+Floor 6. In: a Graph and the structures of a function's arguments and result. Out: objects to look
+at and to run.
 """
 
 from __future__ import annotations
@@ -171,7 +172,11 @@ class Compiled(Lowered):
     def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str):
         super().__init__(graph, in_spec, out_spec, donated, fun_name)
         self._executable = cache.compiled(
-            (graph.key, donated, config.state.fusion), lambda: graph, "jit", donated=donated, name=fun_name
+            (graph.key, donated, config.state.fusion),
+            lambda: graph,
+            "jit",
+            donated=donated,
+            name=fun_name,
         )
 
     @property

@@ -1,6 +1,7 @@
 """Looking at functions without running them, and steering what is traced.
 
-Floor 6. In: Python functions. Out: their Graphs and shapes; contexts that change how code inside them is traced.
+Floor 6. In: Python functions. Out: their Graphs and shapes; contexts that change how code inside
+them is traced.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def make_jaxpr(
     return_shape: bool = False,
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:
-    """A function that returns the Graph of `fun` for the arguments it is given; printing it shows the equations.
+    """A function that returns the Graph of `fun` for the arguments it is given; printing it shows
+    the equations.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.make_jaxpr(lambda x: 2 * x)(gnp.ones(3))
@@ -37,7 +39,9 @@ def make_jaxpr(
     @functools.wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
-        traced = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums)).trace(*args, **kwargs)
+        traced = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums)).trace(
+            *args, **kwargs
+        )
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
     return trace_it

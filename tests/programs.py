@@ -1,7 +1,8 @@
-"""Random array programs: made from a seed, run over any NumPy-like namespace, shrunk when they fail.
+"""Random array programs: made from a seed, run over any NumPy-like namespace, shrunk when they
+fail.
 
-A program is a list of steps; step k names an operation, the earlier values it reads and its parameters. Nothing in it depends on
-who runs it, so the same program serves as test and as oracle.
+A program is a list of steps; step k names an operation, the earlier values it reads and its
+parameters. Nothing in it depends on who runs it, so the same program serves as test and as oracle.
 """
 
 from __future__ import annotations
@@ -159,7 +160,11 @@ def _random_shape_step(rng: random.Random, op: str, a: int, x) -> Step | None:
     if op == "concat":
         return Step(op, (a,), axis) if x.size * 2 <= LARGEST else None
     if op == "pad":
-        return Step(op, (a,), ((1, 1),) * x.ndim) if np.prod([n + 2 for n in x.shape]) <= LARGEST else None
+        return (
+            Step(op, (a,), ((1, 1),) * x.ndim)
+            if np.prod([n + 2 for n in x.shape]) <= LARGEST
+            else None
+        )
     if op == "gram":
         return Step(op, (a,)) if x.ndim >= 2 else None
     return Step(op, (a,), axis)
@@ -222,7 +227,9 @@ def _without(program: Program, k: int, stand_in: int) -> Program | None:
         return v - 1 if v > gone else v
 
     steps = [
-        Step(s.op, tuple(map(moved, s.args)), s.param) for i, s in enumerate(program.steps) if i != k
+        Step(s.op, tuple(map(moved, s.args)), s.param)
+        for i, s in enumerate(program.steps)
+        if i != k
     ]
     outputs = tuple(sorted({moved(o) for o in program.outputs}))
     cut = Program(program.shapes, tuple(steps), outputs)

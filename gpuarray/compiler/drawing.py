@@ -5,11 +5,20 @@ Floor 3. In: shapes in pixels, y downwards. Out: SVG text, the same bytes for th
 
 from __future__ import annotations
 
-from html import escape
-
 PAPER, INK, FAINT, RULE = "#ffffff", "#1f2733", "#68717d", "#d5dae1"
 _SANS = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif"
 _MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
+
+
+def escape(words: str) -> str:
+    """Words as they must stand in SVG or HTML.
+
+    >>> escape("a < b & c")
+    'a &lt; b &amp; c'
+    """
+    for sign, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
+        words = words.replace(sign, f"&{name};")
+    return words
 
 
 class Drawing:

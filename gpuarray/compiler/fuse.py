@@ -1,6 +1,7 @@
 """Fuse equations into Groups: what becomes one kernel.
 
-Floor 3. In: a simplified Graph. Out: steps in order, each a Group or a single equation that is a step of its own.
+Floor 3. In: a simplified Graph. Out: steps in order, each a Group or a single equation that is a
+step of its own.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ class _Fuser:
         """Follow views back to the value they look at."""
         chain: list[Eqn] = []
         eqn = self.made_by.get(var)
-        while eqn is not None and eqn.primitive.kind is Kind.VIEW and isinstance(eqn.invars[0], Var):
+        while (
+            eqn is not None and eqn.primitive.kind is Kind.VIEW and isinstance(eqn.invars[0], Var)
+        ):
             chain.append(eqn)
             var = eqn.invars[0]
             eqn = self.made_by.get(var)
@@ -211,7 +214,8 @@ class _Fuser:
                 elif not self.enabled:
                     reason = "fusion is switched off"
                 else:
-                    # Numbers are those of the groups' first steps; a reason may be kept under an earlier pair.
+                    # Numbers are those of the groups' first steps; a reason may be kept under an
+                    # earlier pair.
                     reason = self.refused.get((a, b)) or merge_reason(maker, step)
                 found.append(Refusal(maker, step, reason))
         return found

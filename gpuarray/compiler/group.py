@@ -2,8 +2,9 @@
 
 Floor 3. Plain data, made by fuse.py and merge.py, read by the plan and the drivers.
 
-A Group has axes. Every value in it runs along some of them, and each of its dimensions is labelled with the axis it
-runs along. Axes that reductions remove are the inner space R, the others the parallel space P.
+A Group has axes. Every value in it runs along some of them, and each of its dimensions is labelled
+with the axis it runs along. Axes that reductions remove are the inner space R, the others the
+parallel space P.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import NamedTuple
 from gpuarray.core.graph import Eqn, Literal, Var, params_key
 from gpuarray.core.primitive import Kind
 
-Dims = tuple[int | None, ...]  # per dimension: the group axis it runs along, None where it has length 1
+Dims = tuple[
+    int | None, ...
+]  # per dimension: the group axis it runs along, None where it has length 1
 
 
 @dataclass(eq=False)

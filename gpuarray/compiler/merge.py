@@ -1,9 +1,11 @@
 """Bring two Groups together, where their union still has the form of one.
 
-Floor 3. In: a producer and its consumer, or two siblings that read the same value. Out: one Group, or the reason why not.
+Floor 3. In: a producer and its consumer, or two siblings that read the same value. Out: one Group,
+or the reason why not.
 
-Labels are brought together along the values they exchange; that one test covers elementwise chains, reductions with what
-comes before and after, softmax, normalisations, transposed and broadcast operands, several outputs.
+Labels are brought together along the values they exchange; that one test covers elementwise chains,
+reductions with what comes before and after, softmax, normalisations, transposed and broadcast
+operands, several outputs.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ MEMBER_LIMIT = 256
 ARGUMENT_LIMIT = 96
 #: Cost (in multiply-adds) of a value that may be computed again for each step of a broadcast axis.
 RECOMPUTE_LIMIT = 32.0
-#: A value is combined with a reduction of its own row in one kernel while a row is at most this long,
+#: A value is combined with a reduction of its own row in one kernel while a row is at most this
+#: long,
 #: or when there are rows enough to keep all processors busy.
 ROW_LIMIT = 1 << 20
 ROWS_ENOUGH = 32
@@ -144,8 +147,11 @@ class _Ties:
             if theirs in self.axis_of:
                 continue
             if self.one.reduced and not siblings:
-                # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is as long.
-                if any(o not in self.taken and self.tie(theirs, o) for o in sorted(self.one.reduced)):
+                # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is
+                # as long.
+                if any(
+                    o not in self.taken and self.tie(theirs, o) for o in sorted(self.one.reduced)
+                ):
                     continue
             self.axis_of[theirs] = len(axes)
             axes.append(length)
@@ -183,12 +189,13 @@ def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> 
     return Member(member.eqn, operands, renamed(member.space), renamed(member.dims))
 
 
-def _covered(
-    moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]
-) -> bool:
+def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]) -> bool:
     """Whether the operands still give every member its full extent: a broadcast made inside does not."""
     for member, old in zip(moved, two.members, strict=True):
-        if all(isinstance(a, Load) == isinstance(b, Load) for a, b in zip(member.operands, old.operands, strict=True)):
+        if all(
+            isinstance(a, Load) == isinstance(b, Load)
+            for a, b in zip(member.operands, old.operands, strict=True)
+        ):
             continue  # nothing became inner
         covered: set[int] = set()
         for o, was in zip(member.operands, old.operands, strict=True):

@@ -1,6 +1,7 @@
 """The Plan: what a compiled Graph runs, step by step.
 
-Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with what they cost. Still no text and no machine.
+Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with what they cost. Still
+no text and no machine.
 """
 
 from __future__ import annotations
@@ -134,7 +135,9 @@ def members_in_order(group: Group) -> Iterator[Member]:
         while stack:
             top = stack[-1]
             needed = [
-                made[o.var] for o in top.operands if isinstance(o, Inner) and id(made[o.var]) not in done
+                made[o.var]
+                for o in top.operands
+                if isinstance(o, Inner) and id(made[o.var]) not in done
             ]
             if needed:
                 stack.extend(needed)
@@ -160,7 +163,11 @@ def describe(step: Step) -> str:
     lines = [f"{step.name}({inputs}) -> {outputs}    {step_bytes(step)} bytes"]
     for number, member in enumerate(members_in_order(step)):
         for v in member.eqn.outvars:
-            names[v] = f"v{number}" if len(member.eqn.outvars) == 1 else f"v{number}.{member.eqn.outvars.index(v)}"
+            names[v] = (
+                f"v{number}"
+                if len(member.eqn.outvars) == 1
+                else f"v{number}.{member.eqn.outvars.index(v)}"
+            )
         operands = []
         for o in member.operands:
             if isinstance(o, Literal):

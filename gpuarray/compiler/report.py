@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
-from gpuarray.compiler.drawing import FAINT, RULE, Drawing
+from gpuarray.compiler.drawing import FAINT, RULE, Drawing, escape
 
 if TYPE_CHECKING:
     from gpuarray.compiler.explain import Explanation, Kernel, Operation, Value

@@ -1,7 +1,8 @@
 """Simplify a Graph without changing a bit of any result.
 
-Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, and with scalars where a constant had been
-broadcast. Only safe algebra: 0*x stays (x may be nan), x+0 stays (x may be -0.0).
+Floor 3. In: a Graph. Out: a Graph without calls, repeated or dead equations, and with scalars where
+a constant had been broadcast. Only safe algebra: 0*x stays (x may be nan), x+0 stays (x may be
+-0.0).
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def inline_calls(graph: Graph) -> Graph:
     def read(env: dict[Var, Atom], a: Atom) -> Atom:
         return env.get(a, a) if isinstance(a, Var) else a
 
-    # An explicit stack instead of recursion: (equations still to do, environment, results to bind at the end).
+    # An explicit stack instead of recursion: (equations still to do, environment, results to bind
+    # at the end).
     stack = [(iter(graph.eqns), env, None)]
     while stack:
         todo, env_now, on_end = stack[-1]
@@ -106,7 +108,8 @@ def _scalars_for_broadcasts(
     return out
 
 
-#: Views that rearrange the index space as a whole: fusing around them means applying them to what comes in.
+#: Views that rearrange the index space as a whole: fusing around them means applying them to what
+#: comes in.
 _SINKING = ("reshape", "slice", "rev")
 
 

@@ -1,6 +1,7 @@
 """`jit` as a primitive: a call that holds a Graph.
 
-Floor 4. In: a Graph and its arguments. Out: the primitive that transforms and the compiler look into.
+Floor 4. In: a Graph and its arguments. Out: the primitive that transforms and the compiler look
+into.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What tracing knows of a value: shape, dtype, weak type, sharding.
 
-Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects, so that `is` is equality and a cache key
-made of avals hashes by identity (the hot path of every `jit` call counts on it).
+Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects, so that `is` is equality and a
+cache key made of avals hashes by identity (the hot path of every `jit` call counts on it).
 """
 
 from __future__ import annotations

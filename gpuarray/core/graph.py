@@ -1,6 +1,8 @@
-"""The Graph: a typed list of equations in SSA form. The one IR of `jit`, lazy eager, `make_jaxpr`, AD and export.
+"""The Graph: a typed list of equations in SSA form. The one IR of `jit`, lazy eager, `make_jaxpr`,
+AD and export.
 
-Floor 1. In: equations recorded by a trace. Out: something to verify, evaluate, hash by structure and print. Nothing here
+Floor 1. In: equations recorded by a trace. Out: something to verify, evaluate, hash by structure
+and print. Nothing here
 recurses over equations: graphs tens of thousands of operations deep are normal.
 """
 
@@ -135,7 +137,8 @@ class Graph:
                 rows.append((eqn.primitive, ins, params_key(eqn.params), len(eqn.outvars)))
             outs = tuple(a.key if isinstance(a, Literal) else number[a] for a in self.outvars)
             avals = tuple(v.aval for v in (*self.constvars, *self.invars))
-            # The constants themselves, not their ids: holding them keeps an id from being used again.
+            # The constants themselves, not their ids: holding them keeps an id from being used
+            # again.
             consts = tuple(_Identity(c) for c in self.consts)
             self._key = (avals, len(self.constvars), tuple(rows), outs, consts)
         return self._key

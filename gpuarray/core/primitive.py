@@ -1,7 +1,9 @@
 """A Primitive: one operation, defined once, with every rule it has.
 
-Floor 1. In: the rules an op's definition gives. Out: `bind`, which asks the innermost Trace. A rule that an op
-does not have is an explicit `Sentinel`, never an absent attribute, so that a hole is seen by a test and not by a user.
+Floor 1. In: the rules an op's definition gives. Out: `bind`, which asks the innermost Trace. A rule
+that an op does not have is an explicit `Sentinel`, never an absent attribute, so that a hole is
+seen by a test
+and not by a user.
 """
 
 from __future__ import annotations
@@ -59,10 +61,14 @@ registry: dict[str, Primitive] = {}
 class Primitive:
     """One operation with all its rules.
 
-    aval(*avals, **params) -> ShapedArray (a list of them when `multiple_results`): shape and dtype rule, raises on misuse
-    numpy(*arrays, **params) -> array(s): the reference implementation; a `np.ufunc` where one does the whole job
-    numpy_pick(avals, **params) -> callable: instead of `numpy`, when the best function depends on dtypes or params
-    inplace(avals, **params) -> callable: like `numpy_pick`, but the callable may overwrite its first operand and return it
+    aval(*avals, **params) -> ShapedArray (a list of them when `multiple_results`): shape and dtype
+    rule, raises on misuse numpy(*arrays, **params) -> array(s): the reference implementation; a
+    `np.ufunc` where one does
+    the whole job numpy_pick(avals, **params) -> callable: instead of `numpy`, when the best
+    function depends on
+    dtypes or params inplace(avals, **params) -> callable: like `numpy_pick`, but the callable may
+    overwrite its
+    first operand and return it
     cuda: how the op is written in CUDA C++
     jvp, transpose, batch: rules of the transforms
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it

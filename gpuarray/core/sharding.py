@@ -1,7 +1,7 @@
 """Where the pieces of an array live: plain data, no machinery.
 
-Floor 1. In: devices. Out: shardings, which say how an array's index space is cut over devices, and interned
-Places, which are what a cache key needs to know of an array besides its aval.
+Floor 1. In: devices. Out: shardings, which say how an array's index space is cut over devices, and
+interned Places, which are what a cache key needs to know of an array besides its aval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who answers `bind`: the innermost Trace of this thread.
 
-Floor 1. A Trace is an interpreter of primitives (evaluate, stage, jvp, batch); a Tracer is its boxed value. The base
-trace, which evaluates, lives above this floor and moves in with `set_base`.
+Floor 1. A Trace is an interpreter of primitives (evaluate, stage, jvp, batch); a Tracer is its
+boxed value. The base trace, which evaluates, lives above this floor and moves in with `set_base`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """`Array`: the face every array value shows its user, concrete or traced.
 
-Floor 1. In: nothing but itself. Out: the class whose operators and methods call the public numpy namespace. That namespace
-lives floors above, so it moves in here once, at import: `surface.add`, `surface.sum` and so on are its functions.
+Floor 1. In: nothing but itself. Out: the class whose operators and methods call the public numpy
+namespace. That namespace
+lives floors above, so it moves in here once, at import: `surface.add`, `surface.sum` and so on are
+its functions.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def _reflected(name: str):
 
 
 def _refuse(other):
-    # Python turns NotImplemented into its own TypeError, which cannot say how to fix it: lists are common enough.
+    # Python turns NotImplemented into its own TypeError, which cannot say how to fix it: lists are
+    # common enough.
     if isinstance(other, (list, tuple)):
         kind = type(other).__name__
         raise TypeError(

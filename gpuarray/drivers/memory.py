@@ -1,7 +1,9 @@
 """Memory for large arrays on the CPU: freed blocks are kept for the next array of their size.
 
-Floor 4. In: shape and dtype. Out: an uninitialised array. Fresh pages cost more to touch than most kernels take, so a
-block whose last view has died goes back to the pool instead of to the system. Nothing is taken in advance.
+Floor 4. In: shape and dtype. Out: an uninitialised array. Fresh pages cost more to touch than most
+kernels take, so a block whose last view has died goes back to the pool instead of to the system.
+Nothing is taken in
+advance.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ def is_exclusive(buffer, holders: int) -> bool:
     base = buffer.base
     if base is None:
         return True
-    # A pooled array: its base belongs to the block, and every other view of it would hold that base too.
+    # A pooled array: its base belongs to the block, and every other view of it would hold that base
+    # too.
     pooled = type(base) is np.ndarray and type(base.base) is _Block
     return pooled and sys.getrefcount(base) <= 3
 

@@ -1,7 +1,8 @@
 """The NumPy driver: Plans as straight Python over NumPy.
 
-Floor 4. In: a Plan. Out: a function on buffers, generated once. A buffer is an ndarray or a NumPy scalar. Large groups
-run in cache-sized tiles (drivers/tiles.py), small ones as one NumPy call an equation.
+Floor 4. In: a Plan. Out: a function on buffers, generated once. A buffer is an ndarray or a NumPy
+scalar. Large groups run in cache-sized tiles (drivers/tiles.py), small ones as one NumPy call an
+equation.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class _Writer:
         if given_up is not None:
             assert eqn.primitive.inplace is not None
             inplace = self.bind(name + "_inplace", eqn.primitive.inplace(avals, **eqn.params))
-            function = inplace if given_up < 0 else f"({inplace} if {given_up} in owned else {function})"
+            function = (
+                inplace if given_up < 0 else f"({inplace} if {given_up} in owned else {function})"
+            )
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         self.line(f"{outs}{comma} = {function}({', '.join(operands)})", eqn)
@@ -133,7 +136,9 @@ class _Writer:
         self.call(eqn, [self.atom(a) for a in eqn.invars])
 
     made_by: dict[Var, Eqn]
-    overwrites: dict[int, int]  # equations that may overwrite their first operand -> input number, or -1
+    overwrites: dict[
+        int, int
+    ]  # equations that may overwrite their first operand -> input number, or -1
 
 
 def _safe(name: str) -> str:

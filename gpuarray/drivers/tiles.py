@@ -1,10 +1,13 @@
 """Groups over large arrays, run in tiles that stay in cache, on all cores.
 
-Floor 4. In: a Group. Out: a TiledGroup, callable with the group's loads. Each tile runs all members one after another on
-scratch memory of its thread, so values between members never reach main memory.
+Floor 4. In: a Group. Out: a TiledGroup, callable with the group's loads. Each tile runs all members
+one after another on scratch memory of its thread, so values between members never reach main
+memory.
 
-Where tiles cut only parallel axes, one pass does everything. Where they cut a reduced axis, there is a pass for each level of
-reductions: partial results are kept per tile and merged in order, so results do not depend on the number of threads.
+Where tiles cut only parallel axes, one pass does everything. Where they cut a reduced axis, there
+is a pass for each level of
+reductions: partial results are kept per tile and merged in order, so results do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -14,13 +17,12 @@ import itertools
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuarray.compiler.group import Dims, Group, Inner, Load, Member
-from gpuarray.compiler.plan import members_in_order
+from gpuarray.compiler.kernel import Pass, one_pass, split_passes
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -66,16 +68,6 @@ def reorder(order: tuple[int | None, ...], ndim: int) -> str:
     if None in order:
         text += "[" + ", ".join("None" if o is None else ":" for o in order) + "]"
     return text
-
-
-@dataclass
-class Pass:
-    """One sweep over all tiles: which members it runs, and what it keeps."""
-
-    members: list[Member]
-    partial: list[Var]  # reductions whose per-tile results are kept and merged
-    stored: list[Var]  # outputs written tile by tile
-    after: list[Member]  # members that need only finished values, run once at the end
 
 
 class TiledGroup:
@@ -159,7 +151,9 @@ class _Sweep:
             call = f"{self._bind(eqn.primitive.name.replace('-', '_'), function)}({', '.join(ins)}"
             outs = eqn.outvars
             direct = len(outs) == 1 and not eqn.primitive.multiple_results
-            freed = [o.var for o in member.operands if isinstance(o, Inner) and last.get(o.var) == k]
+            freed = [
+                o.var for o in member.operands if isinstance(o, Inner) and last.get(o.var) == k
+            ]
             for v in outs:
                 names[v] = f"v{len(names)}"
             if direct and outs[0] in stored_number:
@@ -175,7 +169,9 @@ class _Sweep:
                 self.slots.owner_of[outs[0]] = slot
                 body.append(f"{names[outs[0]]} = {call}, out=S[{slot}])")
             else:
-                left = ", ".join(names[v] for v in outs) + ("," if eqn.primitive.multiple_results else "")
+                left = ", ".join(names[v] for v in outs) + (
+                    "," if eqn.primitive.multiple_results else ""
+                )
                 body.append(f"{left} = {call})")
                 for v in outs:
                     if v in stored_number:
@@ -210,7 +206,9 @@ class _Sweep:
             ins = []
             for o in member.operands:
                 if isinstance(o, Literal):
-                    ins.append(self._bind("lit", np.asarray(o.val).astype(storage_dtype(o.aval))[()]))
+                    ins.append(
+                        self._bind("lit", np.asarray(o.val).astype(storage_dtype(o.aval))[()])
+                    )
                 elif isinstance(o, Load):
                     ins.append(f"L{owner.load_number[(o.key, o.dims)]}")
                 else:
@@ -228,7 +226,9 @@ class _Sweep:
             comma = "," if eqn.primitive.multiple_results else ""
             body.append(f"{left}{comma} = {function}({', '.join(ins)})")
         self.after_makes = [v for m in self.plan.after for v in m.eqn.outvars]
-        args = [f"L{i}" for i in range(len(owner.loads))] + [f"r{i}" for i in range(len(self.after_reads))]
+        args = [f"L{i}" for i in range(len(owner.loads))] + [
+            f"r{i}" for i in range(len(self.after_reads))
+        ]
         lines = [f"def after({', '.join(args)}):", *(f"    {line}" for line in body)]
         lines.append(f"    return [{', '.join(names[v] for v in self.after_makes)}]")
         exec(compile("\n".join(lines), f"<{owner.group.name}>", "exec"), self.space)
@@ -244,9 +244,7 @@ class _Sweep:
         owner, plan = self.owner, self.plan
         tiles = owner.tiles
         cuts = math.prod(-(-owner.group.axes[i] // owner.chunks[i]) for i in owner.cut_reduced)
-        partial = [
-            np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in plan.partial
-        ]
+        partial = [np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in plan.partial]
         arrays = [
             *loads,
             *(values[v] for v in plan.stored),
@@ -340,10 +338,12 @@ class _Slots:
             found = made.get(lengths)
             if found is None:
                 shapes = [
-                    tuple(lengths[d] if d is not None else 1 for d in dims) for dims, _ in self.kinds
+                    tuple(lengths[d] if d is not None else 1 for d in dims)
+                    for dims, _ in self.kinds
                 ]
                 found = made[lengths] = [
-                    flat[: math.prod(shape)].reshape(shape) for flat, shape in zip(flats, shapes, strict=True)
+                    flat[: math.prod(shape)].reshape(shape)
+                    for flat, shape in zip(flats, shapes, strict=True)
                 ]
             return found
 
@@ -374,7 +374,9 @@ def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
     per_axis = []
     for length, chunk in zip(axes, chunks, strict=True):
         starts = range(0, length, chunk)
-        per_axis.append([(slice(s, min(s + chunk, length)), min(chunk, length - s)) for s in starts])
+        per_axis.append(
+            [(slice(s, min(s + chunk, length)), min(chunk, length - s)) for s in starts]
+        )
     return [
         (*(part[0] for part in parts), tuple(part[1] for part in parts), 0)
         for parts in itertools.product(*per_axis)
@@ -400,7 +402,7 @@ def tiled(group: Group) -> TiledGroup | None:
         chunks[axis] = min(group.axes[axis], max(1, TILE // max(inner, 1)))
         break
     cut = [i for i in group.reduced if chunks[i] < group.axes[i]]
-    passes = _one_pass(group) if not cut else _passes(group)
+    passes = one_pass(group) if not cut else split_passes(group)
     if passes is None:
         return None
     made = TiledGroup(group, chunks, passes)
@@ -435,104 +437,9 @@ def _row_is_kept(group: Group) -> bool:
         return False
     row = math.prod(group.axes[i] for i in group.reduced)
     order = _axis_order(group)
-    strided = order[0] in group.reduced  # columns: rows of the array are cut instead, where that is possible
-    if strided and _passes(group) is not None:
+    strided = (
+        order[0] in group.reduced
+    )  # columns: rows of the array are cut instead, where that is possible
+    if strided and split_passes(group) is not None:
         return False
     return row <= TILE * WHOLE_ROWS
-
-
-def _one_pass(group: Group) -> list[Pass]:
-    return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
-
-
-def _can_split(member: Member) -> bool:
-    prim, aval = member.eqn.primitive, member.eqn.outvars[0].aval
-    wide = storage_dtype(aval).itemsize >= 4 or prim.combine in (np.maximum, np.minimum)
-    return prim.combine is not None and (wide or aval.dtype.kind in "bui")
-
-
-def _passes(group: Group) -> list[Pass] | None:
-    """A pass for each level of reductions, then one for what is written over the whole space."""
-    members = list(members_in_order(group))
-    made = group.made
-    level: dict[Var, int] = {}
-    wide: dict[Var, bool] = {}  # whether a value runs along a reduced axis
-    for member in members:
-        below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
-        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
-        if is_reduction and not _can_split(member):
-            return None
-        for v in member.eqn.outvars:
-            level[v] = below + is_reduction
-            wide[v] = any(d in group.reduced for d in member.dims)
-    top = max(level.values(), default=0)
-    passes: list[Pass] = []
-    for depth in range(1, top + 1):
-        reductions = [
-            m for m in members if m.eqn.primitive.kind is Kind.REDUCTION and level[m.eqn.outvars[0]] == depth
-        ]
-        needed = _needed(reductions, made, wide)
-        partial = [v for m in reductions for v in m.eqn.outvars]
-        after = [
-            m
-            for m in members
-            if m.eqn.primitive.kind is not Kind.REDUCTION
-            and not wide[m.eqn.outvars[0]]
-            and level[m.eqn.outvars[0]] == depth
-        ]
-        passes.append(Pass(needed, partial, [], after))
-    early = [
-        m
-        for m in members
-        if not wide[m.eqn.outvars[0]] and level[m.eqn.outvars[0]] == 0 and m.eqn.outvars[0] in group.outputs
-    ]
-    stored = [v for v in group.outputs if wide[v]]
-    if stored:
-        passes.append(Pass(_needed([made[v] for v in stored], made, wide), [], stored, []))
-    if early:
-        # Values over P alone that need no reduction.
-        wanted = _needed(early, made, dict.fromkeys(wide, True))
-        passes.append(Pass([], [], [], wanted))
-    return passes
-
-
-def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool]) -> list[Member]:
-    """The members a tile must run for these targets; finished values over P are read, not computed again."""
-    order: list[Member] = []
-    done: set[int] = set()
-    for target in targets:
-        stack = [target]
-        while stack:
-            top = stack[-1]
-            waits = []
-            for o in top.operands:
-                if not isinstance(o, Inner):
-                    continue
-                maker = made[o.var]
-                if maker.eqn.primitive.kind is Kind.REDUCTION or _after_reduction(maker, made):
-                    if not wide[o.var]:
-                        continue
-                if id(maker) not in done:
-                    waits.append(maker)
-            if waits:
-                stack.extend(waits)
-                continue
-            stack.pop()
-            if id(top) not in done:
-                done.add(id(top))
-                order.append(top)
-    return order
-
-
-def _after_reduction(member: Member, made: dict[Var, Member]) -> bool:
-    """Whether a value needs some reduction of its group."""
-    stack, seen = [member], set()
-    while stack:
-        top = stack.pop()
-        if id(top) in seen:
-            continue
-        seen.add(id(top))
-        if top.eqn.primitive.kind is Kind.REDUCTION:
-            return True
-        stack.extend(made[o.var] for o in top.operands if isinstance(o, Inner))
-    return False

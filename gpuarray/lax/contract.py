@@ -238,8 +238,8 @@ def scaled_dot(
 ) -> Array:
     """A product of block-scaled operands: entries of a scale multiply whole blocks of their operand.
 
-    A scale has its operand's rank, and lengths that divide the operand's. The result is bfloat16 unless
-    `preferred_element_type` says otherwise.
+    Operands are matrices or stacks of them, unless `dimension_numbers` say otherwise. A scale has its operand's rank, and
+    lengths that divide the operand's. The result is bfloat16, or `preferred_element_type`.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -249,7 +249,9 @@ def scaled_dot(
     """
     lhs, rhs = operands("scaled_dot", lhs, rhs)
     if dimension_numbers is None:
-        dimension_numbers = (((len(shape_of(lhs)) - 1,), (0,)), ((), ()))
+        rank = len(shape_of(lhs))
+        batch = tuple(range(rank - 2))
+        dimension_numbers = (((rank - 1,), (len(batch),)), (batch, batch))
     preferred = element_type("scaled_dot", preferred_element_type) or dtypes.bfloat16
     return dot_general(
         _scaled(lhs, lhs_scale, "lhs"),

@@ -1,4 +1,5 @@
-"""Factories: they fix shape, dtype and batching rules for each kind of primitive, so an op states only what is its own.
+"""Factories: they fix shape, dtype and batching rules for each kind of primitive, so an op states
+only what is its own.
 
 Floor 2. In: a name and the rules that differ. Out: a registered Primitive.
 """
@@ -14,7 +15,8 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import UNWRITTEN, Kind, Primitive
 
-# What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this order.
+# What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this
+# order.
 INTEGER = frozenset({"integer"})
 SIGNED = frozenset({"signedinteger"})
 FLOATING = frozenset({"floating"})
@@ -106,8 +108,8 @@ def elementwise(
 ) -> Primitive:
     """Define a pointwise primitive `out[i] = f(a[i], b[i], ...)`.
 
-    dtypes: what every operand (or each, as a sequence) accepts; same: whether operand dtypes must be equal
-    result(dtype, **params) -> dtype of the result, where it is not the operand's
+    dtypes: what every operand (or each, as a sequence) accepts; same: whether operand dtypes must
+    be equal result(dtype, **params) -> dtype of the result, where it is not the operand's
     defaults: params that a printed graph leaves out while they have this value
     """
     accepted = [dtypes] * arity if isinstance(dtypes, frozenset) else list(dtypes)

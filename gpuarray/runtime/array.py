@@ -1,7 +1,8 @@
-"""The concrete Array: immutable, either ready (buffers on devices) or pending (work that will fill them).
+"""The concrete Array: immutable, either ready (buffers on devices) or pending (work that will fill
+them).
 
-Floor 5. In: an aval, a Place and one buffer a device, or the pending work. Out: the user's value, and everything
-Python, NumPy and other libraries may ask of it.
+Floor 5. In: an aval, a Place and one buffer a device, or the pending work. Out: the user's value,
+and everything Python, NumPy and other libraries may ask of it.
 """
 
 from __future__ import annotations
@@ -175,7 +176,11 @@ class ArrayImpl(Array):
         tail = f"dtype={dtype.name}{weak})"
         last_line = len(body) - (body.rfind("\n") + 1)
         first = len("Array(") if "\n" not in body else 0
-        glue = " " if last_line + first + 2 + len(tail) <= np.get_printoptions()["linewidth"] else "\n      "
+        glue = (
+            " "
+            if last_line + first + 2 + len(tail) <= np.get_printoptions()["linewidth"]
+            else "\n      "
+        )
         return f"Array({body},{glue}{tail}"
 
     def __str__(self) -> str:
@@ -291,6 +296,3 @@ def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
 def _rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:
     aval = ShapedArray(value.shape, dtype)
     return ArrayImpl(aval, devices.default_place(), [value])
-
-
-

@@ -1,18 +1,25 @@
 """The compile cache: one Executable a structure, compiled once however many threads ask.
 
-Floor 5. In: a hashable key and how to make the Graph. Out: an Executable, and a history of what was compiled and why.
+Floor 5. In: a hashable key and how to make the Graph. Out: an Executable, and a history of what was
+compiled and why.
 """
 
 from __future__ import annotations
 
 import collections
+import logging
+import pathlib
 import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
+from gpuarray.config import state
 from gpuarray.core.graph import Graph
 from gpuarray.runtime.execute import Executable
+
+
+_log = logging.getLogger("gpuarray")
 
 
 class Compiled(NamedTuple):
@@ -68,6 +75,28 @@ class OnceCache:
         return len(self._values)
 
 
+def report(line: Compiled, executable: Executable) -> None:
+    """Say what was compiled, as far as the settings ask for it."""
+    if state.log_compiles or state.explain_cache_misses:
+        why = f": {line.reason}" if state.explain_cache_misses else ""
+        _log.warning("Compiled %s for %s in %.4f s%s", line.name, line.kind, line.seconds, why)
+    if state.debug >= 2:
+        print(f"# {line.kind} {line.name}\n{executable.plan}")
+    if state.debug >= 3:
+        print(executable.plan.graph)
+    if state.debug >= 4:
+        print(executable.run.source)
+    if state.dump:
+        stem = "".join(
+            c if c.isalnum() else "_" for c in f"{len(history):04d}_{line.kind}_{line.name}"
+        )
+        folder = pathlib.Path(state.dump)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{stem}.graph.txt").write_text(f"{executable.plan.graph}\n")
+        (folder / f"{stem}.plan.txt").write_text(f"{executable.plan}\n")
+        (folder / f"{stem}.py").write_text(f"{executable.run.source}\n")
+
+
 _executables = OnceCache()
 history: collections.deque[Compiled] = collections.deque(maxlen=1000)
 
@@ -87,7 +116,9 @@ def compiled(
         graph = make_graph()
         executable = Executable(graph, donated)
         seconds = time.perf_counter() - start
-        history.append(Compiled(kind, name or graph.debug_name, seconds, reason))
+        line = Compiled(kind, name or graph.debug_name, seconds, reason)
+        history.append(line)
+        report(line, executable)
         return executable
 
     return _executables.get((kind, key)) or _executables.get_or_make((kind, key), make)

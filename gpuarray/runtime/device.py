@@ -111,7 +111,9 @@ def place_for(target) -> Place:
         platform, _, number = target.partition(":")
         found = devices(platform)
         if number and not (number.isdigit() and int(number) < len(found)):
-            raise ValueError(f"Unknown device {target!r}: {platform} has devices 0 to {len(found) - 1}")
+            raise ValueError(
+                f"Unknown device {target!r}: {platform} has devices 0 to {len(found) - 1}"
+            )
         return place_of(found[int(number or 0)], True)
     if isinstance(target, Device):
         return place_of(target, True)

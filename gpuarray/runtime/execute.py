@@ -1,7 +1,7 @@
 """Run compiled programs: from a Graph to buffers, in order or in flight.
 
-Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays, asynchronously when it is
-worth a thread's while.
+Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays,
+asynchronously when it is worth a thread's while.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Executable:
         self.donated = donated
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
         flat = self.plan.graph
-        self.consts = [_buffer_of(c, v.aval) for v, c in zip(flat.constvars, flat.consts, strict=True)]
+        self.consts = [
+            _buffer_of(c, v.aval) for v, c in zip(flat.constvars, flat.consts, strict=True)
+        ]
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
         self.run = driver.build(self.plan, self.consts, donated)
@@ -75,8 +77,11 @@ def launch(
 ) -> None:
     """Fill `arrays` with the results for `inputs` (arrays or scalars), now or in flight.
 
-    The inputs numbered in `given_away` are deleted: their memory belongs to the program from here on.
+    The inputs numbered in `given_away` are deleted: their memory belongs to the program from here
+    on.
     """
+    if config.state.no_execution:
+        raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     avals = executable.in_avals
     for i in given_away:
         inputs[i]._buffer()  # waits

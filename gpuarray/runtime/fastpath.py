@@ -1,7 +1,8 @@
 """The generated fast path of a jitted call: unwrap, run, wrap, with nothing in between.
 
-Floor 5. In: an Executable and the structure of the result. Out: a Python function of arrays, written for exactly this
-signature. Anything unusual (another device, a pending or deleted input) goes to the general way.
+Floor 5. In: an Executable and the structure of the result. Out: a Python function of arrays,
+written for exactly this signature. Anything unusual (another device, a pending or deleted input)
+goes to the general way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Executable, explained
 
 
-def generate(executable: Executable, out_spec: Any, general: Callable[..., Any]) -> Callable[..., Any]:
+def generate(
+    executable: Executable, out_spec: Any, general: Callable[..., Any]
+) -> Callable[..., Any]:
     """A function of the program's inputs as ArrayImpls, specialised to their number and the result's structure."""
     count = len(executable.in_avals)
     place = devices.default_place()
@@ -70,6 +73,10 @@ def _structure(spec: Any, results: list[str]) -> str:
         left, right = "()" if type(trial) is tuple else "[]"
         comma = "," if type(trial) is tuple and len(results) == 1 else ""
         return f"{left}{', '.join(results)}{comma}{right}"
-    if type(trial) is dict and list(trial.values()) == numbers and all(type(k) is str for k in trial):
+    if (
+        type(trial) is dict
+        and list(trial.values()) == numbers
+        and all(type(k) is str for k in trial)
+    ):
         return "{" + ", ".join(f"{k!r}: {r}" for k, r in zip(trial, results, strict=True)) + "}"
     return f"unflatten(spec, [{', '.join(results)}])"

@@ -1,7 +1,9 @@
 """The evaluating trace: small CPU work runs at once, everything else is recorded and fused.
 
-Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. What is pending is flushed
-when a value is asked for: one Graph, compiled once for its structure, whose outputs are the arrays still alive.
+Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. What is
+pending is flushed
+when a value is asked for: one Graph, compiled once for its structure, whose outputs are the arrays
+still alive.
 """
 
 from __future__ import annotations
@@ -220,6 +222,8 @@ class EvalTrace(traces.Trace):
         if place is None:
             place = devices.default_place()
         state = config.state
+        if state.no_execution:
+            raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
         if pending or op.largest >= state.lazy_threshold:
             if state.fusion and not (state.debug_nans or state.debug_infs):
                 out = recorder_of(place).record(op, args)

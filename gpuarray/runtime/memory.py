@@ -1,6 +1,7 @@
 """What memory arrays take, and what to say when there is none left.
 
-Floor 5. In: the arrays alive right now. Out: counts, lists, and an error that names the largest of them.
+Floor 5. In: the arrays alive right now. Out: counts, lists, and an error that names the largest of
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     >>> any(a is x for a in ga.live_arrays())
     True
     """
-    # Found by the garbage collector rather than kept in a list: a list would cost every array its upkeep.
+    # Found by the garbage collector rather than kept in a list: a list would cost every array its
+    # upkeep.
     found = [
         a
         for a in gc.get_objects()
@@ -53,9 +55,7 @@ def free() -> int:
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:
     """The error a user can act on: what was asked for, and who holds the rest."""
-    lines = [
-        f"    {a.nbytes / 2**20:10.1f} MiB  {a.aval.str_short()}" for a in live_arrays()[:5]
-    ]
+    lines = [f"    {a.nbytes / 2**20:10.1f} MiB  {a.aval.str_short()}" for a in live_arrays()[:5]]
     return errors.OutOfMemory(
         f"Out of memory in {needed}: {error}.\nThe largest live arrays:\n"
         + "\n".join(lines or ["    (none)"])

@@ -1,7 +1,7 @@
 """Asynchronous dispatch on the CPU: one worker a device runs submitted work in order.
 
-Floor 5. In: a callable and the arrays it will fill. Out: a Flight, on which those arrays wait. A GPU brings its own
-streams; this is their counterpart for the CPU.
+Floor 5. In: a callable and the arrays it will fill. Out: a Flight, on which those arrays wait. A
+GPU brings its own streams; this is their counterpart for the CPU.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class Stream:
 
     def __init__(self, device: Device):
         self._queue: queue.SimpleQueue[Flight] = queue.SimpleQueue()
-        self._thread = threading.Thread(
-            target=self._work, name=f"gpuarray-{device}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name=f"gpuarray-{device}", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:

@@ -1,6 +1,8 @@
-"""Values in and out of the runtime: host memory to arrays, arrays to other devices, arrays back to the host.
+"""Values in and out of the runtime: host memory to arrays, arrays to other devices, arrays back to
+the host.
 
-Floor 5. In: NumPy values, Python scalars, arrays. Out: ArrayImpls that own their memory, or NumPy arrays.
+Floor 5. In: NumPy values, Python scalars, arrays. Out: ArrayImpls that own their memory, or NumPy
+arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from gpuarray.runtime.array import ArrayImpl
 _live: weakref.WeakSet = weakref.WeakSet()
 
 
-def own(x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True) -> ArrayImpl:
+def own(
+    x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True
+) -> ArrayImpl:
     """An ArrayImpl of any host value. Memory that the caller could still write to is copied."""
     if type(x) is ArrayImpl:
         return x
@@ -58,7 +62,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     one_for_all = device is None or isinstance(device, (Device, Sharding, str, Place))
     targets = [device] * len(leaves) if one_for_all else tree.prefix_broadcast(device, x)
     return tree.unflatten_raw(
-        spec, [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)]
+        spec,
+        [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)],
     )
 
 
@@ -91,9 +96,7 @@ def device_get(x):
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()
-    return tree.unflatten_raw(
-        spec, [np.asarray(v) if isinstance(v, Array) else v for v in leaves]
-    )
+    return tree.unflatten_raw(spec, [np.asarray(v) if isinstance(v, Array) else v for v in leaves])
 
 
 def block_until_ready(x):

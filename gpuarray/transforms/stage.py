@@ -1,6 +1,7 @@
 """Staging: run a Python function on tracers and keep what it did as a Graph.
 
-Floor 3. In: a function and the avals of its flat inputs. Out: a Graph and the function's (flat) result structure.
+Floor 3. In: a function and the avals of its flat inputs. Out: a Graph and the function's (flat)
+result structure.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from gpuarray import config, errors, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
 
@@ -194,8 +195,10 @@ def stage(
     tracers = [trace.new_input(a) for a in avals]
     try:
         with traces.current(trace):
-            outputs = fun(*tracers)
-            return trace.finish(outputs)
+            graph = trace.finish(fun(*tracers))
+        if config.state.enable_checks:
+            verify(graph)
+        return graph
     finally:
         trace.alive = False
         if config.state.check_tracer_leaks:

@@ -1,4 +1,5 @@
-"""The acceptance tests of the founding texts: arrays, indexing, random keys, asynchrony, jit. One test an item.
+"""The acceptance tests of the founding texts: arrays, indexing, random keys, asynchrony, jit. One
+test an item.
 
 They read as the texts do, with the name of the library changed.
 """
@@ -153,7 +154,9 @@ def test_traced_shape():
     def traced(x):
         return x.reshape(jnp.array(x.shape).prod())
 
-    with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete values of integer type"):
+    with pytest.raises(
+        TypeError, match="Shapes must be 1D sequences of concrete values of integer type"
+    ):
         traced(jnp.ones((2, 3)))
 
     @jit

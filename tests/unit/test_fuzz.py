@@ -92,7 +92,9 @@ def test_the_oracle_can_fail(tiny_tiles, monkeypatch):
         for seed in range(50):
             program = programs.generate(seed)
             if disagreement(program, seed, ("fused",)):
-                small = programs.shrink(program, lambda p, s=seed: disagreement(p, s, ("fused",)) is not None)
+                small = programs.shrink(
+                    program, lambda p, s=seed: disagreement(p, s, ("fused",)) is not None
+                )
                 assert len(small.steps) <= len(program.steps)
                 return
     pytest.fail("no program noticed the fault")

@@ -277,10 +277,13 @@ def test_eval_shape_and_make_jaxpr():
     assert out == {"a": ga.ShapeDtypeStruct((4,), "float32")}
     x, y = gnp.array([1.0, 4.0, 3.0]), gnp.array([8.0, 1.0, 2.0])
     text = str(ga.make_jaxpr(lambda x, y: 2 * x**2 + y)(x, y))
-    assert text.split() == (
-        "{ lambda ; a:f32[3] b:f32[3]. let c:f32[3] = integer_pow[y=2] a "
-        "d:f32[3] = mul 2.0:f32[] c e:f32[3] = add d b in (e,) }"
-    ).split()
+    assert (
+        text.split()
+        == (
+            "{ lambda ; a:f32[3] b:f32[3]. let c:f32[3] = integer_pow[y=2] a "
+            "d:f32[3] = mul 2.0:f32[] c e:f32[3] = add d b in (e,) }"
+        ).split()
+    )
 
 
 def test_cache_report_says_why():

@@ -68,7 +68,9 @@ def test_is_ready_becomes_true_without_asking_for_the_value(big):
     assert y.is_ready()
 
 
-@pytest.mark.parametrize("ask", [repr, str, np.asarray, lambda y: y.tolist(), lambda y: y[0].item()])
+@pytest.mark.parametrize(
+    "ask", [repr, str, np.asarray, lambda y: y.tolist(), lambda y: y[0].item()]
+)
 def test_asking_for_the_value_flushes(big, ask):
     ask(big * 3.0)
 

@@ -1,0 +1,20 @@
+"""`python -m gpuarray` and the command `gpuarray`: what is here, does it work, what does it do.
+
+Floor 9. In: the command line. Out: an exit status, 0 when all is well.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from gpuarray.cli.main import run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line with the given arguments; those of the process when None."""
+    return run(sys.argv[1:] if argv is None else argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

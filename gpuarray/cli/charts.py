@@ -1,0 +1,115 @@
+"""Bar charts as SVG, and as PNG where matplotlib is installed.
+
+Floor 8. In: names and values. Out: SVG text or a PNG file, with the same bars.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuarray.compiler.drawing import FAINT, RULE, Drawing
+from gpuarray.util import lazy_module
+
+pyplot = lazy_module("matplotlib.pyplot")
+
+#: One colour for each series, told apart by colour-blind readers too (Okabe and Ito).
+COLOURS = ("#0072b2", "#e69f00", "#8a929c", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
+
+Rows = list[tuple[str, list[float | None]]]
+
+
+class Panel(NamedTuple):
+    """One group of rows: a heading, the unit, and for each name a value for each series (None: there is none)."""
+
+    heading: str
+    unit: str
+    rows: Rows
+
+
+_WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 200, 96, 15, 12
+
+
+def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> str:
+    """Horizontal bars as SVG, shorter is better; every row has a scale of its own."""
+    height = 88.0
+    for panel in panels:
+        height += 30 + sum(_tall(values) for _, values in panel.rows)
+    sheet = Drawing(_WIDTH, height + 12, title)
+    sheet.text(20, 30, title, size=16, bold=True)
+    sheet.text(20, 49, subtitle, fill=FAINT)
+    x = 20.0
+    for i, name in enumerate(series):
+        sheet.box(x, 61, 10, 10, fill=_colour(i), radius=2)
+        sheet.text(x + 15, 70, name, size=11)
+        x += 34 + 6.4 * len(name)
+    y = 88.0
+    for panel in panels:
+        sheet.line(f"M20 {y:g} H{_WIDTH - 20}")
+        sheet.text(20, y + 20, panel.heading, size=12.5, bold=True)
+        y += 30
+        for name, values in panel.rows:
+            _row(sheet, y, name, values, panel.unit, series)
+            y += _tall(values)
+    return str(sheet)
+
+
+def _row(
+    sheet: Drawing, y: float, name: str, values: list[float | None], unit: str, series: list[str]
+) -> None:
+    longest = max([v for v in values if v is not None], default=0) or 1
+    sheet.text(_LEFT - 12, y + _tall(values) / 2 + 1, name, anchor="end")
+    sheet.line(f"M{_LEFT} {y:g} v{_tall(values) - _GAP + 2:g}", edge=RULE)
+    for i, value in enumerate(values):
+        if value is None:
+            continue
+        long = (_WIDTH - _LEFT - _RIGHT) * value / longest
+        tip = f"{name}, {series[i]}: {value:.4g} {unit}"
+        sheet.box(_LEFT, y + 1, max(long, 1), _BAR - 2, fill=_colour(i), radius=2, tip=tip)
+        sheet.text(_LEFT + long + 6, y + _BAR - 4, f"{value:.3g} {unit}", size=10.5, fill=FAINT)
+        y += _BAR
+
+
+def _tall(values: list[float | None]) -> float:
+    return _BAR * sum(v is not None for v in values) + _GAP
+
+
+def _colour(i: int) -> str:
+    return COLOURS[i % len(COLOURS)]
+
+
+def can_write_png() -> bool:
+    """Whether matplotlib is there."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def write_png(path: Path, title: str, subtitle: str, series: list[str], panels: list[Panel]) -> None:
+    """The same bars as a PNG file."""
+    count = sum(len(p.rows) for p in panels)
+    ratios = [len(p.rows) for p in panels]
+    pyplot.switch_backend("Agg")  # a file, whatever screen there is
+    figure, axes = pyplot.subplots(
+        len(panels), 1, figsize=(8.5, 1.6 + 0.75 * count), height_ratios=ratios, squeeze=False
+    )
+    for axis, panel in zip(axes[:, 0], panels, strict=True):
+        names = [name for name, _ in panel.rows]
+        for r, (_, values) in enumerate(panel.rows):
+            longest = max([v for v in values if v is not None], default=0) or 1
+            for i, value in enumerate(values):
+                if value is None:
+                    continue
+                at = r + (i - (len(series) - 1) / 2) * 0.8 / len(series)
+                axis.barh(at, value / longest, 0.74 / len(series), color=_colour(i))
+                axis.text(value / longest + 0.01, at, f"{value:.3g} {panel.unit}", va="center", size=8)
+        axis.set(yticks=range(len(names)), xlim=(0, 1.18), xticks=[])
+        axis.set_yticklabels(names)
+        axis.invert_yaxis()
+        axis.set_title(panel.heading, loc="left", size=10)
+        axis.spines[["top", "right", "bottom"]].set_visible(False)
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=_colour(i)) for i in range(len(series))]
+    figure.suptitle(f"{title}\n{subtitle}", size=11)
+    figure.legend(handles, series, loc="lower center", ncols=len(series), frameon=False, fontsize=8)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

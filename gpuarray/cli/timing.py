@@ -1,0 +1,104 @@
+"""Timing that survives a busy machine: all candidates take turns, round after round.
+
+Floor 8. In: callables that return when their work is done. Out: seconds a call, one figure a round. A slow moment
+of the machine then hits all candidates of a round alike, and ratios within a round stay what they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Candidate:
+    """Something to time: a call, and the context in which it runs (entered outside the clock)."""
+
+    call: Callable[[], Any]
+    around: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
+
+
+@dataclass
+class Samples:
+    """Seconds a call, one for each round."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The middle round."""
+        return statistics.median(self.seconds)
+
+    @property
+    def best(self) -> float:
+        """The fastest round."""
+        return min(self.seconds)
+
+
+def ratio(other: Samples, ours: Samples) -> float:
+    """How many times faster `ours` is: the median of the ratios within each round.
+
+    >>> ratio(Samples([2.0, 40.0, 2.0]), Samples([1.0, 20.0, 4.0]))
+    2.0
+    """
+    pairs = zip(other.seconds, ours.seconds, strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def take_turns(
+    candidates: Mapping[str, Candidate],
+    seconds: float = 1.0,
+    rounds: tuple[int, int] = (5, 40),
+    sample: float = 0.02,
+) -> dict[str, Samples]:
+    """Time all candidates in turns.
+
+    seconds: about how long each may take in all; rounds: at least and at most so many
+    sample: short calls are repeated until one sample takes about so long
+    """
+    repeats: dict[str, int] = {}
+    slowest = 1e-9
+    for name, candidate in candidates.items():
+        with candidate.around():
+            candidate.call()  # compiles, fills caches
+            once = min(_clock(candidate.call, 1) for _ in range(2))
+            repeats[name] = max(1, round(sample / max(once, 1e-9)))
+        slowest = max(slowest, once * repeats[name])
+    count = min(max(rounds[0], int(seconds / slowest)), rounds[1])
+    samples = {name: Samples() for name in candidates}
+    with _no_collection():
+        for i in range(count):
+            names = list(candidates)
+            # Forwards, then backwards: being after a greedy neighbour is nobody's fate.
+            for name in names if i % 2 == 0 else reversed(names):
+                candidate = candidates[name]
+                with candidate.around():
+                    took = _clock(candidate.call, repeats[name])
+                samples[name].seconds.append(took)
+    return samples
+
+
+def _clock(call: Callable[[], Any], repeat: int) -> float:
+    """Seconds a call, over `repeat` calls."""
+    start = time.perf_counter()
+    for _ in range(repeat):
+        call()
+    return (time.perf_counter() - start) / repeat
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection inside: it would fall on whoever happens to be measured."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

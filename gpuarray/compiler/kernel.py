@@ -1,0 +1,131 @@
+"""The loop form of a group: which sweeps over P x R compute it, before any machine is chosen.
+
+Floor 3. In: a Group. Out: its Passes. One suffices while a row (all of R) is seen whole; where rows
+are cut, over tiles on a CPU or over threads on a GPU, there is a pass for each level of reductions,
+and one for what is written
+over the whole space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuarray.compiler.group import Group, Inner, Member
+from gpuarray.compiler.plan import members_in_order
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.primitive import Kind
+
+
+@dataclass
+class Pass:
+    """One sweep over all tiles: which members it runs, and what it keeps."""
+
+    members: list[Member]
+    partial: list[Var]  # reductions whose per-tile results are kept and merged
+    stored: list[Var]  # outputs written tile by tile
+    after: list[Member]  # members that need only finished values, run once at the end
+
+
+def one_pass(group: Group) -> list[Pass]:
+    """A single sweep that runs every member, for when each row is seen whole."""
+    return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
+
+
+def can_split(member: Member) -> bool:
+    """Whether partial results of a reduction may be merged: not where rounding them to 16 bits would show."""
+    prim, aval = member.eqn.primitive, member.eqn.outvars[0].aval
+    wide = storage_dtype(aval).itemsize >= 4 or prim.combine in (np.maximum, np.minimum)
+    return prim.combine is not None and (wide or aval.dtype.kind in "bui")
+
+
+def split_passes(group: Group) -> list[Pass] | None:
+    """A pass for each level of reductions, then one for what is written over the whole space."""
+    members = list(members_in_order(group))
+    made = group.made
+    level: dict[Var, int] = {}
+    wide: dict[Var, bool] = {}  # whether a value runs along a reduced axis
+    for member in members:
+        below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
+        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
+        if is_reduction and not can_split(member):
+            return None
+        for v in member.eqn.outvars:
+            level[v] = below + is_reduction
+            wide[v] = any(d in group.reduced for d in member.dims)
+    top = max(level.values(), default=0)
+    passes: list[Pass] = []
+    for depth in range(1, top + 1):
+        reductions = [
+            m
+            for m in members
+            if m.eqn.primitive.kind is Kind.REDUCTION and level[m.eqn.outvars[0]] == depth
+        ]
+        needed = _needed(reductions, made, wide)
+        partial = [v for m in reductions for v in m.eqn.outvars]
+        after = [
+            m
+            for m in members
+            if m.eqn.primitive.kind is not Kind.REDUCTION
+            and not wide[m.eqn.outvars[0]]
+            and level[m.eqn.outvars[0]] == depth
+        ]
+        passes.append(Pass(needed, partial, [], after))
+    early = [
+        m
+        for m in members
+        if not wide[m.eqn.outvars[0]]
+        and level[m.eqn.outvars[0]] == 0
+        and m.eqn.outvars[0] in group.outputs
+    ]
+    stored = [v for v in group.outputs if wide[v]]
+    if stored:
+        passes.append(Pass(_needed([made[v] for v in stored], made, wide), [], stored, []))
+    if early:
+        # Values over P alone that need no reduction.
+        wanted = _needed(early, made, dict.fromkeys(wide, True))
+        passes.append(Pass([], [], [], wanted))
+    return passes
+
+
+def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool]) -> list[Member]:
+    """The members a tile must run for these targets; finished values over P are read, not computed again."""
+    order: list[Member] = []
+    done: set[int] = set()
+    for target in targets:
+        stack = [target]
+        while stack:
+            top = stack[-1]
+            waits = []
+            for o in top.operands:
+                if not isinstance(o, Inner):
+                    continue
+                maker = made[o.var]
+                if maker.eqn.primitive.kind is Kind.REDUCTION or _after_reduction(maker, made):
+                    if not wide[o.var]:
+                        continue
+                if id(maker) not in done:
+                    waits.append(maker)
+            if waits:
+                stack.extend(waits)
+                continue
+            stack.pop()
+            if id(top) not in done:
+                done.add(id(top))
+                order.append(top)
+    return order
+
+
+def _after_reduction(member: Member, made: dict[Var, Member]) -> bool:
+    """Whether a value needs some reduction of its group."""
+    stack, seen = [member], set()
+    while stack:
+        top = stack.pop()
+        if id(top) in seen:
+            continue
+        seen.add(id(top))
+        if top.eqn.primitive.kind is Kind.REDUCTION:
+            return True
+        stack.extend(made[o.var] for o in top.operands if isinstance(o, Inner))
+    return False

@@ -1,0 +1,60 @@
+"""Fourier transforms over the last axes.
+
+Floor 6. In: arrays, the sort of transform, the lengths of the axes. Out: the `fft` primitive on a dtype it takes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.lax.args import ArrayLike, dtype_of, operands
+from gpuarray.lax.convert import convert_element_type
+from gpuarray.ops.fft import FftType as FftType
+from gpuarray.ops.fft import fft_p
+
+
+def _type_of(fft_type) -> FftType:
+    if isinstance(fft_type, FftType):
+        return fft_type
+    if isinstance(fft_type, str):
+        if fft_type.upper() in FftType.__members__:
+            return FftType[fft_type.upper()]
+        raise ValueError(
+            f"Unknown FFT type '{fft_type}': expected one of {', '.join(FftType.__members__)}"
+        )
+    raise TypeError(
+        f"Unknown FFT type value '{fft_type}': expected a lax.FftType or one of {', '.join(FftType.__members__)}"
+    )
+
+
+def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+    """The discrete Fourier transform over the last len(fft_lengths) axes.
+
+    FFT and IFFT keep the shape; RFFT takes n real numbers to n // 2 + 1 complex ones along the last axis, and IRFFT takes
+    them back. X[k] = sum_j x[j] exp(-2πi jk / n); the inverse divides by n.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> lax.fft(gnp.array([1., 2., 3., 4.]), "RFFT", (4,))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    """
+    kind = _type_of(fft_type)
+    lengths = tuple(map(operator.index, fft_lengths))
+    (x,) = operands("fft", x)
+    dtype = dtype_of(x)
+    wide = dtype in (dtypes.float64, dtypes.complex128)
+    if kind is FftType.RFFT:
+        if dtypes.kind_of(dtype) == "c":
+            raise ValueError(
+                f"only real valued inputs supported for rfft, got {dtype.name}. Use fft, or take the real part."
+            )
+        if dtypes.kind_of(dtype) in "biu":
+            x = convert_element_type(x, np.float32)
+    elif dtypes.kind_of(dtype) != "c":
+        x = convert_element_type(x, np.complex128 if wide else np.complex64)
+    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)

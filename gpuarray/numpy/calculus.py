@@ -1,0 +1,229 @@
+"""Differences, sums and interpolation of samples: diff, gradient, trapezoid, unwrap, interp.
+
+Floor 6. In: samples of a function. Out: arrays of the same kind of numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.indexing import getitem
+from gpuarray.numpy.operands import array, arrays, as_tuple, promoted, promoted_inexact
+from gpuarray.numpy.selection import choose_by
+from gpuarray.numpy.shapes import broadcast_to, moveaxis, ravel, reshape
+from gpuarray.numpy.sorting import argsort, searchsorted
+from gpuarray.util import canonical_axis
+
+
+def _along(a: Array, axis: int, start: int | None, stop: int | None) -> Array:
+    return getitem(a, (slice(None),) * axis + (slice(start, stop),))
+
+
+def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
+    """The differences of neighbours along an axis, taken n times: (…, m, …) -> (…, m - n, …).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.diff(gnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
+    a = array("diff", a)
+    if n == 0:
+        return a
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    if a.ndim == 0:
+        raise ValueError("diff requires input that is at least one dimensional; got a scalar")
+    axis = canonical_axis(axis, a.ndim)
+    parts = [a]
+    for side, extra in ((0, prepend), (1, append)):
+        if extra is not None:
+            extra = array("diff", extra)
+            if extra.ndim == 0:
+                shape = list(a.shape)
+                shape[axis] = 1
+                extra = broadcast_to(extra, tuple(shape))
+            parts.insert(len(parts) * side, extra)
+    if len(parts) > 1:
+        a = lax.concatenate(promoted("diff", *parts), axis)
+    minus = lax.ne if a.dtype == np.bool_ else lax.sub
+    for _ in range(n):
+        a = minus(_along(a, axis, 1, None), _along(a, axis, None, -1 if a.shape[axis] else None))
+    return a
+
+
+def ediff1d(ary, to_end=None, to_begin=None) -> Array:
+    """The differences of neighbours in the flattened array, with elements put before and after them.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.ediff1d(gnp.array([1, 4, 9]), to_end=0)
+    Array([3, 5, 0], dtype=int32)
+    """
+    flat = ravel(array("ediff1d", ary))
+    parts = [diff(flat)]
+    if to_begin is not None:
+        parts.insert(0, ravel(array("ediff1d", to_begin)))
+    if to_end is not None:
+        parts.append(ravel(array("ediff1d", to_end)))
+    parts = [lax.convert_element_type(p, flat.dtype) for p in parts]
+    return parts[0] if len(parts) == 1 else lax.concatenate(parts, 0)
+
+
+def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
+    """The slope of samples along each axis: central differences inside, one-sided ones at the ends.
+
+    varargs: the spacing, one number for all axes, or for each axis a number or the (n,) positions. One axis gives an
+    array, several give a list.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.gradient(gnp.array([0., 1., 4., 9.]))
+    Array([1., 2., 4., 5.], dtype=float32)
+    """
+    if edge_order is not None:
+        raise NotImplementedError(
+            "The 'edge_order' argument to jnp.gradient is not supported: it is 1 always."
+        )
+    f, *spacing = promoted_inexact("gradient", f, *varargs)
+    axes = tuple(range(f.ndim)) if axis is None else as_tuple(axis)
+    axes = tuple(canonical_axis(a, f.ndim) for a in axes)
+    if not spacing:
+        steps: list[Any] = [f.dtype.type(1)] * len(axes)
+    elif len(spacing) == 1:
+        steps = spacing * len(axes)
+    elif len(spacing) == len(axes):
+        steps = spacing
+    else:
+        raise TypeError(f"Invalid number of spacing arguments {len(spacing)} for {axis=}")
+    if any(f.shape[a] < 2 for a in axes):
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least 2 elements are required."
+        )
+    found = [_slope(f, h, a) for h, a in zip(steps, axes, strict=True)]
+    return found[0] if len(found) == 1 else found
+
+
+def _slope(f: Array, h, axis: int) -> Array:
+    n = f.shape[axis]
+    ahead, behind = _along(f, axis, 2, None), _along(f, axis, None, n - 2)
+    first = _along(f, axis, 1, 2) - _along(f, axis, 0, 1)
+    last = _along(f, axis, n - 1, n) - _along(f, axis, n - 2, n - 1)
+    if np.ndim(h) == 0:
+        return lax.concatenate([first / h, (ahead - behind) * 0.5 / h, last / h], axis)
+    if h.ndim > 1 or h.shape[0] != n:
+        raise ValueError(
+            f"Spacing arrays must be 1D and match the length of their axis: got shape {h.shape} for length {n}"
+        )
+    shape = [1] * f.ndim
+    shape[axis] = n - 1
+    steps = reshape(h[1:] - h[:-1], shape)
+    left, right = _along(steps, axis, None, n - 2), _along(steps, axis, 1, None)
+    # The parabola through three neighbours, and its slope in the middle.
+    inside = (
+        -right / (left * (left + right)) * behind
+        + (right - left) / (left * right) * _along(f, axis, 1, n - 1)
+        + left / (right * (left + right)) * ahead
+    )
+    ends = first / _along(steps, axis, 0, 1), last / _along(steps, axis, n - 2, n - 1)
+    return lax.concatenate([ends[0], inside, ends[1]], axis)
+
+
+def trapezoid(y, x=None, dx=1.0, axis: int = -1) -> Array:
+    """The integral of samples along an axis by the trapezoidal rule, with positions `x` or the distance `dx`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.trapezoid(gnp.array([1., 2., 3.]))
+    Array(4., dtype=float32)
+    """
+    if x is None:
+        (y,) = promoted_inexact("trapezoid", y)
+        axis = canonical_axis(axis, y.ndim)
+        if np.ndim(dx) == 0:
+            ends = _along(y, axis, 0, 1) + _along(y, axis, y.shape[axis] - 1, None)
+            return dx * (y.sum(axis) - 0.5 * ends.sum(axis))
+        y, widths = promoted_inexact("trapezoid", y, dx)
+        widths = moveaxis(widths, axis, -1) if widths.ndim == y.ndim else widths
+    else:
+        y, x = promoted_inexact("trapezoid", y, x)
+        axis = canonical_axis(axis, y.ndim)
+        widths = diff(moveaxis(x, axis, -1) if x.ndim == y.ndim else x)
+    y = moveaxis(y, axis, -1)
+    return 0.5 * (widths * (y[..., 1:] + y[..., :-1])).sum(-1)
+
+
+def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
+    """Jumps of more than half a period along an axis undone by adding multiples of the period.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unwrap(gnp.array([0, 3, 7, 13]), period=6)
+    Array([0, 3, 1, 1], dtype=int32)
+    """
+    p = array("unwrap", p)
+    if dtypes.kind_of(p.dtype) == "c":
+        raise ValueError("jnp.unwrap does not support complex inputs.")
+    if p.shape[axis] == 0:
+        return promoted("unwrap", p, period)[0]
+    (p, turn), axis = promoted("unwrap", p, period), canonical_axis(axis, p.ndim)
+    if dtypes.issubdtype(p.dtype, np.integer):
+        half, odd = surface.divmod(turn, 2)
+        at_boundary: Any = lax.eq(odd, odd.dtype.type(0))
+    else:
+        half, at_boundary = turn / 2, True
+    limit = half if discont is None else discont
+    steps = diff(p, axis=axis)
+    folded = surface.mod(steps + half, turn) - half
+    # A jump of exactly half a period keeps its direction.
+    up = surface.logical_and(surface.logical_and(at_boundary, folded == -half), steps > 0)
+    folded = surface.where(up, half, folded)
+    correction = surface.where(abs(steps) < limit, 0, folded - steps)
+    rest = _along(p, axis, 1, None) + correction.cumsum(axis)
+    return lax.concatenate(promoted("unwrap", _along(p, axis, 0, 1), rest), axis)
+
+
+def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
+    """Values at `x` of the function that is linear between the (n,) points (xp, fp), xp ascending.
+
+    left, right: values outside (by default those at the ends), or "extrapolate". period: of a periodic function.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.interp(1.5, gnp.array([1., 2.]), gnp.array([10., 20.]))
+    Array(15., dtype=float32)
+    """
+    for name, end in (("left", left), ("right", right)):
+        if isinstance(end, str) and end != "extrapolate":
+            raise ValueError(f"the only valid string value of `{name}` is 'extrapolate', but got: {end!r}")
+    x, xp, fp = arrays("interp", x, xp, fp)
+    if xp.shape != fp.shape or xp.ndim != 1:
+        raise ValueError("xp and fp must be one-dimensional arrays of equal size")
+    (fp,) = promoted_inexact("interp", fp)
+    x, xp = promoted_inexact("interp", x, xp)
+    if dtypes.kind_of(x.dtype) == "c":
+        raise ValueError("interp: complex x values not supported")
+    if period is not None:
+        x, xp, fp = _periodic(x, xp, fp, period)
+    n = xp.shape[0]
+    i = surface.clip(searchsorted(xp, x, side="right"), 1, n - 1)
+    below, f_below = xp[i - 1], fp[i - 1]
+    rise, run = fp[i] - f_below, xp[i] - below
+    # Two points at one place: the lower one's value, without dividing by zero.
+    flat = abs(run) <= np.spacing(dtypes.finfo(xp.dtype).eps)
+    run = choose_by(flat, run.dtype.type(1), run)
+    value = surface.where(flat, f_below, f_below + (x - below) / run * rise)
+    if not isinstance(left, str):
+        value = surface.where(x < xp[0], fp[0] if left is None else left, value)
+    if not isinstance(right, str):
+        value = surface.where(x > xp[-1], fp[-1] if right is None else right, value)
+    return value
+
+
+def _periodic(x: Array, xp: Array, fp: Array, period):
+    """All positions within one period, and the points continued by one on either side."""
+    turn = abs(period)
+    x, xp = surface.mod(x, turn), surface.mod(xp, turn)
+    order = argsort(xp)
+    xp, fp = xp[order], fp[order]
+    xp = lax.concatenate([xp[-1:] - turn, xp, xp[:1] + turn], 0)
+    return x, xp, lax.concatenate([fp[-1:], fp, fp[:1]], 0)

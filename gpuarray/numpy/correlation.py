@@ -1,0 +1,165 @@
+"""How samples go together: convolve, correlate, cov, corrcoef.
+
+Floor 6. In: samples. Out: sums of products, as convolutions and matrix products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.operands import arrays, promoted_inexact
+from gpuarray.numpy.products import dot
+from gpuarray.numpy.shapes import atleast_2d, flip
+
+
+def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type=None) -> Array:
+    """The convolution of two (n,) and (m,) arrays: sums of products of one with the other reversed.
+
+    mode: "full" gives n + m - 1 sums, "same" as many as the longer has, "valid" those where they overlap fully.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.convolve(gnp.array([1., 2.]), gnp.array([1., 1., 1.]))
+    Array([1., 3., 3., 2.], dtype=float32)
+    """
+    a, v = _signals("convolve", a, v)
+    if a.shape[0] < v.shape[0]:
+        a, v = v, a
+    return _slide(a, v, mode, precision, preferred_element_type)
+
+
+def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_type=None) -> Array:
+    """The cross-correlation of two (n,) and (m,) arrays: sums of products of one with the other's conjugate.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.correlate(gnp.array([1., 2., 3.]), gnp.array([0., 1.]))
+    Array([2., 3.], dtype=float32)
+    """
+    a, v = _signals("correlate", a, v)
+    v = flip(surface.conj(v))
+    if a.shape[0] >= v.shape[0]:
+        return _slide(a, v, mode, precision, preferred_element_type)
+    # With the longer one second, "same" counts from its other end.
+    if mode == "same":
+        return flip(_slide(flip(v), flip(a), mode, precision, preferred_element_type))
+    return _slide(v, a, mode, precision, preferred_element_type)
+
+
+def _signals(name: str, a, v) -> list[Array]:
+    found = promoted_inexact(name, a, v)
+    if any(x.ndim != 1 for x in found):
+        raise ValueError(f"{name}() only support 1-dimensional inputs.")
+    if not all(x.size for x in found):
+        raise ValueError(f"{name}: inputs cannot be empty, got shapes {found[0].shape} and {found[1].shape}.")
+    return found
+
+
+def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
+    m = v.shape[0]
+    paddings = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}
+    if mode not in paddings:
+        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+    out = lax.conv_general_dilated(
+        a[None, None, :],
+        flip(v)[None, None, :],
+        (1,),
+        [paddings[mode]],
+        precision=precision,
+        preferred_element_type=preferred,
+    )
+    return out[0, 0, :]
+
+
+def cov(
+    m,
+    y=None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights=None,
+    aweights=None,
+    dtype=None,
+) -> Array:
+    """The covariance matrix of variables: (v, n) samples -> (v, v); one variable gives a scalar.
+
+    rowvar: variables are rows. ddof: what is taken from n in the denominator (1, or 0 with `bias`). fweights: how often
+    each sample counts. aweights: how much.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.cov(gnp.array([[0., 2.], [1., 5.]]))
+    Array([[2., 4.],
+           [4., 8.]], dtype=float32)
+    """
+    if y is not None:
+        m, y = promoted_inexact("cov", m, y)
+        if y.ndim > 2:
+            raise ValueError("y has more than 2 dimensions")
+    else:
+        (m,) = promoted_inexact("cov", m)
+    if m.ndim > 2:
+        raise ValueError("m has more than 2 dimensions")
+    if dtype is not None:
+        kind = dtypes.check_user_dtype(dtype, "cov")
+        m = lax.convert_element_type(m, kind)
+        y = None if y is None else lax.convert_element_type(y, kind)
+    samples = atleast_2d(m)
+    if not rowvar and m.ndim != 1:
+        samples = samples.T
+    if samples.shape[0] == 0:
+        return lax.full((0, 0), 0, samples.dtype)
+    if y is not None:
+        other = atleast_2d(y)
+        other = other.T if not rowvar and other.shape[0] != 1 else other
+        samples = lax.concatenate([samples, other], 0)
+    if ddof is None:
+        ddof = 0 if bias else 1
+    weights = None
+    for given, what in ((fweights, "fweights"), (aweights, "aweights")):
+        if given is not None:
+            w = arrays("cov", given)[0]
+            if w.ndim > 1:
+                raise RuntimeError(f"cannot handle multidimensional {what}")
+            if w.shape[0] != samples.shape[1]:
+                raise RuntimeError(f"incompatible numbers of samples and {what}")
+            if what == "fweights" and not dtypes.issubdtype(w.dtype, np.integer):
+                raise TypeError("fweights must be integer.")
+            w = abs(w)
+            weights = w if weights is None else weights * w
+    if weights is None:
+        count = samples.shape[1]
+        mean = samples.sum(1) / count
+        scale = count - ddof
+        centred = samples - mean[:, None]
+        moments = dot(centred, surface.conj(centred.T))
+    else:
+        total = weights.sum()
+        mean = (samples * weights).sum(1) / total
+        if ddof == 0:
+            scale = total
+        elif aweights is None:
+            scale = total - ddof
+        else:
+            scale = total - ddof * (weights * abs(arrays("cov", aweights)[0])).sum() / total
+        centred = samples - mean[:, None]
+        moments = dot(centred, surface.conj((centred * weights).T))
+    return surface.true_divide(moments, scale).squeeze()
+
+
+def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
+    """The correlation matrix of variables: covariances divided by standard deviations.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.corrcoef(gnp.array([[0., 2.], [5., 1.]]))
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
+    c = cov(x, y, rowvar, dtype=dtype)
+    if c.ndim == 0:
+        return c / c
+    deviation = surface.sqrt(surface.real(c.diagonal()))
+    c = c / deviation[:, None] / deviation[None, :]
+    if dtypes.kind_of(c.dtype) == "c":
+        return lax.complex(surface.clip(lax.real(c), -1, 1), surface.clip(lax.imag(c), -1, 1))
+    return surface.clip(c, -1, 1)

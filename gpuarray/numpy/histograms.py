@@ -1,0 +1,196 @@
+"""Counting elements into bins: bincount, histogram and its many-dimensional forms.
+
+Floor 6. In: samples, bins, weights. Out: counts (or sums of weights) and the edges between bins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.indexer import known_value
+from gpuarray.numpy.operands import array, arrays, need_concrete, promoted_inexact
+from gpuarray.numpy.selection import choose_by
+from gpuarray.numpy.shapes import broadcast_to, ravel, reshape
+from gpuarray.numpy.sorting import searchsorted
+
+
+def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None) -> Array:
+    """How often each non-negative integer occurs in the (n,) array `x`, or the sum of the weights of its occurrences.
+
+    length: of the result, needed while tracing; larger integers are skipped. Negative ones count as 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.bincount(gnp.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    x = array("bincount", x)
+    if not (x.dtype == np.bool_ or dtypes.issubdtype(x.dtype, np.integer)):
+        raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")
+    if x.ndim != 1:
+        raise ValueError("only 1-dimensional input supported.")
+    if x.dtype == np.bool_:
+        x = lax.convert_element_type(x, dtypes.default_int())
+    if length is None:
+        value = known_value(x)
+        if value is None:
+            need_concrete(
+                x, "the `x` argument of jnp.bincount(); while tracing, give the `length` of the result"
+            )
+        length = max(minlength, int(value.max()) + 1 if value.size else 0)
+    kind = dtypes.default_int() if weights is None else None
+    amounts = asarray(1) if weights is None else array("bincount", weights)
+    if weights is not None and amounts.shape != x.shape:
+        raise ValueError("shape of weights must match shape of x.")
+    counts = lax.full((length,), 0, kind or amounts.dtype)
+    return counts.at[surface.clip(x, 0)].add(lax.convert_element_type(amounts, counts.dtype), mode="drop")
+
+
+def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
+    """The edges between `bins` equal bins over the range of the data (or over `range`).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.histogram_bin_edges(gnp.array([0., 4.]), 4)
+    Array([0., 1., 2., 3., 4.], dtype=float32)
+    """
+    if isinstance(bins, str):
+        raise NotImplementedError(
+            f"string values for `bins` ({bins!r}) are not implemented. Give a number of bins or their edges."
+        )
+    a = array("histogram_bin_edges", a)
+    edges = bins if isinstance(bins, Array) else np.asarray(bins)
+    kind = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    if edges.ndim == 1:
+        return lax.convert_element_type(asarray(edges), kind)
+    if range is None:
+        if a.size == 0:
+            raise ValueError("zero-size array to reduction operation min which has no identity")
+        low, high = a.min(), a.max()
+    else:
+        low, high = (asarray(r) for r in range)
+    low, high = lax.convert_element_type(low, kind), lax.convert_element_type(high, kind)
+    flat = lax.eq(low, high)
+    # All samples in one place: a range of length 1 around it.
+    return surface.linspace(
+        choose_by(flat, low - 0.5, low), choose_by(flat, high + 0.5, high), int(edges) + 1, dtype=kind
+    )
+
+
+def histogram(a, bins=10, range=None, weights=None, density: bool | None = None) -> tuple[Array, Array]:
+    """How many samples lie in each bin, and the edges of the bins; the last bin includes its right edge.
+
+    density: as a density, whose integral over all bins is 1.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.histogram(gnp.array([1., 2., 2., 3.]), bins=2)
+    (Array([1., 3.], dtype=float32), Array([1., 2., 3.], dtype=float32))
+    """
+    if weights is None:
+        a = array("histogram", a)
+        samples = promoted_inexact("histogram", a)[0]
+        amounts = lax.full_like(samples, 1)
+    else:
+        a, amounts = arrays("histogram", a, weights)
+        if a.shape != amounts.shape:
+            raise ValueError("weights should have the same shape as a.")
+        samples, amounts = promoted_inexact("histogram", a, amounts)
+    edges = histogram_bin_edges(a, bins, range, weights)
+    at = _bins_of(ravel(samples), lax.convert_element_type(edges, samples.dtype))
+    counts = lax.full((edges.shape[0],), 0, amounts.dtype).at[at].add(ravel(amounts))[1:]
+    if density:
+        widths = lax.convert_element_type(edges[1:] - edges[:-1], counts.dtype)
+        counts = counts / widths / counts.sum()
+    return counts, edges
+
+
+def _bins_of(samples: Array, edges: Array) -> Array:
+    """For each sample the number of edges at or below it; a sample on the last edge lies in the last bin."""
+    last = edges.shape[0] - 1
+    at = searchsorted(edges, samples, side="right")
+    on_last_edge = lax.eq(samples, broadcast_to(edges[last], samples.shape))
+    return choose_by(on_last_edge, at.dtype.type(last), at)
+
+
+def histogram2d(
+    x, y, bins=10, range=None, weights=None, density: bool | None = None
+) -> tuple[Array, Array, Array]:
+    """How many of the (n,) points (x, y) lie in each cell, and the edges along both axes.
+
+    bins: a number or edges for both axes, or one of them for each.
+
+    >>> import gpuarray.numpy as gnp
+    >>> x = gnp.array([0., 1., 1.])
+    >>> gnp.histogram2d(x, x, bins=2)[0]
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    x, y = arrays("histogram2d", x, y)
+    sizes = np.shape(bins) if not isinstance(bins, (list, tuple)) else (len(bins),)
+    if sizes not in ((), (1,), (2,)):
+        bins = [asarray(bins)] * 2
+    counts, edges = histogramdd(surface.stack([x, y], axis=1), bins, range, weights, density)
+    return counts, edges[0], edges[1]
+
+
+def histogramdd(
+    sample, bins=10, range=None, weights=None, density: bool | None = None
+) -> tuple[Array, list[Array]]:
+    """How many of the (n, d) points lie in each cell of a d-dimensional grid, and the edges along each axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> counts, edges = gnp.histogramdd(gnp.array([[0., 0.], [1., 1.]]), bins=2)
+    >>> counts
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    sample = array("histogramdd", sample)
+    if sample.ndim != 2:
+        raise ValueError(
+            f"histogramdd needs samples of shape (n, d): not enough values to unpack, got shape {sample.shape}"
+        )
+    n, d = sample.shape
+    if weights is not None:
+        weights = array("histogramdd", weights)
+        if weights.shape != (n,):
+            raise ValueError("should have one weight for each sample.")
+    per_axis = _per_axis(bins, d)
+    if range is not None and len(range) != d:
+        raise ValueError(f"For sample.shape={sample.shape}, range must have {d} (min, max) pairs")
+    points = promoted_inexact("histogramdd", sample)[0]
+    edges, places = [], []
+    for i, b in enumerate(per_axis):
+        column = points[:, i]
+        edge = histogram_bin_edges(column, b, None if range is None else range[i])
+        edges.append(edge)
+        places.append(_bins_of(column, edge))
+    # Cells are numbered with one more on each side of every axis, for points outside.
+    lengths = [e.shape[0] + 1 for e in edges]
+    flat: Any = np.int32(0)
+    for place, length in zip(places, lengths, strict=True):
+        flat = flat * length + place
+    counts = bincount(flat, weights, length=math.prod(lengths))
+    counts = reshape(counts, lengths)[(slice(1, -1),) * d]
+    if density:
+        counts = lax.convert_element_type(counts, points.dtype)
+        counts = counts / counts.sum()
+        for i, edge in enumerate(edges):
+            widths = edge[1:] - edge[:-1]
+            counts = counts / reshape(widths, [-1 if k == i else 1 for k in np.arange(d)])
+    return counts, edges
+
+
+def _per_axis(bins, d: int) -> Sequence[Any]:
+    if isinstance(bins, (list, tuple)):
+        if len(bins) != d:
+            raise ValueError("should be a bin for each dimension.")
+        return bins
+    if np.ndim(bins) == 1 and np.shape(bins)[0] == d and d != 1 and not isinstance(bins, Array):
+        return list(bins)
+    return [bins] * d

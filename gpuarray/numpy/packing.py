@@ -1,0 +1,79 @@
+"""Bits in bytes: packbits and unpackbits.
+
+Floor 6. In: booleans or bytes. Out: bytes of eight of them, or one byte for each bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.numpy.operands import array
+from gpuarray.numpy.shapes import moveaxis, ravel, reshape
+from gpuarray.util import canonical_axis
+
+
+def _bit_order(bitorder: str) -> np.ndarray:
+    """By how much each of eight bits is shifted."""
+    if bitorder not in ("little", "big"):
+        raise ValueError("'order' must be either 'little' or 'big'")
+    shifts = np.arange(8, dtype=np.uint8)
+    return shifts if bitorder == "little" else shifts[::-1].copy()
+
+
+def packbits(a, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Eight elements along an axis as the bits of one byte, zeros filling up the last one.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.packbits(gnp.array([1, 0, 1, 1]))
+    Array([176], dtype=uint8)
+    """
+    a = array("packbits", a)
+    if not (a.dtype == np.bool_ or dtypes.issubdtype(a.dtype, np.integer)):
+        raise TypeError("Expected an input array of integer or boolean data type")
+    shifts = _bit_order(bitorder)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, a.ndim)
+    bits = lax.convert_element_type(lax.ne(a, a.dtype.type(0)), np.uint8)
+    bits = moveaxis(bits, axis, -1)
+    missing = -bits.shape[-1] % 8
+    if missing:
+        bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, missing, 0)])
+    bits = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    placed = lax.shift_left(bits, _spread(shifts, bits.shape))
+    return moveaxis(lax.reduce_or(placed, (placed.ndim - 1,)), -1, axis)
+
+
+def _spread(shifts: np.ndarray, shape: tuple[int, ...]) -> Array:
+    return lax.broadcast_in_dim(shifts, shape, (len(shape) - 1,))
+
+
+def unpackbits(a, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
+    """The bits of bytes along an axis, one element each; `count` of them (from the end when negative: all but so many).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.unpackbits(gnp.array([5], dtype="uint8"))
+    Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
+    """
+    a = array("unpackbits", a)
+    if a.dtype != np.uint8:
+        raise TypeError("Expected an input array of unsigned byte data type")
+    shifts = _bit_order(bitorder)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonical_axis(axis, a.ndim)
+    a = moveaxis(a, axis, -1)
+    shape = (*a.shape, 8)
+    spread = lax.broadcast_in_dim(a, shape, tuple(range(a.ndim)))
+    bits = lax.bitwise_and(lax.shift_right_logical(spread, _spread(shifts, shape)), np.uint8(1))
+    bits = reshape(bits, (*a.shape[:-1], a.shape[-1] * 8))
+    if count is not None:
+        n = bits.shape[-1]
+        if count > n:
+            bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, count - n, 0)])
+        else:
+            bits = bits[..., :count]
+    return moveaxis(bits, -1, axis)

@@ -1,6 +1,7 @@
 """`explain`: what a function becomes when it is compiled, without running it.
 
-Floor 6. In: a Python function and the arguments it would be called with. Out: an Explanation to read, print or draw.
+Floor 6. In: a Python function and the arguments it would be called with. Out: an Explanation to
+read, print or draw.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from gpuarray import config
 from gpuarray.compiler.explain import Explanation as Explanation
 from gpuarray.compiler.explain import explain_plan
 from gpuarray.jit import Jitted, jit
@@ -20,10 +20,10 @@ def explain(
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
 ) -> Callable[..., Explanation]:
-    """A function of the same arguments that says how `fun` is fused: kernels, bytes, lines, and why not fewer.
+    """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
 
-    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same operations make the
-    same kernels, as far as they are recorded together.
+    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
+    operations make the same kernels, as far as they are recorded together.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -44,6 +44,6 @@ def explain(
     @functools.wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
         lowered = jitted.lower(*args, **kwargs)
-        return explain_plan(lowered.plan, lowered.fun_name, config.state.fusion)
+        return explain_plan(lowered.plan, lowered.fun_name)
 
     return explain_it

@@ -21,7 +21,7 @@ Rows = list[tuple[str, list[float | None]]]
 
 
 class Panel(NamedTuple):
-    """One group of rows: a heading, the unit, and for each name a value for each series (None: there is none)."""
+    """A heading, a unit, and rows: a name with a value for each series (None: there is none)."""
 
     heading: str
     unit: str
@@ -84,7 +84,9 @@ def can_write_png() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def write_png(path: Path, title: str, subtitle: str, series: list[str], panels: list[Panel]) -> None:
+def write_png(
+    path: Path, title: str, subtitle: str, series: list[str], panels: list[Panel]
+) -> None:
     """The same bars as a PNG file."""
     count = sum(len(p.rows) for p in panels)
     ratios = [len(p.rows) for p in panels]
@@ -101,7 +103,9 @@ def write_png(path: Path, title: str, subtitle: str, series: list[str], panels: 
                     continue
                 at = r + (i - (len(series) - 1) / 2) * 0.8 / len(series)
                 axis.barh(at, value / longest, 0.74 / len(series), color=_colour(i))
-                axis.text(value / longest + 0.01, at, f"{value:.3g} {panel.unit}", va="center", size=8)
+                axis.text(
+                    value / longest + 0.01, at, f"{value:.3g} {panel.unit}", va="center", size=8
+                )
         axis.set(yticks=range(len(names)), xlim=(0, 1.18), xticks=[])
         axis.set_yticklabels(names)
         axis.invert_yaxis()

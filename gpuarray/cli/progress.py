@@ -1,7 +1,7 @@
 """Progress of anything that takes longer than a second, on standard error.
 
-Floor 8. In: how many steps, and their names as they begin. Out: a bar that redraws itself on a terminal; elsewhere a
-line now and then, so that logs stay short.
+Floor 8. In: how many steps, and their names as they begin. Out: a bar that redraws itself on a
+terminal; elsewhere a line now and then, so that logs stay short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BAR = 28
 
 
 class Progress:
-    """A bar over a known number of steps: `with Progress(3, "measuring") as p: p.step("softmax")`."""
+    """A bar over a known number of steps: `with Progress(3, "timing") as p: p.step("softmax")`."""
 
     def __init__(self, steps: int, what: str, out: TextIO | None = None):
         self.steps = max(steps, 1)

@@ -1,7 +1,8 @@
 """Timing that survives a busy machine: all candidates take turns, round after round.
 
-Floor 8. In: callables that return when their work is done. Out: seconds a call, one figure a round. A slow moment
-of the machine then hits all candidates of a round alike, and ratios within a round stay what they are.
+Floor 8. In: callables that return when their work is done. Out: seconds a call, one figure a
+round. A slow moment of the machine then hits all candidates of a round alike, and ratios within a
+round stay what they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drawings as SVG text, without a library: the few shapes that pictures of plans and measurements need.
+"""Drawings as SVG text, without a library: the few shapes that pictures of plans need.
 
 Floor 3. In: shapes in pixels, y downwards. Out: SVG text, the same bytes for the same shapes.
 """
@@ -68,7 +68,9 @@ class Drawing:
         font = f'font-size="{size:g}" font-family="{_MONO if mono else _SANS}"'
         weight = ' font-weight="600"' if bold else ""
         place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{fill}"'
-        self._shapes.append(f'<text {place} {font}{weight} xml:space="preserve">{escape(words)}</text>')
+        self._shapes.append(
+            f'<text {place} {font}{weight} xml:space="preserve">{escape(words)}</text>'
+        )
 
     def line(self, points: str, edge: str = RULE, width: float = 1, arrow: bool = False) -> None:
         """A line along an SVG path such as "M0 0 L10 0", with a head where it ends if `arrow`."""
@@ -82,7 +84,8 @@ class Drawing:
         view = f'viewBox="0 0 {self.width:g} {self.height:g}"'
         head = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-            f'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{FAINT}"/></marker></defs>'
+            f'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{FAINT}"/>'
+            "</marker></defs>"
         )
         paper = f'<rect width="{self.width:g}" height="{self.height:g}" rx="8" fill="{PAPER}"/>'
         return "\n".join(

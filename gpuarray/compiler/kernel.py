@@ -129,3 +129,11 @@ def _after_reduction(member: Member, made: dict[Var, Member]) -> bool:
             return True
         stack.extend(made[o.var] for o in top.operands if isinstance(o, Inner))
     return False
+
+
+def axis_order(group: Group) -> list[int]:
+    """Axes from the slowest to the fastest in memory, by the widest value the group writes or reads."""
+    candidates = [group.made[v].dims for v in group.outputs] + [x.dims for x in group.loads()]
+    widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
+    order = [d for d in widest if d is not None]
+    return order + [i for i in range(len(group.axes)) if i not in order]

@@ -1,7 +1,7 @@
 """An Explanation as text, as a picture, as a page.
 
-Floor 3. In: an Explanation (`compiler/explain.py`). Out: text, SVG, HTML. The user's own lines are read from their
-files here, when they are shown; nothing of them is in what is compiled.
+Floor 3. In: an Explanation (`compiler/explain.py`). Out: text, SVG, HTML. The user's own lines
+are read from their files here, when they are shown; nothing of them is in what is compiled.
 """
 
 from __future__ import annotations
@@ -161,10 +161,12 @@ def _fit(ops: Sequence[str], width: int) -> str:
 
 
 def kernel_text(s: Kernel) -> str:
-    """One step: what goes in and out, then a line for each operation with the user's line beside it."""
+    """One step: what goes in and out, then each operation with the user's line beside it."""
     ins = ", ".join(v.text for v in s.inputs)
     outs = ", ".join(v.text for v in s.outputs)
-    head = f"{s.name}({ins}) -> {outs}    {size(s.bytes_read)} read, {size(s.bytes_written)} written"
+    head = (
+        f"{s.name}({ins}) -> {outs}    {size(s.bytes_read)} read, {size(s.bytes_written)} written"
+    )
     rows = [(f"    {o.text}", o.user_line and f"# {o.user_line}") for o in s.operations]
     facts = [f"    {name}: {value}" for name, value in s.facts.items()]
     return "\n".join([head, *facts, *columns(rows)])
@@ -174,12 +176,15 @@ def kernel_text(s: Kernel) -> str:
 
 
 def svg(e: Explanation) -> str:
-    """Boxes from top to bottom in the order in which they run; arrows for what one writes and another reads."""
+    """Boxes in the order in which they run; arrows for what one writes and another reads."""
     wide, margin, line = 560, 20, 16
     tall = [34 + line * (len(_box_lines(s)) + len(s.facts)) + 10 for s in e.steps]
     links = _links(e.steps)
     lanes = _lanes(links)
-    right = max((36 + 22 * n + 6.2 * len(_label(v)) for (*_, v), n in zip(links, lanes, strict=True)), default=margin)
+    right = max(
+        (36 + 22 * n + 6.2 * len(_label(v)) for (*_, v), n in zip(links, lanes, strict=True)),
+        default=margin,
+    )
     height = 74 + sum(tall) + 26 * len(tall)
     sheet = Drawing(wide + margin + right, height, headline(e))
     sheet.text(margin, 30, headline(e), size=16, bold=True)
@@ -216,7 +221,9 @@ def _label(value: Value) -> str:
 
 def _box_lines(s: Kernel) -> list[tuple[str, str]]:
     """The operations of a box, cut to what it can show."""
-    rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.user_line) for o in s.operations]
+    rows = [
+        (o.text if len(o.text) < 62 else o.text[:59] + "...", o.user_line) for o in s.operations
+    ]
     if len(rows) <= _SHOWN:
         return rows
     half = _SHOWN // 2
@@ -239,21 +246,18 @@ def _lanes(links: Sequence[tuple[int, int, Value]]) -> list[int]:
     """A lane for each link such that links in one lane do not overlap."""
     lanes: list[int] = []
     for n, (i, j, _) in enumerate(links):
-        taken = {
-            lanes[m] for m, (a, b, _) in enumerate(links[:n]) if not (b <= i or j <= a)
-        }
+        taken = {lanes[m] for m, (a, b, _) in enumerate(links[:n]) if not (b <= i or j <= a)}
         lanes.append(next(k for k in range(len(links)) if k not in taken))
     return lanes
 
 
 # ---- the page ----
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #1f2733 }
-pre, code { font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace }
-pre { background: #f5f7f9; padding: .8em 1em; overflow-x: auto; border-radius: 6px }
-.kernel { display: grid; grid-template-columns: 3fr 2fr; gap: 1em }
-svg { max-width: 100%; height: auto }
+_STYLE = """ body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto;
+padding: 0 1em; color: #1f2733 } pre, code { font: 12.5px/1.5 ui-monospace, Menlo, Consolas,
+monospace } pre { background: #f5f7f9; padding: .8em 1em; overflow-x: auto; border-radius: 6px }
+.kernel { display: grid; grid-template-columns: 3fr 2fr; gap: 1em } svg { max-width: 100%; height:
+auto }
 """
 
 

@@ -22,7 +22,8 @@ from gpuarray.ops.convolution import (
 )
 from gpuarray.ops.convolution import conv_general_dilated_p, conv_shape, dilated
 from gpuarray.ops.elementwise import add_p, eq_p
-from gpuarray.ops.movement import broadcast_in_dim_p, iota_p, reshape_p, rev_p, transpose_p
+from gpuarray.ops.generate import iota_p
+from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p, rev_p, transpose_p
 from gpuarray.ops.precision import Precision, canonicalize_precision
 from gpuarray.util import prod
 
@@ -235,11 +236,12 @@ def conv_general_dilated(
                 "String padding is not implemented for transposed convolution using this op. Please either exactly "
                 "specify the required padding or use conv_transpose."
             )
-        if len(strides) != len(ones):
-            raise ValueError(
-                "conv_general_dilated window and window_strides must have the same number of dimensions, "
-                f"but got {len(ones)} and {len(strides)}"
-            )
+        for name, given in (("window_strides", strides), ("rhs_dilation", rhs_dilation)):
+            if len(given) != len(ones):
+                raise ValueError(
+                    f"conv_general_dilated window and {name} must have the same number of dimensions, "
+                    f"but got {len(ones)} and {len(given)}"
+                )
         window = [right[d] for d in numbers.rhs_spec[2:]]
         window = [dilated(n, d) for n, d in zip(window, rhs_dilation)]
         images = [left[d] for d in numbers.lhs_spec[2:]]

@@ -5,6 +5,7 @@ Floor 6. In: arrays, the sort of transform, the lengths of the axes. Out: the `f
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.jit import jit
 from gpuarray.lax.args import ArrayLike, dtype_of, operands
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.ops.fft import FftType as FftType
@@ -32,6 +34,7 @@ def _type_of(fft_type) -> FftType:
     )
 
 
+@functools.partial(jit, static_argnums=(1, 2))
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The discrete Fourier transform over the last len(fft_lengths) axes.
 
@@ -47,14 +50,13 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     lengths = tuple(map(operator.index, fft_lengths))
     (x,) = operands("fft", x)
     dtype = dtype_of(x)
-    wide = dtype in (dtypes.float64, dtypes.complex128)
     if kind is FftType.RFFT:
         if dtypes.kind_of(dtype) == "c":
             raise ValueError(
                 f"only real valued inputs supported for rfft, got {dtype.name}. Use fft, or take the real part."
             )
         if dtypes.kind_of(dtype) in "biu":
-            x = convert_element_type(x, np.float32)
+            x = convert_element_type(x, np.float64 if dtype.itemsize == 8 else np.float32)
     elif dtypes.kind_of(dtype) != "c":
-        x = convert_element_type(x, np.complex128 if wide else np.complex64)
-    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
+        x = convert_element_type(x, np.complex128 if dtype.itemsize == 8 else np.complex64)
+    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else x

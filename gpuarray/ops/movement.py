@@ -1,7 +1,7 @@
 """Index maps: primitives that move elements and compute nothing.
 
 In: arrays. Out: the same elements elsewhere. Views (broadcast, reshape, transpose, slice, reverse) have no guards and cost no
-kernel; movements (pad, concatenate, dynamic slices, tile) have guards. `iota` and `empty` make arrays from nothing.
+kernel; movements (pad, concatenate, dynamic slices, tile) have guards.
 Floor 2. The NumPy rules touch no value, so random keys, stored as one element each, move like numbers.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import storage_dtype
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
-from gpuarray.ops.define import COMPLEX, FLOATING, INTEGER, check_dtype, check_same_dtypes
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.define import check_same_dtypes
 
 #: A broadcast result of at most this many elements is copied: a tiny copy is cheaper than a NumPy broadcast view.
 _COPY_UP_TO = 1024
@@ -554,62 +554,4 @@ dynamic_update_slice_p = Primitive(
     Kind.MOVEMENT,
     aval=_dynamic_update_slice_aval,
     numpy_pick=_dynamic_update_slice_pick,
-)
-
-
-# ---- generators ----
-
-
-def _iota_aval(*, dtype, shape, dimension, sharding=None):
-    check_dtype("iota", dtype, INTEGER | FLOATING | COMPLEX)
-    check_nonnegative("iota", "shape", shape)
-    if not 0 <= dimension < len(shape):
-        raise ValueError(
-            f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
-            f"shape={shape}"
-        )
-    return ShapedArray(shape, dtype)
-
-
-def _iota_pick(avals, *, dtype, shape, dimension, sharding=None):
-    length = shape[dimension]
-    column = [1] * len(shape)
-    column[dimension] = length
-    exact = np.dtype(dtype).kind in "iufc" and np.dtype(dtype).itemsize >= 4
-
-    def iota():
-        # Narrow types count in int64 first: they wrap or round each value, not the running count.
-        counted = np.arange(length, dtype=dtype) if exact else np.arange(length).astype(dtype)
-        if len(shape) == 1:
-            return counted
-        return np.broadcast_to(counted.reshape(column), shape)
-
-    return iota
-
-
-iota_p = Primitive(
-    "iota",
-    Kind.GENERATOR,
-    aval=_iota_aval,
-    numpy_pick=_iota_pick,
-    jvp=NOT_DIFFERENTIABLE,
-    transpose=NOT_DIFFERENTIABLE,
-)
-
-
-def _empty_aval(*, shape, dtype, out_sharding=None):
-    check_nonnegative("empty", "shape", shape)
-    return ShapedArray(shape, dtype)
-
-
-# Zeros, so that a program which reads them gives the same answer every time.
-empty_p = Primitive(
-    "empty",
-    Kind.GENERATOR,
-    aval=_empty_aval,
-    numpy=lambda *, shape, dtype, out_sharding=None: np.zeros(
-        shape, getattr(dtype, "storage", dtype)
-    ),
-    jvp=NOT_DIFFERENTIABLE,
-    transpose=NOT_DIFFERENTIABLE,
 )

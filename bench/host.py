@@ -1,0 +1,188 @@
+"""What is measured: the time Python takes around the arithmetic, on arrays too small to matter.
+
+In: a Peer. Out: a call to time, or None where that peer has nothing of the sort. `import_time` and
+the overhead with a driver that does nothing have no such call: they are functions of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.peers import FUSED, JAX, NUMPY, TORCH, Peer
+
+ROOT = Path(__file__).resolve().parents[1]
+_SMALL = np.linspace(0.1, 1.0, 16, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class HostCost:
+    """A call that a peer can make; `per` divides its time (into operations, for example)."""
+
+    name: str
+    title: str
+    call: Callable[[Peer], Callable[[], Any] | None]
+    per: int = 1
+
+
+def _jit_two(peer: Peer) -> Callable[[], Any] | None:
+    function = peer.jit(lambda x, y: x * y + x)
+    x, y = peer.array(_SMALL), peer.array(_SMALL)
+    return lambda: function(x, y)
+
+
+def _jit_dict(peer: Peer) -> Callable[[], Any] | None:
+    if peer.name == TORCH:
+        return None  # nothing that takes a container apart
+    function = peer.jit(lambda tree: {name: x + 1.0 for name, x in tree.items()})
+    tree = {f"layer{i}": peer.array(_SMALL) for i in range(16)}
+    return lambda: function(tree)
+
+
+def _eager_ten(peer: Peer) -> Callable[[], Any]:
+    m, x = peer.names, peer.array(_SMALL)
+    add, multiply, sqrt = m.add, m.multiply, m.sqrt
+
+    def ten():
+        y = x
+        for _ in range(3):
+            y = sqrt(add(multiply(y, y), x))
+        return add(y, x)
+
+    return ten
+
+
+def _slice(peer: Peer) -> Callable[[], Any]:
+    x = peer.array(_SMALL)
+    return lambda: x[1:3]
+
+
+def _at_set(peer: Peer) -> Callable[[], Any]:
+    x = peer.array(_SMALL)
+    if peer.name in (NUMPY, TORCH):  # their way to a changed copy
+
+        def set_copy():
+            y = x.copy() if peer.name == NUMPY else x.clone()
+            y[0] = 9.0
+            return y
+
+        return set_copy
+    return lambda: x.at[0].set(9.0)
+
+
+def _first_call(peer: Peer) -> Callable[[], Any] | None:
+    if peer.name in (NUMPY, TORCH):
+        return None  # they compile nothing
+    numbers = itertools.count(1)
+    m, x = peer.names, peer.array(_SMALL)
+
+    def first_call():
+        # A new function each time, with constants of its own, so that no cache knows it.
+        own = 1.0 + next(numbers) / 1024.0
+
+        def fifty(x):
+            for i in range(25):
+                x = m.sin(x) * (own + i)
+            return x
+
+        return peer.wait(peer.jit(fifty)(x))
+
+    return first_call
+
+
+HOST = (
+    HostCost("jit_two", "jit call of two small arrays", _jit_two),
+    HostCost("jit_dict", "jit call of a dict of 16 arrays", _jit_dict),
+    HostCost("eager_ten", "10 small operations, eager", _eager_ten),
+    HostCost("slice", "x[1:3]", _slice),
+    HostCost("at_set", "x.at[0].set(9)", _at_set),
+    HostCost("first_call", "first call of a function of 50 operations", _first_call),
+)
+
+
+# ---- a driver that does nothing ----
+
+
+@contextlib.contextmanager
+def null_driver() -> Iterator[None]:
+    """Plans compiled inside run nothing: their functions return the same empty buffers at once."""
+    from gpuarray.drivers import numpy as driver
+
+    real = driver.build
+
+    def build(plan, *args, **kwargs):
+        real(plan, *args, **kwargs)  # as much compiling as ever; only running is left out
+        avals = plan.graph.out_avals
+        outputs = [np.zeros(a.shape, a.dtype) for a in avals]
+        return lambda *buffers: list(outputs)
+
+    driver.build = build
+    try:
+        yield
+    finally:
+        driver.build = real
+
+
+def overheads() -> dict[str, tuple[str, Callable[[], Any], int]]:
+    """What dispatch alone costs: name -> (title, call, operations a call). Enter `null_driver` first."""
+    import gpuarray as ga
+    import gpuarray.numpy as gnp
+
+    x, y = gnp.asarray(_SMALL), gnp.asarray(_SMALL)
+    own = float(np.random.default_rng().uniform())  # compiled under the null driver, not before
+    two = ga.jit(lambda x, y: x * y + own)
+    ten = ga.jit(lambda x: gnp.sqrt(gnp.sqrt(gnp.sqrt((x + own) * x + x) * x + x) * x + x))
+    large = gnp.zeros(1 << 17)  # large enough to be recorded rather than computed at once
+    count = 100
+
+    def record():
+        value = large
+        for _ in range(count):
+            value = value + own
+        return value.block_until_ready()
+
+    return {
+        "null_jit": ("jit call of two arrays, nothing launched", lambda: two(x, y), 1),
+        "null_chain": ("jit call of 10 operations, nothing launched", lambda: ten(x), 1),
+        "null_record": ("recording one eager operation, nothing launched", record, count),
+    }
+
+
+# ---- import ----
+
+_IMPORTS = {
+    FUSED: "import gpuarray, gpuarray.numpy",
+    JAX: "import jax, jax.numpy",
+    TORCH: "import torch",
+}
+
+
+def import_seconds(name: str) -> float | None:
+    """Seconds to import a peer in a fresh process that has NumPy loaded; None for NumPy itself."""
+    statement = _IMPORTS.get(name)
+    if statement is None:
+        return None
+    program = (
+        "import time, numpy\n"
+        "start = time.perf_counter()\n"
+        f"{statement}\n"
+        "print(time.perf_counter() - start)"
+    )
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)

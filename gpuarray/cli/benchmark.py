@@ -1,0 +1,36 @@
+"""`python -m gpuarray bench`: hands over to the benchmarks of the checkout.
+
+Floor 8. In: the options of `python -m bench`. Out: its exit status. The benchmarks are no part of
+an installed wheel.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the benchmarks with these options, or say where they are to be had."""
+    if not (_CHECKOUT / "bench" / "__main__.py").is_file():
+        print(
+            "the benchmarks are in the folder bench/ of a checkout, and there is none at "
+            f"{_CHECKOUT}.\nClone the project and run `python -m bench` there.",
+            file=sys.stderr,
+        )
+        return 2
+    if str(_CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(_CHECKOUT))
+    before = sys.argv
+    sys.argv = ["python -m bench", *argv]
+    try:
+        runpy.run_module("bench", run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.argv = before
+    return 0

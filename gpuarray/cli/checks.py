@@ -1,0 +1,141 @@
+"""The self-check: small computations whose answers are known, in well under a second.
+
+Floor 8. In: nothing. Out: one result for each check, with what to do when it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.compiler.report import plural
+
+
+class Result(NamedTuple):
+    """How one check went."""
+
+    name: str
+    ok: bool
+    text: str
+
+
+class Check(NamedTuple):
+    """A computation that raises if it is wrong, says what it did, and what helps if it fails."""
+
+    name: str
+    function: Callable[[], str]
+    remedy: str
+
+
+def run_all() -> Iterator[Result]:
+    """Run every check; a failure of one does not hide the others."""
+    for check in CHECKS:
+        try:
+            yield Result(check.name, True, f"ok    {check.function()}")
+        except Exception as error:
+            what = str(error).splitlines()[0] if str(error) else ""
+            text = f"FAILED  {type(error).__name__}: {what}\n{'':20}{check.remedy}"
+            yield Result(check.name, False, text)
+
+
+def _expect(got, want, tolerance: float = 1e-6) -> None:
+    got, want = np.asarray(got), np.asarray(want)
+    if got.shape != want.shape:
+        raise ValueError(f"expected shape {want.shape}, got {got.shape}")
+    worst = np.max(np.abs(got - want) / np.maximum(1.0, np.abs(want)), initial=0.0)
+    if not worst <= tolerance:
+        raise ValueError(f"off by {worst:.2g}, allowed is {tolerance:.2g}")
+
+
+def _arithmetic() -> str:
+    x = np.linspace(-3, 3, 1000, dtype=np.float32)
+    y = gnp.asarray(x)
+    _expect(gnp.sin(y) * 2 + y**2, np.sin(x) * 2 + x**2)
+    _expect(gnp.where(y > 0, gnp.sqrt(gnp.abs(y)), -y), np.where(x > 0, np.sqrt(np.abs(x)), -x))
+    return "1,000 elements as NumPy computes them"
+
+
+# Large enough to be cut in tiles and shared by all threads.
+_ROWS, _COLUMNS = 700, 900
+
+
+def _softmax(x):
+    shifted = gnp.exp(x - gnp.max(x, axis=1, keepdims=True))
+    return shifted / gnp.sum(shifted, axis=1, keepdims=True)
+
+
+def _fusion() -> str:
+    x = np.random.default_rng(0).normal(size=(_ROWS, _COLUMNS)).astype(np.float32)
+    y = gnp.asarray(x)
+    explained = ga.explain(_softmax)(y)
+    fused, eager = np.asarray(ga.jit(_softmax)(y)), np.asarray(_softmax(y))
+    with ga.fusion(False):
+        unfused = np.asarray(ga.jit(_softmax)(y))
+    e = np.exp(x - x.max(1, keepdims=True).astype(np.float64))
+    _expect(fused, e / e.sum(1, keepdims=True))
+    _expect(fused, unfused)
+    _expect(eager, unfused)
+    few, many = explained.launches, explained.launches_unfused
+    return f"softmax of {_ROWS} x {_COLUMNS}: in {plural(few, 'kernel')} as in {many}"
+
+
+def _jit() -> str:
+    traced = []
+
+    def f(x, y):
+        traced.append(1)
+        return gnp.sum(x * y)
+
+    jitted = ga.jit(f)
+    x = gnp.arange(5.0)
+    _expect([jitted(x, x), jitted(x + 1, x)], [30.0, 40.0])
+    if len(traced) != 1:
+        raise RuntimeError(f"two like calls were traced {len(traced)} times, expected once")
+    return "traced once for two calls"
+
+
+def _matmul() -> str:
+    a = np.arange(600, dtype=np.float32).reshape(20, 30) / 100
+    b = np.arange(1200, dtype=np.float32).reshape(30, 40) / 100
+    _expect(gnp.asarray(a) @ gnp.asarray(b), a.astype(np.float64) @ b, 1e-5)
+    return "20 x 30 by 30 x 40"
+
+
+def _random() -> str:
+    key = ga.random.PRNGKey(18)
+    with ga.threefry_partitionable(False):
+        new, sub = ga.random.split(key)
+    if np.asarray(new).tolist() != [4197003906, 1654466292]:
+        raise ValueError(f"the split of PRNGKey(18) begins with {np.asarray(new).tolist()}")
+    if np.asarray(sub).tolist() != [1685972163, 1654824463]:
+        raise ValueError(f"the split of PRNGKey(18) ends with {np.asarray(sub).tolist()}")
+    return "the bits that the seed promises"
+
+
+def _waiting() -> str:
+    x = gnp.ones((1 << 20,))
+    y = ga.jit(lambda v: gnp.sqrt(v) + gnp.cos(v))(x).block_until_ready()
+    if not y.is_ready():
+        raise RuntimeError("an array that was waited for is not ready")
+    _expect(y[:4], np.full(4, 1 + np.cos(1.0), np.float32))
+    return "results in flight arrive"
+
+
+_REPORT = "Please report this, with the output of `python -m gpuarray doctor`."
+
+CHECKS = (
+    Check("arithmetic", _arithmetic, _REPORT),
+    Check("fusion", _fusion, f"GPUARRAY_FUSION=0 runs without fusion. {_REPORT}"),
+    Check("jit", _jit, f"GPUARRAY_DISABLE_JIT=1 runs without it. {_REPORT}"),
+    Check(
+        "matmul",
+        _matmul,
+        f"NumPy's BLAS may be broken; another build of NumPy brings another. {_REPORT}",
+    ),
+    Check("random", _random, _REPORT),
+    Check("asynchrony", _waiting, f"GPUARRAY_NUM_THREADS=1 runs on one thread. {_REPORT}"),
+)

@@ -1,0 +1,231 @@
+"""`python -m gpuarray demo`: real programs, what fusion makes of them, and what that is worth here.
+
+Floor 8. In: a folder and a size. Out: graphs, groups and measured times as text; in the folder
+the programs, their explanations, the figures as JSON and a picture of them. Every figure shown
+was measured in this run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.cli import charts, programs, timing
+from gpuarray.cli.progress import Progress
+from gpuarray.compiler.explain import Explanation
+from gpuarray.compiler.report import columns, plural, size
+from gpuarray.drivers.tiles import thread_count
+
+#: Elements in the largest arrays: too many for any cache.
+SIZE = 8_000_000
+_ROW = 3000
+NAMES = ("chain", "mse", "softmax", "layer_norm")
+VARIANTS = ("fused, jit", "fused, eager", "unfused", "NumPy")
+_SECONDS = 1.2  # for each variant
+
+
+class Outcome(NamedTuple):
+    """What was found of one program."""
+
+    name: str
+    explanation: Explanation
+    samples: dict[str, timing.Samples]
+    error: float
+
+
+def run(out: Path, elements: int, only: str | None = None) -> int:
+    """Run the demo; the exit status is 1 if a fused result is wrong."""
+    out.mkdir(parents=True, exist_ok=True)
+    ours, plain = _copies(out)
+    names = [n for n in NAMES if only in (None, n)]
+    print(
+        f"gpuarray {ga.__version__} on {', '.join(map(str, ga.devices()))}, "
+        f"{plural(thread_count(), 'thread')}; arrays of {elements:,} float32"
+    )
+    outcomes = []
+    wrong = 0
+    with Progress(len(names) * 2, "demo") as progress:
+        for name in names:
+            arrays = _data(name, elements)
+            progress.step(f"compiling {name}")
+            function = getattr(ours, name)
+            ready = [gnp.asarray(a) for a in arrays]
+            _show_program(name, function, ready)
+            progress.step(f"timing {name}")
+            outcome = _measure(name, function, getattr(plain, name), arrays, ready)
+            _show_times(outcome)
+            wrong += outcome.error > 1e-4
+            outcomes.append(outcome)
+    files = _write(out, outcomes, elements)
+    print("\nwritten: " + ", ".join(map(str, files)))
+    if wrong:
+        print(
+            f"{plural(wrong, 'program')} gave a wrong result: `python -m gpuarray doctor` says more"
+        )
+    return 1 if wrong else 0
+
+
+def _copies(out: Path) -> tuple[ModuleType, ModuleType]:
+    """The programs as files of the user's own, for gpuarray and for NumPy."""
+    text = Path(programs.__file__).read_text(encoding="utf-8")
+    import_line, numpy_line = "import gpuarray.numpy as np", "import numpy as np"
+    (out / "programs.py").write_text(text, encoding="utf-8")
+    (out / "programs_numpy.py").write_text(text.replace(import_line, numpy_line), encoding="utf-8")
+    return _load(out / "programs.py"), _load(out / "programs_numpy.py")
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _data(name: str, elements: int) -> list[np.ndarray]:
+    """Random float32 arguments of a program."""
+    draw = np.random.default_rng(0).standard_normal
+    if name in ("chain", "mse"):
+        return [draw(elements, dtype=np.float32) for _ in range(3 if name == "chain" else 2)]
+    width = min(_ROW, elements)
+    x = draw((max(1, elements // width), width), dtype=np.float32)
+    if name == "softmax":
+        return [x]
+    return [x, draw(width, dtype=np.float32), draw(width, dtype=np.float32)]
+
+
+def _show_program(name: str, function: Callable, arrays: list) -> None:
+    """The program's graph, and the groups it becomes."""
+    e = ga.explain(function)(*arrays)
+    print(f"\n== {name}: {(function.__doc__ or '').strip()}\n")
+    print("the graph that is recorded (make_jaxpr):")
+    print(_indented(str(ga.make_jaxpr(function)(*arrays))))
+    print("\nwhat it becomes (explain):")
+    print(_indented(str(e)))
+    for kernel in e.steps:
+        print("\n" + _indented(str(kernel)))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" if line else "" for line in text.splitlines())
+
+
+def _measure(
+    name: str, function: Callable, plain: Callable, arrays: list[np.ndarray], ready: list
+) -> Outcome:
+    """Time the four variants in turns, and compare the fused result with float64."""
+    jitted = ga.jit(function)
+    # Compiled without fusion in a cache entry of its own: the setting is part of the key.
+    candidates = {
+        "fused, jit": timing.Candidate(lambda: jitted(*ready).block_until_ready()),
+        "fused, eager": timing.Candidate(lambda: function(*ready).block_until_ready()),
+        "unfused": timing.Candidate(
+            lambda: jitted(*ready).block_until_ready(), lambda: ga.fusion(False)
+        ),
+        "NumPy": timing.Candidate(lambda: plain(*arrays)),
+    }
+    samples = timing.take_turns(candidates, seconds=_SECONDS, rounds=(3, 15))
+    want = plain(*[a.astype(np.float64) for a in arrays])
+    worst = 0.0
+    for got in (jitted(*ready), function(*ready)):
+        difference = np.abs(np.asarray(got) - want)
+        worst = max(worst, float(np.max(difference / np.maximum(1.0, np.abs(want)))))
+    return Outcome(name, ga.explain(function)(*ready), samples, worst)
+
+
+def _show_times(outcome: Outcome) -> None:
+    e = outcome.explanation
+    moved = {"unfused": e.bytes_unfused, "NumPy": e.bytes_unfused}
+    launches = {"unfused": e.launches_unfused, "NumPy": e.launches_unfused}
+    base = outcome.samples["NumPy"]
+    rows = [("", "launches", "memory moved", "median", "best", "against NumPy")]
+    for variant, samples in outcome.samples.items():
+        rows.append(
+            (
+                variant,
+                str(launches.get(variant, e.launches)),
+                size(moved.get(variant, e.bytes_moved)),
+                f"{samples.median * 1e3:.1f} ms",
+                f"{samples.best * 1e3:.1f} ms",
+                f"{timing.ratio(base, samples):.2f}x",
+            )
+        )
+    print("\nmeasured now:")
+    print(_indented("\n".join(columns(rows, right=range(1, 6)))))
+    verdict = "ok" if outcome.error <= 1e-4 else "WRONG"
+    print(f"  against float64: off by at most {outcome.error:.1e}, {verdict}")
+
+
+# ---- files ----
+
+
+def _write(out: Path, outcomes: list[Outcome], elements: int) -> list[Path]:
+    """The explanations, the figures and their picture; the paths written."""
+    files = [out / "programs.py"]
+    for outcome in outcomes:
+        path = out / f"{outcome.name}.html"
+        path.write_text(outcome.explanation.to_html(), encoding="utf-8")
+        (out / f"{outcome.name}.svg").write_text(outcome.explanation.to_svg(), encoding="utf-8")
+        files.append(path)
+    (out / "demo.json").write_text(
+        json.dumps(_figures(outcomes, elements), indent=1), encoding="utf-8"
+    )
+    title = "gpuarray: fused, unfused, and NumPy"
+    subtitle = f"{elements:,} float32, {plural(thread_count(), 'thread')}; shorter is better"
+    panels = [
+        charts.Panel(
+            "time of one call (median)",
+            "ms",
+            [(o.name, [o.samples[v].median * 1e3 for v in VARIANTS]) for o in outcomes],
+        ),
+        charts.Panel(
+            "memory read and written",
+            "MB",
+            [
+                (
+                    o.name,
+                    [o.explanation.bytes_moved / 1e6] * 2 + [o.explanation.bytes_unfused / 1e6] * 2,
+                )
+                for o in outcomes
+            ],
+        ),
+    ]
+    (out / "demo.svg").write_text(
+        charts.bars(title, subtitle, list(VARIANTS), panels), encoding="utf-8"
+    )
+    files += [out / "demo.json", out / "demo.svg"]
+    if charts.can_write_png():
+        charts.write_png(out / "demo.png", title, subtitle, list(VARIANTS), panels)
+        files.append(out / "demo.png")
+    return files
+
+
+def _figures(outcomes: list[Outcome], elements: int) -> dict[str, Any]:
+    return {
+        "gpuarray": ga.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": thread_count(),
+        "elements": elements,
+        "programs": {
+            o.name: {
+                "launches": o.explanation.launches,
+                "launches_unfused": o.explanation.launches_unfused,
+                "bytes": o.explanation.bytes_moved,
+                "bytes_unfused": o.explanation.bytes_unfused,
+                "seconds": {v: s.seconds for v, s in o.samples.items()},
+                "error": o.error,
+            }
+            for o in outcomes
+        },
+    }

@@ -1,0 +1,298 @@
+"""What is on this machine that matters: versions, processors, memory, GPUs, folders, settings.
+
+Floor 8. In: the machine as it is. Out: rows of text, and advice. Nothing is installed, written or
+changed. CuPy is only looked up, never imported; NVIDIA's driver is asked for its GPUs only where
+its library is present.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import stat
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import platformdirs
+
+import gpuarray as ga
+from gpuarray.compiler.report import plural, size
+from gpuarray.config import settings, state
+from gpuarray.drivers.tiles import thread_count
+from gpuarray.runtime import device as devices
+
+
+class Section(NamedTuple):
+    """Rows of (name, value) under a title."""
+
+    title: str
+    rows: list[tuple[str, str]]
+
+
+@dataclass
+class Found:
+    """Everything the report shows, and what advice is based on."""
+
+    sections: list[Section] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+_DISTRIBUTIONS = ("ml_dtypes", "optree", "opt_einsum", "scipy", "platformdirs")
+_CUPY = ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x")
+_NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
+
+
+def look() -> Found:
+    """Look around."""
+    found = Found()
+    found.sections = [
+        Section("software", _software()),
+        Section("computes on", _processors(found.facts)),
+        Section("NVIDIA", _nvidia(found.facts)),
+        Section("folders", _folders(found.facts)),
+        Section("settings that differ from their defaults", _settings(found.facts)),
+    ]
+    return found
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _software() -> list[tuple[str, str]]:
+    rows = [
+        ("gpuarray", f"{ga.__version__}  {os.path.dirname(os.path.abspath(ga.__file__))}"),
+        ("Python", f"{platform.python_version()}  {sys.executable}"),
+        ("NumPy", f"{np.__version__}, {_blas()}"),
+    ]
+    rows += [(name, _version(name) or "not found") for name in _DISTRIBUTIONS]
+    rows.append(("matplotlib", _version("matplotlib") or "not installed (pictures as SVG only)"))
+    return rows
+
+
+def _blas() -> str:
+    config: Any = np.show_config(mode="dicts")
+    blas = config.get("Build Dependencies", {}).get("blas", {})
+    return f"BLAS {blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
+
+
+def _processors(facts: dict) -> list[tuple[str, str]]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    facts["cores"], facts["threads"] = cores, thread_count()
+    rows = [
+        ("devices", ", ".join(map(str, ga.devices()))),
+        ("processor", f"{platform.machine()}, {plural(cores or 1, 'core')} for this process"),
+        ("threads", f"{facts['threads']} share a large group of operations"),
+    ]
+    if hasattr(os, "sysconf"):
+        rows.append(("memory", size(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))))
+    facts["copy"] = _copy_speed()
+    rows.append(("memory copy", f"{facts['copy'] / 1e9:.1f} GB/s read and written, one thread"))
+    return rows
+
+
+def _copy_speed() -> float:
+    """Bytes a second of one thread that copies, read and written, best of a few tries."""
+    source = np.ones(1 << 22)
+    target = np.empty_like(source)
+    best = float("inf")
+    for _ in range(4):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        best = min(best, time.perf_counter() - start)
+    return 2 * source.nbytes / best
+
+
+# ---- NVIDIA ----
+
+
+def _nvidia(facts: dict) -> list[tuple[str, str]]:
+    driver = _driver()
+    facts.update(driver)
+    cupys = [(d, v) for d in _CUPY if (v := _version(d))]
+    facts["cupys"] = cupys
+    facts["cupy"] = bool(cupys) or importlib.util.find_spec("cupy") is not None
+    nvrtc = [(d, v) for d in _NVRTC if (v := _version(d))]
+    facts["cuda_driver"] = "cuda" in devices.PLATFORMS
+    if driver["gpus"]:
+        gpus = "; ".join(driver["gpus"])
+    elif driver["library"]:
+        gpus = f"none ({driver['error'] or 'the driver counts no devices'})"
+    else:
+        gpus = "none seen"
+    return [
+        ("GPUs", gpus),
+        ("driver", driver["text"]),
+        ("CuPy", ", ".join(f"{d} {v}" for d, v in cupys) or "not installed"),
+        ("NVRTC", ", ".join(f"{d} {v}" for d, v in nvrtc) or _nvrtc_library() or "not found"),
+        (
+            "used by gpuarray",
+            "yes" if facts["cuda_driver"] else "not by this version: it computes on the CPU",
+        ),
+    ]
+
+
+def _driver() -> dict[str, Any]:
+    """What NVIDIA's driver says, if it is there."""
+    out: dict[str, Any] = {
+        "library": False,
+        "gpus": [],
+        "cuda": 0,
+        "error": "",
+        "text": "not found",
+    }
+    kernel = _kernel_module()
+    try:
+        lib = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        if kernel:
+            out["text"] = f"kernel module {kernel}, but its library libcuda.so.1 does not load"
+        return out
+    out["library"] = True
+    status = lib.cuInit(0)
+    version = ctypes.c_int()
+    if lib.cuDriverGetVersion(ctypes.byref(version)) == 0:
+        out["cuda"] = version.value
+    cuda = f"CUDA {out['cuda'] // 1000}.{out['cuda'] % 1000 // 10}"
+    out["text"] = f"{kernel or 'library libcuda.so.1'}, up to {cuda}"
+    if status != 0:
+        out["error"] = f"cuInit gave error {status}"
+        return out
+    count = ctypes.c_int()
+    lib.cuDeviceGetCount(ctypes.byref(count))
+    for i in range(count.value):
+        handle, name = ctypes.c_int(), ctypes.create_string_buffer(100)
+        memory = ctypes.c_size_t()
+        if lib.cuDeviceGet(ctypes.byref(handle), i) == 0:
+            lib.cuDeviceGetName(name, len(name), handle)
+            lib.cuDeviceTotalMem_v2(ctypes.byref(memory), handle)
+            out["gpus"].append(f"{name.value.decode(errors='replace')} ({size(memory.value)})")
+    return out
+
+
+def _kernel_module() -> str:
+    """The version of NVIDIA's kernel module, where Linux tells it."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
+    return match.group() if match else ""
+
+
+def _nvrtc_library() -> str:
+    if sys.platform == "win32":
+        return ""
+    for major in (13, 12):
+        name = f"libnvrtc.so.{major}"
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return f"{name} of the system"
+    return ""
+
+
+# ---- folders and settings ----
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: the setting, else this user's cache folder."""
+    chosen = state.compilation_cache_dir or state.cache_dir
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("gpuarray"))
+
+
+def _folders(facts: dict) -> list[tuple[str, str]]:
+    folder = cache_folder()
+    facts["cache"] = folder
+    if not state.enable_compilation_cache:
+        how = "switched off"
+    elif not folder.exists():
+        how = "empty: made when the first kernel is compiled"
+    else:
+        files = [p for p in folder.rglob("*") if p.is_file()]
+        how = f"{plural(len(files), 'file')}, {size(sum(p.stat().st_size for p in files))}"
+    return [("kernel cache", f"{folder} ({how})")]
+
+
+def _settings(facts: dict) -> list[tuple[str, str]]:
+    changed = {
+        n: getattr(state, n) for n, row in settings.items() if getattr(state, n) != row.default
+    }
+    facts["settings"] = changed
+    rows = []
+    for name, value in changed.items():
+        variables = [
+            p + name.upper() for p in ("GPUARRAY_", "JAX_") if p + name.upper() in os.environ
+        ]
+        rows.append((name, f"{value!r}" + (f"  from {variables[0]}" if variables else "")))
+    return rows or [("none", "")]
+
+
+# ---- advice ----
+
+_SLOW = {
+    "fusion": "operations run one by one: GPUARRAY_FUSION=1 fuses them",
+    "disable_jit": "jitted functions run step by step",
+    "debug_nans": "every result is searched for NaNs, and nothing is fused meanwhile",
+    "debug_infs": "every result is searched for infinities, and nothing is fused meanwhile",
+    "enable_checks": "every recorded graph is type-checked",
+    "enable_x64": "64-bit types double the memory that everything moves",
+}
+
+
+def advice(found: Found) -> list[str]:
+    """What could be better, one sentence each."""
+    facts = found.facts
+    lines = [
+        f"{name} = {facts['settings'][name]!r}: {_SLOW[name]}"
+        for name in _SLOW
+        if name in facts["settings"]
+    ]
+    lines += _gpu_advice(facts)
+    if facts["threads"] > facts["cores"]:
+        lines.append(
+            f"num_threads is {facts['threads']} on {facts['cores']} cores: 0 means one a core"
+        )
+    folder = facts["cache"]
+    if folder.exists() and stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        lines.append(f"others can read {folder}: chmod 700 makes the kernel cache private")
+    if folder.exists() and not os.access(folder, os.W_OK):
+        lines.append(f"{folder} is not writable: GPUARRAY_CACHE_DIR names another folder")
+    if _version("matplotlib") is None:
+        lines.append("with matplotlib (the extra `viz`), the demo writes PNG beside SVG")
+    return lines
+
+
+def _gpu_advice(facts: dict) -> list[str]:
+    if len(facts["cupys"]) > 1:
+        names = " and ".join(d for d, _ in facts["cupys"])
+        return [f"{names} hide one another: keep the one that fits the driver, remove the others"]
+    if not facts["library"]:
+        if facts["cupy"]:
+            return ["CuPy is here but NVIDIA's driver is not: without it there is no GPU to use"]
+        return []
+    if not facts["gpus"]:
+        return [f"NVIDIA's driver shows no GPU: {facts['error'] or 'look at CUDA_VISIBLE_DEVICES'}"]
+    lines = []
+    if not facts["cuda_driver"]:
+        lines.append("there is a GPU, but this version of gpuarray does not use it yet")
+    if not facts["cupy"]:
+        extra = "cuda13" if facts["cuda"] >= 13000 else "cuda12"
+        lines.append(
+            f"for the GPU install the extra `{extra}`, which brings CuPy: the driver fits it"
+        )
+    elif facts["cuda"] < 13000 and any(d == "cupy-cuda13x" for d, _ in facts["cupys"]):
+        lines.append("the driver is older than CUDA 13: take the extra `cuda12`, or a newer driver")
+    return lines

@@ -1,0 +1,433 @@
+"""Reductions, running folds, sorting: functions that combine the elements along axes.
+
+Floor 6. In: arrays and axes. Out: arrays. `reduce` takes any associative function; the usual ones
+(add, mul, max, min, the bitwise ones) are recognised and become their own primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.core import dtypes, tree
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.core.primitive import Primitive
+from gpuarray.core.value import Array
+from gpuarray.lax import bits, elementwise
+from gpuarray.lax.args import operand as bindable
+from gpuarray.lax.args import shape_of
+from gpuarray.ops.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
+from gpuarray.ops.reduce import (
+    argmax_p,
+    argmin_p,
+    identity_of,
+    reduce_and_p,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_or_p,
+    reduce_p,
+    reduce_prod_p,
+    reduce_sum_p,
+    reduce_xor_p,
+)
+from gpuarray.ops.sort import approx_top_k_p, sort_p, top_k_p
+from gpuarray.transforms.stage import TracedFunction, stage
+
+# ---- reductions ----
+
+
+def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding=None) -> Array:
+    """Sum over `axes`.
+
+    Shapes: operand [n, m], result [m] for axes (0,). Short floats are added up in float32.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_sum(gnp.array([[1., 2.], [3., 4.]]), (0,))
+    Array([4., 6.], dtype=float32)
+    """
+    x = bindable("reduce_sum", operand)
+    return reduce_sum_p.bind(x, axes=tuple(map(index, axes)), out_sharding=out_sharding)
+
+
+def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
+    """Product over `axes`.
+
+    Shapes: operand [n, m], result [m] for axes (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_prod(gnp.array([1., 2., 4.]), (0,))
+    Array(8., dtype=float32)
+    """
+    return reduce_prod_p.bind(bindable("reduce_prod", operand), axes=tuple(map(index, axes)))
+
+
+def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
+    """Maximum over `axes`; NaN if there is one, the lowest value of the dtype if there is nothing.
+
+    Shapes: operand [n, m], result [m] for axes (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_max(gnp.array([1, 5, 3]), (0,))
+    Array(5, dtype=int32)
+    """
+    return reduce_max_p.bind(bindable("reduce_max", operand), axes=tuple(map(index, axes)))
+
+
+def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
+    """Minimum over `axes`; NaN if there is one, the highest value of the dtype if there is nothing.
+
+    Shapes: operand [n, m], result [m] for axes (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_min(gnp.array([1, 5, 3]), (0,))
+    Array(1, dtype=int32)
+    """
+    return reduce_min_p.bind(bindable("reduce_min", operand), axes=tuple(map(index, axes)))
+
+
+def _logical(name: str, prim: Primitive, operand: Any, axes: Sequence[int]) -> Array:
+    x = bindable(name, operand)
+    kind = dtypes.kind_of(aval_of(x).dtype)
+    if kind not in "biu":
+        raise TypeError(
+            f"logical reduction requires operand dtype bool or int, got {aval_of(x).dtype.name}. "
+            f"Compare first, for example {name}(x != 0, axes)."
+        )
+    return prim.bind(x, axes=tuple(map(index, axes)))
+
+
+def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
+    """Bitwise (of booleans: logical) and over `axes`.
+
+    Shapes: operand [n, m], result [m] for axes (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_and(gnp.array([6, 3]), (0,))
+    Array(2, dtype=int32)
+    """
+    return _logical("reduce_and", reduce_and_p, operand, axes)
+
+
+def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
+    """Bitwise (of booleans: logical) or over `axes`.
+
+    Shapes: operand [n, m], result [m] for axes (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_or(gnp.array([6, 3]), (0,))
+    Array(7, dtype=int32)
+    """
+    return _logical("reduce_or", reduce_or_p, operand, axes)
+
+
+def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
+    """Bitwise (of booleans: logical) exclusive or over `axes`.
+
+    Shapes: operand [n, m], result [m] for axes (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_xor(gnp.array([6, 3]), (0,))
+    Array(5, dtype=int32)
+    """
+    return _logical("reduce_xor", reduce_xor_p, operand, axes)
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
+    """Where the maximum along `axis` is: the first one, a NaN before everything.
+
+    Shapes: operand [n, m], result [m] for axis 0.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.argmax(gnp.array([1., 5., 5.]), 0, "int32")
+    Array(1, dtype=int32)
+    """
+    return _arg_extreme("argmax", argmax_p, operand, axis, index_dtype)
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
+    """Where the minimum along `axis` is: the first one, a NaN before everything.
+
+    Shapes: operand [n, m], result [m] for axis 0.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.argmin(gnp.array([4., 1., 1.]), 0, "int32")
+    Array(1, dtype=int32)
+    """
+    return _arg_extreme("argmin", argmin_p, operand, axis, index_dtype)
+
+
+def _arg_extreme(name: str, prim: Primitive, operand: Any, axis: int, index_dtype: Any) -> Array:
+    dtype = dtypes.check_user_dtype(index_dtype, name)
+    return prim.bind(bindable(name, operand), axes=(index(axis),), index_dtype=dtype)
+
+
+# ---- any fold ----
+
+#: Functions that `reduce` and `reduce_window` know, with the ufunc whose identity they must start from.
+_MONOIDS: dict[Any, tuple[np.ufunc, Primitive]] = {
+    elementwise.add: (np.add, reduce_sum_p),
+    elementwise.mul: (np.multiply, reduce_prod_p),
+    elementwise.max: (np.maximum, reduce_max_p),
+    elementwise.min: (np.minimum, reduce_min_p),
+    bits.bitwise_and: (np.bitwise_and, reduce_and_p),
+    bits.bitwise_or: (np.bitwise_or, reduce_or_p),
+    bits.bitwise_xor: (np.bitwise_xor, reduce_xor_p),
+}
+
+
+def monoid_of(computation: Callable, operand: Any, initial: Any) -> np.ufunc | None:
+    """The ufunc that folds like `computation`, if it is known and `initial` is its identity."""
+    try:
+        found = _MONOIDS.get(computation)
+    except TypeError:  # an unhashable callable
+        return None
+    dtype = aval_of(operand).dtype
+    if found is None or isinstance(initial, Array) or dtypes.kind_of(dtype) not in "biufc":
+        return None
+    if found[1] in (reduce_and_p, reduce_or_p, reduce_xor_p) and dtypes.kind_of(dtype) in "fc":
+        return None
+    same = np.asarray(initial).ndim == 0 and initial == identity_of(found[0], dtype)
+    return found[0] if same else None
+
+
+def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> Graph:
+    """A user's combining function as a Graph of scalars: (so far..., next...) -> combined."""
+    scalars = [ShapedArray((), aval_of(x).dtype) for x in operands]
+
+    def flat(*values):
+        so_far, new = values[: len(operands)], values[len(operands) :]
+        out = computation(tree.tree_unflatten(treedef, so_far), tree.tree_unflatten(treedef, new))
+        leaves, given = tree.tree_flatten(out)
+        if given != treedef:
+            raise ValueError(
+                f"{op} output must have the same tree structure as the operands: {treedef} vs. {given}"
+            )
+        return leaves
+
+    return stage(flat, scalars + scalars, TracedFunction(computation, op))
+
+
+def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list, Any]:
+    """The flat operands and initial values of a fold, and their common structure."""
+    xs, treedef = tree.tree_flatten(operands)
+    starts, given = tree.tree_flatten(init_values)
+    if given != treedef:
+        raise ValueError(
+            f"Operands must have the same tree structure as init_values: {treedef} vs. {given}"
+        )
+    if not xs:
+        raise ValueError(f"{op} needs at least one operand")
+    xs = [bindable(op, x, i) for i, x in enumerate(xs)]
+    return xs, [bindable(op, s, len(xs) + i) for i, s in enumerate(starts)], treedef
+
+
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding=None,
+) -> Any:
+    """Fold arrays over `dimensions` with an associative function that starts from `init_values`.
+
+    Shapes: each operand [n, m], each initial value [], each result [m] for dimensions (0,).
+    `computation` takes what is folded so far and the next elements, as scalars in the structure of
+    `operands`.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce(gnp.array([3., 4.]), 0., lambda a, b: gnp.sqrt(a * a + b * b), (0,))
+    Array(5., dtype=float32)
+    """
+    xs, starts, treedef = fold_operands("reduce", operands, init_values)
+    axes = tuple(map(index, dimensions))
+    if any(shape_of(s) for s in starts):
+        shapes = [shape_of(s) for s in starts]
+        raise ValueError(f"reduce found non-scalar initial value: {shapes}")
+    if len(xs) == 1:
+        ufunc = monoid_of(computation, xs[0], starts[0])
+        if ufunc is not None:
+            extra = {"out_sharding": out_sharding} if ufunc is np.add else {}
+            result = _MONOIDS[computation][1].bind(xs[0], axes=axes, **extra)
+            return tree.tree_unflatten(treedef, [result])
+    out = reduce_p.bind(
+        *xs,
+        *starts,
+        computation=getattr(computation, "__name__", type(computation).__name__),
+        jaxpr=fold_body("reduce", computation, xs, treedef),
+        dimensions=axes,
+    )
+    return tree.tree_unflatten(treedef, out)
+
+
+# ---- running folds ----
+
+
+def _running(name: str, prim: Primitive, summary: str, example: str) -> Callable[..., Array]:
+    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
+        return prim.bind(bindable(name, operand), axis=index(axis), reverse=bool(reverse))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{summary} along `axis`, from its end if `reverse`.
+
+    Shapes: operand and result are of one shape.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.{name}(gnp.array([1., 3., 2.]))
+    Array({example}, dtype=float32)
+    """
+    return function
+
+
+cumsum = _running("cumsum", cumsum_p, "Running sum", "[1., 4., 6.]")
+cumprod = _running("cumprod", cumprod_p, "Running product", "[1., 3., 6.]")
+cummax = _running("cummax", cummax_p, "Running maximum", "[1., 3., 3.]")
+cummin = _running("cummin", cummin_p, "Running minimum", "[1., 1., 1.]")
+cumlogsumexp = _running(
+    "cumlogsumexp",
+    cumlogsumexp_p,
+    "Running log of the sum of exponentials",
+    "[1.       , 3.126928 , 3.4076059]",
+)
+
+
+# ---- sorting ----
+
+
+def sort(
+    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array | tuple[Array, ...]:
+    """Sort along an axis: one array, or several by the first `num_keys` of them.
+
+    Shapes: operands and results are of one shape. NaNs come last, equal elements keep their order.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.sort((gnp.array([2, 1]), gnp.array([5., 6.])))
+    (Array([1, 2], dtype=int32), Array([6., 5.], dtype=float32))
+    """
+    several = isinstance(operand, Sequence)
+    xs = [bindable("sort", x, i) for i, x in enumerate(operand if several else (operand,))]
+    if not xs:
+        raise TypeError("Sort requires at least one operand")
+    axis = util.canonical_axis(dimension, len(shape_of(xs[0])))
+    out = sort_p.bind(*xs, dimension=axis, is_stable=bool(is_stable), num_keys=index(num_keys))
+    return tuple(out) if several else out[0]
+
+
+def sort_key_val(
+    keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """Sort `keys` along an axis and rearrange `values` in the same way.
+
+    Shapes: keys, values and both results are of one shape.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.sort_key_val(gnp.array([3, 1, 2]), gnp.array([0, 1, 2]))
+    (Array([1, 2, 3], dtype=int32), Array([1, 2, 0], dtype=int32))
+    """
+    k, v = sort((keys, values), dimension, is_stable)
+    return k, v
+
+
+def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
+    """The k largest elements along an axis in falling order, and where they are.
+
+    Shapes: operand [n, m], results [n, k] and [n, k] for axis 1. Of equals the first comes first.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.top_k(gnp.array([1., 5., 3.]), 2)
+    [Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32)]
+    """
+    x = bindable("top_k", operand)
+    at = util.canonical_axis(axis, len(shape_of(x)))
+    return list(top_k_p.bind(x, k=index(k), axis=at))
+
+
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """The k largest elements along an axis, or nearly: at least a share `recall_target` of them.
+
+    Shapes: operand [n, m], results [n, k] and [n, k] for axis 1; without `aggregate_to_topk` they
+    hold all candidates, more than k.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.approx_max_k(gnp.array([1., 5., 3.]), 2)
+    [Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32)]
+    """
+    return _approx(
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+        True,
+    )
+
+
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """The k smallest elements along an axis, or nearly: at least a share `recall_target` of them.
+
+    Shapes: operand [n, m], results [n, k] and [n, k] for axis 1; without `aggregate_to_topk` they
+    hold all candidates, more than k.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.approx_min_k(gnp.array([1., 5., 3.]), 2)
+    [Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32)]
+    """
+    return _approx(
+        operand,
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+        False,
+    )
+
+
+def _approx(operand, k, dimension, recall, override, aggregate, largest) -> list[Array]:
+    return list(
+        approx_top_k_p.bind(
+            bindable("approx_top_k", operand),
+            k=index(k),
+            reduction_dimension=index(dimension),
+            recall_target=float(recall),
+            is_max_k=largest,
+            reduction_input_size_override=index(override),
+            aggregate_to_topk=bool(aggregate),
+        )
+    )

@@ -1,0 +1,540 @@
+"""Shapes: making arrays, and giving the elements of arrays other places.
+
+Floor 6. In: arrays and static shapes. Out: arrays, through the primitives of `ops.movement` and
+`ops.generate`. Nothing here computes with elements, so every dtype is welcome, random keys too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.core import dtypes
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.value import Array
+from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
+from gpuarray.lax.args import operand as bindable
+from gpuarray.ops.convert import convert_element_type_p
+from gpuarray.ops.generate import empty_p, iota_p, rng_uniform_p
+from gpuarray.ops.movement import (
+    broadcast_in_dim_p,
+    concatenate_p,
+    pad_p,
+    reshape_p,
+    rev_p,
+    split_p,
+    squeeze_p,
+    stack_p,
+    tile_p,
+    transpose_p,
+    unstack_p,
+)
+
+
+def as_array(x) -> Array:
+    """A bindable value as an Array: Arrays pass, scalars and NumPy values become constants."""
+    if isinstance(x, Array):
+        return x
+    shape = shape_of(x)
+    # Outside every trace: a constant is a constant, whoever asks.
+    with traces.base_trace():
+        return broadcast_in_dim_p.bind(
+            x, shape=shape, broadcast_dimensions=tuple(range(len(shape))), sharding=None
+        )
+
+
+# ---- broadcasting ----
+
+
+def broadcast_in_dim(
+    operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding=None
+) -> Array:
+    """Repeat `operand` along new or length-1 axes: its axis i becomes `broadcast_dimensions[i]`.
+
+    Shapes: operand [n0, n1, ...], result `shape`; n_i is 1 or `shape[broadcast_dimensions[i]]`.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.broadcast_in_dim(gnp.array([1., 2.]), (2, 3), (0,))
+    Array([[1., 1., 1.],
+           [2., 2., 2.]], dtype=float32)
+    """
+    x = bindable("broadcast_in_dim", operand)
+    shape = canonicalize_shape(shape)
+    dims = tuple(map(index, broadcast_dimensions))
+    if shape == shape_of(x) and dims == tuple(range(len(shape))) and isinstance(x, Array):
+        return x
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
+
+
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding=None) -> Array:
+    """Repeat `operand` along new leading axes of lengths `sizes`.
+
+    Shapes: operand [...], result [*sizes, ...].
+
+    >>> from gpuarray import lax
+    >>> lax.broadcast(7, (3,))
+    Array([7, 7, 7], dtype=int32, weak_type=True)
+    """
+    x = bindable("broadcast", operand)
+    sizes = canonicalize_shape(sizes)
+    if not sizes:
+        return as_array(x)
+    shape = shape_of(x)
+    dims = tuple(range(len(sizes), len(sizes) + len(shape)))
+    return broadcast_in_dim_p.bind(
+        x, shape=sizes + shape, broadcast_dimensions=dims, sharding=out_sharding
+    )
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes broadcast to together, aligned at their last axes.
+
+    >>> from gpuarray import lax
+    >>> lax.broadcast_shapes((2, 1), (3,), ())
+    (2, 3)
+    """
+    if not shapes:
+        raise ValueError("broadcast_shapes needs at least one shape")
+    given = [canonicalize_shape(s) if isinstance(s, np.ndarray) else tuple(s) for s in shapes]
+    rank = max(map(len, given))
+    if rank > min(map(len, given)) and len(given) > 1:
+        aligned = [(1,) * (rank - len(s)) + s for s in given]
+    else:
+        aligned = given
+    result = []
+    for lengths in zip(*aligned):
+        longer = {n for n in lengths if n != 1}
+        if len(longer) > 1:
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={given}")
+        result.append(longer.pop() if longer else 1)
+    return tuple(result)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Array:
+    """Add leading axes of length 1 until `x` has `rank` axes.
+
+    Shapes: x [...], result [1, ..., 1, ...]; more axes than `rank` are left as they are.
+
+    >>> from gpuarray import lax
+    >>> lax.broadcast_to_rank(2.0, 2)
+    Array([[2.]], dtype=float32, weak_type=True)
+    """
+    x = bindable("broadcast_to_rank", x)
+    missing = rank - len(shape_of(x))
+    return expand_dims(x, range(missing)) if missing > 0 else as_array(x)
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Array:
+    """Repeat `arr` to the shape of `like_arr`, aligned at the last axes.
+
+    Shapes: arr [...], result `like_arr.shape`.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.broadcast_like(gnp.arange(2), gnp.ones((2, 2)))
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    arr = bindable("broadcast_like", arr)
+    shape = shape_of(bindable("broadcast_like", like_arr, 1))
+    own = shape_of(arr)
+    if len(own) > len(shape):
+        raise ValueError(
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={own} shape={shape}"
+        )
+    return broadcast_in_dim(arr, shape, range(len(shape) - len(own), len(shape)))
+
+
+# ---- the same elements in another shape ----
+
+
+def reshape(
+    operand: Any,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding=None,
+) -> Array:
+    """The same elements in row-major order in another shape, their axes permuted first if asked.
+
+    Shapes: operand [...], result `new_sizes` with as many elements; no length is inferred.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reshape(gnp.arange(4), (2, 2), dimensions=(0,))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    x = bindable("reshape", operand)
+    sizes = canonicalize_shape(new_sizes)
+    order = None if dimensions is None else tuple(map(index, dimensions))
+    if sizes == shape_of(x) and order in (None, tuple(range(len(sizes)))):
+        return as_array(x)
+    return reshape_p.bind(x, new_sizes=sizes, dimensions=order, sharding=out_sharding)
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """Merge the axes from `start_dimension` up to (not with) `stop_dimension` into one.
+
+    Shapes: operand [a, b, c, d], result [a, b*c, d] for start 1 and stop 3.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.collapse(gnp.ones((2, 3, 4)), 0, 2).shape
+    (6, 4)
+    """
+    x = bindable("collapse", operand)
+    shape = shape_of(x)
+    low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if high < low:
+        raise ValueError(
+            f"Invalid dimension range passed to collapse: {shape}[{start_dimension}:{stop_dimension}]"
+        )
+    return reshape(x, (*shape[:low], math.prod(shape[low:high]), *shape[high:]))
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
+    """Drop the axes `dimensions`, which have length 1.
+
+    Shapes: array [1, n], result [n] for dimensions (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.squeeze(gnp.array([[1., 2.]]), (0,))
+    Array([1., 2.], dtype=float32)
+    """
+    x = bindable("squeeze", array)
+    shape = shape_of(x)
+    dims = tuple(sorted(util.canonical_axis(d, len(shape)) for d in dimensions))
+    if not dims:
+        return as_array(x)
+    return squeeze_p.bind(x, dimensions=dims)
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
+    """Add axes of length 1 that are axes `dimensions` of the result.
+
+    Shapes: array [n], result [1, n] for dimensions (0,).
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.expand_dims(gnp.array([1, 2]), (0, 2)).shape
+    (1, 2, 1)
+    """
+    x = bindable("expand_dims", array)
+    shape = shape_of(x)
+    given = tuple(dimensions)
+    rank = len(shape) + len(given)
+    new = {util.canonical_axis(d, rank) for d in given}
+    if len(new) != len(given):
+        raise ValueError(f"repeated axis in lax.expand_dims: {given}")
+    if not new:
+        return as_array(x)
+    kept = tuple(d for d in range(rank) if d not in new)
+    lengths = iter(shape)
+    result = tuple(1 if d in new else next(lengths) for d in range(rank))
+    return broadcast_in_dim_p.bind(x, shape=result, broadcast_dimensions=kept, sharding=None)
+
+
+def transpose(operand: Any, permutation: Sequence[int] | np.ndarray) -> Array:
+    """Permute axes: axis i of the result is axis `permutation[i]` of `operand`.
+
+    Shapes: operand [n0, n1, ...], result [n_p0, n_p1, ...].
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.transpose(gnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    x = bindable("transpose", operand)
+    order = tuple(map(index, permutation))
+    if order == tuple(range(len(shape_of(x)))):
+        return as_array(x)
+    return transpose_p.bind(x, permutation=order)
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
+    """Reverse the order of elements along the axes `dimensions`.
+
+    Shapes: operand and result are of one shape.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.rev(gnp.array([1, 2, 3]), (0,))
+    Array([3, 2, 1], dtype=int32)
+    """
+    return rev_p.bind(bindable("rev", operand), dimensions=tuple(map(index, dimensions)))
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+    """Put `padding_value` around and between elements: (low, high, interior) for every axis.
+
+    Shapes: operand [n], result [low + n + (n - 1) * interior + high]; negative low or high cut off.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.pad(gnp.array([1., 2.]), 0., [(1, 0, 2)])
+    Array([0., 1., 0., 0., 2.], dtype=float32)
+    """
+    x, value = bindable("pad", operand), bindable("pad", padding_value, 1)
+    config = tuple((index(low), index(high), index(inner)) for low, high, inner in padding_config)
+    return pad_p.bind(x, value, padding_config=config)
+
+
+def tile(operand: Any, reps: Sequence[int]) -> Array:
+    """Repeat the whole of `operand` `reps[i]` times along each axis i.
+
+    Shapes: operand [n0, n1], result [n0 * reps[0], n1 * reps[1]].
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.tile(gnp.array([1, 2]), (2,))
+    Array([1, 2, 1, 2], dtype=int32)
+    """
+    return tile_p.bind(bindable("tile", operand), reps=tuple(map(index, reps)))
+
+
+# ---- joining and splitting ----
+
+
+def _sequence(op: str, values: Any) -> list:
+    if isinstance(values, (Array, np.ndarray)) and values.ndim:
+        return list(unstack(values))
+    return [bindable(op, x, i) for i, x in enumerate(values)]
+
+
+def concatenate(operands: Any, dimension: int) -> Array:
+    """Join arrays end to end along an existing axis.
+
+    Shapes: operands [..., n_i, ...], equal elsewhere; result [..., sum of n_i, ...]. One dtype.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.concatenate([gnp.array([1, 2]), gnp.array([3])], 0)
+    Array([1, 2, 3], dtype=int32)
+    """
+    xs = _sequence("concatenate", operands)
+    if len(xs) == 1 and isinstance(xs[0], Array):
+        return xs[0]
+    return concatenate_p.bind(*xs, dimension=index(dimension))
+
+
+def stack(operands: Any, axis: int = 0) -> Array:
+    """Join arrays of one shape along a new axis.
+
+    Shapes: k operands [n, m], result [k, n, m] for axis 0.
+
+    >>> from gpuarray import lax
+    >>> lax.stack([1., 2.])
+    Array([1., 2.], dtype=float32, weak_type=True)
+    """
+    xs = _sequence("stack", operands)
+    rank = len(shape_of(xs[0])) + 1 if xs else 1
+    return stack_p.bind(*xs, axis=util.canonical_axis(axis, rank))
+
+
+def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
+    """The slices of `x` along an axis, as a tuple.
+
+    Shapes: x [k, n], k results [n] for axis 0.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.unstack(gnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
+    x = bindable("unstack", x)
+    return tuple(unstack_p.bind(x, axis=util.canonical_axis(axis, len(shape_of(x)))))
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """Cut `operand` into pieces of the given lengths along an axis.
+
+    Shapes: operand [n, m], results [sizes[i], m] for axis 0; the sizes add up to n.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.split(gnp.array([1, 2, 3]), (1, 2))
+    [Array([1], dtype=int32), Array([2, 3], dtype=int32)]
+    """
+    x = bindable("split", operand)
+    sizes = tuple(map(index, sizes))
+    axis = util.canonical_axis(axis, len(shape_of(x)))
+    return list(split_p.bind(x, sizes=sizes, axis=axis))
+
+
+# ---- making arrays ----
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=None) -> Array:
+    """An array of `shape` with every element `fill_value`.
+
+    Shapes: fill_value is a scalar, result `shape`; without `dtype` it is the fill value's.
+
+    >>> from gpuarray import lax
+    >>> lax.full((2,), 1, "int8")
+    Array([1, 1], dtype=int8)
+    """
+    shape = canonicalize_shape(shape)
+    if shape_of_any(fill_value):
+        raise TypeError(
+            "full must be called with scalar fill_value, got fill_value.shape "
+            f"{shape_of_any(fill_value)}. Use broadcast_in_dim to repeat an array."
+        )
+    value = bindable("full", fill_value, 1)
+    if dtype is not None:
+        value = _as_scalar(value, dtypes.check_user_dtype(dtype, "full"), False)
+    if not shape and sharding is None:
+        return as_array(value)
+    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=sharding)
+
+
+def shape_of_any(x: Any) -> tuple[int, ...]:
+    """The shape of anything NumPy can measure, without converting Arrays."""
+    return x.shape if hasattr(x, "shape") else np.shape(x)
+
+
+def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
+    """A scalar in a given dtype: converted right here if it is concrete, by a primitive otherwise."""
+    own = aval_of(value)
+    if own.dtype == dtype and own.weak_type == weak:
+        return value
+    if isinstance(dtype, dtypes.ExtendedDType) or isinstance(own.dtype, dtypes.ExtendedDType):
+        if own.dtype != dtype:
+            raise TypeError(
+                f"full cannot make {dtype.name} from a fill_value of dtype {own.dtype.name}: "
+                "random keys are filled with a random key."
+            )
+        return value
+    if isinstance(value, Array) or weak:
+        return convert_element_type_p.bind(value, new_dtype=dtype, weak_type=weak, sharding=None)
+    with np.errstate(all="ignore"):
+        rule = convert_element_type_p.numpy_function(
+            [own], {"new_dtype": dtype, "weak_type": False, "sharding": None}
+        )
+        return rule(np.asarray(value).astype(own.dtype)[()])
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None, sharding=None
+) -> Array:
+    """An array like `x` in shape and dtype, where not given otherwise, filled with one value.
+
+    Shapes: x [...], fill_value a scalar, result [...] or `shape`.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.full_like(gnp.array([1., 2.]), 3)
+    Array([3., 3.], dtype=float32)
+    """
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        dtypes.dtype(x)  # a list has none: TypeError
+    own = dtypes.dtype(x) if not hasattr(x, "aval") else x.aval.dtype
+    shape = shape_of_any(x) if shape is None else canonicalize_shape(shape)
+    if shape_of_any(fill_value):
+        return full(shape, fill_value)
+    weak = dtype is None and dtypes.is_weakly_typed(x)
+    target = own if dtype is None else dtypes.check_user_dtype(dtype, "full_like")
+    value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
+    return full(shape, value, sharding=sharding)
+
+
+def iota(dtype: Any, size: int) -> Array:
+    """The numbers 0, 1, ..., size - 1.
+
+    Shapes: result [size].
+
+    >>> from gpuarray import lax
+    >>> lax.iota("float32", 3)
+    Array([0., 1., 2.], dtype=float32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(
+    dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding=None
+) -> Array:
+    """An array whose elements are their own index along `dimension`.
+
+    Shapes: result `shape`.
+
+    >>> from gpuarray import lax
+    >>> lax.broadcasted_iota("int32", (2, 2), 1)
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    return iota_p.bind(
+        dtype=dtypes.check_user_dtype(dtype, "iota"),
+        shape=canonicalize_shape(shape),
+        dimension=index(dimension),
+        sharding=out_sharding,
+    )
+
+
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
+    """An array whose elements nobody has chosen (they happen to be zeros).
+
+    Shapes: result `shape`.
+
+    >>> from gpuarray import lax
+    >>> lax.empty((2, 3), "float32").shape
+    (2, 3)
+    """
+    return empty_p.bind(
+        shape=canonicalize_shape(shape),
+        dtype=dtypes.check_user_dtype(dtype, "empty"),
+        out_sharding=out_sharding,
+    )
+
+
+def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
+    """Numbers drawn uniformly from [a, b) by the device's own generator; prefer `gpuarray.random`.
+
+    Shapes: a and b are scalars of one dtype, result `shape`.
+
+    >>> from gpuarray import lax
+    >>> lax.rng_uniform(0., 1., (4,)).shape
+    (4,)
+    """
+    a, b = bindable("rng_uniform", a), bindable("rng_uniform", b, 1)
+    return rng_uniform_p.bind(a, b, shape=canonicalize_shape(shape))
+
+
+def shape_as_value(shape: Sequence[int]) -> Array:
+    """A shape as an array of integers.
+
+    Shapes: result [len(shape)].
+
+    >>> from gpuarray import lax
+    >>> lax.shape_as_value((2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    return as_array(np.array(canonicalize_shape(shape), dtypes.default_int()))
+
+
+def zeros_like_array(x: Any) -> Array:
+    """Zeros in the shape and dtype of `x`.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.shapes.zeros_like_array(gnp.array([1, 2]))
+    Array([0, 0], dtype=int32)
+    """
+    return full_like(x, 0)
+
+
+def dtype(x: Any) -> Any:
+    """The dtype that `x` has as an array.
+
+    >>> from gpuarray import lax
+    >>> lax.dtype(1.5)
+    dtype('float32')
+    """
+    return dtype_of(bindable("dtype", x))

@@ -1,0 +1,147 @@
+"""Folds over sliding windows: pooling, moving sums, and the shapes that come out.
+
+Floor 6. In: arrays and window geometry. Out: arrays. Sums, maxima and minima are recognised and
+become their own primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import tree
+from gpuarray.lax.args import shape_of
+from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
+from gpuarray.ops.window import (
+    check_window,
+    dilated,
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_p,
+    reduce_window_sum_p,
+    window_shape,
+)
+
+_PRIMITIVES = {
+    np.add: reduce_window_sum_p,
+    np.maximum: reduce_window_max_p,
+    np.minimum: reduce_window_min_p,
+}
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+) -> list[tuple[int, int]]:
+    """What "SAME", "SAME_LOWER" and "VALID" mean as (low, high) padding of every axis.
+
+    "SAME" gives one window for every stride, the odd element of padding at the high end
+    (at the low end for "SAME_LOWER"); "VALID" pads nothing.
+
+    >>> from gpuarray import lax
+    >>> lax.padtype_to_pads((10, 7), (3, 2), (2, 3), "SAME")
+    [(0, 1), (0, 1)]
+    """
+    if not isinstance(padding, str):
+        raise TypeError(f"Unknown padding type: {padding}.")
+    kind = padding.upper()
+    if kind == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if kind not in ("SAME", "SAME_LOWER"):
+        raise RuntimeError(
+            f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}."
+        )
+    pads = []
+    for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        missing = max(0, (-(-n // stride) - 1) * stride + window - n)
+        less, more = missing // 2, missing - missing // 2
+        pads.append((less, more) if kind == "SAME" else (more, less))
+    return pads
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """How many windows fit along each axis.
+
+    >>> from gpuarray import lax
+    >>> lax.reduce_window_shape_tuple((3, 4), (2, 2), (1, 1), ((0, 1), (0, 0)))
+    (3, 3)
+    """
+    ones = (1,) * len(operand_shape)
+    geometry = (
+        tuple(window_dimensions),
+        tuple(window_strides),
+        tuple(padding),
+        tuple(base_dilation or ones),
+        tuple(window_dilation or ones),
+    )
+    check_window("reduce_window", tuple(operand_shape), *geometry)
+    return window_shape(operand_shape, *geometry)
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Fold every window of the operand with an associative function that starts from `init_value`.
+
+    Shapes: operand [n, m], window_dimensions (a, b), result [(n - a) // stride + 1, ...] for
+    padding "VALID". Padding holds `init_value`; dilations put holes into the operand or the window.
+
+    >>> from gpuarray import lax
+    >>> import gpuarray.numpy as gnp
+    >>> lax.reduce_window(gnp.array([1., 4., 2., 3.]), 0., lax.add, (2,), (2,))
+    Array([5., 5.], dtype=float32)
+    """
+    xs, starts, treedef = fold_operands("reduce_window", operand, init_value)
+    shape = shape_of(xs[0])
+    if any(shape_of(s) for s in starts):
+        raise TypeError(
+            "reduce_window expected init_values to be scalars but init_values have shapes "
+            f"{[shape_of(s) for s in starts]}."
+        )
+    window = tuple(map(index, window_dimensions))
+    strides = _or_ones(window_strides, len(window))
+    base, inner = _or_ones(base_dilation, len(window)), _or_ones(window_dilation, len(window))
+    pads: Any = padding
+    pads: Any = padding
+    if isinstance(padding, str):
+        check_window("reduce_window", shape, window, strides, ((0, 0),) * len(window), base, inner)
+        sizes = [dilated(n, d) for n, d in zip(shape, base)]
+        spans = [dilated(w, d) for w, d in zip(window, inner)]
+        pads = padtype_to_pads(sizes, spans, strides, padding)
+    geometry = {
+        "window_dimensions": window,
+        "window_strides": strides,
+        "padding": tuple((index(low), index(high)) for low, high in pads),
+        "base_dilation": base,
+        "window_dilation": inner,
+    }
+    if len(xs) == 1:
+        prim = _PRIMITIVES.get(monoid_of(computation, xs[0], starts[0]))
+        if prim is not None:
+            return tree.tree_unflatten(treedef, [prim.bind(xs[0], **geometry)])
+    body = fold_body("reduce_window", computation, xs, treedef)
+    out = reduce_window_p.bind(*xs, *starts, jaxpr=body, consts=(), **geometry)
+    return tree.tree_unflatten(treedef, out)
+
+
+def _or_ones(given: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    return (1,) * rank if given is None else tuple(map(index, given))

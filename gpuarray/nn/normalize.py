@@ -1,0 +1,185 @@
+"""Functions of a whole axis: softmax and its logarithm, log of sums and means of exponentials, standardization.
+
+Floor 6. In: array-likes, an axis (or several, or None for all), and `where`, a mask of the elements that take part.
+Out: Arrays. Every exponential is taken of differences to the maximum, so none overflows; each function is one fused kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray import lax, util
+from gpuarray import numpy as gnp
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.lax.args import ArrayLike
+from gpuarray.numpy.promotion import check_arraylike, promote_dtypes_inexact
+
+Axis = int | tuple[int, ...] | None
+
+
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
+    """exp(x) / sum(exp(x)) along an axis: positive numbers that sum to 1.
+
+    Shape contract: the shape of x. Elements where the mask is False take no part and become 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> softmax(gnp.array([1000.0, 1000.0]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    difference = _below_maximum("softmax", x, axis, where)
+    exponentials = gnp.exp(difference)
+    total = gnp.sum(exponentials, axis, where=where, keepdims=True)
+    result = exponentials / total
+    return result if where is None else gnp.where(where, result, 0)
+
+
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
+    """log(softmax(x)), without underflow.
+
+    Shape contract: the shape of x. Elements where the mask is False take no part and become -inf.
+
+    >>> import gpuarray.numpy as gnp
+    >>> log_softmax(gnp.array([0.0, -1000.0]))
+    Array([    0., -1000.], dtype=float32)
+    """
+    difference = _below_maximum("log_softmax", x, axis, where)
+    total = gnp.sum(gnp.exp(difference), axis, where=where, keepdims=True)
+    result = difference - gnp.log(total)
+    return result if where is None else gnp.where(where, result, -np.inf)
+
+
+def _below_maximum(name: str, x: ArrayLike, axis: Axis, where: ArrayLike | None) -> Array:
+    """x - max(x) along the axis, -inf where the mask is False: at most 0, so exp is at most 1."""
+    check_arraylike(name, x)
+    x = gnp.asarray(x)
+    largest = gnp.max(x, axis, where=where, initial=_lowest(x.dtype), keepdims=True)
+    taking_part = x if where is None else gnp.where(where, x, -np.inf)
+    return taking_part - lax.stop_gradient(largest)
+
+
+def _lowest(dtype):
+    """The neutral element of max."""
+    if dtypes.issubdtype(dtype, np.integer):
+        return int(dtypes.iinfo(dtype).min)
+    return False if dtype == np.bool_ else -np.inf
+
+
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
+    """log(sum(b * exp(a))) along an axis, without overflow.
+
+    Shape contract: a and b broadcast; `axis` is dropped, or kept with length 1. With `return_sign`,
+    the log of the absolute value and the sign; without, a negative sum gives nan.
+
+    >>> import gpuarray.numpy as gnp
+    >>> logsumexp(gnp.array([1000.0, 1000.0]))
+    Array(1000.6931, dtype=float32)
+    """
+    if b is None:
+        check_arraylike("logsumexp", a)
+        [terms] = promote_dtypes_inexact(a)
+        weights = None
+    else:
+        check_arraylike("logsumexp", a, b)
+        terms, weights = promote_dtypes_inexact(a, b)
+    terms = gnp.asarray(terms)
+    if where is not None:
+        terms = gnp.where(where, terms, 0)
+    if weights is not None:
+        # A term without weight must not decide the maximum.
+        terms = gnp.where(gnp.not_equal(weights, 0), terms, -np.inf)
+    axes = _axes(axis, terms.ndim)
+    largest = gnp.max(gnp.real(terms), axes, keepdims=True, where=where, initial=-np.inf)
+    # With an infinite maximum the differences would be nan.
+    largest = gnp.where(gnp.isfinite(largest), largest, gnp.zeros_like(largest))
+    shift = lax.stop_gradient(largest).astype(terms.dtype)
+    exponentials = gnp.exp(terms - shift)
+    if weights is not None:
+        exponentials = exponentials * weights
+    total = gnp.sum(exponentials, axes, keepdims=keepdims, where=where)
+    sign = gnp.sign(total)
+    if return_sign or not dtypes.issubdtype(total.dtype, np.complexfloating):
+        total = gnp.abs(total)
+        shift = gnp.real(shift)
+    logarithm = gnp.log(total) + (shift if keepdims else gnp.squeeze(shift, axes))
+    if return_sign:
+        return logarithm, sign
+    if weights is not None and not dtypes.issubdtype(sign.dtype, np.complexfloating):
+        logarithm = gnp.where(sign < 0, np.nan, logarithm)
+    return logarithm
+
+
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
+    """log(mean(exp(x))) along an axis, without overflow.
+
+    Shape contract: `axis` is dropped, or kept with length 1; elements where the mask is False do not count.
+
+    >>> import gpuarray.numpy as gnp
+    >>> logmeanexp(gnp.array([1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    assert isinstance(total, Array)
+    x = gnp.asarray(x)
+    if where is None:
+        count = float(util.prod(x.shape[i] for i in _axes(axis, x.ndim)))
+        return total - gnp.log(gnp.asarray(count, dtype=gnp.real(total).dtype))
+    counted = gnp.broadcast_to(where, x.shape)
+    count = gnp.sum(counted, axis, keepdims=keepdims, dtype=gnp.real(total).dtype)
+    return total - gnp.log(count)
+
+
+def standardize(
+    x: ArrayLike,
+    axis: Axis = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
+    *,
+    algorithm: str = "fast",
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon), with mean and variance along an axis unless given.
+
+    algorithm: "fast" finds the variance as mean(x**2) - mean(x)**2, in one pass; "stable" as
+    mean((x - mean)**2), which keeps digits when the mean is far from 0.
+    Shape contract: the shape of x; a given mean or variance broadcasts against it.
+
+    >>> import gpuarray.numpy as gnp
+    >>> standardize(gnp.array([0.0, 2.0]), epsilon=0.0)
+    Array([-1.,  1.], dtype=float32)
+    """
+    check_arraylike("standardize", x)
+    for given, what in ((mean, "mean"), (variance, "variance")):
+        if given is not None:
+            check_arraylike(f"standardize ({what})", given)
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"Unknown algorithm {algorithm!r}. Expected 'fast' or 'stable'.")
+    x = gnp.asarray(x)
+    for i in () if axis is None else np.ravel(axis):
+        if not -x.ndim <= i < x.ndim:
+            raise IndexError(
+                f"standardize: axis {i} is out of bounds for array of dimension {x.ndim}."
+            )
+    if mean is None:
+        mean = gnp.mean(x, axis, keepdims=True, where=where)
+    if variance is None and algorithm == "stable":
+        variance = gnp.mean(gnp.square(x - mean), axis, keepdims=True, where=where)
+    elif variance is None:
+        squares = gnp.mean(gnp.square(x), axis, keepdims=True, where=where)
+        # Rounding may leave a difference just below 0.
+        variance = gnp.clip(squares - gnp.square(mean), 0)
+    return gnp.subtract(x, mean) * lax.rsqrt(gnp.add(variance, epsilon))
+
+
+def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    return tuple(range(ndim)) if axis is None else util.canonical_axes(axis, ndim)

@@ -1,0 +1,239 @@
+"""Reductions that leave nan out: as if those elements were not there.
+
+Floor 6. In: an array-like and axes. Out: an Array without those axes. Where all elements are nan,
+sums are 0, products 1, and everything else is nan (positions are -1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.numpy.comparison import logical_and, logical_not
+from gpuarray.numpy.construct import as_type
+from gpuarray.numpy.floats import isnan
+from gpuarray.numpy.functions import sqrt
+from gpuarray.numpy.operands import no_out
+from gpuarray.numpy.promotion import arrays, select, value
+from gpuarray.numpy.reductions import (
+    all,
+    argmax,
+    argmin,
+    highest,
+    lowest,
+    max,
+    min,
+    prod,
+    sum,
+)
+from gpuarray.numpy.statistics import cumprod, cumsum
+from gpuarray.numpy.statistics import mean as _mean
+from gpuarray.numpy.statistics import var as _var
+
+kind_of = dtypes.kind_of
+
+
+def _has_nans(a: Array) -> bool:
+    return kind_of(a.dtype) in "fc"
+
+
+def _nan_replaced(name: str, a: Any, by: Callable[[Any], Any]) -> Array:
+    (a,) = arrays(name, a)
+    return select(isnan(a), by(a.dtype), as_type(a, a.dtype)) if _has_nans(a) else a
+
+
+def nansum(
+    a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None
+) -> Array:
+    """The sum along `axis` without the nan elements.
+
+    Shape contract: as `sum`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nansum(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(4., dtype=float32)
+    """
+    a = _nan_replaced("nansum", a, lambda d: d.type(0))
+    return sum(a, axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None
+) -> Array:
+    """The product along `axis` without the nan elements.
+
+    Shape contract: as `prod`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanprod(gnp.array([2.0, gnp.nan, 3.0]))
+    Array(6., dtype=float32)
+    """
+    a = _nan_replaced("nanprod", a, lambda d: d.type(1))
+    return prod(a, axis, dtype, out, keepdims, initial, where)
+
+
+def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:
+    """The largest element along `axis` that is not nan; nan where all are.
+
+    Shape contract: as `max`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanmax(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(3., dtype=float32)
+    """
+    return _nan_extreme("nanmax", max, lowest, a, axis, out, keepdims, initial, where)
+
+
+def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:
+    """The smallest element along `axis` that is not nan; nan where all are.
+
+    Shape contract: as `min`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanmin(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
+    return _nan_extreme("nanmin", min, highest, a, axis, out, keepdims, initial, where)
+
+
+def _nan_extreme(name: str, find, worst, a, axis, out, keepdims, initial, where) -> Array:
+    no_out(name, out)
+    (a,) = arrays(name, a)
+    found = find(_nan_replaced(name, a, worst), axis, None, keepdims, initial, where)
+    if not _has_nans(a):
+        return found
+    nothing = all(isnan(a), axis, keepdims=keepdims)
+    return select(nothing, found.dtype.type(float("nan")), found)
+
+
+def nanargmax(a, axis: int | None = None, out=None, keepdims: bool | None = None) -> Array:
+    """The position of the largest element that is not nan; -1 where all are.
+
+    Shape contract: as `argmax`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanargmax(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(2, dtype=int32)
+    """
+    return _nan_position("nanargmax", argmax, lowest, a, axis, out, keepdims)
+
+
+def nanargmin(a, axis: int | None = None, out=None, keepdims: bool | None = None) -> Array:
+    """The position of the smallest element that is not nan; -1 where all are.
+
+    Shape contract: as `argmin`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanargmin(gnp.array([gnp.nan, 2.0, 1.0]))
+    Array(2, dtype=int32)
+    """
+    return _nan_position("nanargmin", argmin, highest, a, axis, out, keepdims)
+
+
+def _nan_position(name: str, find, worst, a, axis, out, keepdims) -> Array:
+    no_out(name, out)
+    (a,) = arrays(name, a)
+    found = find(_nan_replaced(name, a, worst), axis, None, keepdims)
+    if not _has_nans(a):
+        return found
+    nothing = all(isnan(a), axis, keepdims=bool(keepdims))
+    return select(nothing, found.dtype.type(-1), found)
+
+
+def _numbers(a: Array, where: Any) -> Any:
+    """Which elements count: those that are no nan, and not masked out."""
+    numbers = logical_not(isnan(a))
+    return numbers if where is None else logical_and(numbers, value(where))
+
+
+def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=None) -> Array:
+    """The mean along `axis` of the elements that are not nan; nan where all are.
+
+    Shape contract: as `mean`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanmean(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
+    no_out("nanmean", out)
+    (a,) = arrays("nanmean", a)
+    return _mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
+
+
+def nanvar(
+    a,
+    axis=None,
+    dtype=None,
+    out=None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where=None,
+    mean=None,
+    *,
+    correction=None,
+) -> Array:
+    """The variance along `axis` of the elements that are not nan.
+
+    Shape contract: as `var`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanvar(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
+    no_out("nanvar", out)
+    (a,) = arrays("nanvar", a)
+    numbers = _numbers(a, where)
+    a = _nan_replaced("nanvar", a, lambda d: d.type(0))
+    return _var(
+        a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean, correction=correction
+    )
+
+
+def nanstd(
+    a,
+    axis=None,
+    dtype=None,
+    out=None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where=None,
+    mean=None,
+    *,
+    correction=None,
+) -> Array:
+    """The standard deviation along `axis` of the elements that are not nan.
+
+    Shape contract: as `std`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nanstd(gnp.array([1.0, gnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
+    no_out("nanstd", out)
+    return sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean, correction=correction))
+
+
+def nancumsum(a, axis: int | None = None, dtype=None, out=None) -> Array:
+    """The running sum along `axis`, nan counted as 0.
+
+    Shape contract: as `cumsum`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nancumsum(gnp.array([1.0, gnp.nan, 3.0]))
+    Array([1., 1., 4.], dtype=float32)
+    """
+    return cumsum(_nan_replaced("nancumsum", a, lambda d: d.type(0)), axis, dtype, out)
+
+
+def nancumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
+    """The running product along `axis`, nan counted as 1.
+
+    Shape contract: as `cumprod`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.nancumprod(gnp.array([2.0, gnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
+    return cumprod(_nan_replaced("nancumprod", a, lambda d: d.type(1)), axis, dtype, out)

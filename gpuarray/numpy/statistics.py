@@ -1,0 +1,298 @@
+"""Means and variances along axes, weighted means, running sums and products.
+
+Floor 6. In: an array-like and axes. Out: an Array without those axes (of the same shape for what
+runs along one). Integers have float means; half precision is summed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import multiply, subtract, true_divide
+from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.numpy.functions import sqrt
+from gpuarray.numpy.operands import no_out
+from gpuarray.numpy.promotion import (
+    arrays,
+    broadcast_to,
+    check_arraylike,
+    promote_args_inexact,
+    select,
+)
+from gpuarray.numpy.reductions import boolean_mask, compute_dtype, plain_axis, sum, widened
+from gpuarray.util import canonical_axes, canonical_axis
+
+kind_of = dtypes.kind_of
+
+# ---- means and variances ----
+
+
+def _count(shape: tuple[int, ...], axis: Any) -> int:
+    return math.prod(shape[i] for i in canonical_axes(plain_axis(axis), len(shape)))
+
+
+def _spread_mask(name: str, where: Any, shape: tuple[int, ...]) -> Any:
+    mask = asarray(boolean_mask(name, where))
+    return broadcast_to(mask, np.broadcast_shapes(mask.shape, shape))
+
+
+def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=None) -> Array:
+    """The arithmetic mean of elements along `axis`.
+
+    Shape contract: those axes go, or become 1 with `keepdims`. Integers have float means; half
+    precision is summed in float32. The mean of nothing is nan.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.mean(gnp.array([[1, 2], [3, 5]]), axis=0)
+    Array([2. , 3.5], dtype=float32)
+    """
+    no_out("mean", out)
+    (a,) = arrays("mean", a)
+    if dtype is None:
+        result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+        through = compute_dtype(result)
+    else:
+        result = dtypes.check_user_dtype(dtype, "mean")
+        through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result))
+    if where is None:
+        count: Any = through.type(_count(a.shape, axis))
+    else:
+        count = sum(_spread_mask("mean", where, a.shape), axis, through, keepdims=keepdims)
+    total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
+    return as_type(lax.div(total, count), result)
+
+
+_mean = mean  # `var` has an argument of that name
+
+
+def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool = False) -> Any:
+    """The mean along `axis`, weighted when there are weights; with `returned`, also their sum.
+
+    Shape contract: those axes go, or become 1 with `keepdims`. weights has the shape of a, or is
+    one-dimensional along the one axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.average(gnp.array([1.0, 2.0, 6.0]), weights=gnp.array([1.0, 1.0, 2.0]))
+    Array(3.75, dtype=float32)
+    """
+    if weights is None:
+        (a,) = promote_args_inexact("average", a)
+        a = asarray(a)
+        out = mean(a, axis, keepdims=keepdims)
+        count = _count(a.shape, axis)
+        return (out, lax.full_like(out, count)) if returned else out
+    a, w = (asarray(x) for x in _same_inexact("average", a, weights))
+    if w.shape != a.shape:
+        if axis is None:
+            raise ValueError("Axis must be specified when shapes of a and weights differ.")
+        axes = canonical_axes(plain_axis(axis), a.ndim)
+        if w.shape != tuple(a.shape[i] for i in axes):
+            raise ValueError(
+                "Shape of weights must be consistent with shape of a along specified axis: "
+                f"got weights {w.shape} for axis {axis} of shape {a.shape}."
+            )
+        order = np.argsort(axes)
+        w = lax.transpose(w, tuple(int(i) for i in order))
+        w = lax.broadcast_in_dim(w, a.shape, tuple(sorted(axes)))
+    total = sum(w, axis, keepdims=keepdims)
+    out = true_divide(sum(multiply(a, w), axis, keepdims=keepdims), total)
+    return (out, total) if returned else out
+
+
+def _same_inexact(name: str, a: Any, b: Any) -> list[Any]:
+    """Promoted to one inexact dtype; shapes are the caller's business."""
+    check_arraylike(name, a, b)
+    a, b = asarray(a), asarray(b)
+    dtype = dtypes.to_inexact_dtype(dtypes.result_type(a, b))
+    return [as_type(x, dtypes.canonicalize_dtype(dtype)) for x in (a, b)]
+
+
+def var(
+    a,
+    axis=None,
+    dtype=None,
+    out=None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where=None,
+    mean=None,
+    correction=None,
+) -> Array:
+    """The variance of elements along `axis`: the mean of |a - mean|**2 over count - ddof.
+
+    Shape contract: those axes go, or become 1 with `keepdims`; real for complex numbers. `mean`, if
+    known, has those axes as 1. The variance over nothing (count <= ddof) is nan.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.var(gnp.array([1.0, 3.0, 5.0]), ddof=1)
+    Array(4., dtype=float32)
+    """
+    no_out("var", out)
+    (a,) = arrays("var", a)
+    return _var("var", a, axis, dtype, _ddof(ddof, correction), keepdims, where, mean)
+
+
+def _ddof(ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if not isinstance(ddof, int) or ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
+
+
+def _var(name: str, a: Array, axis, dtype, ddof, keepdims: bool, where, centre) -> Array:
+    own = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, name)
+    if wanted is not None:
+        wanted = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(wanted))
+        if kind_of(own) == "c" and kind_of(wanted) != "c":
+            raise ValueError(
+                f"jax.numpy.{name} does not yet support real dtype parameters when computing the "
+                f"{name} of an array of complex values: the result is real anyway, so leave dtype "
+                "out, or give a complex one."
+            )
+    through = compute_dtype(own if wanted is None else dtypes.promote_types(own, wanted))
+    x = as_type(a, through)
+    if centre is None:
+        centre = _mean(x, axis, through, keepdims=True, where=where)
+    centred = subtract(x, as_type(asarray(centre), through))
+    if kind_of(through) == "c":
+        squares = lax.real(lax.mul(centred, lax.conj(centred)))
+    else:
+        squares = lax.square(centred)
+    part = squares.dtype
+    total = sum(squares, axis, part, keepdims=keepdims, where=where)
+    if where is None:
+        count: Any = part.type(_count(a.shape, axis))
+    else:
+        count = sum(_spread_mask(name, where, a.shape), axis, part, keepdims=keepdims)
+    freedom = subtract(count, as_type(asarray(ddof), part))
+    out = true_divide(total, freedom)
+    out = select(lax.gt(freedom, part.type(0)), out, part.type(np.nan))
+    result = (
+        dtypes.to_real_dtype(own) if wanted is None and kind_of(own) == "c" else (wanted or own)
+    )
+    return as_type(out, result)
+
+
+def std(
+    a,
+    axis=None,
+    dtype=None,
+    out=None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where=None,
+    mean=None,
+    correction=None,
+) -> Array:
+    """The standard deviation of elements along `axis`: the square root of `var`.
+
+    Shape contract: as `var`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.std(gnp.array([1.0, 3.0, 5.0]), ddof=1)
+    Array(2., dtype=float32)
+    """
+    no_out("std", out)
+    (a,) = arrays("std", a)
+    return sqrt(_var("std", a, axis, dtype, _ddof(ddof, correction), keepdims, where, mean))
+
+
+# ---- running sums and products ----
+
+
+def cumsum(a, axis: int | None = None, dtype=None, out=None) -> Array:
+    """The running sum along `axis` (of the flattened array for None).
+
+    Shape contract: the shape of a, or (size,) for None. Booleans sum to integers.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.cumsum(gnp.array([1, 2, 3]))
+    Array([1, 3, 6], dtype=int32)
+    """
+    return _cumulate("cumsum", lax.cumsum, a, axis, dtype, out)
+
+
+def cumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
+    """The running product along `axis` (of the flattened array for None).
+
+    Shape contract: the shape of a, or (size,) for None. Booleans multiply to integers.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.cumprod(gnp.array([1, 2, 3]))
+    Array([1, 2, 6], dtype=int32)
+    """
+    return _cumulate("cumprod", lax.cumprod, a, axis, dtype, out)
+
+
+def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, out, widen=False) -> Array:
+    no_out(name, out)
+    (a,) = arrays(name, a)
+    if axis is None or a.ndim == 0:
+        a = lax.reshape(a, (a.size,))
+    if dtype is not None:
+        wanted = dtypes.check_user_dtype(dtype, name)
+    elif kind_of(a.dtype) == "b":
+        wanted = dtypes.default_int()
+    else:
+        wanted = widened(a.dtype) if widen else a.dtype
+    return run(as_type(a, wanted), canonical_axis(0 if axis is None else axis, a.ndim))
+
+
+def cumulative_sum(
+    x, /, *, axis: int | None = None, dtype=None, include_initial: bool = False
+) -> Array:
+    """The running sum along `axis`, from 0 on with `include_initial`.
+
+    Shape contract: the shape of x, that axis one longer with `include_initial`. Narrow integers
+    become default integers. `axis` may be left out for one-dimensional x.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.cumulative_sum(gnp.array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6], dtype=int32)
+    """
+    return _cumulative("cumulative_sum", lax.cumsum, x, axis, dtype, include_initial, 0)
+
+
+def cumulative_prod(
+    x, /, *, axis: int | None = None, dtype=None, include_initial: bool = False
+) -> Array:
+    """The running product along `axis`, from 1 on with `include_initial`.
+
+    Shape contract: as `cumulative_sum`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.cumulative_prod(gnp.array([1, 2, 3]), include_initial=True)
+    Array([1, 1, 2, 6], dtype=int32)
+    """
+    return _cumulative("cumulative_prod", lax.cumprod, x, axis, dtype, include_initial, 1)
+
+
+def _cumulative(name: str, run, x, axis, dtype, include_initial: bool, first: int) -> Array:
+    (x,) = arrays(name, x)
+    if x.ndim == 0:
+        raise ValueError(
+            "The input must be non-scalar to take a cumulative sum, however a scalar value or "
+            "scalar array was given."
+        )
+    if axis is None and x.ndim > 1:
+        raise ValueError(
+            f"The input array has rank {x.ndim}, however axis was not set to an explicit value. "
+            "The axis argument is only optional for one-dimensional arrays."
+        )
+    at = canonical_axis(0 if axis is None else axis, x.ndim)
+    out = _cumulate(name, run, x, at, dtype, None, widen=True)
+    if not include_initial:
+        return out
+    shape = (*out.shape[:at], 1, *out.shape[at + 1 :])
+    return lax.concatenate([lax.full(shape, first, out.dtype), out], at)

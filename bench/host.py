@@ -1,7 +1,7 @@
 """What is measured: the time Python takes around the arithmetic, on arrays too small to matter.
 
-In: a Peer. Out: a call to time, or None where that peer has nothing of the sort. `import_time` and
-the overhead with a driver that does nothing have no such call: they are functions of their own.
+In: a Peer. Out: a call to time, or None where that peer has nothing of the sort. Import times and
+the overhead with a driver that does nothing are functions of their own.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ _SMALL = np.linspace(0.1, 1.0, 16, dtype=np.float32)
 
 @dataclass(frozen=True)
 class HostCost:
-    """A call that a peer can make; `per` divides its time (into operations, for example)."""
+    """A call that peers can make."""
 
     name: str
     title: str
     call: Callable[[Peer], Callable[[], Any] | None]
-    per: int = 1
 
 
 def _jit_two(peer: Peer) -> Callable[[], Any] | None:
@@ -132,8 +131,15 @@ def null_driver() -> Iterator[None]:
         driver.build = real
 
 
-def overheads() -> dict[str, tuple[str, Callable[[], Any], int]]:
-    """What dispatch alone costs: name -> (title, call, operations a call). Enter `null_driver` first."""
+OVERHEADS = {
+    "null_jit": "jit call of two arrays, nothing launched",
+    "null_chain": "jit call of 10 operations, nothing launched",
+    "null_record": "recording one eager operation, nothing launched",
+}
+
+
+def overhead(name: str) -> tuple[Callable[[], Any], int]:
+    """A call that costs dispatch alone inside `null_driver`, and how many operations it makes."""
     import gpuarray as ga
     import gpuarray.numpy as gnp
 
@@ -150,31 +156,26 @@ def overheads() -> dict[str, tuple[str, Callable[[], Any], int]]:
             value = value + own
         return value.block_until_ready()
 
-    return {
-        "null_jit": ("jit call of two arrays, nothing launched", lambda: two(x, y), 1),
-        "null_chain": ("jit call of 10 operations, nothing launched", lambda: ten(x), 1),
-        "null_record": ("recording one eager operation, nothing launched", record, count),
-    }
+    if name == "null_record":
+        return record, count
+    return (lambda: two(x, y)) if name == "null_jit" else (lambda: ten(x)), 1
 
 
 # ---- import ----
 
-_IMPORTS = {
+IMPORTS = {
     FUSED: "import gpuarray, gpuarray.numpy",
     JAX: "import jax, jax.numpy",
     TORCH: "import torch",
 }
 
 
-def import_seconds(name: str) -> float | None:
-    """Seconds to import a peer in a fresh process that has NumPy loaded; None for NumPy itself."""
-    statement = _IMPORTS.get(name)
-    if statement is None:
-        return None
+def import_seconds(name: str) -> float:
+    """Seconds to import a peer in a fresh process that has NumPy loaded."""
     program = (
         "import time, numpy\n"
         "start = time.perf_counter()\n"
-        f"{statement}\n"
+        f"{IMPORTS[name]}\n"
         "print(time.perf_counter() - start)"
     )
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)

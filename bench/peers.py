@@ -1,7 +1,8 @@
 """Who takes part: gpuarray with and without fusion, NumPy, and the libraries that are installed.
 
-In: what can be imported. Out: Peers with one face, and for each absent one the reason. Every workload
-is written once against that face: a namespace with NumPy's names, `jit`, and waiting for a result.
+In: what can be imported. Out: Peers with one face, and for each absent one the reason. Every
+workload is written once against that face: a namespace with NumPy's names, `jit`, and waiting for
+a result.
 """
 
 from __future__ import annotations

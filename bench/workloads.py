@@ -1,7 +1,7 @@
 """What is measured: arithmetic on arrays too large for any cache.
 
-In: a peer's namespace `m` (NumPy's names) and arrays. Out: arrays. One text for all peers, and for the
-float64 reference their results are compared with.
+In: a peer's namespace `m` (NumPy's names) and arrays. Out: arrays. One text for all peers, and
+for the float64 reference their results are compared with.
 """
 
 from __future__ import annotations

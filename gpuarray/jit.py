@@ -96,7 +96,9 @@ def _cache_of(fun: Callable, options: Options) -> FunctionCache:
 
 
 class Jitted:
-    """What `jit` returns. Call it like the function; `.lower(...)` and `.trace(...)` show what becomes of it."""
+    """What `jit` returns. Call it like the function; `.lower(...)` and `.trace(...)` show what
+    becomes of it.
+    """
 
     def __init__(self, fun: Callable, options: Options):
         functools.update_wrapper(self, fun)
@@ -200,15 +202,20 @@ class Jitted:
                 aval_of(x)
             except OverflowError:
                 raise OverflowError(
-                    "An overflow was encountered while parsing an argument to a jitted computation, whose "
-                    f"argument path is {name}. Got {type(x)} with value {x}; int32 holds up to 2147483647. "
+                    "An overflow was encountered while parsing an argument to a jitted "
+                    "computation, whose "
+                    f"argument path is {name}. Got {type(x)} with value {x}; int32 holds up to "
+                    f"2147483647. "
                     "Use a float, or switch on 64-bit types (jax_enable_x64)."
                 ) from error
             except TypeError:
                 raise TypeError(
-                    f"Error interpreting argument to {self._fun} as an abstract array. The problematic value is "
-                    f"of type {type(x)} and was passed to the function at path {name}. A jitted function takes "
-                    "arrays and containers of arrays: mark other arguments static with static_argnums or "
+                    f"Error interpreting argument to {self._fun} as an abstract array. The "
+                    f"problematic value is "
+                    f"of type {type(x)} and was passed to the function at path {name}. A jitted "
+                    f"function takes "
+                    "arrays and containers of arrays: mark other arguments static with "
+                    "static_argnums or "
                     "static_argnames, or register their class as a pytree."
                 ) from None
 
@@ -364,7 +371,7 @@ class Jitted:
         )
 
     def lower(self, *args, **kwargs) -> stages.Lowered:
-        """Trace and simplify for these arguments without running: `.lower(x).compile().as_text()`."""
+        """Trace and simplify without running: `.lower(x).compile().as_text()`."""
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args, **kwargs):
@@ -400,7 +407,8 @@ def _check_output(x, result, info: TracedFunction):
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     raise TypeError(
-        f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is not a valid "
+        f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
+        f"not a valid "
         "JAX type: return arrays, Python scalars, or containers of them."
     )
 
@@ -411,7 +419,8 @@ def _hashable(value, where):
     except TypeError as error:
         name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
         raise ValueError(
-            f"Non-hashable static arguments are not supported. An error occurred while trying to hash an object "
+            f"Non-hashable static arguments are not supported. An error occurred while trying to "
+            f"hash an object "
             f"of type {type(value)}, {value}, passed as {name}. The error was: TypeError: {error}. "
             "Pass a tuple instead of a list, or leave the argument traced."
         ) from None
@@ -460,14 +469,16 @@ def _nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
     for n in nums:
         if not takes_any and not -len(positional) <= n < len(positional):
             raise ValueError(
-                f"jitted function has {what}_argnums={nums}, but only accepts {len(positional)} positional "
+                f"jitted function has {what}_argnums={nums}, but only accepts {len(positional)} "
+                f"positional "
                 "arguments."
             )
     for name in names:
         if not takes_names and name not in keywords:
             raise ValueError(
                 f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. "
-                f"Function does not take these args: it takes {', '.join(keywords) or 'none by name'}."
+                f"Function does not take these args: it takes "
+                f"{', '.join(keywords) or 'none by name'}."
             )
     if nums and not names:
         names = tuple(

@@ -69,7 +69,7 @@ def typeof(x):
 
 @contextlib.contextmanager
 def named_scope(name: str):
-    """A name for what is recorded inside the block (or the decorated function); shown by profilers."""
+    """A name for what is recorded inside the block (or the function); shown by profilers."""
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
     yield

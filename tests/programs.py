@@ -218,7 +218,9 @@ def _smaller(program: Program):
 
 
 def _without(program: Program, k: int, stand_in: int) -> Program | None:
-    """The program without step k, its readers given `stand_in` instead; None where that does not run."""
+    """The program without step k, its readers given `stand_in` instead; None where that does not
+    run.
+    """
     n = len(program.shapes)
     gone = n + k
 

@@ -1,7 +1,7 @@
 """How values look in CUDA C++: types, constants, index arithmetic.
 
-Floor 3. In: dtypes, NumPy scalars, Index maps. Out: text. Every constant of every kernel is written here, so nan, infinities,
--0.0 and the smallest integers are right in one place.
+Floor 3. In: dtypes, NumPy scalars, Index maps. Out: text. Every constant of every kernel is written
+here, so nan, infinities, -0.0 and the smallest integers are right in one place.
 """
 
 from __future__ import annotations
@@ -38,12 +38,16 @@ def memory_type(aval: ShapedArray) -> str:
     """The type of an element in memory."""
     name = storage_dtype(aval).name
     if name not in _TYPES:
-        raise TypeError(f"dtype {name} has no CUDA type here: convert it first, for example to float32")
+        raise TypeError(
+            f"dtype {name} has no CUDA type here: convert it first, for example to float32"
+        )
     return _TYPES[name]
 
 
 def value_type(aval: ShapedArray) -> str:
-    """The type of a value in a register: 16-bit floats are computed in float and rounded after every operation."""
+    """The type of a value in a register: 16-bit floats are computed in float and rounded after
+    every operation.
+    """
     return "float" if storage_dtype(aval).name in _HALVES else memory_type(aval)
 
 
@@ -77,7 +81,11 @@ def _real(x) -> str:
         return f"GA_NAN{suffix.upper()}"
     if math.isinf(x):
         return f"{'-' if x < 0 else ''}GA_INF{suffix.upper()}"
-    text = np.format_float_scientific(x, unique=True, trim="0") if x else ("-0.0" if np.signbit(x) else "0.0")
+    text = (
+        np.format_float_scientific(x, unique=True, trim="0")
+        if x
+        else ("-0.0" if np.signbit(x) else "0.0")
+    )
     if x and 1e-4 <= abs(x) < 1e7:
         text = np.format_float_positional(x, unique=True, trim="0")
     return text + suffix
@@ -92,7 +100,9 @@ def _integer(n: int, dtype: np.dtype) -> str:
 
 
 def index_text(index: Index, names: dict[int, str], wide: bool) -> str:
-    """Index arithmetic as text; `names` are the C++ names of the axes. 64 bits only where an offset needs them."""
+    """Index arithmetic as text; `names` are the C++ names of the axes. 64 bits only where an offset
+    needs them.
+    """
     suffix = "ull" if wide else "u"
 
     def number(n: int) -> str:
@@ -106,7 +116,11 @@ def index_text(index: Index, names: dict[int, str], wide: bool) -> str:
             else:
                 sign = "/" if isinstance(a, Quotient) else "%"
                 inside = text(a.inner)
-                bare = len(a.inner.terms) == 1 and not a.inner.constant and abs(a.inner.terms[0][1]) == 1
+                bare = (
+                    len(a.inner.terms) == 1
+                    and not a.inner.constant
+                    and abs(a.inner.terms[0][1]) == 1
+                )
                 inner = f"{inside if bare else f'({inside})'} {sign} {number(a.divisor)}"
                 inner = f"({inner})"
             size = inner if abs(k) == 1 else f"{inner} * {number(abs(k))}"
@@ -122,7 +136,8 @@ def index_text(index: Index, names: dict[int, str], wide: bool) -> str:
         return " ".join(parts)
 
     if index.terms and all(k < 0 for _, k in index.terms) and index.constant > 0:
-        # Written from the constant down: n - 1 - i reads better than 0 - i + n - 1, and never wraps.
+        # Written from the constant down: n - 1 - i reads better than 0 - i + n - 1, and never
+        # wraps.
         return f"{number(index.constant)} - " + " - ".join(
             text(Index(((a, -k),))) for a, k in index.terms
         )

@@ -1,7 +1,9 @@
 """Kernels as CUDA C++ text, meant to be read.
 
-Floor 3. In: a Group. Out: an `Emitted`: the text of one `extern "C"` kernel, its launch numbers and its arguments. Text depends on the
-graph alone: no names of the user's, no ids, no order of building. What every kernel may call (`ga_*`) is in kernels/.
+Floor 3. In: a Group. Out: an `Emitted`: the text of one `extern "C"` kernel, its launch numbers and
+its arguments. Text depends on the
+graph alone: no names of the user's, no ids, no order of building. What every kernel may call
+(`ga_*`) is in kernels/.
 """
 
 from __future__ import annotations
@@ -105,7 +107,9 @@ class _Writer:
 
     def output_index(self, v: Var) -> Index:
         dims = self.group.made[v].dims
-        coordinates = [Index.axis(d, self.group.axes[d]) if d is not None else Index() for d in dims]
+        coordinates = [
+            Index.axis(d, self.group.axes[d]) if d is not None else Index() for d in dims
+        ]
         return linear(coordinates, v.aval.shape)
 
     def read(self, load: Load) -> str:
@@ -145,7 +149,11 @@ class _Writer:
             self.count += 1
             self.names[v] = name
             comment = eqn.primitive.name if eqn.primitive.name not in text else ""
-            self.put(depth, f"const {ct.value_type(v.aval)} {name} = {ct.rounded(text, v.aval)};", comment)
+            self.put(
+                depth,
+                f"const {ct.value_type(v.aval)} {name} = {ct.rounded(text, v.aval)};",
+                comment,
+            )
 
     def axes_from(self, depth: int, position: str, axes: list[int]) -> None:
         """Define the positions along `axes` from their common row-major position."""
@@ -154,8 +162,10 @@ class _Writer:
         for k, axis in enumerate(reversed(axes)):
             text = position if stride == 1 else f"{position} / {self.number(stride)}"
             if k < len(axes) - 1:
-                text = f"({text}) % {self.number(self.group.axes[axis])}" if stride > 1 else (
-                    f"{text} % {self.number(self.group.axes[axis])}"
+                text = (
+                    f"({text}) % {self.number(self.group.axes[axis])}"
+                    if stride > 1
+                    else (f"{text} % {self.number(self.group.axes[axis])}")
                 )
             lines.append(f"const {self.index_type} {self.axis_name[axis]} = {text};")
             stride *= self.group.axes[axis]
@@ -164,10 +174,16 @@ class _Writer:
 
     # ---- kernels ----
     def map(self) -> Emitted:
-        """Pointwise: every thread makes one element of the space (several of a row where that vectorises)."""
+        """Pointwise: every thread makes one element of the space (several of a row where that
+        vectorises).
+        """
         total = math.prod(self.group.axes)
         schedule = schedule_map(total)
-        self.put(1, f"const {self.index_type} i = blockIdx.x * {self.number(schedule.threads)} + threadIdx.x;")
+        self.put(
+            1,
+            f"const {self.index_type} i = blockIdx.x * {self.number(schedule.threads)} + "
+            f"threadIdx.x;",
+        )
         self.put(1, f"if (i >= {self.number(total)}) return;")
         self.axes_from(1, "i", self.order)
         fetched: dict[tuple, str] = {}
@@ -203,7 +219,13 @@ class _Writer:
         return self.finish("rows", schedule, f"{rows} rows of {length}, a block a row")
 
     def sweep(
-        self, one: Pass, reduced: list[int], length: int, schedule: Schedule, shared: dict, number: int
+        self,
+        one: Pass,
+        reduced: list[int],
+        length: int,
+        schedule: Schedule,
+        shared: dict,
+        number: int,
     ) -> None:
         """One pass of a block over its row."""
         accumulators = self.accumulators(one, 1)
@@ -220,7 +242,9 @@ class _Writer:
         for v, name in accumulators.items():
             kind = accumulator_type(v)
             part = shared.setdefault(kind, f"part{len(shared)}")
-            self.put(1, f"{name} = ga_block_reduce<{warps}>({name}, {part}, {self.merger(v, kind)});")
+            self.put(
+                1, f"{name} = ga_block_reduce<{warps}>({name}, {part}, {self.merger(v, kind)});"
+            )
             self.close(v, name, 1)
 
     def accumulators(self, one: Pass, depth: int) -> dict[Var, str]:
@@ -231,7 +255,9 @@ class _Writer:
             self.count += 1
             found[v] = name
             eqn = self.group.made[v].eqn
-            self.put(depth, f"{accumulator_type(v)} {name} = {identity(eqn, v)};", eqn.primitive.name)
+            self.put(
+                depth, f"{accumulator_type(v)} {name} = {identity(eqn, v)};", eqn.primitive.name
+            )
         return found
 
     def inside(self, one: Pass, accumulators: dict[Var, str], depth: int) -> None:
@@ -262,13 +288,17 @@ class _Writer:
         self.names[v] = name
 
     def all(self, one: Pass, length: int) -> Emitted:
-        """A full reduction in one launch: the last block to finish merges the partial results, in block order."""
+        """A full reduction in one launch: the last block to finish merges the partial results, in
+        block order.
+        """
         schedule = schedule_all(length)
         reduced = list(self.order)
         accumulators = self.accumulators(one, 1)
         stride = self.number(schedule.threads * schedule.grid)
         first = f"blockIdx.x * {self.number(schedule.threads)} + threadIdx.x"
-        self.put(1, f"for ({self.index_type} j = {first}; j < {self.number(length)}; j += {stride}) {{")
+        self.put(
+            1, f"for ({self.index_type} j = {first}; j < {self.number(length)}; j += {stride}) {{"
+        )
         self.axes_from(2, "j", reduced)
         self.inside(one, accumulators, 2)
         self.put(1, "}")
@@ -282,14 +312,20 @@ class _Writer:
         for v, name in accumulators.items():
             kind = accumulator_type(v)
             part = parts.setdefault(kind, f"part{len(parts)}")
-            self.put(1, f"{name} = ga_block_reduce<{warps}>({name}, {part}, {self.merger(v, kind)});")
+            self.put(
+                1, f"{name} = ga_block_reduce<{warps}>({name}, {part}, {self.merger(v, kind)});"
+            )
         self.put(1, "if (threadIdx.x == 0) {")
         for v, name in accumulators.items():
             kind = accumulator_type(v)
             self.put(2, f"ga_partial<{kind}>(work + {offsets[v]}u, blockIdx.x) = {name};")
         self.put(2, "__threadfence();")
-        self.put(2, f"last = atomicInc((unsigned*)(work + {offset}u), {schedule.grid - 1}u) == {schedule.grid - 1}u;",
-                 "wraps to 0: ready for the next launch")
+        self.put(
+            2,
+            f"last = atomicInc((unsigned*)(work + {offset}u), {schedule.grid - 1}u) == "
+            f"{schedule.grid - 1}u;",
+            "wraps to 0: ready for the next launch",
+        )
         self.put(1, "}")
         self.put(1, "__syncthreads();")
         self.put(1, "if (!last) return;")
@@ -298,11 +334,17 @@ class _Writer:
             kind = accumulator_type(v)
             eqn = self.group.made[v].eqn
             self.put(1, f"{name} = {identity(eqn, v)};")
-            self.put(1, f"for (unsigned b = threadIdx.x; b < {schedule.grid}u; b += {schedule.threads}u) {{")
+            self.put(
+                1,
+                f"for (unsigned b = threadIdx.x; b < {schedule.grid}u; b += {schedule.threads}u) {{",
+            )
             merged = rule(eqn).merge.format(name, f"ga_partial<{kind}>(work + {offsets[v]}u, b)")
             self.put(2, f"{name} = {merged};")
             self.put(1, "}")
-            self.put(1, f"{name} = ga_block_reduce<{warps}>({name}, {parts[kind]}, {self.merger(v, kind)});")
+            self.put(
+                1,
+                f"{name} = ga_block_reduce<{warps}>({name}, {parts[kind]}, {self.merger(v, kind)});",
+            )
             self.close(v, name, 1)
         for m in one.after:
             self.member(m, 1, {})
@@ -330,9 +372,7 @@ class _Writer:
         self.put(1, f"const {self.index_type} p = inside ? column : 0u;")
         self.axes_from(1, "p", parallel)
         accumulators = self.accumulators(one, 1)
-        self.put(
-            1, f"for ({self.index_type} j = deep; j < {self.number(length)}; j += {deep}u) {{"
-        )
+        self.put(1, f"for ({self.index_type} j = deep; j < {self.number(length)}; j += {deep}u) {{")
         self.axes_from(2, "j", reduced)
         self.inside(one, accumulators, 2)
         self.put(1, "}")
@@ -383,8 +423,12 @@ class _Writer:
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
         moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
-        params = [f"const {ct.memory_type(v.aval)}* __restrict__ {self.in_name[v]}" for v in self.inputs]
-        params += [f"{ct.memory_type(v.aval)}* __restrict__ {self.out_name[v]}" for v in self.outputs]
+        params = [
+            f"const {ct.memory_type(v.aval)}* __restrict__ {self.in_name[v]}" for v in self.inputs
+        ]
+        params += [
+            f"{ct.memory_type(v.aval)}* __restrict__ {self.out_name[v]}" for v in self.outputs
+        ]
         if workspace:
             params.append("unsigned char* work")
         head = [
@@ -407,7 +451,9 @@ def expression(eqn, operands: list[str]) -> list[str]:
     if isinstance(given, Sentinel):
         raise NoCudaRule(f"primitive {eqn.primitive.name!r} has no CUDA rule: {given.why}")
     if callable(given):
-        out = given(operands, [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars], eqn.params)
+        out = given(
+            operands, [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars], eqn.params
+        )
         return list(out) if isinstance(out, (list, tuple)) else [out]
     return [given.format(*operands, T=ct.value_type(eqn.outvars[0].aval))]
 
@@ -429,4 +475,6 @@ def accumulator_type(v: Var) -> str:
 def identity(eqn, v: Var) -> str:
     """What a reduction starts from."""
     kind = accumulator_type(v)
-    return rule(eqn).identity.format(T=kind, LOW=f"ga_lowest<{kind}>()", HIGH=f"ga_highest<{kind}>()")
+    return rule(eqn).identity.format(
+        T=kind, LOW=f"ga_lowest<{kind}>()", HIGH=f"ga_highest<{kind}>()"
+    )

@@ -63,7 +63,9 @@ class _Fuser:
             self._join_siblings()
 
     def _is_free_generator(self, eqn: Eqn) -> bool:
-        """Index-only values without operands cost nothing to make again: every reader makes its own."""
+        """Index-only values without operands cost nothing to make again: every reader makes its
+        own.
+        """
         return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars
 
     def _add(self, step: Step, eqn: Eqn) -> int:
@@ -187,7 +189,9 @@ class _Fuser:
         return True
 
     def _cycle(self, a: int, b: int) -> bool:
-        """Whether some third step lies between the two (`needs` is transitive, so direct inputs suffice)."""
+        """Whether some third step lies between the two (`needs` is transitive, so direct inputs
+        suffice).
+        """
         if self.needs[a] >> b & 1:
             return True
         for first, second in ((a, b), (b, a)):
@@ -222,7 +226,9 @@ class _Fuser:
 
     # ---- the result ----
     def steps(self) -> list[Step]:
-        """Steps in order, with the views and generators somebody outside a group needs as steps of their own."""
+        """Steps in order, with the views and generators somebody outside a group needs as steps of
+        their own.
+        """
         order: list[Step] = []
         done: set[int] = set()
         placed: set[Var] = set()

@@ -36,7 +36,9 @@ class Load:
 
 @dataclass(eq=False)
 class Inner:
-    """An operand made inside the group: `order` says which of its dimensions stands where (None: a new one)."""
+    """An operand made inside the group: `order` says which of its dimensions stands where (None: a
+    new one).
+    """
 
     var: Var
     order: tuple[int | None, ...]

@@ -34,7 +34,9 @@ def one_pass(group: Group) -> list[Pass]:
 
 
 def can_split(member: Member) -> bool:
-    """Whether partial results of a reduction may be merged: not where rounding them to 16 bits would show."""
+    """Whether partial results of a reduction may be merged: not where rounding them to 16 bits
+    would show.
+    """
     prim, aval = member.eqn.primitive, member.eqn.outvars[0].aval
     wide = storage_dtype(aval).itemsize >= 4 or prim.combine in (np.maximum, np.minimum)
     return prim.combine is not None and (wide or aval.dtype.kind in "bui")
@@ -90,7 +92,9 @@ def split_passes(group: Group) -> list[Pass] | None:
 
 
 def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool]) -> list[Member]:
-    """The members a tile must run for these targets; finished values over P are read, not computed again."""
+    """The members a tile must run for these targets; finished values over P are read, not computed
+    again.
+    """
     order: list[Member] = []
     done: set[int] = set()
     for target in targets:
@@ -132,7 +136,9 @@ def _after_reduction(member: Member, made: dict[Var, Member]) -> bool:
 
 
 def axis_order(group: Group) -> list[int]:
-    """Axes from the slowest to the fastest in memory, by the widest value the group writes or reads."""
+    """Axes from the slowest to the fastest in memory, by the widest value the group writes or
+    reads.
+    """
     candidates = [group.made[v].dims for v in group.outputs] + [x.dims for x in group.loads()]
     widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
     order = [d for d in widest if d is not None]

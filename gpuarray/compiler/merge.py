@@ -30,7 +30,9 @@ ROWS_ENOUGH = 32
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
-    """Where each dimension of a viewed value comes from; None for new ones. None altogether if a view does more."""
+    """Where each dimension of a viewed value comes from; None for new ones. None altogether if a
+    view does more.
+    """
     order: list[int | None] = list(range(ndim))
     for view in views:
         name, params = view.primitive.name, view.params
@@ -57,7 +59,9 @@ def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | No
 
 
 def merge(one: Group, two: Group, siblings: bool = False) -> str:
-    """Bring a consumer (or sibling) into a group. Returns "" when done, else why not, and nothing changed."""
+    """Bring a consumer (or sibling) into a group. Returns "" when done, else why not, and nothing
+    changed.
+    """
     if len(one.members) + len(two.members) > MEMBER_LIMIT:
         return f"together they have more than {MEMBER_LIMIT} operations"
     ties = _Ties(one, two)
@@ -161,7 +165,9 @@ class _Ties:
 def _common_reduction(
     one: Group, two: Group, axis_of: dict[int, int], count: int, grown: bool
 ) -> tuple[frozenset[int], str]:
-    """The reduced axes of the union, and why there is none where two reductions differ or one would be repeated."""
+    """The reduced axes of the union, and why there is none where two reductions differ or one would
+    be repeated.
+    """
     theirs = frozenset(axis_of[i] for i in two.reduced)
     both = one.reduced | theirs
     if one.reduced and theirs and theirs != one.reduced:
@@ -190,7 +196,9 @@ def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> 
 
 
 def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]) -> bool:
-    """Whether the operands still give every member its full extent: a broadcast made inside does not."""
+    """Whether the operands still give every member its full extent: a broadcast made inside does
+    not.
+    """
     for member, old in zip(moved, two.members, strict=True):
         if all(
             isinstance(a, Load) == isinstance(b, Load)
@@ -213,7 +221,9 @@ def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int
 
 
 def _returns_to_rows(members: list[Member], one: Group, reduced: frozenset[int]) -> bool:
-    """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does not."""
+    """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does
+    not.
+    """
     finished = set(one.finished)
     for member in members:
         depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)

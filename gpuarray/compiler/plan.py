@@ -41,7 +41,9 @@ class Plan:
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes that the steps read and write: each reads its inputs once and writes its outputs once."""
+        """Bytes that the steps read and write: each reads its inputs once and writes its outputs
+        once.
+        """
         return sum(step_bytes(s) for s in self.steps)
 
     @property

@@ -1,7 +1,8 @@
 """Schedules: how many threads run a kernel, and how much each does.
 
-Floor 3. In: the loop form of a group. Out: plain numbers, chosen from shapes and dtypes alone, so the same graph always gets the
-same kernel. The rules and the measurements behind them are in docs/kernels.md.
+Floor 3. In: the loop form of a group. Out: plain numbers, chosen from shapes and dtypes alone, so
+the same graph always gets the same kernel. The rules and the measurements behind them are in
+docs/kernels.md.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ WAVES = 8
 
 @dataclass(frozen=True)
 class Schedule:
-    """Numbers of a launch: `threads` a block, `width` elements a vector access, `unroll` of them a thread."""
+    """Numbers of a launch: `threads` a block, `width` elements a vector access, `unroll` of them a
+    thread.
+    """
 
     kind: str  # map, rows, all, columns
     threads: int
@@ -51,7 +54,9 @@ def schedule_rows(rows: int, length: int) -> Schedule:
     if length <= 256:
         per_block = THREADS // 32
         return Schedule("rows", THREADS, 1, 1, per_block, -(-rows // per_block))
-    threads = min(1024, max(THREADS, 1 << (length // 16).bit_length())) if length > 4096 else THREADS
+    threads = (
+        min(1024, max(THREADS, 1 << (length // 16).bit_length())) if length > 4096 else THREADS
+    )
     return Schedule("rows", threads, 1, 1, 1, rows)
 
 

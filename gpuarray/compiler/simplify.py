@@ -20,7 +20,9 @@ def simplify(graph: Graph) -> Graph:
 
 
 def inline_calls(graph: Graph) -> Graph:
-    """Replace every `jit` equation by the equations it holds. Constants of inner graphs join the outer ones."""
+    """Replace every `jit` equation by the equations it holds. Constants of inner graphs join the
+    outer ones.
+    """
     constvars, consts = list(graph.constvars), list(graph.consts)
     hoisted: dict[int, Var] = {id(c): v for v, c in zip(constvars, consts, strict=True)}
     eqns: list[Eqn] = []
@@ -65,7 +67,9 @@ def inline_calls(graph: Graph) -> Graph:
 
 
 def merge_equal(graph: Graph) -> Graph:
-    """Common subexpressions become one; a broadcast or converted scalar stays a scalar where that suffices."""
+    """Common subexpressions become one; a broadcast or converted scalar stays a scalar where that
+    suffices.
+    """
     env: dict[Var, Atom] = {}
     seen: dict[tuple, list[Var]] = {}
     scalar_of: dict[Var, Atom] = {}  # broadcasts of a scalar, by their result
@@ -114,7 +118,9 @@ _SINKING = ("reshape", "slice", "rev")
 
 
 def sink_views(graph: Graph) -> Graph:
-    """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an access of its inputs."""
+    """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an
+    access of its inputs.
+    """
     uses: dict[Var, int] = {}
     for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
         if isinstance(a, Var):

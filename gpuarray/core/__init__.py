@@ -1,0 +1,1 @@
+"""What everything above is made of: dtypes, avals, trees, primitives, traces, graphs. Floor 1."""

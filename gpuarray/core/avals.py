@@ -104,7 +104,7 @@ def python_scalar_aval(kind: type) -> ShapedArray:
 
 
 def typed_scalar(x, dtype) -> np.generic:
-    """A Python scalar as a NumPy scalar of exactly this dtype; OverflowError when it does not fit."""
+    """A Python scalar as a NumPy scalar of this dtype; OverflowError when it does not fit."""
     return dtype.type(x)
 
 

@@ -51,7 +51,7 @@ Atom = Var | Literal
 
 
 def storage_dtype(aval: ShapedArray):
-    """The NumPy dtype that holds a value of this aval (random keys are stored as plain integers)."""
+    """The NumPy dtype that holds a value of this aval (random keys are stored as integers)."""
     return getattr(aval.dtype, "storage", aval.dtype)
 
 
@@ -84,7 +84,9 @@ class Eqn:
 
 
 class Graph:
-    """`{ lambda constvars ; invars. let eqns in outvars }`, with the values of the constants beside it."""
+    """`{ lambda constvars ; invars. let eqns in outvars }`, with the values of the constants beside
+    it.
+    """
 
     __slots__ = ("_key", "consts", "constvars", "debug_name", "eqns", "invars", "outvars")
 
@@ -124,7 +126,9 @@ class Graph:
 
     @property
     def key(self) -> tuple:
-        """The structure as a hashable tuple: equal for graphs that compute the same way. Constants count by identity."""
+        """The structure as a hashable tuple: equal for graphs that compute the same way. Constants
+        count by identity.
+        """
         if self._key is None:
             number: dict[Var, int] = {}
             for v in (*self.constvars, *self.invars):
@@ -202,7 +206,9 @@ def subgraphs(eqn: Eqn) -> Iterator[Graph]:
 
 
 def verify(graph: Graph) -> None:
-    """Check the laws of the IR: every variable defined once and before use, every aval as its op's rule says."""
+    """Check the laws of the IR: every variable defined once and before use, every aval as its op's
+    rule says.
+    """
     defined: set[Var] = set()
 
     def define(v: Var):

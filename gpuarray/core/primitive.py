@@ -18,7 +18,9 @@ from gpuarray.core.avals import ShapedArray
 
 
 class Kind(enum.Enum):
-    """What the compiler may do with an op: fusability follows from this, never from a list of names."""
+    """What the compiler may do with an op: fusability follows from this, never from a list of
+    names.
+    """
 
     POINTWISE = "pointwise"  # out[i] depends on in[i] alone
     REDUCTION = "reduction"  # P x R -> P
@@ -147,7 +149,7 @@ class Primitive:
         return function
 
     def def_abstract_eval(self, function):
-        """Give the shape and dtype rule after construction; returns it, so it works as a decorator."""
+        """Give the shape and dtype rule after construction; returns it, as decorators do."""
         self.aval = function
         return function
 

@@ -16,7 +16,9 @@ from gpuarray.core.value import Array
 
 
 class Trace:
-    """An interpreter of primitives; `process` is all it implements. `parent` is the trace it was opened in."""
+    """An interpreter of primitives; `process` is all it implements. `parent` is the trace it was
+    opened in.
+    """
 
     parent: Trace | None = None
 
@@ -114,7 +116,9 @@ class Tracer(Array):
 
 def _concrete_help(function: str) -> str:
     return (
-        f"The problem arose with the `{function}` function: it needs the value, and only the shape and "
-        "dtype are known while tracing. Keep the computation in arrays (x.astype(...)), or mark the "
+        f"The problem arose with the `{function}` function: it needs the value, and only the "
+        f"shape and "
+        "dtype are known while tracing. Keep the computation in arrays (x.astype(...)), or mark "
+        "the "
         "argument static (static_argnums/static_argnames)."
     )

@@ -48,7 +48,8 @@ def _refuse(other):
     if isinstance(other, (list, tuple)):
         kind = type(other).__name__
         raise TypeError(
-            f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be converted at "
+            f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be "
+            f"converted at "
             f"every call. Convert it once with gpuarray.numpy.asarray(...)."
         )
     return NotImplemented
@@ -75,7 +76,9 @@ def _named(method, name: str):
 
 
 class Array:
-    """An immutable array. `isinstance(x, gpuarray.Array)` holds for concrete arrays and for tracers."""
+    """An immutable array. `isinstance(x, gpuarray.Array)` holds for concrete arrays and for
+    tracers.
+    """
 
     __slots__ = ()
     # NumPy's operators step back for ours, so `np_array + array` lands in __radd__.
@@ -126,7 +129,8 @@ class Array:
 
     def __setitem__(self, index, value):
         raise TypeError(
-            f"'{type(self)}' object does not support item assignment. JAX arrays are immutable, and so are "
+            f"'{type(self)}' object does not support item assignment. JAX arrays are immutable, "
+            f"and so are "
             "gpuarray's. Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method."
         )
 
@@ -135,7 +139,9 @@ class Array:
 
     @property
     def at(self):
-        """Functional updates: `x.at[idx].set(y)`, and add, multiply, divide, power, min, max, apply, get."""
+        """Functional updates: `x.at[idx].set(y)`, and add, multiply, divide, power, min, max,
+        apply, get.
+        """
         return surface.at(self)
 
     def __iter__(self):
@@ -208,7 +214,9 @@ class Array:
     flatten = _method("ravel")
 
     def reshape(self, *shape, order: str = "C", **kwargs):
-        """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`; one length may be -1."""
+        """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`; one length
+        may be -1.
+        """
         target = shape[0] if len(shape) == 1 else shape
         return surface.reshape(self, target, order=order, **kwargs)
 
@@ -248,7 +256,8 @@ class Array:
     @property
     def flat(self):
         raise AttributeError(
-            "an immutable array has no .flat iterator: use x.ravel(), or x.at[...].set(...) to update"
+            "an immutable array has no .flat iterator: use x.ravel(), or x.at[...].set(...) to "
+            "update"
         )
 
     # ---- protocols ----

@@ -1,0 +1,1 @@
+"""What a Plan needs of a machine. Floor 4."""

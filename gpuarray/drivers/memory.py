@@ -70,7 +70,9 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
 
 
 def is_exclusive(buffer, holders: int) -> bool:
-    """Whether nobody but `holders` known references can see this memory, so that it may be overwritten."""
+    """Whether nobody but `holders` known references can see this memory, so that it may be
+    overwritten.
+    """
     if type(buffer) is not np.ndarray or not buffer.flags.writeable:
         return False
     # Two more references are this function's argument and the one getrefcount is given.

@@ -172,7 +172,7 @@ def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Ca
             writer.tiled(step, runner)
     writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
     source = "\n".join([head, *writer.lines])
-    exec(compile(source, "<plan>", "exec"), writer.space)
+    exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
     function = writer.space["plan"]
     function.source = source
     function.sites = writer.sites
@@ -180,7 +180,9 @@ def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Ca
 
 
 def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
-    """Which equations may write over their first operand: it dies there, and its memory is the plan's own."""
+    """Which equations may write over their first operand: it dies there, and its memory is the
+    plan's own.
+    """
     graph = plan.graph
     made_by = {v: e for e in graph.eqns for v in e.outvars}
     fresh = {v for s in plan.steps if isinstance(s, Group) for v in s.outputs}

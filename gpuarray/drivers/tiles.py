@@ -192,7 +192,7 @@ class _Sweep:
         lines += ["    for x in tiles:", "        S = scratch(x[-2])"]
         lines += [f"        {line}" for line in body]
         self.source = "\n".join(lines)
-        exec(compile(self.source, f"<{owner.group.name}>", "exec"), self.space)
+        exec(compile(self.source, f"<{owner.group.name}>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
         return self.space["sweep"]
 
     def _write_after(self) -> Callable[..., Any] | None:
@@ -231,7 +231,7 @@ class _Sweep:
         ]
         lines = [f"def after({', '.join(args)}):", *(f"    {line}" for line in body)]
         lines.append(f"    return [{', '.join(names[v] for v in self.after_makes)}]")
-        exec(compile("\n".join(lines), f"<{owner.group.name}>", "exec"), self.space)
+        exec(compile("\n".join(lines), f"<{owner.group.name}>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
         return self.space["after"]
 
     def _bind(self, prefix: str, value: Any) -> str:
@@ -326,7 +326,7 @@ class _Slots:
             self.idle.append(slot)
 
     def scratch(self, owner: TiledGroup) -> Callable[[tuple[int, ...]], list]:
-        """For one thread: from the lengths of a tile to the slots as arrays of that tile's shape."""
+        """For one thread: from a tile's lengths to the slots as arrays of that shape."""
         full = owner.chunks
         flats = [
             np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)
@@ -362,7 +362,7 @@ def _writes_out(function, eqn) -> bool:
 
 
 def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
-    """Index text that takes a tile's part of a value; empty where the value is whole in every tile."""
+    """Index text that takes a tile's part of a value; empty where the value is whole in each tile."""
     parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
     while parts and parts[-1] == ":":
         parts.pop()
@@ -370,7 +370,9 @@ def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
 
 
 def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
-    """All tiles: a slice for each axis, then the tile's lengths, then its number along the cut reduced axes."""
+    """All tiles: a slice for each axis, then the tile's lengths, then its number along the cut
+    reduced axes.
+    """
     per_axis = []
     for length, chunk in zip(axes, chunks, strict=True):
         starts = range(0, length, chunk)
@@ -423,7 +425,9 @@ def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
 
 
 def _axis_order(group: Group) -> list[int]:
-    """Axes from the slowest to the fastest in memory, by the widest value the group reads or writes."""
+    """Axes from the slowest to the fastest in memory, by the widest value the group reads or
+    writes.
+    """
     made = group.made
     candidates = [load.dims for load in group.loads()] + [made[v].dims for v in group.outputs]
     widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())

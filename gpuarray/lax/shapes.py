@@ -68,8 +68,8 @@ def broadcast_in_dim(
     x = bindable("broadcast_in_dim", operand)
     shape = canonicalize_shape(shape)
     dims = tuple(map(index, broadcast_dimensions))
-    if shape == shape_of(x) and dims == tuple(range(len(shape))) and isinstance(x, Array):
-        return x
+    if shape == shape_of(x) and dims == tuple(range(len(shape))):
+        return as_array(x)
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
 
 
@@ -175,8 +175,8 @@ def reshape(
     x = bindable("reshape", operand)
     sizes = canonicalize_shape(new_sizes)
     order = None if dimensions is None else tuple(map(index, dimensions))
-    if sizes == shape_of(x) and order in (None, tuple(range(len(sizes)))):
-        return as_array(x)
+    if isinstance(x, Array) and sizes == x.shape and order in (None, tuple(range(len(sizes)))):
+        return x
     return reshape_p.bind(x, new_sizes=sizes, dimensions=order, sharding=out_sharding)
 
 
@@ -255,8 +255,8 @@ def transpose(operand: Any, permutation: Sequence[int] | np.ndarray) -> Array:
     """
     x = bindable("transpose", operand)
     order = tuple(map(index, permutation))
-    if order == tuple(range(len(shape_of(x)))):
-        return as_array(x)
+    if isinstance(x, Array) and order == tuple(range(x.ndim)):
+        return x
     return transpose_p.bind(x, permutation=order)
 
 
@@ -413,6 +413,10 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
                 "random keys are filled with a random key."
             )
         return value
+    if weak and not isinstance(value, Array):
+        value = dtypes.scalar_type_of(np.zeros((), dtype))(value)
+        if aval_of(value).dtype == dtype:
+            return value
     if isinstance(value, Array) or weak:
         return convert_element_type_p.bind(value, new_dtype=dtype, weak_type=weak, sharding=None)
     with np.errstate(all="ignore"):

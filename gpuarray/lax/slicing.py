@@ -111,7 +111,8 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
                 "Length of slice indices must match number of operand dimensions: the array of "
                 f"start indices must have one axis, got shape {given.shape}."
             )
-        given = [index_in_dim(given, i, keepdims=False) for i in range(given.shape[0])]
+        if isinstance(given, Array):
+            given = [index_in_dim(given, i, keepdims=False) for i in range(given.shape[0])]
     given = [bindable(op, x, i) for i, x in enumerate(given)]
     if len(given) != len(shape):
         raise ValueError(

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray.core import tree
 from gpuarray.lax.args import shape_of
+from gpuarray.lax.convolution import padtype_to_pads
 from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
 from gpuarray.ops.window import (
     check_window,
@@ -30,38 +31,6 @@ _PRIMITIVES = {
     np.maximum: reduce_window_max_p,
     np.minimum: reduce_window_min_p,
 }
-
-
-def padtype_to_pads(
-    in_shape: Sequence[int],
-    window_shape: Sequence[int],
-    window_strides: Sequence[int],
-    padding: Any,
-) -> list[tuple[int, int]]:
-    """What "SAME", "SAME_LOWER" and "VALID" mean as (low, high) padding of every axis.
-
-    "SAME" gives one window for every stride, the odd element of padding at the high end
-    (at the low end for "SAME_LOWER"); "VALID" pads nothing.
-
-    >>> from gpuarray import lax
-    >>> lax.padtype_to_pads((10, 7), (3, 2), (2, 3), "SAME")
-    [(0, 1), (0, 1)]
-    """
-    if not isinstance(padding, str):
-        raise TypeError(f"Unknown padding type: {padding}.")
-    kind = padding.upper()
-    if kind == "VALID":
-        return [(0, 0)] * len(in_shape)
-    if kind not in ("SAME", "SAME_LOWER"):
-        raise RuntimeError(
-            f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}."
-        )
-    pads = []
-    for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
-        missing = max(0, (-(-n // stride) - 1) * stride + window - n)
-        less, more = missing // 2, missing - missing // 2
-        pads.append((less, more) if kind == "SAME" else (more, less))
-    return pads
 
 
 def reduce_window_shape_tuple(
@@ -120,7 +89,6 @@ def reduce_window(
     window = tuple(map(index, window_dimensions))
     strides = _or_ones(window_strides, len(window))
     base, inner = _or_ones(base_dilation, len(window)), _or_ones(window_dilation, len(window))
-    pads: Any = padding
     pads: Any = padding
     if isinstance(padding, str):
         check_window("reduce_window", shape, window, strides, ((0, 0),) * len(window), base, inner)

@@ -6,6 +6,8 @@ Out: Arrays. Every exponential is taken of differences to the maximum, so none o
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpuarray import lax, util
@@ -95,23 +97,22 @@ def logsumexp(
     if weights is not None:
         # A term without weight must not decide the maximum.
         terms = gnp.where(gnp.not_equal(weights, 0), terms, -np.inf)
-    axes = _axes(axis, terms.ndim)
-    largest = gnp.max(gnp.real(terms), axes, keepdims=True, where=where, initial=-np.inf)
+    axes = util.canonical_axes(axis, terms.ndim)
+    largest = gnp.max(gnp.real(terms), axes, keepdims=keepdims, where=where, initial=-np.inf)
     # With an infinite maximum the differences would be nan.
-    largest = gnp.where(gnp.isfinite(largest), largest, gnp.zeros_like(largest))
-    shift = lax.stop_gradient(largest).astype(terms.dtype)
-    exponentials = gnp.exp(terms - shift)
+    finite = lax.select(gnp.isfinite(largest), largest, lax.full_like(largest, 0))
+    shift = lax.stop_gradient(finite)
+    exponentials = gnp.exp(terms - (shift if keepdims else lax.expand_dims(shift, axes)))
     if weights is not None:
         exponentials = exponentials * weights
     total = gnp.sum(exponentials, axes, keepdims=keepdims, where=where)
     sign = gnp.sign(total)
-    if return_sign or not dtypes.issubdtype(total.dtype, np.complexfloating):
+    if return_sign or not gnp.iscomplexobj(total):
         total = gnp.abs(total)
-        shift = gnp.real(shift)
-    logarithm = gnp.log(total) + (shift if keepdims else gnp.squeeze(shift, axes))
+    logarithm = gnp.log(total) + shift
     if return_sign:
         return logarithm, sign
-    if weights is not None and not dtypes.issubdtype(sign.dtype, np.complexfloating):
+    if weights is not None and not gnp.iscomplexobj(sign):
         logarithm = gnp.where(sign < 0, np.nan, logarithm)
     return logarithm
 
@@ -127,14 +128,13 @@ def logmeanexp(
     >>> logmeanexp(gnp.array([1000.0, 1000.0]))
     Array(1000., dtype=float32)
     """
-    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
-    assert isinstance(total, Array)
+    total: Any = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     x = gnp.asarray(x)
     if where is None:
-        count = float(util.prod(x.shape[i] for i in _axes(axis, x.ndim)))
-        return total - gnp.log(gnp.asarray(count, dtype=gnp.real(total).dtype))
-    counted = gnp.broadcast_to(where, x.shape)
-    count = gnp.sum(counted, axis, keepdims=keepdims, dtype=gnp.real(total).dtype)
+        count = float(util.prod(x.shape[i] for i in util.canonical_axes(axis, x.ndim)))
+    else:
+        counted = gnp.broadcast_to(where, x.shape)
+        count = gnp.sum(counted, axis, keepdims=keepdims, dtype=gnp.real(total).dtype)
     return total - gnp.log(count)
 
 
@@ -158,10 +158,7 @@ def standardize(
     >>> standardize(gnp.array([0.0, 2.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
     """
-    check_arraylike("standardize", x)
-    for given, what in ((mean, "mean"), (variance, "variance")):
-        if given is not None:
-            check_arraylike(f"standardize ({what})", given)
+    check_arraylike("standardize", *(v for v in (x, mean, variance) if v is not None))
     if algorithm not in ("fast", "stable"):
         raise ValueError(f"Unknown algorithm {algorithm!r}. Expected 'fast' or 'stable'.")
     x = gnp.asarray(x)
@@ -180,6 +177,3 @@ def standardize(
         variance = gnp.clip(squares - gnp.square(mean), 0)
     return gnp.subtract(x, mean) * lax.rsqrt(gnp.add(variance, epsilon))
 
-
-def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    return tuple(range(ndim)) if axis is None else util.canonical_axes(axis, ndim)

@@ -182,7 +182,9 @@ def check_axes(op: str, axes: tuple[int, ...], ndim: int) -> None:
 
 
 def view(name: str, *, aval, numpy, **rules) -> Primitive:
-    """Define an index map without guards (broadcast, reshape, transpose, slice, reverse): a NumPy view, no kernel."""
+    """Define an index map without guards (broadcast, reshape, transpose, slice, reverse): a NumPy
+    view, no kernel.
+    """
     return Primitive(name, Kind.VIEW, aval=aval, numpy=numpy, **rules)
 
 

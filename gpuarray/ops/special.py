@@ -138,52 +138,57 @@ def _polygamma(m, x):
     return np.where((m >= 0) & (m == np.floor(m)), out, np.nan)
 
 
-def _slope(a, x):
-    """d/da log F at fixed x, F itself, and whether F is P or else Q = 1 - P, for a >= 1.
-
-    P(a, x) is the regularized lower incomplete gamma function, F the smaller of P and Q. Central
-    differences of eighth order: log F is smooth on the scale of √a, so they are good to 1e-11.
-    """
-    lower = x < a
-    step = 0.08 * np.sqrt(a)
-    log = lambda s: np.log(np.where(lower, sp.gammainc(s, x), sp.gammaincc(s, x)))
-    slope = np.zeros_like(step)
-    for k, weight in ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280)):
-        slope += weight * (log(a + k * step) - log(a - k * step))
-    value = np.where(lower, sp.gammainc(a, x), sp.gammaincc(a, x))
-    return slope / step, value, lower
-
-
 def _density(a, x):
     """x^a e^-x / Γ(a + 1), which is P(a, x) - P(a + 1, x)."""
     return np.exp(sp.xlogy(a, x) - x - sp.gammaln(a + 1))
 
 
+def _slope(log, a):
+    """d log(a) / da by central differences of eighth order, on the scale √a of gamma functions."""
+    step = np.minimum(0.08 * np.sqrt(a), a / 5)
+    total = np.zeros_like(a)
+    for k, weight in ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280)):
+        total += weight * (log(a + k * step) - log(a - k * step))
+    return total / step
+
+
+def _lower_slope(a, x):
+    """dP/da for x < a. Below 5 through P(a, x) = P(a + 1, x) + density: log P is smooth above."""
+    out = np.zeros_like(a)
+    for _ in range(5):
+        small = a < 5
+        out += np.where(small, _density(a, x) * (np.log(x) - sp.digamma(a + 1)), 0.0)
+        a = np.where(small, a + 1, a)
+    rest = _slope(lambda s: np.log(sp.gammainc(s, x)), a) * sp.gammainc(a, x)
+    return out + np.where(np.isfinite(rest), rest, 0.0)
+
+
+def _upper_slope(a, x):
+    """-dQ/da for x >= a, where Q = 1 - P has zeros at 0, -1, -2: log Q is smooth without them."""
+    log = lambda s: np.log(sp.gammaincc(s, x) / (s * (s + 1) * (s + 2)))
+    slope = _slope(log, a) + 1 / a + 1 / (a + 1) + 1 / (a + 2)
+    rest = -slope * sp.gammaincc(a, x)
+    return np.where(np.isfinite(rest), rest, 0.0)
+
+
 def _igamma_slope(a, x):
-    """dP/da. Below a = 1 through P(a, x) = P(a + 1, x) + x^a e^-x / Γ(a + 1)."""
-    small = a < 1
-    slope, value, lower = _slope(np.where(small, a + 1, a), x)
-    out = np.where(value > 0, slope * value, 0.0) * np.where(lower, 1.0, -1.0)
-    step = _density(a, x) * (np.log(x) - sp.digamma(a + 1))
-    return np.where(small & (x < np.inf), out + step, out)
-
-
-def _domain(a, x, out):
-    """0 at x = 0, nan outside a > 0, x >= 0."""
-    out = np.where(x == 0, 0.0, out)
-    return np.where((a > 0) & (x >= 0), out, np.nan)
-
-
-def _igamma_grad_a(a, x):
-    return _domain(a, x, _igamma_slope(a, x))
+    """dP/da, from whichever of P and Q is the small one; nan outside a > 0, x >= 0."""
+    a, x = np.broadcast_arrays(a, x)
+    out = np.where((a > 0) & (x >= 0), 0.0, np.nan)
+    inside = (a > 0) & (x > 0)
+    for where, rule in ((inside & (x < a), _lower_slope), (inside & (x >= a), _upper_slope)):
+        if where.any():
+            out[where] = rule(a[where], x[where])
+    return out
 
 
 def _random_gamma_grad(a, x):
     """dx/da of a gamma variate x(a) at a fixed uniform: -(dP/da) / (dP/dx)."""
     out = -_igamma_slope(a, x) * x / (a * _density(a, x))
     # Where P itself vanishes in double precision, P = x^a / Γ(a + 1) is exact.
-    out = np.where(sp.gammainc(a, x) > 0, out, -x / a * (np.log(x) - sp.digamma(a + 1)))
-    return _domain(a, x, out)
+    tiny = (x > 0) & (sp.gammainc(a, x) == 0)
+    out = np.where(tiny, -x / a * (np.log(x) - sp.digamma(a + 1)), out)
+    return np.where((x == 0) & (a > 0), 0.0, out)
 
 
 lgamma_p = _function("lgamma", _in_double(lambda x: sp.gammaln(x)), weight=40)
@@ -192,7 +197,7 @@ polygamma_p = _function("polygamma", _in_double(_polygamma), 2, weight=120)
 zeta_p = _function("zeta", _in_double(lambda x, q: sp.zeta(x, q)), 2, weight=120)
 igamma_p = _function("igamma", _in_double(lambda a, x: sp.gammainc(a, x)), 2, weight=200)
 igammac_p = _function("igammac", _in_double(lambda a, x: sp.gammaincc(a, x)), 2, weight=200)
-igamma_grad_a_p = _function("igamma_grad_a", _in_double(_igamma_grad_a), 2, weight=400)
+igamma_grad_a_p = _function("igamma_grad_a", _in_double(_igamma_slope), 2, weight=400)
 random_gamma_grad_p = _function("random_gamma_grad", _in_double(_random_gamma_grad), 2, weight=400)
 regularized_incomplete_beta_p = _function(
     "regularized_incomplete_beta",

@@ -1,0 +1,1 @@
+"""Arrays, devices, lazy evaluation, the compile cache. Floor 5."""

@@ -166,7 +166,8 @@ class ArrayImpl(Array):
         if self._work is None and self._bufs is None:
             return f"{type(self).__name__}<deleted {self.aval.str_short()}>"
         if isinstance(dtype, dtypes.KeyDtype):
-            return f"Array({self.shape}, dtype={dtype.name}) overlaying:\n{key_words(self._value, dtype)}"
+            words = key_words(self._value, dtype)
+            return f"Array({self.shape}, dtype={dtype.name}) overlaying:\n{words}"
         value = self._value
         if value.size == 0:
             return f"Array([], shape={self.shape}, dtype={dtype.name}{weak})"
@@ -278,7 +279,7 @@ def _numpy_prints(dtype) -> bool:
 
 
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:
-    """The uint32 words of random keys from the integers that store them: shape (..., words a key)."""
+    """The uint32 words of random keys from what stores them: shape (..., words a key)."""
     flat = np.ascontiguousarray(storage)
     words = dtype.storage.itemsize // 4
     return flat.reshape(-1).view(np.uint32).reshape(*flat.shape, words)

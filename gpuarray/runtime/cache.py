@@ -18,7 +18,6 @@ from gpuarray.config import state
 from gpuarray.core.graph import Graph
 from gpuarray.runtime.execute import Executable
 
-
 _log = logging.getLogger("gpuarray")
 
 
@@ -32,7 +31,9 @@ class Compiled(NamedTuple):
 
 
 class OnceCache:
-    """A dict whose missing values are made once, by the first thread that asks, while the others wait."""
+    """A dict whose missing values are made once, by the first thread that asks, while the others
+    wait.
+    """
 
     def __init__(self):
         self._values: dict[Hashable, Any] = {}

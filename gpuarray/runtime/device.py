@@ -28,7 +28,8 @@ def _check_count(value: int) -> None:
     """Refuse a new number of simulated devices once arrays may live on the old ones."""
     if _cpus and max(1, value) != len(_cpus):
         raise RuntimeError(
-            "jax_num_cpu_devices config should be updated before backends are initialized, i.e. before "
+            "jax_num_cpu_devices config should be updated before backends are initialized, i.e. "
+            "before "
             f"any array is made or devices are asked for; there are {len(_cpus)} already"
         )
 
@@ -104,7 +105,9 @@ def default_place() -> Place:
 
 
 def place_for(target) -> Place:
-    """The committed Place for what a user passes as `device=`: a Device, a Sharding or a platform name."""
+    """The committed Place for what a user passes as `device=`: a Device, a Sharding or a platform
+    name.
+    """
     if isinstance(target, Place):
         return target
     if isinstance(target, str):

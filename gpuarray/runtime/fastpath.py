@@ -20,7 +20,9 @@ from gpuarray.runtime.execute import Executable, explained
 def generate(
     executable: Executable, out_spec: Any, general: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A function of the program's inputs as ArrayImpls, specialised to their number and the result's structure."""
+    """A function of the program's inputs as ArrayImpls, specialised to their number and the
+    result's structure.
+    """
     count = len(executable.in_avals)
     place = devices.default_place()
     space: dict[str, Any] = {
@@ -59,12 +61,14 @@ def generate(
         space[f"aval{i}"] = aval
         results.append(f"Array(aval{i}, place, [out[{i}]])")
     lines.append(f"    return {_structure(out_spec, results)}")
-    exec("\n".join(lines), space)
+    exec("\n".join(lines), space)  # noqa: S102 - text made here, of generated names only
     return space["fast"]
 
 
 def _structure(spec: Any, results: list[str]) -> str:
-    """The result's structure as an expression, spelled out where it is a leaf or a plain tuple or list."""
+    """The result's structure as an expression, spelled out where it is a leaf or a plain tuple or
+    list.
+    """
     trial = tree.unflatten_raw(spec, range(len(results)))
     numbers = list(range(len(results)))
     if type(trial) is int and len(results) == 1:

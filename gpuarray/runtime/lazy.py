@@ -120,7 +120,7 @@ class Recorder:
             return out
 
     def flush(self) -> None:
-        """Compile and dispatch what is recorded; outputs are the arrays that somebody still holds."""
+        """Compile and dispatch what is recorded; outputs are the arrays somebody still holds."""
         with self.lock:
             nodes, inputs = self.nodes, self.inputs
             if not nodes:
@@ -260,7 +260,9 @@ def _scalar(x, aval: ShapedArray):
 
 
 def common_place(a: Place, b: Place) -> Place:
-    """Where an operation runs whose operands are in two places: a chosen place wins over a default one."""
+    """Where an operation runs whose operands are in two places: a chosen place wins over a default
+    one.
+    """
     if a.committed and b.committed and a.device is not b.device:
         raise ValueError(
             "Received incompatible devices for jitted computation: one operand is on "

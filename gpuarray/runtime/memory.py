@@ -59,5 +59,6 @@ def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:
     return errors.OutOfMemory(
         f"Out of memory in {needed}: {error}.\nThe largest live arrays:\n"
         + "\n".join(lines or ["    (none)"])
-        + "\nDelete some (x.delete()), donate inputs (jit(..., donate_argnums=...)), or use a smaller dtype."
+        + "\nDelete some (x.delete()), donate inputs (jit(..., donate_argnums=...)), or use a "
+        "smaller dtype."
     )

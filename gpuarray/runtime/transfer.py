@@ -45,7 +45,9 @@ def own(
 
 
 def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
-    """The same value on another place. CPU devices share memory, and arrays are immutable: nothing is copied."""
+    """The same value on another place. CPU devices share memory, and arrays are immutable: nothing
+    is copied.
+    """
     if x._place is place:
         return x
     return ArrayImpl(x.aval, place, [x._buffer()])
@@ -74,7 +76,8 @@ def _put_leaf(x, target, donate: bool) -> Any:
         array = own(x)
     except TypeError:
         raise TypeError(
-            f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, NumPy "
+            f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "
+            f"NumPy "
             "values, Python scalars and containers of them"
         ) from None
     if target is None:

@@ -162,10 +162,13 @@ def check_alive(x: traces.Tracer) -> None:
         site = getattr(x, "site", None)
         made = f" It was made at {site}." if site is not None else ""
         raise errors.UnexpectedTracerError(
-            "Encountered an unexpected tracer. A function transformed by gpuarray had a side effect: an "
-            f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} escaped "
+            "Encountered an unexpected tracer. A function transformed by gpuarray had a side "
+            "effect: an "
+            f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} "
+            f"escaped "
             f"the scope of the transformation. The function being traced when the value leaked was "
-            f"{trace.info} traced for {trace.info.purpose}.{made} Return the value from the function "
+            f"{trace.info} traced for {trace.info.purpose}.{made} Return the value from the "
+            f"function "
             "instead of saving it in a list, a global or an attribute."
         )
 

@@ -1,4 +1,6 @@
-"""Random programs: fused = unfused = eager = NumPy, in float64, with tiles so small that every program is cut."""
+"""Random programs: fused = unfused = eager = NumPy, in float64, with tiles so small that every
+program is cut.
+"""
 
 import numpy as np
 import pytest

@@ -22,7 +22,7 @@ from gpuarray.cli.progress import Progress
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks; the exit status."""
     args = _parser().parse_args(argv)
-    if args.gpu and "gpu" not in {d.platform for d in ga.devices()}:
+    if args.gpu and {d.platform for d in ga.devices()} == {"cpu"}:
         print("--gpu: gpuarray sees no GPU; `python -m gpuarray doctor` says why", file=sys.stderr)
         return 2
     here, missing = peers.gather(tuple(args.peers.split(",")) if args.peers else peers.ALL)
@@ -33,15 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"--only {args.only!r} matches none of: {', '.join(jobs)}", file=sys.stderr)
         return 2
     records: list[Record] = []
+    failures: dict[str, str] = {}
     with Progress(len(chosen), "measuring") as progress:
         for name, job in chosen.items():
             progress.step(name)
-            records.append(job())
+            try:
+                records.append(job())
+            except Exception as error:  # one broken workload does not cost the others
+                failures[name] = f"{type(error).__name__}: {error}"
     around = results.circumstances(here, missing, measure.copy_bandwidth(), args.quick)
     print(results.heading(around))
     for name, why in missing.items():
         print(f"absent: {name} ({why})")
     print("\n" + results.table(records, around))
+    for name, what in failures.items():
+        print(f"\nFAILED {name}: {what}")
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(results.figures(records, around), indent=1)
@@ -50,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.out:
         paths = results.write(args.out, records, around)
         print("\nwritten: " + ", ".join(map(str, paths)))
-    status = 1 if any(r.wrong for r in records) else 0
+    wrong = any(name in peers.OURS for r in records for name in r.wrong)
+    status = 1 if failures or wrong else 0
     if args.floors:
         verdicts = floors.judge(records)
         print("\npromised ratios\n" + "\n".join(map(str, verdicts)))

@@ -48,7 +48,7 @@ class Record:
 
     @property
     def wrong(self) -> list[str]:
-        """The peers whose results are further from float64 than the workload allows."""
+        """Who is further from float64 than the workload allows."""
         return [name for name, error in self.errors.items() if not error <= self.tolerance]
 
 
@@ -63,12 +63,11 @@ class Effort:
 def throughput(workload: Workload, here: dict[str, Peer], quick: bool, effort: Effort) -> Record:
     """Time one workload on all peers, and compare their results with float64."""
     arrays = workload.arrays(quick)
-    reference = peers.gather((peers.NUMPY,))[0][peers.NUMPY].names
-    want = workload.function(reference, *[a.astype(np.float64) for a in arrays])
+    want = reference(workload, arrays)
     candidates: dict[str, Candidate] = {}
     errors: dict[str, float] = {}
     for name, peer in here.items():
-        call = _bound(workload, peer, arrays)
+        call = bound(workload, peer, arrays)
         candidates[name] = Candidate(call, peer.around)
         with peer.around():
             errors[name] = worst_error(call(), want)
@@ -84,7 +83,13 @@ def throughput(workload: Workload, here: dict[str, Peer], quick: bool, effort: E
     return record
 
 
-def _bound(workload: Workload, peer: Peer, arrays: list[np.ndarray]) -> Callable[[], Any]:
+def reference(workload: Workload, arrays: list[np.ndarray]) -> Any:
+    """The result in float64, by NumPy."""
+    names = peers.gather((peers.NUMPY,))[0][peers.NUMPY].names
+    return workload.function(names, *[a.astype(np.float64) for a in arrays])
+
+
+def bound(workload: Workload, peer: Peer, arrays: list[np.ndarray]) -> Callable[[], Any]:
     """The workload as a call without arguments that returns a finished result."""
 
     def function(*args):

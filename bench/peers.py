@@ -52,6 +52,7 @@ class Peer:
 
 
 FUSED, UNFUSED, NUMPY, JAX, TORCH = "fused", "unfused", "numpy", "jax", "torch"
+OURS = (FUSED, UNFUSED)
 ALL = (FUSED, UNFUSED, NUMPY, JAX, TORCH)
 
 
@@ -91,6 +92,8 @@ def _jax() -> Peer:
 
 
 def _torch() -> Peer:
+    # Its threads spin for a while after each operation, on the cores of whoever comes next.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     def array(x: np.ndarray) -> Any:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from bench.measure import Record
-from bench.peers import ALL, FUSED, Peer
+from bench.peers import ALL, FUSED, OURS, Peer
 from gpuarray.cli import charts
+from gpuarray.cli.timing import duration
 from gpuarray.compiler.report import columns, plural
 from gpuarray.drivers.tiles import thread_count
 
@@ -31,9 +32,7 @@ def circumstances(
         "python": platform.python_version(),
         "numpy": np.__version__,
         "machine": platform.machine(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": os.cpu_count(),
         "threads": thread_count(),
         "copy_bytes_per_second": bandwidth,
         "quick": quick,
@@ -88,9 +87,15 @@ def table(records: list[Record], around: dict[str, Any]) -> str:
                 row.append(_share(r, around["copy_bytes_per_second"]))
             rows.append(row)
         blocks.append("\n".join([heading, *columns(rows, right=range(1, len(head)))]))
-    wrong = [f"{r.name}: {n} is off by {r.errors[n]:.1e}" for r in records for n in r.wrong]
-    if wrong:
-        blocks.append("\n".join(["WRONG RESULTS", *wrong]))
+    for ours, words in ((True, "WRONG RESULTS"), (False, "peers that are less exact")):
+        lines = [
+            f"{r.name}: {n} is off by {r.errors[n]:.1e}, allowed is {r.tolerance:.0e}"
+            for r in records
+            for n in r.wrong
+            if (n in OURS) is ours
+        ]
+        if lines:
+            blocks.append("\n".join([words, *lines]))
     return "\n\n".join(blocks)
 
 
@@ -98,11 +103,7 @@ def _time(r: Record, name: str) -> str:
     samples = r.samples.get(name)
     if samples is None:
         return "-"
-    median, best, unit = samples.median, samples.best, "s"
-    for smaller in ("ms", "us"):
-        if median < 0.5:
-            median, best, unit = median * 1e3, best * 1e3, smaller
-    return f"{median:.3g} ({best:.3g}) {unit}"
+    return f"{duration(samples.median)} ({duration(samples.best)})"
 
 
 def _ratio(value: float | None) -> str:
@@ -131,17 +132,17 @@ def picture(records: list[Record], around: dict[str, Any]) -> tuple[str, str, li
     """Title, subtitle, series and panels of the chart."""
     series = [n for n in ALL if n in around["peers"]]
     panels = []
-    for kind, words, unit, scale in (
-        ("throughput", "large arrays: time of one call (median)", "ms", 1e3),
-        ("host", "host cost: time of one call (median)", "us", 1e6),
+    for kind, words in (
+        ("throughput", "large arrays: time of one call (median)"),
+        ("host", "host cost: time of one call (median)"),
     ):
         rows = [
-            (r.name, [r.samples[n].median * scale if n in r.samples else None for n in series])
+            (r.name, [r.samples[n].median if n in r.samples else None for n in series])
             for r in records
             if r.kind == kind
         ]
         if rows:
-            panels.append(charts.Panel(words, unit, rows))
+            panels.append(charts.Panel(words, rows, duration))
     return "gpuarray, side by side (shorter is better)", heading(around), series, panels
 
 

@@ -6,11 +6,10 @@ BENCH_QUICK=1 makes the arrays small.
 
 import os
 
-import numpy as np
 import pytest
 
 from bench import peers
-from bench.measure import worst_error
+from bench.measure import bound, reference, worst_error
 from bench.workloads import WORKLOADS
 
 HERE, _ = peers.gather()
@@ -22,16 +21,7 @@ QUICK = os.environ.get("BENCH_QUICK", "") not in ("", "0")
 def test_workload(benchmark, workload, peer):
     benchmark.group = workload.name
     arrays = workload.arrays(QUICK)
-
-    def function(*args):
-        return workload.function(peer.names, *args)
-
-    run = peer.jit(function) if workload.compiled else function
-    mine = [peer.array(a) for a in arrays]
+    call = bound(workload, peer, arrays)
     with peer.around():
-        got = benchmark.pedantic(
-            lambda: peer.wait(run(*mine)), rounds=5, iterations=1, warmup_rounds=1
-        )
-    reference = peers.Names(np, erf=peers.scipy.special.erf)
-    want = workload.function(reference, *[a.astype(np.float64) for a in arrays])
-    assert worst_error(got, want) <= workload.tolerance
+        got = benchmark.pedantic(call, rounds=5, iterations=1, warmup_rounds=1)
+    assert worst_error(got, reference(workload, arrays)) <= workload.tolerance

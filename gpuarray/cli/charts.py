@@ -6,6 +6,8 @@ Floor 8. In: names and values. Out: SVG text or a PNG file, with the same bars.
 from __future__ import annotations
 
 import importlib.util
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +23,11 @@ Rows = list[tuple[str, list[float | None]]]
 
 
 class Panel(NamedTuple):
-    """A heading, a unit, and rows: a name with a value for each series (None: there is none)."""
+    """A heading, rows of a name with a value for each series (None: none), and their format."""
 
     heading: str
-    unit: str
     rows: Rows
+    show: Callable[[float], str]
 
 
 _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 200, 96, 15, 12
@@ -33,30 +35,31 @@ _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 200, 96, 15, 12
 
 def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> str:
     """Horizontal bars as SVG, shorter is better; every row has a scale of its own."""
-    height = 88.0
-    for panel in panels:
-        height += 30 + sum(_tall(values) for _, values in panel.rows)
+    notes = textwrap.wrap(subtitle, 115)
+    top = 64.0 + 16 * len(notes)
+    height = top + sum(30 + sum(_tall(values) for _, values in p.rows) for p in panels)
     sheet = Drawing(_WIDTH, height + 12, title)
     sheet.text(20, 30, title, size=16, bold=True)
-    sheet.text(20, 49, subtitle, fill=FAINT)
+    for i, note in enumerate(notes):
+        sheet.text(20, 49 + 16 * i, note, fill=FAINT)
     x = 20.0
     for i, name in enumerate(series):
-        sheet.box(x, 61, 10, 10, fill=_colour(i), radius=2)
-        sheet.text(x + 15, 70, name, size=11)
+        sheet.box(x, top - 23, 10, 10, fill=_colour(i), radius=2)
+        sheet.text(x + 15, top - 14, name, size=11)
         x += 34 + 6.4 * len(name)
-    y = 88.0
+    y = top
     for panel in panels:
         sheet.line(f"M20 {y:g} H{_WIDTH - 20}")
         sheet.text(20, y + 20, panel.heading, size=12.5, bold=True)
         y += 30
         for name, values in panel.rows:
-            _row(sheet, y, name, values, panel.unit, series)
+            _row(sheet, y, name, values, panel, series)
             y += _tall(values)
     return str(sheet)
 
 
 def _row(
-    sheet: Drawing, y: float, name: str, values: list[float | None], unit: str, series: list[str]
+    sheet: Drawing, y: float, name: str, values: list[float | None], panel: Panel, series: list[str]
 ) -> None:
     longest = max([v for v in values if v is not None], default=0) or 1
     sheet.text(_LEFT - 12, y + _tall(values) / 2 + 1, name, anchor="end")
@@ -65,9 +68,10 @@ def _row(
         if value is None:
             continue
         long = (_WIDTH - _LEFT - _RIGHT) * value / longest
-        tip = f"{name}, {series[i]}: {value:.4g} {unit}"
+        words = panel.show(value)
+        tip = f"{name}, {series[i]}: {words}"
         sheet.box(_LEFT, y + 1, max(long, 1), _BAR - 2, fill=_colour(i), radius=2, tip=tip)
-        sheet.text(_LEFT + long + 6, y + _BAR - 4, f"{value:.3g} {unit}", size=10.5, fill=FAINT)
+        sheet.text(_LEFT + long + 6, y + _BAR - 4, words, size=10.5, fill=FAINT)
         y += _BAR
 
 
@@ -103,17 +107,16 @@ def write_png(
                     continue
                 at = r + (i - (len(series) - 1) / 2) * 0.8 / len(series)
                 axis.barh(at, value / longest, 0.74 / len(series), color=_colour(i))
-                axis.text(
-                    value / longest + 0.01, at, f"{value:.3g} {panel.unit}", va="center", size=8
-                )
+                axis.text(value / longest + 0.01, at, panel.show(value), va="center", size=8)
         axis.set(yticks=range(len(names)), xlim=(0, 1.18), xticks=[])
         axis.set_yticklabels(names)
         axis.invert_yaxis()
         axis.set_title(panel.heading, loc="left", size=10)
         axis.spines[["top", "right", "bottom"]].set_visible(False)
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=_colour(i)) for i in range(len(series))]
-    figure.suptitle(f"{title}\n{subtitle}", size=11)
+    tall = figure.get_size_inches()[1]
+    figure.suptitle("\n".join([title, *textwrap.wrap(subtitle, 105)]), size=10)
     figure.legend(handles, series, loc="lower center", ncols=len(series), frameon=False, fontsize=8)
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    figure.tight_layout(rect=(0, 0.35 / tall, 1, 1))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -154,8 +154,8 @@ def _show_times(outcome: Outcome) -> None:
                 variant,
                 str(launches.get(variant, e.launches)),
                 size(moved.get(variant, e.bytes_moved)),
-                f"{samples.median * 1e3:.1f} ms",
-                f"{samples.best * 1e3:.1f} ms",
+                timing.duration(samples.median),
+                timing.duration(samples.best),
                 f"{timing.ratio(base, samples):.2f}x",
             )
         )
@@ -184,20 +184,10 @@ def _write(out: Path, outcomes: list[Outcome], elements: int) -> list[Path]:
     panels = [
         charts.Panel(
             "time of one call (median)",
-            "ms",
-            [(o.name, [o.samples[v].median * 1e3 for v in VARIANTS]) for o in outcomes],
+            [(o.name, [o.samples[v].median for v in VARIANTS]) for o in outcomes],
+            timing.duration,
         ),
-        charts.Panel(
-            "memory read and written",
-            "MB",
-            [
-                (
-                    o.name,
-                    [o.explanation.bytes_moved / 1e6] * 2 + [o.explanation.bytes_unfused / 1e6] * 2,
-                )
-                for o in outcomes
-            ],
-        ),
+        charts.Panel("memory read and written", [(o.name, _moved(o)) for o in outcomes], size),
     ]
     (out / "demo.svg").write_text(
         charts.bars(title, subtitle, list(VARIANTS), panels), encoding="utf-8"
@@ -207,6 +197,11 @@ def _write(out: Path, outcomes: list[Outcome], elements: int) -> list[Path]:
         charts.write_png(out / "demo.png", title, subtitle, list(VARIANTS), panels)
         files.append(out / "demo.png")
     return files
+
+
+def _moved(o: Outcome) -> list[float | None]:
+    fused, unfused = float(o.explanation.bytes_moved), float(o.explanation.bytes_unfused)
+    return [fused, fused, unfused, unfused]
 
 
 def _figures(outcomes: list[Outcome], elements: int) -> dict[str, Any]:

@@ -41,6 +41,18 @@ class Samples:
         return min(self.seconds)
 
 
+def duration(seconds: float) -> str:
+    """Seconds in a unit that reads well.
+
+    >>> duration(0.0123), duration(1.5e-6)
+    ('12.3 ms', '1.5 us')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
 def ratio(other: Samples, ours: Samples) -> float:
     """How many times faster `ours` is: the median of the ratios within each round.
 

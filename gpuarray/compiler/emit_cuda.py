@@ -9,11 +9,12 @@ graph alone: no names of the user's, no ids, no order of building. What every ke
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from gpuarray.compiler import cuda_types as ct
 from gpuarray.compiler.group import Group, Inner, Load, Member, Operand
-from gpuarray.compiler.indexing import Index, access, linear
+from gpuarray.compiler.indexing import Axis, Index, access, linear
 from gpuarray.compiler.kernel import Pass, axis_order, split_passes
 from gpuarray.compiler.plan import members_in_order
 from gpuarray.compiler.schedule import (
@@ -22,6 +23,7 @@ from gpuarray.compiler.schedule import (
     schedule_columns,
     schedule_map,
     schedule_rows,
+    vector_width,
 )
 from gpuarray.core.graph import Literal, Var
 from gpuarray.core.primitive import Kind, Sentinel
@@ -90,6 +92,9 @@ class _Writer:
         self.wide = any(v.aval.size >= 2**31 for v in (*self.inputs, *self.outputs))
         self.index_type = "unsigned long long" if self.wide else "unsigned"
         self.suffix = "ull" if self.wide else "u"
+        lengths = [group.axes[i] for i in self.order]
+        self.whole = linear([Index.axis(i, group.axes[i]) for i in self.order], lengths)
+        self.position = ""  # the name of the position in the whole space, where there is one
 
     # ---- pieces ----
     def put(self, depth: int, text: str, comment: str = "") -> None:
@@ -112,15 +117,21 @@ class _Writer:
         ]
         return linear(coordinates, v.aval.shape)
 
+    def at(self, index: Index) -> str:
+        """An index as text: the running position where it is just that."""
+        if self.position and index == self.whole:
+            return self.position
+        return ct.index_text(index, self.axis_name, self.wide)
+
     def read(self, load: Load) -> str:
         """One element of an input, as a value."""
-        at = ct.index_text(self.load_index(load), self.axis_name, self.wide)
+        at = self.at(self.load_index(load))
         name = f"{self.in_name[load.source]}[{at}]"
         return f"ga_value({name})" if ct.is_half(load.source.aval) else name
 
     def write(self, depth: int, v: Var) -> None:
         """Store one element of an output."""
-        at = ct.index_text(self.output_index(v), self.axis_name, self.wide)
+        at = self.at(self.output_index(v))
         value = self.names[v]
         if ct.is_half(v.aval):
             value = f"{ct.memory_type(v.aval)}({value})"
@@ -174,24 +185,105 @@ class _Writer:
 
     # ---- kernels ----
     def map(self) -> Emitted:
-        """Pointwise: every thread makes one element of the space (several of a row where that
-        vectorises).
-        """
+        """Pointwise: a thread makes 16 bytes of a row of the space, or one element where rows do not divide."""
         total = math.prod(self.group.axes)
-        schedule = schedule_map(total)
-        self.put(
-            1,
-            f"const {self.index_type} i = blockIdx.x * {self.number(schedule.threads)} + "
-            f"threadIdx.x;",
-        )
-        self.put(1, f"if (i >= {self.number(total)}) return;")
+        vectors = self.vector_loads()
+        stored = [v for v in self.outputs if self.steps_by_one(self.output_index(v))]
+        width = self.width([*[x.source for x in vectors], *stored])
+        schedule = schedule_map(total, width)
+        t, n = self.index_type, self.number
+        thread = f"blockIdx.x * {n(schedule.threads)} + threadIdx.x"
+        if width == 1:
+            self.put(1, f"const {t} i = {thread};")
+        else:
+            self.put(1, f"const {t} i = ({thread}) * {n(width)};")
+        self.put(1, f"if (i >= {n(total)}) return;")
+        self.position = "i"
         self.axes_from(1, "i", self.order)
-        fetched: dict[tuple, str] = {}
+        if width == 1:
+            self.body(1)
+            return self.finish("map", schedule, f"{total} elements, one a thread")
+        fetched = self.fetch_vectors(vectors, width)
+        kept = {}
+        for k, v in enumerate(stored):
+            kept[v] = f"y{k}"
+            self.put(1, f"ga_vec<{ct.memory_type(v.aval)}, {width}> y{k};")
+        self.put(1, "#pragma unroll")
+        self.put(1, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        last = self.order[-1]
+        base = self.axis_name[last]
+        self.axis_name[last], self.position = f"({base} + e)", "(i + e)"
+        self.body(2, fetched, kept)
+        self.axis_name[last], self.position = base, "i"
+        self.put(1, "}")
+        for v, name in kept.items():
+            at = self.at(self.output_index(v))
+            self.put(1, f"ga_store({self.out_name[v]} + {at}, {name});")
+        note = f"{total} elements, {width} a thread in accesses of up to 16 bytes"
+        return self.finish("map", schedule, note)
+
+    def body(
+        self, depth: int, fetched: dict[tuple, str] | None = None, kept: dict[Var, str] | None = None
+    ) -> None:
+        """All members for one element, and its stores (into vectors where `kept` names them)."""
+        fetched = {} if fetched is None else fetched
+        kept = {} if kept is None else kept
         for m in members_in_order(self.group):
-            self.member(m, 1, fetched)
+            self.member(m, depth, fetched)
         for v in self.outputs:
-            self.write(1, v)
-        return self.finish("map", schedule, f"{total} elements, one a thread")
+            if v in kept:
+                value = self.names[v]
+                if ct.is_half(v.aval):
+                    value = f"{ct.memory_type(v.aval)}({value})"
+                self.put(depth, f"{kept[v]}.v[e] = {value};")
+            else:
+                self.write(depth, v)
+
+    def steps_by_one(self, index: Index) -> bool:
+        """Whether neighbours along the last axis are neighbours in memory."""
+        return bool(self.order) and index.coefficient(self.order[-1]) == 1
+
+    def vector_loads(self) -> list[Load]:
+        """The distinct loads that may come as vectors."""
+        found = {(x.key, x.dims): x for x in self.group.loads() if self.steps_by_one(self.load_index(x))}
+        return list(found.values())
+
+    def width(self, values: list[Var]) -> int:
+        """Elements of a vector: as many as 16 bytes hold of the narrowest dtype, and aligned everywhere."""
+        if not self.order or not values:
+            return 1
+        width = vector_width(values, self.group.axes[self.order[-1]])
+        last = self.order[-1]
+        indices = [self.load_index(x) for x in self.vector_loads()]
+        indices += [self.output_index(v) for v in self.outputs]
+        while width > 1 and any(
+            self.steps_by_one(at) and not _aligned(at, last, width) for at in indices
+        ):
+            width //= 2
+        return width
+
+    def fetch_vectors(self, loads: list[Load], width: int) -> dict[tuple, str]:
+        """Load vectors and what is the same for a whole vector; the names of their elements."""
+        fetched: dict[tuple, str] = {}
+        vectors = {(x.key, x.dims) for x in loads}
+        for load in self.group.loads():
+            key = (load.key, load.dims)
+            if key in fetched:
+                continue
+            index = self.load_index(load)
+            at = self.at(index)
+            name = f"x{len(fetched)}"
+            source = load.source
+            if key in vectors:
+                kind = ct.memory_type(source.aval)
+                text = f"ga_load<{width}>({self.in_name[source]} + {at})"
+                self.put(1, f"const ga_vec<{kind}, {width}> {name} = {text};")
+                element = f"{name}.v[e]"
+                fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
+            elif index.coefficient(self.order[-1]) == 0:
+                self.put(1, f"const {ct.value_type(source.aval)} {name} = {self.read(load)};")
+                fetched[key] = name
+        return fetched
 
     def rows(self, passes: list[Pass], rows: int, length: int) -> Emitted:
         """A block a row: passes over the row with a block-wide reduction after each."""
@@ -416,6 +508,20 @@ class _Writer:
                         along_r += load.source.aval.size
         return along_p > along_r
 
+    def drop_unused(self) -> None:
+        """Remove positions along axes that nothing reads."""
+        changed = True
+        while changed:
+            changed = False
+            for k, line in enumerate(self.lines):
+                found = re.match(r"\s*const unsigned(?: long long)? (i\d+) = ", line)
+                if found and not any(
+                    re.search(rf"\b{found[1]}\b", other) for n, other in enumerate(self.lines) if n != k
+                ):
+                    del self.lines[k]
+                    changed = True
+                    break
+
     # ---- the whole ----
     def finish(self, kind: str, schedule: Schedule, note: str, workspace: int = 0) -> Emitted:
         name = self.group.name or "kernel"
@@ -431,6 +537,7 @@ class _Writer:
         ]
         if workspace:
             params.append("unsigned char* work")
+        self.drop_unused()
         head = [
             f"// {name}: {formulas}",
             f"//   {', '.join(ins) or 'no inputs'} -> {', '.join(outs)}    {moved} bytes",
@@ -440,6 +547,12 @@ class _Writer:
         ]
         text = "\n".join([*head, *self.lines, "}"]) + "\n"
         return Emitted(name, text, schedule, self.inputs, self.outputs, workspace, kind)
+
+
+def _aligned(index: Index, last: int, width: int) -> bool:
+    """Whether an access that steps by one along the last axis starts at a multiple of the width."""
+    others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == last)]
+    return index.constant % width == 0 and all(k % width == 0 for k in others)
 
 
 # ---- rules ----

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpuarray.compiler.group import Group
 from gpuarray.core.graph import Var, storage_dtype
 
 #: Threads a block, unless a row is shorter.
@@ -44,9 +43,18 @@ def elements(axes: list[int]) -> int:
     return math.prod(axes)
 
 
-def schedule_map(total: int) -> Schedule:
-    """Pointwise work: a thread an element."""
-    return Schedule("map", THREADS, grid=max(1, -(-total // THREADS)))
+def vector_width(values: list[Var], length: int) -> int:
+    """Elements a vector access moves: 16 bytes of the widest dtype, as long as the length divides."""
+    sizes = [storage_dtype(v.aval).itemsize for v in values]
+    width = VECTOR_BYTES // max(sizes, default=VECTOR_BYTES)
+    while width > 1 and length % width:
+        width //= 2
+    return max(width, 1)
+
+
+def schedule_map(total: int, width: int) -> Schedule:
+    """Pointwise work: a vector a thread."""
+    return Schedule("map", THREADS, width, grid=max(1, -(-total // (THREADS * width))))
 
 
 def schedule_rows(rows: int, length: int) -> Schedule:

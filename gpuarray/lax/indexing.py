@@ -210,7 +210,8 @@ def scatter_apply(
     >>> from gpuarray import lax
     >>> import gpuarray.numpy as gnp
     >>> at = lax.ScatterDimensionNumbers((), (0,), (0,))
-    >>> lax.scatter_apply(gnp.ones(3), gnp.array([[1], [1]]), lambda v: v * 3, at, update_shape=(2,))
+    >>> places = gnp.array([[1], [1]])
+    >>> lax.scatter_apply(gnp.ones(3), places, lambda v: v * 3, at, update_shape=(2,))
     Array([1., 9., 1.], dtype=float32)
     """
     x = bindable("scatter_apply", operand)

@@ -177,7 +177,7 @@ def _arg_extreme(name: str, prim: Primitive, operand: Any, axis: int, index_dtyp
 
 # ---- any fold ----
 
-#: Functions that `reduce` and `reduce_window` know, with the ufunc whose identity they must start from.
+#: Functions that folds recognise, with the ufunc whose identity they must start from.
 _MONOIDS: dict[Any, tuple[np.ufunc, Primitive]] = {
     elementwise.add: (np.add, reduce_sum_p),
     elementwise.mul: (np.multiply, reduce_prod_p),
@@ -214,7 +214,8 @@ def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> G
         leaves, given = tree.tree_flatten(out)
         if given != treedef:
             raise ValueError(
-                f"{op} output must have the same tree structure as the operands: {treedef} vs. {given}"
+                f"{op} output must have the same tree structure as the operands: {treedef} vs. "
+                f"{given}"
             )
         return leaves
 

@@ -16,7 +16,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
@@ -195,7 +195,8 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if high < low:
         raise ValueError(
-            f"Invalid dimension range passed to collapse: {shape}[{start_dimension}:{stop_dimension}]"
+            "Invalid dimension range passed to collapse: "
+            f"{shape}[{start_dimension}:{stop_dimension}]"
         )
     return reshape(x, (*shape[:low], math.prod(shape[low:high]), *shape[high:]))
 
@@ -402,7 +403,7 @@ def shape_of_any(x: Any) -> tuple[int, ...]:
 
 
 def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
-    """A scalar in a given dtype: converted right here if it is concrete, by a primitive otherwise."""
+    """A scalar in a given dtype: converted here if it is concrete, by a primitive otherwise."""
     own = aval_of(value)
     if own.dtype == dtype and own.weak_type == weak:
         return value
@@ -419,11 +420,22 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
             return value
     if isinstance(value, Array) or weak:
         return convert_element_type_p.bind(value, new_dtype=dtype, weak_type=weak, sharding=None)
+    return _constant(value, dtype)
+
+
+def _constant(value: Any, dtype: np.dtype) -> np.generic:
+    """A concrete scalar in another dtype: integers wrap, floats saturate to integers."""
+    kind = dtypes.kind_of(dtype)
     with np.errstate(all="ignore"):
-        rule = convert_element_type_p.numpy_function(
-            [own], {"new_dtype": dtype, "weak_type": False, "sharding": None}
-        )
-        return rule(np.asarray(value).astype(own.dtype)[()])
+        if kind == "f" and isinstance(value, (bool, int, float, complex)):
+            return dtype.type(float(value))
+        if kind in "iu" and isinstance(value, int):
+            bits = dtypes.itemsize_bits(dtype)
+            return np.array(value % (1 << bits), np.uint64).astype(dtype)[()]
+        given = np.asarray(value)
+        params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
+        rule = convert_element_type_p.numpy_function([ShapedArray((), given.dtype)], params)
+        return rule(given[()])
 
 
 def full_like(

@@ -104,7 +104,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 
 def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequence[bool]) -> list:
-    """Start indices as scalars to bind, those that count from the end made to count from the front."""
+    """Start indices as scalars to bind, all of them counted from the front."""
     if isinstance(given, (Array, np.ndarray)) and given.ndim:
         if given.ndim != 1:
             raise ValueError(
@@ -135,7 +135,7 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
 
 def _from_front(start: Any, length: int, negative: bool) -> Any:
     dtype = dtype_of(start)
-    if not dtypes.issubdtype(dtype, np.signedinteger):
+    if dtypes.kind_of(dtype) != "i":
         return start  # unsigned, or an error that the primitive reports
     if not isinstance(start, Array):
         value = int(start)
@@ -144,14 +144,14 @@ def _from_front(start: Any, length: int, negative: bool) -> Any:
                 f"Index {value} is out of bounds for dimension {length} if "
                 "allow_negative_indices=False"
             )
-        return np.array(value + length if value < 0 else value).astype(dtype)[()]
+        return dtype.type(value + length if value < 0 else value)
     if not negative:
         return start
-    below = lt_p.bind(start, np.zeros((), dtype)[()])
+    below = lt_p.bind(start, dtype.type(0))
     strong = start
     if start.weak_type:
         strong = convert_element_type_p.bind(start, new_dtype=dtype, weak_type=False, sharding=None)
-    return select_n_p.bind(below, start, add_p.bind(strong, np.array(length).astype(dtype)[()]))
+    return select_n_p.bind(below, start, add_p.bind(strong, dtype.type(length)))
 
 
 def dynamic_slice(
@@ -201,7 +201,7 @@ def _one_start(x: Any, start: Any, axis: int, negative: bool) -> list:
     """Start indices that are zero, in the dtype of `start`, but along one axis."""
     shape = shape_of(x)
     start = bindable("dynamic_slice", start, 1)
-    zero = np.zeros((), dtype_of(start))[()]
+    zero = dtype_of(start).type(0)
     starts = [zero] * len(shape)
     starts[axis] = _from_front(start, shape[axis], negative)
     return starts
@@ -296,8 +296,8 @@ def dynamic_update_index_in_dim(
         update = broadcast_in_dim(update, (*shape[:axis], 1, *shape[axis:]), dims)
     elif len(shape) != ndim or shape[axis] != 1:
         raise TypeError(
-            f"dynamic_update_index_in_dim update must be one slice of the operand along axis {axis}, "
-            f"got update shape {shape} for operand shape {shape_of(x)}."
+            "dynamic_update_index_in_dim update must be one slice of the operand along axis "
+            f"{axis}, got update shape {shape} for operand shape {shape_of(x)}."
         )
     return dynamic_update_slice_in_dim(
         x, update, index, axis, allow_negative_indices=allow_negative_indices
@@ -322,10 +322,10 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
         at = bindable("index_take", at, position + 1)
         if len(shape_of(at)) != 1:
             raise ValueError(f"index_take takes index arrays of one axis, got {shape_of(at)}")
-        length = np.array(shape[axis]).astype(dtype_of(at))[()]
+        length = dtype_of(at).type(shape[axis])
         rest = rem_p.bind(at, length)
-        if dtypes.issubdtype(dtype_of(at), np.signedinteger):
-            below = lt_p.bind(rest, np.zeros((), length.dtype)[()])
+        if dtypes.kind_of(length.dtype) == "i":
+            below = lt_p.bind(rest, length.dtype.type(0))
             rest = select_n_p.bind(below, rest, add_p.bind(rest, length))
         columns.append(broadcast_in_dim(rest, (*shape_of(at), 1), (0,)))
     kept = [d for d in range(len(shape)) if d not in axes]

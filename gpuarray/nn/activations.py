@@ -1,7 +1,9 @@
 """Activation functions: pointwise, so each fuses with whatever stands before and after it.
 
-Floor 6. In: one array-like (lists are refused). Out: an Array of its shape; integers become floats where the mathematics needs it.
-They are plain functions over gpuarray.numpy, and their dtypes follow its promotion: a Python scalar stays weak.
+Floor 6. In: one array-like (lists are refused). Out: an Array of its shape; integers become floats
+where the mathematics needs it.
+They are plain functions over gpuarray.numpy, and their dtypes follow its promotion: a Python scalar
+stays weak.
 """
 
 from __future__ import annotations
@@ -295,12 +297,14 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     axis = operator.index(axis)
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(
-            f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that is cut "
+            f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that "
+            "is cut "
             "in two must exist."
         )
     if x.shape[axis] % 2:
         raise AssertionError(
-            f"axis size must be divisible by 2: glu cuts axis {axis} of shape {x.shape} into two halves. "
+            f"axis size must be divisible by 2: glu cuts axis {axis} of shape {x.shape} into "
+            "two halves. "
             "Give it an even length, or name another axis."
         )
     value, gate = gnp.split(x, 2, axis)

@@ -1,6 +1,7 @@
 """dot_product_attention: softmax(Q K^T) V, with masks, biases, grouped heads and windows.
 
-Floor 6. In: query, key and value as (batch, time, heads, width). Out: an Array of the query's shape.
+Floor 6. In: query, key and value as (batch, time, heads, width). Out: an Array of the query's
+shape.
 Two batched products with one fused kernel between them; the scores are kept in 32 bits or more.
 """
 
@@ -36,12 +37,16 @@ def dot_product_attention(
 ) -> Array | tuple[Array, Array]:
     """softmax(scale * query @ key^T + bias) @ value, for each head.
 
-    Shape contract: query (B, T, N, H), key and value (B, S, K, H) with N a multiple of K, whose heads are
-    then shared; without B where the arguments have three axes. bias and mask broadcast to (B, N, T, S). Result: (B, T, N, H).
+    Shape contract: query (B, T, N, H), key and value (B, S, K, H) with N a multiple of K, whose
+    heads are
+    then shared; without B where the arguments have three axes. bias and mask broadcast to (B, N, T,
+    S). Result: (B, T, N, H).
 
     bias: added to the scores; mask: False where a score does not count; is_causal: t sees no s > t
-    scale: 1/sqrt(H) where not given; query_seq_lengths, key_value_seq_lengths: int32 (B,), how much of T and S is in use
-    local_window_size: t sees s in t - left ... t + right, one number for both sides or (left, right)
+    scale: 1/sqrt(H) where not given; query_seq_lengths, key_value_seq_lengths: int32 (B,), how much
+    of T and S is in use
+    local_window_size: t sees s in t - left ... t + right, one number for both sides or (left,
+    right)
     implementation: None or "xla"; return_residual: also give the logsumexp of the scores, (B, T, N)
 
     >>> import gpuarray.numpy as gnp
@@ -50,14 +55,17 @@ def dot_product_attention(
     Array([[[[2., 3., 4., 5.]]]], dtype=float32)
     """
     _check_implementation(implementation)
-    q, k, v = (_with_batch(gnp.asarray(x)) for x in (query, key, value))
-    shape = gnp.asarray(query).shape
+    query = gnp.asarray(query)
+    shape = query.shape
+    q = _four_axes("query", query)
+    k, v = _four_axes("key", gnp.asarray(key)), _four_axes("value", gnp.asarray(value))
     batch, length, heads, width = _check_operands(q, k, v)
     span, shared = k.shape[1], k.shape[2]
     full = (batch, heads, length, span)
     window = _window(local_window_size)
 
-    # Heads that share a key stand side by side: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T, G, S).
+    # Heads that share a key stand side by side: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T,
+    # G, S).
     grouped = (batch, length, shared, heads // max(shared, 1), width)
     wide = dtypes.promote_types(q.dtype, np.float32)
     scores = lax.dot_general(
@@ -97,8 +105,11 @@ def dot_product_attention(
     return out, lax.stop_gradient(residual)
 
 
-def _with_batch(x: Array) -> Array:
-    return x[None] if x.ndim == 3 else x
+def _four_axes(name: str, x: Array) -> Array:
+    """`x` with leading axes of length 1 until it has four."""
+    if x.ndim > 4:
+        raise ValueError(f"{name} ndim should be 4, but got {x.ndim}: shape {x.shape}")
+    return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
 
 def _check_implementation(implementation: str | None) -> None:
@@ -115,11 +126,6 @@ def _check_implementation(implementation: str | None) -> None:
 
 def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, int, int, int]:
     """Check shapes and dtypes against the key's; return the query's shape."""
-    for name, x in (("key", k), ("query", q), ("value", v)):
-        if x.ndim != 4:
-            raise ValueError(
-                f"{name} should have 3 or 4 axes, (batch,) time, heads, width, but got shape {x.shape}"
-            )
     batch, span, shared, width = k.shape
     expected = (
         ("query", q, (batch, -1, -1, width)),
@@ -142,14 +148,13 @@ def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, int, int, int]:
 
 def _check_scores_operand(name: str, x: Array, full: tuple[int, ...]) -> Array:
     """A bias or mask with four axes, each of length 1 or that of the scores."""
-    if x.ndim > 4:
-        raise ValueError(f"{name} ndim should be 4, but got {x.ndim}")
-    shape = (1,) * (4 - x.ndim) + x.shape
-    if any(n not in (1, m) for n, m in zip(shape, full, strict=True)):
+    shape = x.shape
+    x = _four_axes(name, x)
+    if any(n not in (1, m) for n, m in zip(x.shape, full, strict=True)):
         raise ValueError(
-            f"{name} of shape {x.shape} does not broadcast to (batch, heads, queries, keys) = {full}"
+            f"{name} of shape {shape} does not broadcast to (batch, heads, queries, keys) = {full}"
         )
-    return x.reshape(shape)
+    return x
 
 
 def _check_lengths(name: str, lengths: ArrayLike | None, batch: int) -> Array | None:

@@ -1,6 +1,7 @@
 """one_hot: class numbers as rows with a single 1.
 
-Floor 6. In: integers. Out: an Array with one more axis, made by comparing with an iota: inside the kernel that uses it.
+Floor 6. In: integers. Out: an Array with one more axis, made by comparing with an iota: inside the
+kernel that uses it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpuarray.core.value import Array
 
 
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
-    """Encode class numbers: 1 at the class, 0 elsewhere; all 0 for a number outside 0..num_classes-1.
+    """1 at the class, 0 elsewhere; all 0 for a number outside 0 ... num_classes - 1.
 
     Shape contract: x.shape with `num_classes` inserted at `axis`. The dtype is the default float.
 
@@ -28,7 +29,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     if isinstance(num_classes, Tracer):
         raise errors.ConcretizationTypeError(
             num_classes,
-            "The error arose in gpuarray.nn.one_hot argument `num_classes`: it decides a shape. Pass a "
+            "The error arose in gpuarray.nn.one_hot argument `num_classes`: it decides a shape. "
+            "Pass a "
             "Python int, or mark the argument static.",
         )
     count = operator.index(num_classes)
@@ -39,7 +41,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         )
     if isinstance(axis, str):
         raise NameError(
-            f"unbound axis name: {axis}. one_hot over a named axis needs a transformation that binds it."
+            f"unbound axis name: {axis}. one_hot over a named axis needs a transformation that "
+            "binds it."
         )
     x = gnp.asarray(x)
     place = util.canonical_axis(axis, x.ndim + 1)

@@ -1,7 +1,9 @@
-"""Initializers: functions (key, shape, dtype) -> Array that give the weights of a layer their first values.
+"""Initializers: functions (key, shape, dtype) -> Array that give weights their first values.
 
-Floor 6. In: a random key and a shape. Out: an Array. The scaled ones keep the variance of what flows through a layer:
-variance = scale / n with n the number of inputs (`fan_in`), of outputs (`fan_out`), or a mean of both.
+Floor 6. In: a random key and a shape. Out: an Array. The scaled ones keep the variance of what
+flows through a layer:
+variance = scale / n with n the number of inputs (`fan_in`), of outputs (`fan_out`), or a mean of
+both.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from gpuarray import lax, random, util
 from gpuarray import numpy as gnp
+from gpuarray import random, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape
+from gpuarray.runtime.transfer import device_put
 
 Axes = int | Sequence[int]
 Mode = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
@@ -31,7 +34,9 @@ _TRUNCATED_STDDEV_COMPLEX = 0.95311164380491208
 class Initializer(Protocol):
     """What every initializer is: a function of a key, a shape and a dtype."""
 
-    def __call__(self, key: Array, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+    def __call__(
+        self, key: Array, shape: Any, dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
         raise NotImplementedError
 
 
@@ -103,7 +108,8 @@ def truncated_normal(
 ) -> Initializer:
     """An initializer that draws from a normal distribution cut at `lower` and `upper`, then scales.
 
-    The bounds count in standard deviations, before `stddev` multiplies; cutting makes the deviation smaller.
+    The bounds count in standard deviations, before `stddev` multiplies; cutting makes the deviation
+    smaller.
 
     >>> from gpuarray import random
     >>> bool((abs(truncated_normal(5.0)(random.key(0), (100,))) <= 10.0).all())
@@ -129,9 +135,11 @@ def variance_scaling(
 ) -> Initializer:
     """An initializer whose variance is scale / n, with n the fan that `mode` names.
 
-    mode: "fan_in", "fan_out", or their mean: "fan_avg" (arithmetic), "fan_geo_avg" (geometric)
-    distribution: "truncated_normal" (cut at two deviations, then widened to the variance), "normal" or "uniform"
-    in_axis, out_axis: axes of inputs and outputs; batch_axis: axes of independent layers. All others are a receptive field.
+    mode: "fan_in", "fan_out", or their mean: "fan_avg" (arithmetic) or "fan_geo_avg" (geometric)
+    distribution: "truncated_normal" (cut at two deviations, then widened to the variance), "normal"
+    or "uniform"
+    in_axis, out_axis: axes of inputs and outputs; batch_axis: axes of independent layers. All
+    others are a receptive field.
 
     >>> from gpuarray import random
     >>> variance_scaling(1.0, "fan_in", "normal")(random.key(0), (64, 8)).shape
@@ -145,7 +153,8 @@ def variance_scaling(
         draw = _DISTRIBUTIONS.get(distribution)
         if draw is None:
             raise ValueError(
-                f"invalid distribution for variance scaling initializer: {distribution}. Expected one "
+                f"invalid distribution for variance scaling initializer: {distribution}. "
+                "Expected one "
                 f"of {', '.join(map(repr, _DISTRIBUTIONS))}."
             )
         return _placed(draw(key, shape, dtype, variance), out_sharding)
@@ -155,8 +164,9 @@ def variance_scaling(
 
 def _draw_uniform(key, shape, dtype, variance):
     if dtypes.issubdtype(dtype, np.complexfloating):
-        radius = gnp.sqrt(2.0 * random.uniform(*_half(key, 0, shape, dtype))).astype(dtype)
-        return _turned(radius, key, shape, dtype) * gnp.sqrt(variance)
+        for_radius, for_angle = random.split(key)
+        radius = gnp.sqrt(2 * _unit(for_radius, shape, dtype)).astype(dtype)
+        return _turned(radius, for_angle) * gnp.sqrt(variance)
     # The variance of the even distribution over [-1, 1) is 1/3.
     return random.uniform(key, shape, dtype, -1) * gnp.sqrt(3 * variance)
 
@@ -168,12 +178,11 @@ def _draw_normal(key, shape, dtype, variance):
 def _draw_truncated_normal(key, shape, dtype, variance):
     if dtypes.issubdtype(dtype, np.complexfloating):
         # The radius of a complex normal is Rayleigh distributed; cut at 2, by inversion.
-        within = (1 - gnp.exp(gnp.array(-4.0, dtype))) * random.uniform(
-            *_half(key, 0, shape, dtype)
-        ).astype(dtype)
-        radius = gnp.sqrt(-gnp.log(1 - within))
+        for_radius, for_angle = random.split(key)
+        unit = _unit(for_radius, shape, dtype).astype(dtype)
+        radius = gnp.sqrt(-gnp.log(1 - (1 - gnp.exp(gnp.array(-4.0, dtype))) * unit))
         stddev = gnp.sqrt(variance) / gnp.array(_TRUNCATED_STDDEV_COMPLEX, dtype)
-        return _turned(radius, key, shape, dtype) * stddev
+        return _turned(radius, for_angle) * stddev
     stddev = gnp.sqrt(variance) / gnp.array(_TRUNCATED_STDDEV, dtype)
     return random.truncated_normal(key, -2, 2, shape, dtype) * stddev
 
@@ -185,14 +194,14 @@ _DISTRIBUTIONS = {
 }
 
 
-def _half(key, which: int, shape, dtype):
-    """Arguments of `random.uniform` for the radius (0) or the angle (1) of complex numbers."""
-    return random.split(key)[which], shape, np.finfo(dtype).dtype
+def _unit(key, shape, dtype):
+    """Real numbers from [0, 1), as precise as the parts of a complex dtype."""
+    return random.uniform(key, shape, np.finfo(dtype).dtype)
 
 
-def _turned(radius, key, shape, dtype):
+def _turned(radius, key):
     """Complex numbers of a radius, at random angles."""
-    angle = 2 * np.pi * random.uniform(*_half(key, 1, shape, dtype)).astype(dtype)
+    angle = 2 * np.pi * _unit(key, radius.shape, radius.dtype).astype(radius.dtype)
     return radius * gnp.exp(1j * angle)
 
 
@@ -200,7 +209,8 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
     """The number that the variance is divided by."""
     if len(shape) <= 1 and in_axis == -2:
         raise ValueError(
-            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor with "
+            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor "
+            "with "
             "default in_axis. Must be at least 2D or specify in_axis explicitly."
         )
     n_in, n_out = _length(shape, in_axis, "in_axis"), _length(shape, out_axis, "out_axis")
@@ -230,7 +240,8 @@ def _length(shape: tuple[int, ...], axes: Axes, name: str) -> int:
     for axis in axes:
         if not -len(shape) <= axis < len(shape):
             raise IndexError(
-                f"{name} {axis} is out of bounds for weights of shape {shape}: give an axis they have."
+                f"{name} {axis} is out of bounds for weights of shape {shape}: give an axis "
+                "they have."
             )
     return util.prod(shape[axis] for axis in axes)
 
@@ -238,7 +249,7 @@ def _length(shape: tuple[int, ...], axes: Axes, name: str) -> int:
 def glorot_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Even, variance 1 / mean(fan_in, fan_out) (Glorot and Bengio, 2010); also called xavier_uniform.
+    """Even, variance 1 / mean(fan_in, fan_out) (Glorot, 2010); also called xavier_uniform.
 
     >>> from gpuarray import random
     >>> glorot_uniform()(random.key(0), (2, 3)).shape
@@ -282,9 +293,7 @@ def lecun_normal(
     >>> lecun_normal()(random.key(0), (2, 3)).shape
     (2, 3)
     """
-    return variance_scaling(
-        1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype
-    )
+    return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_uniform(
@@ -308,9 +317,7 @@ def he_normal(
     >>> he_normal()(random.key(0), (2, 3)).shape
     (2, 3)
     """
-    return variance_scaling(
-        2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype
-    )
+    return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
@@ -320,7 +327,8 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """An initializer of evenly drawn matrices with orthonormal rows or columns, times `scale`.
 
-    Shape contract: at least two axes; `column_axis` numbers the columns, all others together the rows.
+    Shape contract: at least two axes; `column_axis` numbers the columns, all others together the
+    rows.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random
@@ -343,7 +351,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
 
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """An initializer of convolution kernels that start as an orthogonal map at the centre, 0 around it.
+    """An initializer of convolution kernels: an orthogonal map at the centre, 0 around it.
 
     Shape contract: (*window, fan_in, fan_out) with one to three window axes and fan_in <= fan_out.
 
@@ -375,7 +383,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 def _float_dtype(dtype: Any) -> Any:
     """The dtype asked for, as arrays will have it; the default float where none is."""
-    return dtypes.default_float() if dtype is None else dtypes.canonicalize_dtype(dtype)
+    return dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "init")
 
 
 def _placed(x: Array, out_sharding: Any) -> Array:

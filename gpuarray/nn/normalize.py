@@ -1,7 +1,9 @@
-"""Functions of a whole axis: softmax and its logarithm, log of sums and means of exponentials, standardization.
+"""Functions of a whole axis: softmax, logsumexp, logmeanexp, standardize.
 
-Floor 6. In: array-likes, an axis (or several, or None for all), and `where`, a mask of the elements that take part.
-Out: Arrays. Every exponential is taken of differences to the maximum, so none overflows; each function is one fused kernel.
+Floor 6. In: array-likes, an axis (or several, or None for all), and `where`, a mask of the elements
+that take part.
+Out: Arrays. Every exponential is taken of differences to the maximum, so none overflows; each
+function is one fused kernel.
 """
 
 from __future__ import annotations
@@ -122,7 +124,8 @@ def logmeanexp(
 ) -> Array:
     """log(mean(exp(x))) along an axis, without overflow.
 
-    Shape contract: `axis` is dropped, or kept with length 1; elements where the mask is False do not count.
+    Shape contract: `axis` is dropped, or kept with length 1; elements where the mask is False do
+    not count.
 
     >>> import gpuarray.numpy as gnp
     >>> logmeanexp(gnp.array([1000.0, 1000.0]))
@@ -176,4 +179,3 @@ def standardize(
         # Rounding may leave a difference just below 0.
         variance = gnp.clip(squares - gnp.square(mean), 0)
     return gnp.subtract(x, mean) * lax.rsqrt(gnp.add(variance, epsilon))
-

@@ -6,11 +6,12 @@ owns its memory. What is no number is refused with the reason; 64-bit types narr
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
@@ -80,19 +81,43 @@ def array(
     return out if target is None else device_put(out, target)
 
 
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
+    """The elements converted to another dtype; None means the default float.
+
+    Shape contract: the shape of x. Floats become integers towards zero; out of range they become
+    the nearest integer there is, nan becomes 0.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.astype(gnp.array([1.7, -1.7]), int)
+    Array([ 1, -1], dtype=int32)
+    """
+    if isinstance(x, (list, tuple)) and not config.state.permissive:
+        raise TypeError(
+            f"astype requires ndarray or scalar arguments, got {type(x)} at position 0. Convert it "
+            "with gpuarray.numpy.asarray(x, dtype)."
+        )
+    given = asarray(x)
+    wanted = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "astype")
+    out = as_type(given, wanted)
+    if copy and out is x:
+        out = copy_p.bind(out)
+    return out if device is None else device_put(out, device)
+
+
 def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
     """An Array with its elements converted, unless they are of that type already."""
     aval = x.aval
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
-    if dtype == np.bool_ and dtypes.kind_of(aval.dtype) == "c":
-        return lax.ne(x, dtypes_zero(aval.dtype))
+    if dtypes.kind_of(aval.dtype) == "c" and dtypes.kind_of(dtype) != "c":
+        if dtype == np.bool_:
+            return lax.ne(x, aval.dtype.type(0))
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part: take .real if you mean it",
+            np.exceptions.ComplexWarning,
+            stacklevel=3,
+        )
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type, sharding=None)
-
-
-def dtypes_zero(dtype: Any) -> np.generic:
-    """Zero of a dtype."""
-    return np.zeros((), dtype)[()]
 
 
 def _to_array(x: Any, wanted: Any) -> Array:
@@ -101,8 +126,8 @@ def _to_array(x: Any, wanted: Any) -> Array:
         return x
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return _to_array(x.__jax_array__(), wanted)
-    kind = type(x)
-    if kind in _PYTHON:
+    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        x = plain_scalar(x)
         return own(x) if wanted is None else own(_of_python(x, wanted), copy=False)
     if isinstance(x, (list, tuple)):
         return _from_sequence(x, wanted)
@@ -113,6 +138,13 @@ def _to_array(x: Any, wanted: Any) -> Array:
         return own(value)
     with np.errstate(all="ignore"):
         return own(value.astype(wanted), copy=False)
+
+
+def plain_scalar(x: Any) -> Any:
+    """A Python scalar as itself: enums and other subclasses as the number they are."""
+    if type(x) in _PYTHON:
+        return x
+    return next(kind(x) for kind in (bool, int, float, complex) if isinstance(x, kind))
 
 
 _MISSING = "None is not a valid value for jnp.array: a number is missing"

@@ -61,8 +61,8 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
     Array([0., 1., 2., 3., 4.], dtype=float32)
     """
     if isinstance(bins, str):
-        raise NotImplementedError(
-            f"string values for `bins` ({bins!r}) are not implemented. Give a number of bins or their edges."
+        raise TypeError(
+            f"expected `bins` to be a number or edges, got {bins!r} of type {type(bins)}. Give a number of bins or their edges."
         )
     a = array("histogram_bin_edges", a)
     edges = bins if isinstance(bins, Array) else np.asarray(bins)

@@ -14,7 +14,6 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array, surface
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
 from gpuarray.numpy import indexer
@@ -65,6 +64,8 @@ def take(
     n = a.shape[axis]
     if n == 0 and indices.size != 0:
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
+    if n == 0:
+        return lax.full((*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :]), 0, a.dtype)
     how: Any = mode
     if mode in (None, "fill"):
         how = GatherScatterMode.FILL_OR_DROP
@@ -72,13 +73,13 @@ def take(
     elif mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported. Use 'fill', 'clip' or 'wrap'.")
     elif mode == "wrap":
-        indices = surface.mod(indices, n) if n else indices
+        indices = surface.mod(indices, n)
         how = GatherScatterMode.PROMISE_IN_BOUNDS
     elif mode == "clip":
         how = GatherScatterMode.CLIP
     elif not isinstance(mode, GatherScatterMode):
         raise ValueError(f"Invalid mode '{mode}' for np.take. Use 'fill', 'clip' or 'wrap'.")
-    sizes = (*a.shape[:axis], min(n, 1), *a.shape[axis + 1 :])
+    sizes = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
     if indices.dtype.itemsize < 4:
         indices = lax.convert_element_type(indices, np.int32)
     rank = a.ndim - 1 + indices.ndim
@@ -558,7 +559,3 @@ class CClass(_Concatenator):
 r_ = RClass()
 c_ = CClass()
 
-
-def is_eager() -> bool:
-    """Whether operations evaluate right now."""
-    return is_base()

@@ -14,11 +14,13 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.trace import Tracer, is_base
+from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array, surface
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from gpuarray.numpy import indexer
 from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.promotion import convert
+from gpuarray.numpy.shapes import add_axes, stretch
 from gpuarray.ops.movement import (
     broadcast_in_dim_p,
     dynamic_slice_p,
@@ -64,28 +66,13 @@ def getitem(x: Array, index) -> Array:
     return add_axes(x, new) if new else x
 
 
-def add_axes(x, new) -> Array:
-    """`x` with axes of length 1 at the positions `new` of the result."""
-    shape = x.aval.shape
-    total = len(shape) + len(new)
-    kept = tuple([i for i in range(total) if i not in new])
-    out = [1] * total
-    for i, n in zip(kept, shape, strict=True):
-        out[i] = n
-    return broadcast_in_dim_p.bind(
-        x, shape=tuple(out), broadcast_dimensions=kept, sharding=None
-    )
-
-
 def _dynamic(x: Array, index) -> Array:
     """Indices with arrays in them: scalars and slices are a dynamic slice, anything else a gather."""
     index = index if isinstance(index, tuple) else (index,)
     scalars = [_is_scalar_index(e) for e in index]
     if any(scalars) and all(
-        s or e is None or e is Ellipsis or isinstance(e, (int, np.integer)) or _unit_slice(e)
-        for s, e in zip(scalars, index, strict=True)
-        if not isinstance(e, (bool, np.bool_))
-    ) and not any(isinstance(e, (bool, np.bool_)) for e in index):
+        s or _is_plain(e) for s, e in zip(scalars, index, strict=True)
+    ):
         return _dynamic_slice(x, index, scalars)
     return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
 
@@ -94,8 +81,11 @@ def _is_scalar_index(e) -> bool:
     return isinstance(e, Array) and e.ndim == 0 and dtypes.issubdtype(e.dtype, np.integer)
 
 
-def _unit_slice(e) -> bool:
-    return isinstance(e, slice) and (e.step is None or (type(e.step) is int and abs(e.step) == 1))
+def _is_plain(e) -> bool:
+    """Whether an entry goes with scalars into one dynamic slice: ints, new axes, slices of step 1."""
+    if isinstance(e, slice):
+        return e.step is None or (type(e.step) is int and abs(e.step) == 1)
+    return e is None or e is Ellipsis or type(e) is int or isinstance(e, np.integer)
 
 
 def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
@@ -438,7 +428,7 @@ def _set_window(x: Array, found: indexer.Window, values, given) -> Array:
             values, shape=sizes, broadcast_dimensions=(), sharding=None
         )
     else:
-        values = _broadcast(values, shape)
+        values = stretch(values, shape)
         if shape != sizes:
             values = lax.reshape(values, sizes)
         if backwards:
@@ -448,37 +438,13 @@ def _set_window(x: Array, found: indexer.Window, values, given) -> Array:
     return dynamic_update_slice_p.bind(x, values, *starts)
 
 
-def _broadcast(values, shape: tuple[int, ...]):
-    """`values` stretched to `shape` as NumPy does."""
-    given = values.shape
-    if given == shape:
-        return values
-    extra = len(shape) - len(given)
-    if extra < 0:
-        raise ValueError(
-            f"Cannot broadcast to shape with fewer dimensions: arr_shape={given} shape={shape}. The values of "
-            "an update must broadcast against the indexed part."
-        )
-    if any(n not in (1, m) for n, m in zip(given, shape[extra:], strict=True)):
-        raise ValueError(
-            f"Incompatible types for broadcasting: input type={aval_of(values).str_short()} and requested "
-            f"shape {shape}: the values of an update must broadcast against the indexed part."
-        )
-    kept = [i for i, (n, m) in enumerate(zip(given, shape[extra:], strict=True)) if n == m]
-    if len(kept) < len(given):  # an axis of length 1 is dropped first, and stretched with the new ones
-        values = lax.squeeze(values, tuple(i for i in range(len(given)) if i not in kept))
-    return broadcast_in_dim_p.bind(
-        values, shape=shape, broadcast_dimensions=tuple(i + extra for i in kept), sharding=None
-    )
-
-
 def _as(values, x: Array):
     """`values` with the dtype and weak type of `x`."""
     aval = aval_of(values)
     if aval.dtype == x.dtype and aval.weak_type == x.weak_type:
         return values
     if isinstance(values, (int, float, complex)) and not x.weak_type and not _is_key(x):
-        return dtypes.scalar(values, x.dtype)
+        return convert(values, x.dtype, False)
     return lax.convert_element_type_p.bind(
         values, new_dtype=x.dtype, weak_type=x.weak_type, sharding=None
     )
@@ -499,10 +465,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             values = _as(values, x)
         else:
             x, values = _common(x, values)
-        if not aval_of(values).shape:
-            values = lax.broadcast(values, tuple(final)) if final else values
-        else:
-            values = _broadcast(values, tuple(final))
+        values = stretch(values, tuple(final))
         if t.new:
             values = lax.squeeze(values, t.new)
         if t.reversed:
@@ -592,19 +555,8 @@ def _align(values, given, shape: tuple[int, ...], index):
 
 def _masked(x: Array, mask, kind: str, values) -> Array:
     if kind == "set":
-        new = _broadcast_any(_as(values, x), x.shape)
+        new = stretch(_as(values, x), x.shape)
     else:
         left, right = _common(x, values)
-        new = _as(_POINTWISE[kind](left, _broadcast_any(right, x.shape)), x)
+        new = _as(_POINTWISE[kind](left, stretch(right, x.shape)), x)
     return lax.select(mask, new, x)
-
-
-def _broadcast_any(values, shape):
-    if not aval_of(values).shape:
-        return lax.broadcast(values, shape)
-    return _broadcast(values, shape)
-
-
-def is_traced(x) -> bool:
-    """Whether the value of `x` is not known yet."""
-    return isinstance(x, Tracer)

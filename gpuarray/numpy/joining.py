@@ -19,8 +19,7 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.indexer import known_value, wrapped
 from gpuarray.numpy.indexing import getitem
-from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
-from gpuarray.numpy.promotion import promote_args
+from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
 from gpuarray.numpy.shapes import (
     add_axes,
     atleast_1d,
@@ -65,7 +64,7 @@ def _parts(name: str, sequence, dtype) -> list[Array]:
     if not parts:
         raise ValueError(f"Need at least one array to {name}.")
     if dtype is None:
-        return list(promote_args(name, *parts))
+        return promoted(name, *parts)
     target = dtypes.check_user_dtype(dtype, name)
     return [lax.convert_element_type(p, target) for p in arrays(name, *parts)]
 

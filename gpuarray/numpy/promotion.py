@@ -18,7 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import asarray, plain_scalar
 from gpuarray.ops.convert import convert_element_type_p
 
 _state = config.state
@@ -62,6 +62,8 @@ def value(x: Any) -> Any:
     """An array-like as something that can be bound: an Array, or Python's or NumPy's scalar."""
     if type(x) in SCALARS or isinstance(x, Array):
         return x
+    if isinstance(x, (int, float, complex)):
+        return plain_scalar(x)
     if isinstance(x, np.ndarray) and x.ndim == 0 and dtypes.kind_of(x.dtype) in tuple("biufc"):
         return x[()]
     return asarray(x)

@@ -278,7 +278,7 @@ def _weighted_position(q: Array, loads: Array) -> Array:
 
 
 def _pick(x: Array, position: Array) -> Array:
-    """The elements of the last axis at float positions of shape (...) + x.shape[:-1]; nan at nan."""
+    """Elements of the last axis at float positions of shape (...) + x.shape[:-1]; nan at nan."""
     missing = lax.ne(position, position)
     index = as_type(select(missing, position.dtype.type(0), position), dtypes.int32)
     several = index.ndim == x.ndim

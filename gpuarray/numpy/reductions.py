@@ -59,17 +59,17 @@ def highest(dtype: Any) -> Any:
     return dtype.type(np.inf) if kind in "fc" else dtypes.iinfo(dtype).max
 
 
-_SUM = Fold("sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True)
-_PROD = Fold("prod", lax.reduce_prod, lambda d: d.type(1), lax.mul, accumulates=True)
-_MAX = Fold("max", lax.reduce_max, lowest, lax.max, needs_elements=True)
-_MIN = Fold("min", lax.reduce_min, highest, lax.min, needs_elements=True)
-_ANY = Fold("any", lax.reduce_or, lambda d: np.False_, lax.bitwise_or)
-_ALL = Fold("all", lax.reduce_and, lambda d: np.True_, lax.bitwise_and)
+SUM = Fold("sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True)
+PROD = Fold("prod", lax.reduce_prod, lambda d: d.type(1), lax.mul, accumulates=True)
+MAX = Fold("max", lax.reduce_max, lowest, lax.max, needs_elements=True)
+MIN = Fold("min", lax.reduce_min, highest, lax.min, needs_elements=True)
+ANY = Fold("any", lax.reduce_or, lambda d: np.False_, lax.bitwise_or)
+ALL = Fold("all", lax.reduce_and, lambda d: np.True_, lax.bitwise_and)
 
 # ---- the general reduction ----
 
 
-def _reduce(
+def fold_axes(
     fold: Fold,
     a: Any,
     axis: Any,
@@ -219,7 +219,7 @@ def sum(
     >>> gnp.sum(gnp.array([[1, 2], [3, 4]]), axis=0)
     Array([4, 6], dtype=int32)
     """
-    return _reduce(_SUM, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+    return fold_axes(SUM, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def prod(
@@ -240,7 +240,7 @@ def prod(
     >>> gnp.prod(gnp.array([[1, 2], [3, 4]]), axis=1)
     Array([ 2, 12], dtype=int32)
     """
-    return _reduce(_PROD, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+    return fold_axes(PROD, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def max(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:
@@ -252,7 +252,7 @@ def max(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None
     >>> gnp.max(gnp.array([[1, 5], [3, 4]]), axis=1)
     Array([5, 4], dtype=int32)
     """
-    return _reduce(_MAX, a, axis, None, out, keepdims, initial, where)
+    return fold_axes(MAX, a, axis, None, out, keepdims, initial, where)
 
 
 def min(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:
@@ -264,7 +264,7 @@ def min(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None
     >>> gnp.min(gnp.array([[1, 5], [3, 4]]), axis=1)
     Array([1, 3], dtype=int32)
     """
-    return _reduce(_MIN, a, axis, None, out, keepdims, initial, where)
+    return fold_axes(MIN, a, axis, None, out, keepdims, initial, where)
 
 
 amax, amin = max, min
@@ -279,7 +279,7 @@ def any(a, axis=None, out=None, keepdims: bool = False, *, where=None) -> Array:
     >>> gnp.any(gnp.array([[0, 1], [0, 0]]), axis=1)
     Array([ True, False], dtype=bool)
     """
-    return _reduce(_ANY, a, axis, None, out, keepdims, None, where)
+    return fold_axes(ANY, a, axis, None, out, keepdims, None, where)
 
 
 def all(a, axis=None, out=None, keepdims: bool = False, *, where=None) -> Array:
@@ -291,7 +291,7 @@ def all(a, axis=None, out=None, keepdims: bool = False, *, where=None) -> Array:
     >>> gnp.all(gnp.array([[1, 1], [1, 0]]), axis=1)
     Array([ True, False], dtype=bool)
     """
-    return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
+    return fold_axes(ALL, a, axis, None, out, keepdims, None, where)
 
 
 def ptp(a, axis=None, out=None, keepdims: bool = False) -> Array:

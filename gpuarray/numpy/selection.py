@@ -18,8 +18,8 @@ from gpuarray.core.value import Array, surface
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
-from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
-from gpuarray.numpy.promotion import check_arraylike, promote_args
+from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
+from gpuarray.numpy.promotion import check_arraylike, promote_dtypes, value
 from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
 from gpuarray.ops.elementwise import ne_p, select_n_p
 
@@ -42,7 +42,7 @@ def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=N
             "shape of the operands."
         )
     check_arraylike("where", condition, x, y)
-    return choose_by(condition, *promote_args("where", x, y))
+    return choose_by(value(condition), *promote_dtypes(x, y))
 
 
 def choose_by(condition, x, y):
@@ -79,7 +79,7 @@ def select(condlist: Sequence, choicelist: Sequence, default=0) -> Array:
         )
     if len(condlist) == 0:
         raise ValueError("condlist must be non-empty")
-    out, *choices = promote_args("select", default, *choicelist)
+    out, *choices = promoted("select", default, *choicelist)
     conditions = arrays("select", *condlist)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         out = choose_by(condition, choice, out)
@@ -101,11 +101,11 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
         raise ValueError("`a` array must be integer typed")
     count = len(options)
     if mode == "raise":
-        value = known_value(a)
-        if value is None:
+        known = known_value(a)
+        if known is None:
             need_concrete(a, "the error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
                              "mode='wrap' or mode='clip' instead")
-        if ((value < 0) | (value >= count)).any():
+        if ((known < 0) | (known >= count)).any():
             raise ValueError(f"invalid entry in choice array: there are {count} choices, numbered from 0")
     elif mode == "wrap":
         a = surface.mod(a, count)
@@ -113,7 +113,7 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
         a = lax.clamp(a.dtype.type(0), a, a.dtype.type(count - 1))
     else:
         raise ValueError(f"{mode=} not understood. Must be 'raise', 'wrap', or 'clip'")
-    options = promote_args("choose", *options)
+    options = promoted("choose", *options)
     target = broadcast_shapes(a.shape, *[c.shape for c in options])
     number = lax.convert_element_type(stretch(a, target), np.int32)
     cases = [stretch(c, target) for c in options]
@@ -146,9 +146,9 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
         raise ValueError(
             f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for each axis"
         )
-    value = known_value(a)
-    if value is not None:
-        found = [k.astype(dtypes.default_int()) for k in np.nonzero(value)]
+    known = known_value(a)
+    if known is not None:
+        found = [k.astype(dtypes.default_int()) for k in np.nonzero(known)]
         if size is not None:
             found = [_resized(k, size, f) for k, f in zip(found, fills, strict=True)]
         return tuple(asarray(k) for k in found)
@@ -311,10 +311,7 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
     Array([ 2., 10.], dtype=float32)
     """
     x = array("piecewise", x)
-    if isinstance(condlist, (Array, np.ndarray)):
-        conditions = [condlist] if condlist.ndim == 0 or x.ndim == condlist.ndim == 1 and False else list(condlist)
-    else:
-        conditions = list(condlist)
+    conditions = list(condlist)
     functions: list[Callable | Any] = list(funclist)
     count = len(conditions)
     if len(functions) == count + 1:
@@ -327,8 +324,8 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
         )
 
     def piece(f):
-        value = array("piecewise", f(x, *args, **kw) if callable(f) else f)
-        return stretch(lax.convert_element_type(value, x.dtype), x.shape)
+        part = array("piecewise", f(x, *args, **kw) if callable(f) else f)
+        return stretch(lax.convert_element_type(part, x.dtype), x.shape)
 
     out = piece(default)
     for condition, f in zip(conditions, functions, strict=True):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, need_concrete, promoted
@@ -22,7 +22,7 @@ from gpuarray.numpy.sorting import argsort, searchsorted
 from gpuarray.util import canonical_axis
 
 
-class UniqueAllResult(NamedTuple):
+class _UniqueAllResult(NamedTuple):
     """What `unique_all` returns."""
 
     values: Array
@@ -31,14 +31,14 @@ class UniqueAllResult(NamedTuple):
     counts: Array
 
 
-class UniqueCountsResult(NamedTuple):
+class _UniqueCountsResult(NamedTuple):
     """What `unique_counts` returns."""
 
     values: Array
     counts: Array
 
 
-class UniqueInverseResult(NamedTuple):
+class _UniqueInverseResult(NamedTuple):
     """What `unique_inverse` returns."""
 
     values: Array
@@ -93,11 +93,11 @@ def _pick(x: Array, places: Array, fill) -> Array:
     if fill is None:
         return found
     mask = lax.broadcast_in_dim(missing, found.shape, (0,))
-    return choose_by(mask, lax.convert_element_type(asarray(fill), x.dtype), found)
+    return choose_by(mask, as_type(asarray(fill), x.dtype, x.weak_type), found)
 
 
 def _filled(n: int, fill, x: Array) -> Array:
-    value = lax.convert_element_type(asarray(fill), x.dtype)
+    value = as_type(asarray(fill), x.dtype, x.weak_type)
     return lax.broadcast_in_dim(value, (n, *x.shape[1:]), tuple(range(1, 1 + value.ndim)))
 
 
@@ -173,7 +173,7 @@ def _counts(places: Array, n: int) -> Array:
     return lax.sub(ends, places)
 
 
-def unique_all(x, /, *, size: int | None = None, fill_value=None) -> UniqueAllResult:
+def unique_all(x, /, *, size: int | None = None, fill_value=None) -> _UniqueAllResult:
     """The distinct elements with their first positions, the inverse and the counts.
 
     >>> import gpuarray.numpy as gnp
@@ -181,12 +181,12 @@ def unique_all(x, /, *, size: int | None = None, fill_value=None) -> UniqueAllRe
     Array([1, 0], dtype=int32)
     """
     x = array("unique_all", x)
-    return UniqueAllResult(
+    return _UniqueAllResult(
         *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
-def unique_counts(x, /, *, size: int | None = None, fill_value=None) -> UniqueCountsResult:
+def unique_counts(x, /, *, size: int | None = None, fill_value=None) -> _UniqueCountsResult:
     """The distinct elements and how often each occurs.
 
     >>> import gpuarray.numpy as gnp
@@ -194,12 +194,12 @@ def unique_counts(x, /, *, size: int | None = None, fill_value=None) -> UniqueCo
     Array([1, 2], dtype=int32)
     """
     x = array("unique_counts", x)
-    return UniqueCountsResult(
+    return _UniqueCountsResult(
         *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
-def unique_inverse(x, /, *, size: int | None = None, fill_value=None) -> UniqueInverseResult:
+def unique_inverse(x, /, *, size: int | None = None, fill_value=None) -> _UniqueInverseResult:
     """The distinct elements and which of them each element is.
 
     >>> import gpuarray.numpy as gnp
@@ -207,7 +207,7 @@ def unique_inverse(x, /, *, size: int | None = None, fill_value=None) -> UniqueI
     Array([1, 0, 1], dtype=int32)
     """
     x = array("unique_inverse", x)
-    return UniqueInverseResult(
+    return _UniqueInverseResult(
         *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     )
 

@@ -184,6 +184,5 @@ def digitize(x, bins, right: bool = False, *, method: str | None = None) -> Arra
     how = method or "scan"
     side = "right" if not right else "left"
     rising = searchsorted(bins, x, side=side, method=how)
-    other = "left" if not right else "right"
-    falling = bins.shape[0] - searchsorted(flip(bins), x, side=other, method=how)
+    falling = bins.shape[0] - searchsorted(flip(bins), x, side=side, method=how)
     return choose_by(lax.ge(getitem(bins, -1), getitem(bins, 0)), rising, falling)

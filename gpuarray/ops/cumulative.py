@@ -1,7 +1,7 @@
 """Running folds along one axis: sum, product, extremes, log of the sum of exponentials.
 
-In: an array, an axis, and whether to run from its end (`reverse`). Out: an array of the same shape. Floor 2.
-Half-precision runs accumulate in float32 and round each result once.
+In: an array, an axis, and whether to run from its end (`reverse`). Out: an array of that shape.
+Half-precision runs accumulate in float32 and round each result once. Floor 2.
 """
 
 from __future__ import annotations

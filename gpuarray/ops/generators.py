@@ -74,14 +74,14 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
         return out0, out1
     out0[...], out1[...] = x0, x1
     flat0, flat1 = out0.reshape(-1), out1.reshape(-1)
-    one_key = np.ndim(k0) == np.ndim(k1) == 0
+    one_key = np.size(k0) == np.size(k1) == 1
     if size <= _FEW:
         words = [np.broadcast_to(k, shape).reshape(-1).tolist() for k in (k0, k1)]
         for i, (a, b) in enumerate(zip(*words, strict=True)):
             flat0[i], flat1[i] = _pair(a, b, int(flat0[i]), int(flat1[i]))
         return out0, out1
     if one_key:
-        keys = _schedule(_u32(k0), _u32(k1))
+        keys = _schedule(*(_u32(np.asarray(k).item()) for k in (k0, k1)))
     else:
         every = (np.ascontiguousarray(np.broadcast_to(k, shape)).reshape(-1) for k in (k0, k1))
         keys = _schedule(*every)
@@ -149,13 +149,6 @@ def _long_stream(key: np.ndarray, size: int) -> np.ndarray:
     sizes = [_MASK] * parts + [rest]
     streams = [threefry_stream(k, n, partitionable=False) for k, n in zip(keys, sizes, strict=True)]
     return np.concatenate(streams)
-
-
-def threefry_words64(key: np.ndarray, size: int) -> np.ndarray:
-    """The partitionable stream in 64-bit words: uint32[2] -> uint64[size]."""
-    count = np.arange(size, dtype=_u64)
-    high, low = threefry2x32(key[0], key[1], (count >> _u64(32)).astype(_u32), count.astype(_u32))
-    return high.astype(_u64) << _u64(32) | low
 
 
 def pair_layout(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:

@@ -36,7 +36,7 @@ class GatherDimensionNumbers(NamedTuple):
     offset_dims: the result's axes that are axes of the windows
     collapsed_slice_dims: operand axes on which the windows have length 1, left out of the result
     start_index_map: the operand axis of each component of an index vector
-    operand_batching_dims, start_indices_batching_dims: axes that operand and indices walk together
+    operand_batching_dims, start_indices_batching_dims: axes that both walk together
     """
 
     offset_dims: tuple[int, ...]
@@ -52,7 +52,7 @@ class ScatterDimensionNumbers(NamedTuple):
     update_window_dims: the axes of the updates that are axes of the windows
     inserted_window_dims: operand axes on which the windows have length 1, missing in the updates
     scatter_dims_to_operand_dims: the operand axis of each component of an index vector
-    operand_batching_dims, scatter_indices_batching_dims: axes that operand and indices walk together
+    operand_batching_dims, scatter_indices_batching_dims: axes that both walk together
     """
 
     update_window_dims: tuple[int, ...]
@@ -72,7 +72,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(given: str | GatherScatterMode | None) -> GatherScatterMode:
-        """A mode from its name ("clip", "fill", "drop", "promise_in_bounds"); None fills or drops."""
+        """A mode from its name: clip, fill, drop or promise_in_bounds; None fills or drops."""
         if isinstance(given, GatherScatterMode):
             return given
         if given is None:
@@ -95,7 +95,7 @@ _MODES = {
 
 
 def default_fill(dtype) -> Any:
-    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed or the highest unsigned value."""
+    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
     if isinstance(dtype, dtypes.KeyDtype):
         return 0xFFFFFFFF
     kind = dtypes.kind_of(dtype)
@@ -107,7 +107,7 @@ def default_fill(dtype) -> Any:
     return int(info.min if kind == "i" else info.max)
 
 
-def _fill_element(aval: ShapedArray, fill_value) -> np.generic:
+def _fill_element(aval: ShapedArray, fill_value) -> Any:
     """One element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
     if isinstance(aval.dtype, dtypes.KeyDtype):
@@ -119,12 +119,20 @@ def _fill_element(aval: ShapedArray, fill_value) -> np.generic:
 # ---- where windows are ----
 
 
+def machine_integers(indices) -> np.ndarray:
+    """Indices in the integer type that NumPy indexes with."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(_INT_MAX))
+    return np.asarray(indices.astype(np.intp))
+
+
 class _Places:
     """Turns index vectors into NumPy indices, for gather and scatter alike.
 
     Operand axes are *looked up* (an index component or a batching axis chooses the place, or the
-    window's only place is left out of its shape) or *plain* (the window starts at 0 there). Looked-up axes are moved to the front of the operand; a NumPy
-    index for them has the shape `batch + lookup window`, and the plain axes follow.
+    window's only place is left out of its shape) or *plain* (the window starts at 0 there).
+    Looked-up axes are moved to the front of the operand; a NumPy index for them has the shape
+    `batch + lookup window`, and the plain axes follow.
     """
 
     def __init__(self, shape, index_shape, windows, mapped, removed, batching, index_batching):
@@ -136,7 +144,7 @@ class _Places:
         self.plain = [d for d in range(len(shape)) if d not in self.looked_up]
         self.order = (*self.looked_up, *self.plain)
         self.in_order = self.order == tuple(range(len(shape)))
-        self.limits = np.array([shape[d] - windows[d] for d in mapped], np.intp)
+        self.limits = np.array([max(shape[d] - windows[d], 0) for d in mapped], np.uintp)
         self.batching = dict(zip(batching, index_batching))
         # Axes of a looked-up window: those that stay in the result, in operand order.
         self.inner = [d for d in self.looked_up if d not in removed and d not in batching]
@@ -148,7 +156,7 @@ class _Places:
         self.labels += [("window", d) for d in (*self.inner, *self.plain)]
 
     def permutation(self, window_axes, rank: int) -> tuple[int, ...] | None:
-        """From our axis order to the caller's, in which `window_axes` hold the windows; None if equal."""
+        """From our axis order to the caller's, where windows are `window_axes`; None if equal."""
         windows = sorted(d for kind, d in self.labels if kind == "window")
         to_window = dict(zip(window_axes, windows))
         batch = iter(range(rank))
@@ -160,18 +168,17 @@ class _Places:
         return None if order == tuple(range(rank)) else order
 
     def starts(self, indices, mode):
-        """Index vectors as machine integers, and a mask of those in bounds (None: all are, or moved in)."""
-        if indices.dtype == np.uint64:
-            indices = np.minimum(indices, np.uint64(_INT_MAX))
-        indices = indices.astype(np.intp)
-        inside = np.clip(indices, 0, self.limits)
-        if mode is GatherScatterMode.CLIP:
-            return inside, None
-        good = (inside == indices).all(-1)
-        return inside, None if good.all() else good
+        """Index vectors moved inside, and a mask of those that were there (None: all, or CLIP)."""
+        indices = machine_integers(indices)
+        # As unsigned numbers the negative ones are too large as well: one comparison does both.
+        inside = indices.view(np.uintp) <= self.limits
+        if inside.all():
+            return indices, None
+        clipped = np.minimum(np.maximum(indices, 0), self.limits.view(np.intp))
+        return clipped, None if mode is GatherScatterMode.CLIP else inside.all(-1)
 
     def index(self, starts) -> tuple[np.ndarray, ...]:
-        """A NumPy index for the looked-up axes: arrays that broadcast to `batch + lookup window`."""
+        """A NumPy index for the looked-up axes, which broadcasts to `batch + lookup window`."""
         batch, inner = len(self.batch), len(self.inner)
         parts = []
         for d in self.looked_up:
@@ -191,6 +198,8 @@ class _Places:
 
     def linear(self, starts) -> np.ndarray:
         """The same index as one number into the looked-up axes laid out in a row."""
+        if len(self.looked_up) == 1 and self.mapped and not self.inner:
+            return starts[..., 0]
         parts = self.index(starts)
         total = parts[0]
         for d, part in zip(self.looked_up[1:], parts[1:]):
@@ -198,7 +207,7 @@ class _Places:
         return total
 
     def single(self, starts) -> tuple[slice, ...]:
-        """The only window as slices of the operand (where there is one index vector, no batching)."""
+        """The only window as slices of the operand, where there is just one index vector."""
         first = dict(zip(self.mapped, starts.reshape(-1).tolist()))
         return tuple(
             slice(first.get(d, 0), first.get(d, 0) + n) for d, n in enumerate(self.windows)
@@ -278,7 +287,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         if simple:
 
             def take(x, at):
-                out = x.take(_machine(at[..., 0]), 0, None, "clip")
+                out = x.take(machine_integers(at[..., 0]), 0, None, "clip")
                 return out if permutation is None else out.transpose(permutation)
 
             return take
@@ -294,7 +303,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         moved = _after_take(places, first, permutation, len(shape))
 
         def take_along(x, at):
-            return x.take(_machine(at[..., 0]), first, None, "clip").transpose(moved)
+            return x.take(machine_integers(at[..., 0]), first, None, "clip").transpose(moved)
 
         return take_along
 
@@ -306,12 +315,6 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         return finish(x[places.index(starts)], good)
 
     return general
-
-
-def _machine(indices):
-    if indices.dtype == np.uint64:
-        indices = np.minimum(indices, np.uint64(_INT_MAX))
-    return indices.astype(np.intp)
 
 
 def _lengths(places) -> list[tuple[str, int]]:

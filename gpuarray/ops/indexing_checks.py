@@ -35,7 +35,8 @@ def _check_map(op: str, what: str, axes: Sequence[int], length: int, ndim: int) 
     for position, axis in enumerate(axes):
         if not 0 <= axis < ndim:
             raise TypeError(
-                f"Invalid {what} mapping in {op} op; domain is [0, {ndim}), got: {position}->{axis}."
+                f"Invalid {what} mapping in {op} op; domain is [0, {ndim}), got: "
+                f"{position}->{axis}."
             )
     if len(set(axes)) != len(axes):
         raise TypeError(f"{what} in {op} op must not repeat; got: {tuple(axes)}.")
@@ -70,9 +71,12 @@ def _check_batching(op: str, operand, indices, of_operand, of_indices, name: str
         )
 
 
-def _check_indices(op: str, indices: ShapedArray) -> None:
+def _check_integers(op: str, indices: ShapedArray) -> None:
     if not dtypes.issubdtype(indices.dtype, np.integer):
         raise ValueError(f"{op} indices must have an integer type, got {indices.dtype.name}")
+
+
+def _check_indices(op: str, indices: ShapedArray) -> None:
     if indices.ndim == 0:
         raise TypeError(
             f"{op.capitalize()} index leaf dimension must be within [0, rank(indices) + 1). "
@@ -93,8 +97,8 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
     for i, d in enumerate(offset):
         if not 0 <= d < rank:
             raise TypeError(
-                f"Offset dimension {i} in gather op is out of bounds; got {d}, but should have been "
-                f"in [0, {rank})"
+                f"Offset dimension {i} in gather op is out of bounds; got {d}, but should have "
+                f"been in [0, {rank})"
             )
     mapped, collapsed = numbers.start_index_map, numbers.collapsed_slice_dims
     batching = numbers.operand_batching_dims
@@ -113,8 +117,8 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
     removed = {*collapsed, *batching}
     if len(slice_sizes) != len(offset) + len(removed):
         raise TypeError(
-            "All components of the offset index in a gather op must either be a offset dimension or "
-            f"explicitly collapsed/batching; got len(slice_sizes)={len(slice_sizes)}, "
+            "All components of the offset index in a gather op must either be a offset dimension "
+            f"or explicitly collapsed/batching; got len(slice_sizes)={len(slice_sizes)}, "
             f"output_slice_sizes={tuple(offset)}, collapsed_slice_dims={tuple(collapsed)}, "
             f"operand_batching_dims={tuple(batching)}."
         )
@@ -131,6 +135,7 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
                 f"Gather op can only {kind} dims with bound 1, but bound is {slice_sizes[d]} for "
                 f"index {d}."
             )
+    _check_integers(op, indices)
     windows = iter(n for d, n in enumerate(slice_sizes) if d not in removed)
     batch = iter(indices.shape[:-1])
     return tuple(next(windows) if d in offset else next(batch) for d in range(rank))
@@ -179,3 +184,4 @@ def check_scatter(operand, indices, updates, numbers) -> None:
                 "corresponding dimensions of scatter indices. For scatter dimension "
                 f"{axis}, updates bound is {updates.shape[axis]}, indices bound is {length}."
             )
+    _check_integers(op, indices)

@@ -1,8 +1,9 @@
 """Index maps: primitives that move elements and compute nothing.
 
-In: arrays. Out: the same elements elsewhere. Views (broadcast, reshape, transpose, slice, reverse) have no guards and cost no
-kernel; movements (pad, concatenate, dynamic slices, tile) have guards.
-Floor 2. The NumPy rules touch no value, so random keys, stored as one element each, move like numbers.
+In: arrays. Out: the same elements elsewhere. Views (broadcast, reshape, transpose, slice, reverse)
+have no guards and cost no kernel; movements (pad, concatenate, dynamic slices, tile) have guards.
+Floor 2. The NumPy rules touch no value, so random keys, stored as one element each, move like
+numbers. Views share the memory of their operand, movements never do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.define import check_same_dtypes
 
-#: A broadcast result of at most this many elements is copied: a tiny copy is cheaper than a NumPy broadcast view.
+#: Broadcasts to at most this many elements copy: that is cheaper than making a NumPy view.
 _COPY_UP_TO = 1024
 
 
@@ -49,8 +50,8 @@ def _broadcast_aval(operand, *, shape, broadcast_dimensions, sharding=None):
     if len(given) != operand.ndim:
         raise TypeError(
             f"{op} broadcast_dimensions must have length equal to operand ndim; got "
-            f"broadcast_dimensions {given} for operand ndim {operand.ndim}. Name the result axis of "
-            "every operand axis."
+            f"broadcast_dimensions {given} for operand ndim {operand.ndim}. Name the result axis "
+            "of every operand axis."
         )
     if operand.ndim > len(shape):
         raise TypeError(
@@ -67,8 +68,8 @@ def _broadcast_aval(operand, *, shape, broadcast_dimensions, sharding=None):
     if any(n not in (1, shape[d]) for n, d in zip(operand.shape, given)):
         raise TypeError(
             f"{op} operand dimension sizes must either be 1, or be equal to their corresponding "
-            f"dimensions in the target broadcast shape; got operand of shape {operand.shape}, target "
-            f"broadcast shape {shape}, broadcast_dimensions {given}."
+            f"dimensions in the target broadcast shape; got operand of shape {operand.shape}, "
+            f"target broadcast shape {shape}, broadcast_dimensions {given}."
         )
     return with_shape(operand, shape)
 
@@ -123,8 +124,8 @@ broadcast_in_dim_p = Primitive(
 def _reshape_aval(operand, *, new_sizes, dimensions=None, sharding=None):
     if any(n < 0 for n in new_sizes):
         raise TypeError(
-            f"reshape new_sizes must all be positive, got {new_sizes}. lax.reshape does not infer a "
-            "length from -1: gpuarray.numpy.reshape does."
+            f"reshape new_sizes must all be positive, got {new_sizes}. lax.reshape does not infer "
+            "a length from -1: gpuarray.numpy.reshape does."
         )
     if dimensions is not None and not is_permutation(dimensions, operand.ndim):
         raise TypeError(
@@ -324,7 +325,8 @@ def _concatenate_aval(*operands, dimension):
     first = operands[0]
     if len({a.ndim for a in operands}) != 1:
         raise TypeError(
-            f"Cannot concatenate arrays with different numbers of dimensions: got {_listed(operands)}."
+            "Cannot concatenate arrays with different numbers of dimensions: got "
+            f"{_listed(operands)}."
         )
     if not 0 <= dimension < first.ndim:
         raise TypeError(
@@ -334,8 +336,9 @@ def _concatenate_aval(*operands, dimension):
     rest = first.shape[:dimension], first.shape[dimension + 1 :]
     if any((a.shape[:dimension], a.shape[dimension + 1 :]) != rest for a in operands):
         raise TypeError(
-            "Cannot concatenate arrays with shapes that differ in dimensions other than the one being "
-            f"concatenated: concatenating along dimension {dimension} for shapes {_listed(operands)}."
+            "Cannot concatenate arrays with shapes that differ in dimensions other than the one "
+            f"being concatenated: concatenating along dimension {dimension} for shapes "
+            f"{_listed(operands)}."
         )
     check_same_dtypes("concatenate", operands)
     total = sum(a.shape[dimension] for a in operands)
@@ -486,14 +489,15 @@ def _dynamic_slice_aval(operand, *starts, slice_sizes):
         )
     if any(k < 0 for k in slice_sizes):
         raise TypeError(
-            f"slice slice_sizes must be greater than or equal to zero, got slice_sizes of {slice_sizes}."
+            "slice slice_sizes must be greater than or equal to zero, got slice_sizes of "
+            f"{slice_sizes}."
         )
     check_start_indices("dynamic_slice", starts)
     return with_shape(operand, slice_sizes)
 
 
 def _windows(shape, sizes):
-    """A function from start scalars to the index of a window, moved inside the array where it sticks out."""
+    """A function from start scalars to the index of a window, moved inside if it sticks out."""
     limits = [(n - k, k) for n, k in zip(shape, sizes)]
 
     def window(starts):
@@ -530,8 +534,8 @@ def _dynamic_update_slice_aval(operand, update, *starts):
         )
     if any(k > n for k, n in zip(update.shape, operand.shape)):
         raise TypeError(
-            f"{op} update shape must be smaller than operand shape, got update shape {update.shape} "
-            f"for operand shape {operand.shape}."
+            f"{op} update shape must be smaller than operand shape, got update shape "
+            f"{update.shape} for operand shape {operand.shape}."
         )
     check_same_dtypes(op, [operand, update])
     check_start_indices(op, starts)

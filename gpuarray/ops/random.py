@@ -17,11 +17,12 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
 from gpuarray.ops.define import broadcast_shape
-from gpuarray.ops.generators import COUNTED, threefry2x32, threefry_stream, threefry_words64
+from gpuarray.ops.generators import COUNTED, threefry2x32, threefry_stream
 from gpuarray.util import prod
 
 _uint32 = np.dtype(np.uint32)
 _bits_dtypes = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_MANY = 1 << 12  # words from which streams of many keys are made one key at a time
 
 
 # ---- generators of keys ----
@@ -30,7 +31,7 @@ _bits_dtypes = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 class KeyImpl:
     """A random generator: how a key is made from a seed, split, mixed with data and turned into bits.
 
-    Its functions work on key words (uint32 arrays of `key_shape`). `str` is the tag that dtypes show: key<fry>.
+    Its functions work on key words, uint32[..., words]: one key, or many at once. `str` is the tag that dtypes show.
     """
 
     __slots__ = ("bits", "fold_in", "key_shape", "name", "seed", "split", "tag")
@@ -59,34 +60,72 @@ def _threefry_seed(seed: int, bits: int) -> np.ndarray:
     return np.array([high, seed & 0xFFFFFFFF], _uint32)
 
 
-def _threefry_split(key: np.ndarray, shape: tuple[int, ...], partitionable: bool) -> np.ndarray:
-    n = prod(shape)
+def _halves(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """64-bit numbers as high and low words."""
+    return (numbers >> np.uint64(32)).astype(_uint32), numbers.astype(_uint32)
+
+
+def _threefry_words(keys: np.ndarray, size: int, partitionable: bool) -> np.ndarray:
+    """The streams of one key or of many: uint32[..., 2] -> uint32[..., size]."""
+    if keys.ndim == 1:
+        return threefry_stream(keys, size, partitionable=partitionable)
+    if size > _MANY:
+        flat = keys.reshape(-1, 2)
+        streams = [threefry_stream(k, size, partitionable=partitionable) for k in flat]
+        return np.array(streams, _uint32).reshape(*keys.shape[:-1], size)
+    k0, k1 = keys[..., :1], keys[..., 1:]
+    if partitionable:
+        a, b = threefry2x32(k0, k1, *_halves(np.arange(size, dtype=np.uint64)))
+        return a ^ b
+    half = (size + 1) // 2
+    second = np.arange(half, 2 * half, dtype=_uint32)
+    second[size - half :] = 0  # an odd stream has no last partner
+    words = threefry2x32(k0, k1, np.arange(half, dtype=_uint32), second)
+    return np.concatenate(words, -1)[..., :size]
+
+
+def _threefry_split(keys: np.ndarray, shape: tuple[int, ...], partitionable: bool) -> np.ndarray:
+    n, lead = prod(shape), keys.shape[:-1]
     if not partitionable:
-        return threefry_stream(key, 2 * n, partitionable=False).reshape(*shape, 2)
-    count = np.arange(n, dtype=np.uint64)
-    words = threefry2x32(
-        key[0], key[1], (count >> np.uint64(32)).astype(_uint32), count.astype(_uint32)
-    )
-    return np.stack(words, -1).reshape(*shape, 2)
+        return _threefry_words(keys, 2 * n, False).reshape(*lead, *shape, 2)
+    counts = _halves(np.arange(n, dtype=np.uint64))
+    words = threefry2x32(keys[..., :1], keys[..., 1:], *counts)
+    return np.stack(words, -1).reshape(*lead, *shape, 2)
 
 
-def _threefry_fold_in(key: np.ndarray, data: np.ndarray) -> np.ndarray:
-    return np.stack(threefry2x32(key[0], key[1], np.uint32(0), data))
+def _threefry_fold_in(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
+    return np.stack(threefry2x32(keys[..., 0], keys[..., 1], np.uint32(0), data), -1)
 
 
-def _threefry_bits(key, width: int, shape, partitionable: bool) -> np.ndarray:
-    size, dtype = prod(shape), _bits_dtypes[width]
+def _threefry_bits(keys, width: int, shape, partitionable: bool) -> np.ndarray:
+    size, dtype, full = prod(shape), _bits_dtypes[width], (*keys.shape[:-1], *shape)
     if partitionable:
         if width == 64:
-            return threefry_words64(key, size).reshape(shape)
-        words = threefry_stream(key, size, partitionable=True)
-        return words.astype(dtype, copy=False).reshape(shape)
-    words = threefry_stream(key, -(-size * width // 32), partitionable=False)
+            counts = _halves(np.arange(size, dtype=np.uint64))
+            high, low = threefry2x32(keys[..., :1], keys[..., 1:], *counts)
+            return (high.astype(np.uint64) << np.uint64(32) | low).reshape(full)
+        return _threefry_words(keys, size, True).astype(dtype, copy=False).reshape(full)
+    words = _threefry_words(keys, -(-size * width // 32), False)
     if width == 64:
-        high, low = words[:size].astype(np.uint64), words[size:]
-        return (high << np.uint64(32) | low).reshape(shape)
+        high, low = words[..., :size].astype(np.uint64), words[..., size:]
+        return (high << np.uint64(32) | low).reshape(full)
     # Narrow numbers are cut from each word, lowest part first: on these machines, the bytes as they lie.
-    return words.view(dtype)[:size].reshape(shape)
+    return np.ascontiguousarray(words).view(dtype)[..., :size].reshape(full)
+
+
+def _each(function):
+    """Make a function of one key work on many, one after another."""
+
+    def many(keys, *args):
+        if keys.ndim == 1:
+            return function(keys, *args)
+        results = [function(k, *args) for k in keys.reshape(-1, keys.shape[-1])]
+        if not results:
+            one = function(np.zeros(4, _uint32), *args)
+            return np.empty((*keys.shape[:-1], *one.shape), one.dtype)
+        return np.stack(results).reshape(*keys.shape[:-1], *results[0].shape)
+
+    return many
 
 
 def _rbg_seed(seed: int, bits: int) -> np.ndarray:
@@ -94,32 +133,37 @@ def _rbg_seed(seed: int, bits: int) -> np.ndarray:
     return np.concatenate([half, half])
 
 
-def _rbg_split(key, shape, partitionable: bool) -> np.ndarray:
-    halves = [_threefry_split(half, shape, partitionable) for half in key.reshape(2, 2)]
+def _rbg_split(keys, shape, partitionable: bool) -> np.ndarray:
+    halves = [_threefry_split(keys[..., i : i + 2], shape, partitionable) for i in (0, 2)]
     return np.concatenate(halves, -1)
 
 
-def _rbg_fold_in(key, data) -> np.ndarray:
-    return np.concatenate([_threefry_fold_in(half, data) for half in key.reshape(2, 2)])
+def _rbg_fold_in(keys, data) -> np.ndarray:
+    return np.concatenate([_threefry_fold_in(keys[..., i : i + 2], data) for i in (0, 2)], -1)
 
 
 def _counter(words: np.ndarray) -> int:
     return int(words[2]) | int(words[3]) << 32
 
 
+@_each
 def _rbg_bits(key, width: int, shape, partitionable: bool) -> np.ndarray:
     return COUNTED["RNG_DEFAULT"](key, _counter(key), shape, _bits_dtypes[width])[0]
 
 
+@_each
 def _unsafe_split(key, shape, partitionable: bool) -> np.ndarray:
     """Ten times as many keys as are wanted are drawn, and every tenth is kept."""
     n = prod(shape)
     return _rbg_bits(key, 32, (10 * n, 4), partitionable)[::10].reshape(*shape, 4)
 
 
-def _unsafe_fold_in(key, data) -> np.ndarray:
-    seeded = _rbg_seed(int(data), 32)
-    return key ^ _rbg_bits(seeded, 32, (10, 4), False)[-1]
+def _unsafe_fold_in(keys, data) -> np.ndarray:
+    out = np.empty_like(keys)
+    for index in np.ndindex(keys.shape[:-1]):
+        seeded = _rbg_seed(int(np.broadcast_to(data, keys.shape[:-1])[index]), 32)
+        out[index] = keys[index] ^ _rbg_bits(seeded, 32, (10, 4), False)[-1]
+    return out
 
 
 #: The generators by name.
@@ -161,17 +205,6 @@ def keys_of(words: np.ndarray, dtype) -> np.ndarray:
     shape = words.shape[: words.ndim - len(dtype.impl.key_shape)]
     flat = np.ascontiguousarray(words, _uint32).reshape(-1)
     return flat.view(dtype.storage).reshape(shape)
-
-
-def _each(keys: np.ndarray, dtype, function, trailing: tuple[int, ...], out) -> np.ndarray:
-    """Apply `function` to the words of every key in an array; results get the trailing shape."""
-    words = key_words(np.asarray(keys), dtype)
-    if words.ndim == len(dtype.impl.key_shape):
-        return function(words)
-    result = np.empty((*np.shape(keys), *trailing), out)
-    for index in np.ndindex(np.shape(keys)):
-        result[index] = function(words[index])
-    return result
 
 
 def check_keys(op: str, keys: ShapedArray) -> None:
@@ -247,7 +280,7 @@ def _unwrap_aval(keys: ShapedArray) -> ShapedArray:
 
 def _unwrap_numpy(avals):
     dtype = avals[0].dtype
-    return lambda keys: key_words(np.asarray(keys), dtype)
+    return lambda keys: key_words(keys, dtype)
 
 
 random_unwrap_p = Primitive(
@@ -269,15 +302,13 @@ def _split_numpy(avals, *, shape, partitionable: bool = False):
     dtype = avals[0].dtype
 
     def split(keys):
-        def one(words):
-            return keys_of(dtype.impl.split(words, shape, partitionable), dtype)
-
-        return _each(keys, dtype, one, shape, dtype.storage)
+        return keys_of(dtype.impl.split(key_words(keys, dtype), shape, partitionable), dtype)
 
     return split
 
 
-def _hide_stream(params: dict) -> dict:
+def hide_stream(params: dict) -> dict:
+    """A `show` rule: which stream was meant is not part of the program text."""
     return {k: v for k, v in params.items() if k != "partitionable"}
 
 
@@ -292,7 +323,7 @@ random_split_p = Primitive(
     aval=_split_aval,
     numpy_pick=_split_numpy,
     jvp=NOT_DIFFERENTIABLE,
-    show=_hide_stream,
+    show=hide_stream,
 )
 
 
@@ -308,11 +339,7 @@ def _fold_in_numpy(avals):
 
     def fold_in(keys, data):
         words = key_words(np.broadcast_to(keys, shape), dtype)
-        many = np.broadcast_to(data, shape)
-        out = np.empty(words.shape, _uint32)
-        for index in np.ndindex(shape):
-            out[index] = dtype.impl.fold_in(words[index], many[index])
-        return keys_of(out, dtype)
+        return keys_of(dtype.impl.fold_in(words, data), dtype)
 
     return fold_in
 
@@ -338,10 +365,7 @@ def _bits_numpy(avals, *, bit_width, shape, partitionable: bool = False):
     dtype = avals[0].dtype
 
     def bits(keys):
-        def one(words):
-            return dtype.impl.bits(words, bit_width, shape, partitionable)
-
-        return _each(keys, dtype, one, shape, _bits_dtypes[bit_width])
+        return dtype.impl.bits(key_words(keys, dtype), bit_width, shape, partitionable)
 
     return bits
 
@@ -353,7 +377,7 @@ random_bits_p = Primitive(
     aval=_bits_aval,
     numpy_pick=_bits_numpy,
     jvp=NOT_DIFFERENTIABLE,
-    show=_hide_stream,
+    show=hide_stream,
     weight=80.0,
 )
 

@@ -1,7 +1,8 @@
 """Reductions: sum, product, extremes and bitwise folds over axes, and where the extremes are.
 
-In: an array and the axes to fold. Out: the array without these axes. Half-precision sums and products accumulate in
-float32 and are rounded once. The fold of nothing is the operation's identity. Floor 2.
+In: an array and the axes to fold. Out: the array without these axes. Half-precision sums and
+products accumulate in float32 and are rounded once. The fold of nothing is the operation's
+identity. Floor 2.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def wide_of(dtype):
 
 @functools.cache
 def extreme(dtype, largest: bool):
-    """The largest or smallest value of a dtype as a NumPy scalar; infinite where the dtype has infinities."""
+    """The largest or smallest value of a dtype, infinite if it has infinities, as a scalar."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return np.bool_(largest)
@@ -54,7 +55,7 @@ def identity_of(ufunc: np.ufunc, dtype):
 
 
 def _accumulate(ufunc: np.ufunc):
-    """NumPy rule of sums and products: in the operand's own type, or in a wider one where that is narrow."""
+    """NumPy rule of sums and products: in the operand's type, or in a wider one if it is narrow."""
 
     def pick(avals, *, axes, out_sharding=None):
         dtype = avals[0].dtype
@@ -67,7 +68,7 @@ def _accumulate(ufunc: np.ufunc):
 
 
 def _extremes(ufunc: np.ufunc):
-    """NumPy rule of max and min, which have no identity in NumPy: it is given where nothing is folded."""
+    """NumPy rule of max and min; NumPy must be told their identity where nothing is folded."""
 
     def pick(avals, *, axes):
         (operand,) = avals
@@ -75,7 +76,8 @@ def _extremes(ufunc: np.ufunc):
         wide = wide_of(dtype)
         empty = math.prod(operand.shape[a] for a in axes) == 0
         if empty:
-            fold = functools.partial(ufunc.reduce, axis=axes, initial=identity_of(ufunc, dtype))
+            initial = identity_of(ufunc, dtype).astype(wide)
+            fold = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
             fold = functools.partial(ufunc.reduce, axis=axes)
         return fold if wide is dtype else lambda x: fold(x.astype(wide)).astype(dtype)
@@ -172,7 +174,7 @@ argmin_p = _arg_extreme("argmin")
 
 # ---- any fold ----
 
-#: Up to so many steps a fold goes from the first element to the last; longer ones pair neighbours, round by round.
+#: Folds up to so many steps go from first to last; longer ones pair neighbours, round by round.
 _STEPS = 1024
 
 

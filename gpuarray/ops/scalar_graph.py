@@ -1,13 +1,14 @@
 """A Graph of scalars applied to whole arrays: how NumPy rules run a user's combining function.
 
-In: a Graph whose inputs and outputs are scalars, such as the body of a reduction or a scatter. Out: a function of arrays of one
-shape. Pointwise equations work on all elements at once; any other equation makes the function go element by element.
-Floor 2.
+In: a Graph whose inputs and outputs are scalars, such as the body of a reduction or a scatter. Out:
+a function of arrays of one shape. Pointwise equations work on all elements at once; any other
+equation makes the function go element by element. Floor 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def _pointwise(graph: Graph) -> bool:
 
 
 def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
-    """The graph as a chain of NumPy rules, for values of `shape` (only its rank matters to a rule)."""
+    """The graph as a chain of NumPy rules, for values of a shape like `shape`."""
     env_avals = {v: v.aval.update(shape=shape) for v in graph.invars}
     env_avals.update((v, v.aval) for v in graph.constvars)
     steps = []
@@ -82,7 +83,7 @@ def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
 def check_fold(
     op: str, operands: Sequence[ShapedArray], initial: Sequence[ShapedArray], jaxpr: Graph
 ) -> None:
-    """A fold's initial values are scalars of the operands' dtypes, and its function keeps them so."""
+    """Initial values are scalars of the operands' dtypes, and the function keeps them so."""
     if any(a.ndim for a in initial):
         shapes = [a.shape for a in initial]
         raise TypeError(
@@ -102,7 +103,7 @@ def check_fold(
         )
 
 
-def _atom(a) -> tuple[bool, object]:
+def _atom(a) -> tuple[bool, Any]:
     """(True, variable), or (False, value of a literal)."""
     if isinstance(a, Literal):
         return False, np.asarray(a.val).astype(storage_dtype(a.aval))[()]

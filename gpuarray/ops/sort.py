@@ -1,13 +1,14 @@
 """Sorting: sort by one or several keys, and the k largest (or smallest) elements.
 
-In: arrays, the axis to sort along. Out: the arrays rearranged. Sorting is by value (-0.0 equals 0.0, every NaN comes
-last), complex numbers by real part and then imaginary part; `top_k` is by total order (-0.0 below 0.0, NaN above all).
-Equal elements keep their order. Floor 2.
+In: arrays, the axis to sort along. Out: the arrays rearranged. Sorting is by value (-0.0 equals
+0.0, every NaN comes last), complex numbers by real part and then imaginary part; `top_k` is by
+total order (-0.0 below 0.0, NaN above all). Equal elements keep their order. Floor 2.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def _sort_aval(*operands, dimension, is_stable, num_keys):
     return list(operands)
 
 
-def _sortable(key: np.ndarray) -> list[np.ndarray]:
+def _sortable(key: Any) -> list[np.ndarray]:
     """A key as columns that NumPy orders as we do: wide floats, parts of complex numbers."""
     kind = dtypes.kind_of(key.dtype)
     if kind == "c":
@@ -125,13 +126,13 @@ def _ascending(x: np.ndarray) -> np.ndarray:
 
 
 def _first_k(key: np.ndarray, k: int) -> np.ndarray:
-    """Where the k smallest are along the last axis, in ascending order, the first of equals first."""
+    """Where the k smallest are along the last axis, ascending, the first of equals first."""
     n = key.shape[-1]
     if n <= 256 or k * 4 >= n:
         return np.argsort(key, axis=-1, kind=_STABLE)[..., :k]
     if k == 0:
         return np.empty((*key.shape[:-1], 0), np.intp)
-    # Choose before sorting: all that are below the k-th smallest, and the first of those equal to it.
+    # Choose before sorting: all below the k-th smallest, and the first of those equal to it.
     last = np.partition(key, k - 1, axis=-1)[..., k - 1 : k]
     below, equal = key < last, key == last
     room = k - below.sum(-1, keepdims=True)
@@ -143,11 +144,15 @@ def _first_k(key: np.ndarray, k: int) -> np.ndarray:
 
 
 def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]:
-    lanes = np.moveaxis(x, axis, -1)
+    last = axis == x.ndim - 1
+    lanes = x if last else np.moveaxis(x, axis, -1)
     key = _ascending(np.ascontiguousarray(lanes))
     where = _first_k(~key if largest else key, k)
-    values = np.take_along_axis(lanes, where, -1)
-    return [np.moveaxis(values, -1, axis), np.moveaxis(where, -1, axis).astype(np.int32)]
+    values = lanes[where] if x.ndim == 1 else np.take_along_axis(lanes, where, -1)
+    where = where.astype(np.int32)
+    if not last:
+        values, where = np.moveaxis(values, -1, axis), np.moveaxis(where, -1, axis)
+    return [values, where]
 
 
 top_k_p = Primitive(
@@ -163,8 +168,9 @@ top_k_p = Primitive(
 def approx_length(rank: int, n: int, k: int, recall: float, input_size: int, final: bool) -> int:
     """How many candidates an approximate top-k keeps; k when a final exact step follows.
 
-    The elements are dealt into m bins and the best of each bin is kept: the chance of losing none of the k best is
-    about exp(-(k-1)/m), so `recall` sets m. Bins come in tiles (1024 wide for vectors, 128 otherwise).
+    The elements are dealt into m bins and the best of each bin is kept: one of the k best survives
+    with a chance of about exp(-(k-1)/m), so `recall` sets m. Bins come in tiles (1024 wide for
+    vectors, 128 otherwise).
     """
     if final:
         return k

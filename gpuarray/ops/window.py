@@ -1,7 +1,7 @@
 """Folds over sliding windows, and the selection of one element in each window.
 
-In: an array, and for each axis the window's length, stride, padding and dilations. Out: one fold (or one chosen element) a
-window. Padding counts as the fold's identity. Floor 2.
+In: an array, and for each axis the window's length, stride, padding and dilations. Out: one fold
+(or one chosen element) a window. Padding counts as the fold's identity. Floor 2.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def check_window(op, shape, window, strides, padding, base_dilation, window_dila
     """Raise for window parameters that do not fit the operand or one another."""
     if len(window) != len(shape):
         raise TypeError(
-            f"{op} got the wrong number of window_dimensions for operand: got operand shape {shape} "
-            f"with window_dimensions {window}."
+            f"{op} got the wrong number of window_dimensions for operand: got operand shape "
+            f"{shape} with window_dimensions {window}."
         )
     for what, given in (
         ("window_strides", strides),
@@ -81,7 +81,7 @@ def _aval(name: str, accepted):
 
 
 def _padder(shape, dtype, padding, base_dilation):
-    """A function that puts padding around an array and holes into it, or None where there are none."""
+    """A function that puts padding around an array and holes into it; None if there are none."""
     config = tuple((lo, hi, d - 1) for (lo, hi), d in zip(padding, base_dilation))
     if not any(map(any, config)):
         return None
@@ -89,8 +89,10 @@ def _padder(shape, dtype, padding, base_dilation):
     return pad_p.numpy_function([ShapedArray(shape, dtype), scalar], {"padding_config": config})
 
 
-def _fold_axis(ufunc, x, axis: int, count: int, length: int, stride: int, dilation: int):
-    """Fold `count` windows along one axis: over the shorter of 'positions in a window' and 'windows'."""
+def _fold_axis(
+    ufunc, x, axis: int, count: int, length: int, stride: int, dilation: int
+) -> np.ndarray:
+    """Fold `count` windows along one axis, looping over whatever is fewer: windows or positions."""
     before = (slice(None),) * axis
     if length == 1:
         return x[(*before, slice(0, (count - 1) * stride + 1, stride))]
@@ -103,11 +105,11 @@ def _fold_axis(ufunc, x, axis: int, count: int, length: int, stride: int, dilati
             for i in range(count)
         ]
         return np.stack(folds, axis)
-    out = None
-    for k in range(length):
-        first = k * dilation
-        part = x[(*before, slice(first, first + (count - 1) * stride + 1, stride))]
-        out = np.array(part) if out is None else ufunc(out, part, out=out)
+    starts = range(0, dilated(length, dilation), dilation)
+    parts = [x[(*before, slice(k, k + (count - 1) * stride + 1, stride))] for k in starts]
+    out = ufunc(parts[0], parts[1])
+    for part in parts[2:]:
+        ufunc(out, part, out=out)
     return out
 
 
@@ -123,15 +125,15 @@ def _fold_pick(ufunc: np.ufunc):
         # Folds of narrow numbers are carried in wider ones and rounded once.
         wide = wide_of(dtype)
         pad = _padder(operand.shape, wide, geometry["padding"], geometry["base_dilation"])
-        identity = identity_of(ufunc, wide)
+        identity = identity_of(ufunc, dtype).astype(wide)
 
         def fold(x):
-            given, x = x, x.astype(wide, copy=False)
+            out = x.astype(wide, copy=False)
             if pad is not None:
-                x = pad(x, identity)
-            for axis, count in enumerate(counts):
-                x = _fold_axis(ufunc, x, axis, count, window[axis], strides[axis], dilations[axis])
-            return x.astype(dtype, copy=np.may_share_memory(x, given))
+                out = pad(out, identity)
+            for axis, along in enumerate(zip(counts, window, strides, dilations)):
+                out = _fold_axis(ufunc, out, axis, *along)
+            return out.astype(dtype, copy=np.may_share_memory(out, x))
 
         return fold
 
@@ -295,8 +297,8 @@ def _scatter_add_aval(source, operand, *, select_prim, window_dimensions, window
     windows = window_shape(operand.shape, *geometry)
     if source.shape != windows:
         raise TypeError(
-            f"select_and_scatter_add expects a source of shape {windows}, one element a window, got "
-            f"{source.shape}."
+            f"select_and_scatter_add expects a source of shape {windows}, one element a window, "
+            f"got {source.shape}."
         )
     return ShapedArray(operand.shape, operand.dtype)
 

@@ -125,13 +125,16 @@ def run_cases(
             else:
                 del workers[worker.pipe]
                 worker.stop()
-        progress(len(results), len(chosen))
+            progress(len(results), len(chosen))
     return results
 
 
 def progress(done: int, total: int) -> None:
+    """A counter on a terminal; elsewhere a line for each tenth."""
     if sys.stderr.isatty():
         print(f"\r{done}/{total}", end="" if done < total else "\r", file=sys.stderr, flush=True)
+    elif done % max(total // 10, 1) == 0:
+        print(f"{done} of {total} cases", file=sys.stderr, flush=True)
 
 
 def choose(cases: list[Case], only: str, quick: bool) -> list[int]:
@@ -246,6 +249,8 @@ def summarize(
         "broken": broken,
         "missing": sorted({cases[n].name for n, r in results.items() if r.status == "missing"}),
         "other_words": words,
+        "slowest": [(round(r.seconds, 2), cases[r.number].id) for r in sorted(results.values(), key=lambda r: -r.seconds)[:40]],
+        "seconds_by_section": {},
     }
 
 

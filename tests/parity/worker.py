@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import os
 import signal
+import time
 import warnings
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -34,6 +35,7 @@ class Result:
     reason: str = ""
     error: str = ""
     other_words: str = ""
+    seconds: float = 0.0
 
 
 class Side:
@@ -129,5 +131,8 @@ def work(pipe: Connection, ours: str, cache: str) -> None:
     with contextlib.suppress(EOFError):
         while True:
             for number in pipe.recv():
-                pipe.send(compare_case(number, cases[number], *sides))
+                started = time.monotonic()
+                result = compare_case(number, cases[number], *sides)
+                result.seconds = time.monotonic() - started
+                pipe.send(result)
             pipe.send(None)

@@ -1,0 +1,463 @@
+"""Arrays from nothing: constants, ranges, grids, and values read from buffers and functions.
+
+Floor 6. In: shapes, dtypes, ends of ranges, known while tracing. Out: Arrays. What is computed
+(ranges, grids) is an iota and arithmetic on it, which fuses with its consumers.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import errors, lax
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+from gpuarray.lax.args import canonicalize_shape
+from gpuarray.numpy.arithmetic import add, multiply, power, sign, true_divide
+from gpuarray.numpy.construct import array as array
+from gpuarray.numpy.construct import as_type, aval_like
+from gpuarray.numpy.construct import asarray as asarray
+from gpuarray.numpy.functions import floor, log10
+from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, is_arraylike, value
+from gpuarray.runtime.transfer import device_put
+from gpuarray.util import canonical_axis
+
+kind_of = dtypes.kind_of
+
+
+def _placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
+    target = device if out_sharding is None else out_sharding
+    return x if target is None else device_put(x, target)
+
+
+def _dtype(dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float) -> Any:
+    return default() if dtype is None else dtypes.check_user_dtype(dtype, name)
+
+
+# ---- constants ----
+
+
+def zeros(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
+    """An array of zeros.
+
+    Shape contract: `shape` is an int or a sequence of them, known while tracing; float by default.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.zeros((2, 3))
+    Array([[0., 0., 0.],
+           [0., 0., 0.]], dtype=float32)
+    """
+    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "zeros"))
+    return _placed(filled, device, out_sharding)
+
+
+def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
+    """An array of ones.
+
+    Shape contract: as `zeros`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.ones(3, int)
+    Array([1, 1, 1], dtype=int32)
+    """
+    filled = lax.full(canonicalize_shape(shape), 1, _dtype(dtype, "ones"))
+    return _placed(filled, device, out_sharding)
+
+
+def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
+    """An array whose elements are nobody's business: zeros, so that programs are deterministic.
+
+    Shape contract: as `zeros`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.empty((2, 3)).shape
+    (2, 3)
+    """
+    filled = lax.full(canonicalize_shape(shape), 0, _dtype(dtype, "empty"))
+    return _placed(filled, device, out_sharding)
+
+
+def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Array:
+    """An array of one value, or of values that broadcast to the shape.
+
+    Shape contract: as `zeros`; without `dtype` that of fill_value, weak for a Python scalar.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.full((2, 2), gnp.array([1.0, 2.0]))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float32)
+    """
+    check_arraylike("full", fill_value)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    shape = canonicalize_shape(shape)
+    fill = value(fill_value)
+    if getattr(fill, "shape", ()):
+        fill = fill if wanted is None else as_type(fill, wanted)
+        return _placed(broadcast_to(fill, shape), device, out_sharding)
+    return _placed(lax.full(shape, fill, wanted), device, out_sharding)
+
+
+def zeros_like(a, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
+    """Zeros of the shape and dtype of another array (or anything with a shape and a dtype).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.zeros_like(gnp.arange(3))
+    Array([0, 0, 0], dtype=int32)
+    """
+    return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
+
+
+def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
+    """Ones of the shape and dtype of another array (or anything with a shape and a dtype).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.ones_like(gnp.arange(3), dtype=float)
+    Array([1., 1., 1.], dtype=float32)
+    """
+    return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
+
+
+def empty_like(prototype, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
+    """An array like another one, its elements nobody's business: zeros.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.empty_like(gnp.arange(3)).dtype
+    dtype('int32')
+    """
+    return _like("empty_like", prototype, 0, dtype, shape, device, out_sharding)
+
+
+def full_like(a, fill_value, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
+    """One value, or values that broadcast, in the shape and dtype of another array.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.full_like(gnp.arange(3), 7)
+    Array([7, 7, 7], dtype=int32)
+    """
+    check_arraylike("full_like", fill_value)
+    return _like("full_like", a, fill_value, dtype, shape, device, out_sharding)
+
+
+def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
+    if not (hasattr(a, "shape") and hasattr(a, "dtype")):
+        check_arraylike(name, a)
+    aval = aval_like(a)
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
+    shape = aval.shape if shape is None else canonicalize_shape(shape)
+    fill = value(fill)
+    if getattr(fill, "shape", ()):
+        return _placed(broadcast_to(as_type(fill, dtype), shape), device, out_sharding)
+    return _placed(as_type(lax.full(shape, fill, dtype), dtype, weak), device, out_sharding)
+
+
+# ---- ranges ----
+
+
+def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None) -> Array:
+    """The numbers start, start + step, ... before stop; with one argument, from 0 on.
+
+    Shape contract: one axis of ceil((stop - start) / step) numbers, known while tracing.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.arange(2, 10, 3)
+    Array([2, 5, 8], dtype=int32)
+    """
+    given = {"start": start, "stop": stop, "step": step}
+    ends = {name: _end(name, v, len(given)) for name, v in given.items() if v is not None}
+    if "start" not in ends:
+        raise TypeError("jax.numpy.arange: the first argument must be a number, not None")
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
+    kind = dtypes.result_type(*(given[n] for n in ends)) if wanted is None else wanted
+    if kind_of(kind) == "b":
+        raise TypeError(
+            "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, floating, "
+            "complexfloating: a range of booleans has no numbers in it."
+        )
+    if stop is None and step is None:
+        return _placed(_iota(kind, math.ceil(ends["start"])), device, out_sharding)
+    first = ends["start"] if stop is not None else 0
+    last = ends["stop"] if stop is not None else ends["start"]
+    by = ends.get("step", 1)
+    out = _iota(kind, _steps(first, last, by))
+    if step is not None:
+        out = lax.mul(_number(by, kind), out)
+    out = lax.add(_number(first, kind), out)
+    return _placed(out, device, out_sharding)
+
+
+def _end(name: str, x: Any, count: int) -> Any:
+    """An end of a range as a Python number."""
+    if isinstance(x, Tracer):
+        raise errors.ConcretizationTypeError(
+            x, f"It arose in the jnp.arange argument '{name}': the length of a range must be known."
+        )
+    if not is_arraylike(x):
+        raise TypeError(f"jax.numpy.arange: {name} must be a real number, got {x!r} of {type(x)}")
+    if getattr(x, "shape", ()):
+        raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {name}={x}")
+    number = x.item() if hasattr(x, "item") else x
+    if isinstance(number, complex):
+        raise ValueError(f"jnp.arange takes no complex numbers, got {name}={x}: they have no order")
+    return number
+
+
+def _steps(first: Any, last: Any, by: Any) -> int:
+    if all(isinstance(n, int) for n in (first, last, by)):
+        return max(0, -((first - last) // by))  # exact for any size
+    return max(0, math.ceil((last - first) / by))
+
+
+def _iota(dtype: Any, n: int) -> Array:
+    return lax.iota(dtype, max(0, n))
+
+
+def _number(x: Any, dtype: Any) -> np.generic:
+    with np.errstate(all="ignore"):
+        return np.asarray(x).astype(dtype)[()]
+
+
+def linspace(
+    start,
+    stop,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype=None,
+    axis: int = 0,
+    *,
+    device=None,
+) -> Any:
+    """`num` numbers from start to stop at equal distances; without `endpoint`, stop is left out.
+
+    Shape contract: an axis of length num at `axis`, before those start and stop broadcast to. With
+    `retstep`, a pair with the distance.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    num = operator.index(num)
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    a, b = arrays("linspace", start, stop)
+    through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
+    wanted = through if dtype is None else dtypes.check_user_dtype(dtype, "linspace")
+    if dtype is not None and kind_of(wanted) in "fc":
+        through = dtypes.promote_types(through, wanted)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
+    gaps = num - 1 if endpoint else num
+    step = lax.full(shape, np.nan, through)
+    if gaps > 0:
+        step = lax.div(lax.sub(b, a), through.type(gaps))
+    if num <= 1:
+        out = broadcast_to(lax.expand_dims(a, (0,)), (num, *shape))
+    else:
+        real = dtypes.to_real_dtype(through)
+        fraction = lax.div(lax.iota(real, gaps), real.type(gaps))
+        fraction = lax.reshape(as_type(fraction, through), (gaps,) + (1,) * len(shape))
+        rest = lax.sub(through.type(1), fraction)
+        out = add(multiply(a, rest), multiply(b, fraction))
+        if endpoint:
+            out = lax.concatenate([out, lax.expand_dims(b, (0,))], 0)
+    if kind_of(wanted) in "iu" and kind_of(through) == "f":
+        out = floor(out)
+    out = as_type(_axis_to(out, axis), wanted)
+    return (_placed(out, device), step) if retstep else _placed(out, device)
+
+
+def _axis_to(x: Array, axis: int) -> Array:
+    """The first axis moved to `axis`."""
+    to = canonical_axis(axis, x.ndim)
+    order = [*range(1, to + 1), 0, *range(to + 1, x.ndim)]
+    return lax.transpose(x, order) if to else x
+
+
+def logspace(
+    start,
+    stop,
+    num: int = 50,
+    endpoint: bool = True,
+    base=10.0,
+    dtype=None,
+    axis: int = 0,
+) -> Array:
+    """The powers of `base` whose exponents are linspace(start, stop, num).
+
+    Shape contract: as `linspace`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.logspace(0, 2, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    check_arraylike("logspace", start, stop, base)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
+    out = power(base, linspace(start, stop, num, endpoint, axis=axis))
+    return as_type(out, out.dtype if wanted is None else wanted)
+
+
+def geomspace(
+    start, stop, num: int = 50, endpoint: bool = True, dtype=None, axis: int = 0
+) -> Array:
+    """`num` numbers from start to stop at equal ratios.
+
+    Shape contract: as `linspace`; start and stop have one sign and are not zero.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.geomspace(1, 8, 4).round(4)
+    Array([1., 2., 4., 8.], dtype=float32)
+    """
+    a, b = arrays("geomspace", start, stop)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
+    through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
+    turn = sign(a)
+    exponents = linspace(log10(true_divide(a, turn)), log10(true_divide(b, turn)), num, endpoint)
+    out = multiply(turn, power(through.type(10), exponents))
+    if num > 0:  # the ends are given: they are not computed
+        ends = [lax.expand_dims(x, (0,)) for x in (a, b)]
+        if not endpoint or num == 1:
+            out = lax.concatenate([ends[0], lax.slice_in_dim(out, 1, num)], 0)
+        else:
+            middle = lax.slice_in_dim(out, 1, num - 1)
+            out = lax.concatenate([ends[0], middle, ends[1]], 0)
+    return as_type(_axis_to(out, axis), through if wanted is None else wanted)
+
+
+# ---- grids ----
+
+
+def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays of the grid that one-dimensional coordinates span.
+
+    Shape contract: n arrays, the i-th varying along axis i ("ij"; for "xy" the first two swap);
+    with `sparse` all its other axes have length 1.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.meshgrid(gnp.arange(2), gnp.arange(3), indexing="ij")[0]
+    Array([[0, 0, 0],
+           [1, 1, 1]], dtype=int32)
+    """
+    axes = arrays("meshgrid", *xi)
+    if not copy:
+        raise ValueError("jax.numpy.meshgrid only supports copy=True: arrays are immutable")
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing}")
+    if any(a.ndim != 1 for a in axes):
+        shapes = [a.shape for a in axes]
+        raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got shapes {shapes}")
+    order = list(range(len(axes)))
+    if indexing == "xy" and len(axes) >= 2:
+        order[:2] = 1, 0
+    lengths = [0] * len(axes)
+    for a, i in zip(axes, order, strict=True):
+        lengths[i] = a.shape[0]
+    out = []
+    for a, i in zip(axes, order, strict=True):
+        shape = [n if j == i or not sparse else 1 for j, n in enumerate(lengths)]
+        out.append(lax.broadcast_in_dim(a, tuple(shape), (i,)))
+    return out
+
+
+class _Grid:
+    """What `mgrid` and `ogrid` share: slices between brackets become ranges."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: index it with slices, as in {self._name}[0:3, 0:1:5j]>"
+
+    def _range(self, key: Any) -> Array:
+        if not isinstance(key, slice):
+            raise TypeError(f"{self._name} takes slices, got {key!r}")
+        start = 0 if key.start is None else key.start
+        if isinstance(key.step, complex):
+            return linspace(start, key.stop, int(abs(key.step)))
+        return arange(start, key.stop, 1 if key.step is None else key.step)
+
+
+class _OpenGrid(_Grid):
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self._range(key)
+        return meshgrid(*map(self._range, key), indexing="ij", sparse=True)
+
+
+class _FullGrid(_Grid):
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self._range(key)
+        ranges = [self._range(k) for k in key]
+        common = dtypes.result_type(*ranges)
+        grids = meshgrid(*(as_type(r, common) for r in ranges), indexing="ij")
+        return lax.stack(grids, 0) if grids else zeros((0,), int)
+
+
+#: `mgrid[0:2, 0:1:5j]`: the stacked coordinates of a grid; an imaginary step is a number of points.
+mgrid = _FullGrid("mgrid")
+#: `ogrid[0:2, 0:1:5j]`: a list of coordinates that broadcast to a grid.
+ogrid = _OpenGrid("ogrid")
+
+# ---- from buffers and functions ----
+
+
+def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0) -> Array:
+    """The elements that lie in a buffer (bytes, bytearray, memoryview), copied.
+
+    Shape contract: one axis of `count` elements, or of all there are, from byte `offset` on.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.frombuffer(b"abc", dtype="uint8")
+    Array([97, 98, 99], dtype=uint8)
+    """
+    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+
+
+def fromstring(string: str, dtype=float, count: int = -1, *, sep: str) -> Array:
+    """The numbers written in a text, with `sep` between them.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fromstring("1 2 3", sep=" ")
+    Array([1., 2., 3.], dtype=float32)
+    """
+    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+
+
+def fromfile(*args, **kwargs):
+    """Not offered: reading a file is no pure function. Use asarray(np.fromfile(...))."""
+    raise NotImplementedError(
+        "jnp.fromfile() is not implemented because it may be non-pure and thus unsafe for use with "
+        "JIT and other transformations. Use gpuarray.numpy.asarray(np.fromfile(...)) instead."
+    )
+
+
+def fromiter(*args, **kwargs):
+    """Not offered: consuming an iterator is no pure function. Use asarray(np.fromiter(...))."""
+    raise NotImplementedError(
+        "jnp.fromiter() is not implemented because it may be non-pure and thus unsafe for use with "
+        "JIT and other transformations. Use gpuarray.numpy.asarray(np.fromiter(...)) instead."
+    )
+
+
+def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
+    """What a function says of every position: it is called once, with the coordinates as arrays.
+
+    Shape contract: the function works element by element; its result broadcasts to `shape`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int)
+    Array([[ 0,  1,  2],
+           [10, 11, 12]], dtype=int32)
+    """
+    shape = canonicalize_shape(shape)
+    ranges = [arange(n, dtype=dtype) for n in shape]
+    out = function(*meshgrid(*ranges, indexing="ij", sparse=True), **kwargs)
+    return broadcast_to(asarray(out), shape) if is_arraylike(out) else out

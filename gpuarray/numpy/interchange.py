@@ -1,0 +1,51 @@
+"""Arrays that come from other libraries without a copy.
+
+Floor 6. In: anything with `__dlpack__`. Out: an Array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.value import Array
+from gpuarray.runtime.transfer import device_put, own
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array from any object that speaks DLPack, such as another library's.
+
+    The memory is shared where the other side says it will not change it (a read-only export), and
+    copied otherwise: arrays here are immutable.
+
+    >>> import numpy as np, gpuarray.numpy as gnp
+    >>> gnp.from_dlpack(np.arange(3, dtype="float32"))
+    Array([0., 1., 2.], dtype=float32)
+    """
+    if isinstance(x, Array):
+        array = x
+    else:
+        if not hasattr(x, "__dlpack__"):
+            raise TypeError(
+                "The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ "
+                "methods, "
+                f"got {type(x)}"
+            )
+        kind, _ = x.__dlpack_device__()
+        if int(kind) not in (1, 3):  # the CPU, or host memory pinned for a GPU
+            raise TypeError(
+                f"from_dlpack got memory of DLPack device type {int(kind)}; this platform reads "
+                f"CPU memory "
+                "(type 1). Move it to the host first."
+            )
+        host = np.from_dlpack(x)
+        shared = not host.flags.writeable
+        if copy is False and not shared:
+            raise ValueError(
+                "from_dlpack(copy=False) got memory that its owner may still change; arrays are "
+                "immutable, "
+                "so it has to be copied"
+            )
+        array = own(host, copy=not shared or bool(copy))
+    return array if device is None else device_put(array, device)

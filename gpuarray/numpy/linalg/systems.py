@@ -1,0 +1,327 @@
+"""Systems of equations, inverses, determinants, powers and ranks of matrices.
+
+Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays; leading axes are batch axes.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.einsum import einsum
+from gpuarray.numpy.index_tricks import take_along_axis
+from gpuarray.numpy.linalg.decompositions import (
+    SlogdetResult,
+    adjoint,
+    check_square,
+    identity,
+    inexact_matrix,
+    is_complex,
+    squares,
+    svd,
+)
+from gpuarray.numpy.operands import array, arrays, promoted_inexact
+from gpuarray.numpy.products import diagonal, matmul
+from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
+
+# ---- systems of equations -------------------------------------------------------------------
+
+
+
+def solve(a, b) -> Array:
+    """x with a x = b: (…, n, n), (…, n, k) -> (…, n, k), or (n,) -> (…, n).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.solve(gnp.array([[2., 0.], [0., 4.]]), gnp.array([2., 4.]))
+    Array([1., 1.], dtype=float32)
+    """
+    a, b = promoted_inexact("jnp.linalg.solve", a, b)
+    if a.ndim < 2:
+        raise ValueError(f"left hand array must be at least two dimensional; got a.shape={a.shape}")
+    if b.ndim == 0:
+        raise ValueError(f"solve: input with shape {b.shape} does not have enough dimensions")
+    if a.shape[-1] != a.shape[-2]:
+        raise ValueError(f"solve: a must have shape [..., n, n], got {a.shape}")
+    if b.ndim == 1:
+        return solve(a, b[:, None])[..., 0]
+    if b.shape[-2] != a.shape[-1]:
+        raise ValueError(
+            f"Invalid shapes for solve: {a.shape}, {b.shape}. For a batch of vectors, use "
+            "solve(a, b[..., None]).squeeze(-1)."
+        )
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    b = stretch(b, (*batch, *b.shape[-2:]))
+    packed, _, order = lax.linalg.lu(a)
+    packed, order = stretch(packed, (*batch, *a.shape[-2:])), stretch(order, (*batch, a.shape[-1]))
+    x = take_along_axis(b, order[..., None], axis=-2)
+    x = lax.linalg.triangular_solve(packed, x, left_side=True, lower=True, unit_diagonal=True)
+    return lax.linalg.triangular_solve(packed, x, left_side=True, lower=False)
+
+
+def inv(a) -> Array:
+    """The inverse of a square matrix: (…, n, n) -> (…, n, n).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.inv(gnp.array([[2., 0.], [0., 4.]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
+    a = inexact_matrix("inv", a)
+    check_square("inv", a)
+    return solve(a, stretch(identity(a.shape[-1], a.dtype), a.shape))
+
+
+def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
+    """The Moore-Penrose inverse: (…, m, n) -> (…, n, m). Singular values below rtol times the largest count as zero.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.pinv(gnp.array([[2.], [0.]])).round(4)
+    Array([[0.5, 0. ]], dtype=float32)
+    """
+    a = inexact_matrix("pinv", a)
+    rtol = rcond if rtol is None else rtol
+    m, n = a.shape[-2:]
+    if rtol is None:
+        rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
+    rtol = array("jnp.linalg.pinv", rtol)
+    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
+    cutoff = rtol[..., None] * s[..., :1]
+    s = surface.where(s > cutoff, s, np.inf)
+    return matmul(adjoint(vh), lax.convert_element_type(1 / s, a.dtype)[..., None] * adjoint(u))
+
+
+def lstsq(a, b, rcond: float | None = None, *, numpy_resid: bool = False) -> tuple[Array, Array, Array, Array]:
+    """x that minimises |a x - b|, the sums of squared residuals, the rank of `a`, and its singular values.
+
+    (m, n), (m,) or (m, k) -> (n,) or (n, k), (k,), (), (min(m, n),). rcond: as rtol in `pinv`. numpy_resid: no residuals
+    where NumPy gives none.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.lstsq(gnp.array([[1., 0.], [0., 2.]]), gnp.array([1., 4.]))[0].round(4)
+    Array([1., 2.], dtype=float32)
+    """
+    a, b = promoted_inexact("jnp.linalg.lstsq", a, b)
+    vector = b.ndim == 1
+    if a.shape[:1] != b.shape[:1]:
+        raise ValueError("Leading dimensions of input arrays must match")
+    if a.ndim != 2:
+        raise TypeError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
+    if b.ndim not in (1, 2):
+        raise TypeError(f"{b.ndim}-dimensional array given. Array must be one or two-dimensional")
+    b = b[:, None] if vector else b
+    m, n = a.shape
+    real = dtypes.to_floating_dtype(a.dtype)
+    eps = float(dtypes.finfo(a.dtype).eps)
+    if a.size == 0:
+        s = lax.full((0,), 0, real)
+        x, rank = lax.full((n, b.shape[1]), 0, a.dtype), lax.full((), 0, np.int32)
+    else:
+        rcond = eps * max(m, n) if rcond is None else surface.where(rcond < 0, eps, rcond)
+        u, s, vh = svd(a, full_matrices=False)
+        mask = s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0]
+        rank = mask.sum()
+        inverse = surface.where(mask, 1 / surface.where(mask, s, 1), 0)[:, None]
+        x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))
+    if numpy_resid and (m <= n or int(rank) < n):
+        residuals = lax.full((0,), 0, real)
+    else:
+        residuals = squares(b - matmul(a, x)).sum(0)
+    return (ravel(x) if vector else x), residuals, rank, s
+
+
+def tensorinv(a, ind: int = 2) -> Array:
+    """The inverse with respect to `tensordot(a, b, ind)`: the first `ind` axes against the rest.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.tensorinv(gnp.eye(4).reshape(2, 2, 4), ind=2).shape
+    (4, 2, 2)
+    """
+    a = array("jnp.linalg.tensorinv", a)
+    ind = operator.index(ind)
+    if ind <= 0:
+        raise ValueError(f"ind must be a positive integer; got {ind=}")
+    rows, columns = a.shape[:ind], a.shape[ind:]
+    if math.prod(rows) != math.prod(columns):
+        raise ValueError(
+            f"tensorinv is only possible when the product of the first `ind` dimensions equals that of the rest, got "
+            f"shape {a.shape} with {ind=}"
+        )
+    flat = reshape(a, (math.prod(rows), -1))
+    return reshape(inv(flat), (*columns, *rows))
+
+
+def tensorsolve(a, b, axes: tuple[int, ...] | None = None) -> Array:
+    """x with tensordot(a, x, x.ndim) = b.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.tensorsolve(gnp.eye(4).reshape(2, 2, 2, 2), gnp.ones((2, 2)))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    a, b = arrays("jnp.linalg.tensorsolve", a, b)
+    if axes is not None:
+        a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
+    target = a.shape[b.ndim :]
+    if a.shape[: b.ndim] != b.shape or math.prod(target) != b.size:
+        raise ValueError(
+            f"After moving axes to the end, leading shape of a must match shape of b. got a.shape={a.shape}, "
+            f"b.shape={b.shape}"
+        )
+    return reshape(solve(reshape(a, (b.size, -1)), ravel(b)), target)
+
+
+# ---- determinants, powers, ranks ------------------------------------------------------------
+
+
+def det(a) -> Array:
+    """The determinant of a square matrix: (…, n, n) -> (…).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.det(gnp.array([[1., 2.], [3., 4.]]))
+    Array(-2., dtype=float32)
+    """
+    a = inexact_matrix("det", a)
+    check_square("det()", a)
+    n = a.shape[-1]
+    if n == 2:
+        return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
+    if n == 3:
+        rows = [[a[..., i, j] for j in range(3)] for i in range(3)]
+        (p, q, r), (s, t, u), (v, w, x) = rows
+        return p * t * x + q * u * v + r * s * w - r * t * v - p * u * w - q * s * x
+    packed, pivots, _ = lax.linalg.lu(a)
+    return _parity(pivots, packed.dtype) * diagonal(packed, axis1=-2, axis2=-1).prod(-1)
+
+
+def _parity(pivots: Array, dtype) -> Array:
+    """1 or -1: whether the row swaps of an LU factorisation are even in number."""
+    stay = lax.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1)
+    swaps = (pivots != stay).sum(-1)
+    return lax.convert_element_type(1 - 2 * (swaps % 2), dtype)
+
+
+def slogdet(a, *, method: str | None = None) -> SlogdetResult:
+    """The sign of the determinant and the logarithm of its absolute value: (…, n, n) -> (…), (…).
+
+    method: the factorisation, "lu" or "qr".
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.slogdet(gnp.array([[-1., 0.], [0., 1.]])).sign
+    Array(-1., dtype=float32)
+    """
+    a = inexact_matrix("slogdet", a)
+    check_square("slogdet", a)
+    if method not in (None, "lu", "qr"):
+        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
+    if method == "qr":
+        packed, factors = lax.linalg.geqrf(a)
+        # Every reflector with a factor turns the sign once (by a unit number, when complex).
+        flips = surface.where(factors != 0, _reflection(packed, factors), 1).prod(-1)
+        flips = lax.convert_element_type(flips, a.dtype)
+    else:
+        packed, pivots, _ = lax.linalg.lu(a)
+        flips = _parity(pivots, a.dtype)
+    d = diagonal(packed, axis1=-2, axis2=-1)
+    size = abs(d)
+    singular = (d == 0).any(-1)
+    direction = d / lax.convert_element_type(size, d.dtype) if is_complex(a) else surface.sign(d)
+    sign = surface.where(singular, 0, flips * direction.prod(-1))
+    logdet = surface.where(singular, -np.inf, surface.log(size).sum(-1))
+    return SlogdetResult(sign, logdet)
+
+
+def _reflection(packed: Array, factors: Array) -> Array:
+    """The determinant of each Householder reflector 1 - tau v v^H: -conj(tau) / tau (-1 for real tau)."""
+    if not is_complex(packed):
+        return lax.full_like(factors, -1)
+    safe = surface.where(factors == 0, 1, factors)
+    return -surface.conj(safe) / safe
+
+
+def matrix_power(a, n: int) -> Array:
+    """`a` multiplied by itself n times; the inverse for negative n: (…, m, m) -> (…, m, m).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.matrix_power(gnp.array([[1, 1], [0, 1]]), 3)
+    Array([[1, 3],
+           [0, 1]], dtype=int32)
+    """
+    a = array("jnp.linalg.matrix_power", a)
+    if a.ndim < 2:
+        raise TypeError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
+    if a.shape[-2] != a.shape[-1]:
+        raise TypeError("Last 2 dimensions of the array must be square")
+    try:
+        n = operator.index(n)
+    except TypeError as error:
+        raise TypeError(f"exponent must be an integer, got {n}") from error
+    if n == 0:
+        return stretch(identity(a.shape[-1], a.dtype), a.shape)
+    if n < 0:
+        a, n = inv(a), -n
+    result = None
+    while n:  # square and multiply
+        if n & 1:
+            result = a if result is None else matmul(result, a)
+        n >>= 1
+        if n:
+            a = matmul(a, a)
+    assert result is not None
+    return result
+
+
+def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
+    """How many singular values exceed rtol times the largest (or `tol`): (…, m, n) -> (…).
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.matrix_rank(gnp.array([[1., 1.], [1., 1.]]))
+    Array(1, dtype=int32)
+    """
+    a = inexact_matrix("matrix_rank", M)
+    if a.ndim < 2:
+        return lax.convert_element_type((a != 0).any(), dtypes.default_int())
+    s = svd(a, compute_uv=False, hermitian=hermitian)
+    if tol is not None:
+        limit = array("jnp.linalg.matrix_rank", tol)[..., None]
+    else:
+        if rtol is None:
+            rtol = max(a.shape[-2:]) * float(dtypes.finfo(s.dtype).eps)
+        limit = s.max(-1, keepdims=True) * array("jnp.linalg.matrix_rank", rtol)[..., None]
+    return (s > limit).sum(-1)
+
+
+def multi_dot(arrays: Sequence, *, precision=None) -> Array:
+    """The matrix product of several arrays, in the order that costs least; the first and last may be vectors.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.linalg.multi_dot([gnp.ones((2, 3)), gnp.ones((3, 4)), gnp.ones(4)])
+    Array([12., 12.], dtype=float32)
+    """
+    chain = [array("jnp.linalg.multi_dot", a) for a in arrays]
+    if len(chain) < 2:
+        raise ValueError("multi_dot requires at least two arrays")
+    letters = [chr(ord("a") + i) if i < 26 else chr(ord("A") + i - 26) for i in range(len(chain) + 1)]
+    if len(letters) > 52:
+        raise ValueError(f"multi_dot takes at most 51 arrays, got {len(chain)}")
+    terms = []
+    for i, a in enumerate(chain):
+        ends = i in (0, len(chain) - 1)
+        if a.ndim != 2 and not (ends and a.ndim == 1):
+            raise ValueError(
+                "multi_dot: input arrays must all be two-dimensional, except for the first and last array which "
+                f"may be 1 or 2 dimensional; array {i} has shape {a.shape}"
+            )
+        if a.ndim == 2:
+            terms.append(letters[i] + letters[i + 1])
+        else:
+            terms.append(letters[1] if i == 0 else letters[i])
+    left = terms[0][0] if len(terms[0]) == 2 else ""
+    right = terms[-1][1] if len(terms[-1]) == 2 else ""
+    spec = ",".join(terms) + "->" + left + right
+    return einsum(spec, *chain, optimize="auto", precision=precision)

@@ -1,0 +1,49 @@
+"""The methods and operators of Array, moved into the class that sits floors below.
+
+Floor 6. core/value.py writes each method down and asks `surface` for the function; here is where
+each one lives. The operators
+get the plain functions, not the ufunc objects around some of them: that is the shorter way.
+"""
+
+from gpuarray.core.value import surface
+from gpuarray.numpy import (
+    arithmetic,
+    comparison,
+    construct,
+    functions,
+    index_tricks,
+    indexing,
+    joining,
+    namespace,
+    products,
+    reductions,
+    selection,
+    shapes,
+    sorting,
+    statistics,
+)
+from gpuarray.runtime import transfer
+
+_HOMES = {
+    arithmetic: "abs add divmod floor_divide mod multiply negative positive power subtract "
+    "true_divide",
+    comparison: "bitwise_and bitwise_or bitwise_xor equal greater greater_equal invert left_shift "
+    "less less_equal not_equal right_shift",
+    construct: "astype",
+    functions: "clip conj imag real round",
+    index_tricks: "take",
+    indexing: "at getitem",
+    joining: "repeat unstack",
+    namespace: "array_namespace",
+    products: "diagonal dot matmul trace",
+    reductions: "all any argmax argmin max min prod ptp sum",
+    selection: "choose compress nonzero",
+    shapes: "copy flip matrix_transpose ravel reshape squeeze swapaxes transpose view",
+    sorting: "argpartition argsort searchsorted sort",
+    statistics: "cumprod cumsum mean std var",
+    transfer: "device_put",
+}
+
+for _home, _names in _HOMES.items():
+    for _name in _names.split():
+        setattr(surface, _name, getattr(_home, _name))

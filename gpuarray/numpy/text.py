@@ -1,0 +1,81 @@
+"""Arrays as text and in files: printing options, `save` and `load`.
+
+Floor 6. In: Arrays, file names. Out: strings, files in NumPy's formats; nothing pickled is read or
+written.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Any
+
+import numpy as np
+
+from gpuarray.numpy.construct import asarray
+
+get_printoptions = np.get_printoptions
+printoptions = np.printoptions
+set_printoptions = np.set_printoptions
+
+
+def array_repr(arr, max_line_width=None, precision=None, suppress_small=None) -> str:
+    """The text of an array with its dtype, as `repr` gives it.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.array_repr(gnp.array([1.0, 0.3333333]), precision=2)
+    'Array([1.  , 0.33], dtype=float32)'
+    """
+    options = {"linewidth": max_line_width, "precision": precision, "suppress": suppress_small}
+    given: Any = {name: v for name, v in options.items() if v is not None}
+    with np.printoptions(**given):
+        return repr(asarray(arr))
+
+
+def array_str(a, max_line_width=None, precision=None, suppress_small=None) -> str:
+    """The elements of an array as text, as `str` gives them.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.array_str(gnp.arange(3))
+    '[0 1 2]'
+    """
+    return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
+
+
+def save(file: str | os.PathLike | IO[bytes], arr, allow_pickle: bool = True) -> None:
+    """Write an array to a file in NumPy's .npy format.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.save("x.npy", gnp.arange(3))
+    >>> gnp.load("x.npy")
+    Array([0, 1, 2], dtype=int32)
+    """
+    np.save(file, np.asarray(arr), allow_pickle=False)
+
+
+def savez(file: str | os.PathLike | IO[bytes], *args, allow_pickle: bool = True, **kwds) -> None:
+    """Write arrays to one file in NumPy's .npz format, by keyword or as arr_0, arr_1 and so on.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.savez("xs.npz", a=gnp.arange(3))
+    >>> gnp.load("xs.npz")["a"]
+    array([0, 1, 2], dtype=int32)
+    """
+    named: Any = {name: np.asarray(x) for name, x in kwds.items()}
+    np.savez(file, *map(np.asarray, args), allow_pickle=False, **named)
+
+
+def load(file: str | os.PathLike | IO[bytes], *args: Any, **kwargs: Any) -> Any:
+    """Read an array from a .npy file, or the archive of a .npz file.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.save("x.npy", gnp.ones(2))
+    >>> gnp.load("x.npy")
+    Array([1., 1.], dtype=float32)
+    """
+    if kwargs.get("allow_pickle") or (len(args) > 1 and args[1]):
+        raise ValueError(
+            "load(allow_pickle=True) is refused: reading a pickle runs whatever is in it. Use "
+            "numpy.load yourself if you trust the file."
+        )
+    found = np.load(file, *args, **kwargs)
+    return asarray(found) if isinstance(found, np.ndarray) else found

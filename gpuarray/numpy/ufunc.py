@@ -1,0 +1,477 @@
+"""`ufunc` objects: functions that also reduce, accumulate, update some elements, combine all pairs.
+
+Floor 6. In: a function of one or two arguments, and the fast ways it has to do all that. Out:
+`add`, `multiply`, `maximum` and the others as the public namespace shows them, and `frompyfunc`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+from gpuarray.numpy import (
+    arithmetic,
+    comparison,
+    floats,
+    functions,
+    indexing,
+    reductions,
+    statistics,
+)
+from gpuarray.numpy.comparison import truth
+from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, select, zero_of
+from gpuarray.numpy.reductions import Fold, fold_axes
+from gpuarray.util import canonical_axes, canonical_axis
+
+
+class ufunc:
+    """A function that works element by element, with the methods NumPy gives such functions.
+
+    reduce folds an axis, accumulate keeps the steps, reduceat folds slices, outer combines all
+    pairs, at updates some elements. Made with `frompyfunc`.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.add.reduce(gnp.arange(4)), gnp.multiply.outer(gnp.arange(2), gnp.arange(3)).shape
+    (Array(6, dtype=int32), (2, 3))
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        /,
+        nin: int,
+        nout: int,
+        *,
+        name: str | None = None,
+        nargs: int | None = None,
+        identity: Any = None,
+        call: Callable[..., Any] | None = None,
+        reduce: Callable[..., Any] | None = None,
+        accumulate: Callable[..., Any] | None = None,
+        at: Callable[..., Any] | None = None,
+        reduceat: Callable[..., Any] | None = None,
+    ):
+        self.__name__ = name or getattr(func, "__name__", "ufunc")
+        self.__doc__ = func.__doc__
+        self.__wrapped__ = func
+        self.nin = operator.index(nin)
+        self.nout = operator.index(nout)
+        self.nargs = operator.index(nargs or nin)
+        self.identity = identity
+        #: The plain function, for those who call it often.
+        self.function: Callable[..., Any] = call or func
+        self._reduce, self._accumulate = reduce, accumulate
+        self._at, self._reduceat = at, reduceat
+
+    def __repr__(self) -> str:
+        return f"<jnp.ufunc '{self.__name__}'>"
+
+    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+        if out is not None or where is not None:
+            given = "out" if out is not None else "where"
+            raise NotImplementedError(
+                f"{given} argument of {self}: arrays are immutable, use the result (and "
+                "gpuarray.numpy.where)"
+            )
+        check_arraylike(self.__name__, *args)
+        return self.function(*args)
+
+    def _binary(self, method: str) -> None:
+        if self.nin != 2 or self.nout != 1:
+            raise ValueError(f"{method} only supported for binary ufuncs, {self} is none")
+
+    def reduce(
+        self,
+        a,
+        axis: Any = 0,
+        dtype=None,
+        out: None = None,
+        keepdims: bool = False,
+        initial=None,
+        where=None,
+    ) -> Array:
+        """Fold the elements along `axis` from left to right.
+
+        Shape contract: the axis goes, or becomes 1 with `keepdims`; None folds them all.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.subtract.reduce(gnp.array([10, 1, 2]))
+        Array(7, dtype=int32)
+        """
+        name = f"{self.__name__}.reduce"
+        self._binary("reduce")
+        _no_out(name, out)
+        (a,) = arrays(name, a)
+        if where is not None and self.identity is None and initial is None:
+            raise ValueError(
+                f"reduction operation {self.__name__!r} does not have an identity, so to use a "
+                "where mask one has to specify 'initial'."
+            )
+        if not isinstance(axis, tuple) and axis is not None:
+            axis = canonical_axis(axis, a.ndim)
+        if self._reduce is not None:
+            return self._reduce(
+                a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+            )
+        return self._fold(a, axis, dtype, keepdims, initial, where)
+
+    def _fold(self, a: Array, axis: Any, dtype, keepdims: bool, initial, where) -> Array:
+        if isinstance(axis, tuple):
+            raise NotImplementedError(
+                f"{self.__name__}.reduce over a tuple of axes: fold them in turn"
+            )
+        a, shape = _typed(self.__name__, a, dtype), a.shape
+        if where is not None:
+            where = broadcast_to(asarray(where), shape)
+        at = 0 if axis is None else axis
+        if axis is None:
+            a = lax.reshape(a, (a.size,))
+            where = None if where is None else lax.reshape(where, (a.size,))
+        if initial is None and where is not None:
+            initial = self.identity
+        if initial is None and a.shape[at] == 0:
+            if self.identity is None:
+                raise ValueError(
+                    f"zero-size array to reduction operation {self.__name__} which has no identity"
+                )
+            initial = self.identity
+        steps = _slices(a, at)
+        masks = [None] * len(steps) if where is None else _slices(where, at)
+        if initial is None:
+            acc, steps, masks = steps[0], steps[1:], masks[1:]
+        else:
+            acc = broadcast_to(asarray(initial), _without(a.shape, at))
+        for x, mask in zip(steps, masks, strict=True):
+            folded = self.function(acc, x)
+            acc = folded if mask is None else select(mask, folded, acc)
+        if dtype is not None:
+            acc = as_type(acc, dtypes.check_user_dtype(dtype, self.__name__))
+        if not keepdims:
+            return acc
+        return lax.reshape(acc, (1,) * len(shape)) if axis is None else lax.expand_dims(acc, (at,))
+
+    def accumulate(self, a, axis: int | None = 0, dtype=None, out: None = None) -> Array:
+        """Fold the elements along `axis` and keep every step.
+
+        Shape contract: the shape of a; None flattens it first.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.subtract.accumulate(gnp.array([10, 1, 2]))
+        Array([10,  9,  7], dtype=int32)
+        """
+        name = f"{self.__name__}.accumulate"
+        self._binary("accumulate")
+        _no_out(name, out)
+        (a,) = arrays(name, a)
+        if axis is None or a.ndim == 0:
+            a, axis = lax.reshape(a, (a.size,)), 0
+        at = canonical_axis(axis, a.ndim)
+        if self._accumulate is not None:
+            return self._accumulate(a, axis=at, dtype=dtype)
+        steps = _slices(_typed(name, a, dtype), at)
+        kept = steps[:1]
+        for x in steps[1:]:
+            kept.append(as_type(self.function(kept[-1], x), x.dtype))
+        return lax.concatenate([lax.expand_dims(x, (at,)) for x in kept], at) if kept else a
+
+    def at(self, a, indices, b=None, /, *, inplace: bool = True) -> Array:
+        """`a` with the function applied at some positions, once for every time they are named.
+
+        Shape contract: the shape of a; b broadcasts against a[indices]. Arrays are immutable, so
+        `inplace=False` has to be said and the result used.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.add.at(gnp.zeros(3, int), gnp.array([0, 2, 2]), 1, inplace=False)
+        Array([1, 0, 2], dtype=int32)
+        """
+        if inplace:
+            raise NotImplementedError(
+                "Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like "
+                "np.ufunc.at(), and neither can gpuarray's. Pass inplace=False and use the result: "
+                f"arr = {self.__name__}.at(arr, ind, val, inplace=False)."
+            )
+        if (b is None) != (self.nin == 1):
+            raise ValueError(f"{self.__name__}.at takes {self.nin + 1} arguments")
+        (a,) = arrays(f"{self.__name__}.at", a)
+        if self._at is not None:
+            return self._at(a, indices, b)
+        places = indexing.getitem(
+            lax.reshape(lax.iota(dtypes.default_int(), a.size), a.shape), indices
+        )
+        others = [] if b is None else [_flat(broadcast_to(asarray(b), places.shape))]
+        flat, places = _flat(a), _flat(places)
+        for turn in _turns(places):
+            here = places if turn is None else indexing.getitem(places, turn)
+            operands = [x if turn is None else indexing.getitem(x, turn) for x in others]
+            new = self.function(indexing.getitem(flat, here), *operands)
+            flat = indexing.at(flat)[here].set(as_type(new, flat.dtype))
+        return lax.reshape(flat, a.shape)
+
+    def reduceat(self, a, indices, axis: int = 0, dtype=None, out: None = None) -> Array:
+        """Fold the slices a[indices[i] : indices[i + 1]]; the last one goes to the end.
+
+        Shape contract: the axis gets the length of indices. Where a slice would be empty, its first
+        element stands.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.add.reduceat(gnp.arange(8), gnp.array([0, 4, 6]))
+        Array([ 6,  9, 13], dtype=int32)
+        """
+        name = f"{self.__name__}.reduceat"
+        self._binary("reduceat")
+        _no_out(name, out)
+        a, starts = arrays(name, a, indices)
+        if starts.ndim != 1 or dtypes.kind_of(starts.dtype) not in "iu":
+            raise ValueError(f"{name}: indices must be one-dimensional integers")
+        a = _typed(name, a, dtype)
+        at = canonical_axis(axis, a.ndim)
+        n = a.shape[at]
+        ends = lax.concatenate(
+            [lax.slice(starts, (1,), starts.shape), lax.full((1,), n, starts.dtype)], 0
+        )
+        acc = indexing.getitem(a, (slice(None),) * at + (starts,))
+        spread = [1] * a.ndim
+        spread[at] = starts.shape[0]
+        starts, ends = lax.reshape(starts, tuple(spread)), lax.reshape(ends, tuple(spread))
+        # One pass over the axis: every slice takes the elements that are its own.
+        for j in range(1, n):
+            position = starts.dtype.type(j)
+            own = lax.bitwise_and(lax.lt(starts, position), lax.gt(ends, position))
+            x = lax.slice_in_dim(a, j, j + 1, axis=at)
+            acc = select(
+                own, as_type(self.function(acc, broadcast_to(x, acc.shape)), acc.dtype), acc
+            )
+        return acc
+
+    def outer(self, A, B, /) -> Array:
+        """The function of all pairs of elements.
+
+        Shape contract: A.shape + B.shape.
+
+        >>> import gpuarray.numpy as gnp
+        >>> gnp.add.outer(gnp.arange(2), gnp.arange(3))
+        Array([[0, 1, 2],
+               [1, 2, 3]], dtype=int32)
+        """
+        self._binary("outer")
+        A, B = arrays(f"{self.__name__}.outer", A, B)
+        return self.function(lax.expand_dims(A, range(A.ndim, A.ndim + B.ndim)), B)
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """A ufunc of a Python function of arrays, which is traced as any other.
+
+    Shape contract: the function works element by element.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.frompyfunc(lambda a, b: 10 * a + b, 2, 1).reduce(gnp.array([1, 2, 3]))
+    Array(123, dtype=int32)
+    """
+    return ufunc(func, nin, nout, identity=identity)
+
+
+class _Builtin(ufunc):
+    """A ufunc of this module: its function checks its own arguments."""
+
+    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+        if out is None and where is None:
+            return self.function(*args)
+        return super().__call__(*args, out=out, where=where)
+
+    def __reduce__(self):
+        return _by_name, (self.__name__,)
+
+
+def _by_name(name: str) -> ufunc:
+    return UFUNCS[name]
+
+
+def _no_out(name: str, out: None) -> None:
+    if out is not None:
+        raise NotImplementedError(f"out argument of {name}(): arrays are immutable, use the result")
+
+
+def _typed(name: str, a: Array, dtype: Any) -> Array:
+    return a if dtype is None else as_type(a, dtypes.check_user_dtype(dtype, name))
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _slices(a: Array, axis: int) -> list[Array]:
+    return [lax.index_in_dim(a, i, axis, keepdims=False) for i in range(a.shape[axis])]
+
+
+def _flat(x: Array) -> Array:
+    return lax.reshape(x, (x.size,))
+
+
+def _turns(places: Array) -> list[Any]:
+    """Which of the places to update together, so that one named twice is updated twice."""
+    if isinstance(places, Tracer):
+        return [slice(i, i + 1) for i in range(places.size)]
+    known = np.asarray(places)
+    order = np.argsort(known, kind="stable")
+    ordered = known[order]
+    first = np.searchsorted(ordered, ordered, side="left")
+    turn = np.empty(known.shape, int)
+    turn[order] = np.arange(known.size) - first
+    if not turn.any():
+        return [None]
+    return [np.flatnonzero(turn == t) for t in range(turn.max() + 1)]
+
+
+# ---- the functions that are ufuncs ----
+
+
+def _folding(fold: Fold) -> Callable[..., Array]:
+    def reduce(a, *, axis, dtype, keepdims, initial, where):
+        return fold_axes(fold, a, axis, dtype, None, keepdims, initial, where)
+
+    return reduce
+
+
+def _extreme(fold: Fold) -> Callable[..., Array]:
+    def reduce(a, *, axis, dtype, keepdims, initial, where):
+        return fold_axes(
+            fold, _typed(fold.name, a, dtype), axis, None, None, keepdims, initial, where
+        )
+
+    return reduce
+
+
+def _logical(run: Callable[..., Array], identity: bool) -> Callable[..., Array]:
+    fold = Fold("logical", run, lambda d: np.bool_(identity), lax.bitwise_xor)
+
+    def reduce(a, *, axis, dtype, keepdims, initial, where):
+        out = fold_axes(fold, truth(a), axis, None, None, keepdims, initial, where)
+        return _typed("logical", out, dtype)
+
+    return reduce
+
+
+def _running(run: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda a, *, axis, dtype: run(_typed("accumulate", as_type(a, a.dtype), dtype), axis)
+
+
+def _running_truth(run: Callable[..., Array]) -> Callable[..., Array]:
+    def accumulate(a, *, axis, dtype):
+        out = as_type(run(as_type(truth(a), dtypes.int32), axis), dtypes.bool_)
+        return _typed("accumulate", out, dtype)
+
+    return accumulate
+
+
+def _updating(method: str) -> Callable[..., Array]:
+    def at(a, indices, b):
+        return getattr(indexing.at(a)[indices], method)(b)
+
+    return at
+
+
+def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
+    """The fold of logaddexp: log(sum(exp(x))), scaled by the largest so that nothing overflows."""
+    a = _typed("logaddexp", a, dtype)
+    a = as_type(a, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype)))
+    start = -np.inf if initial is None else initial
+    top = reductions.max(a, axis, keepdims=True, initial=start, where=where)
+    top = select(floats.isfinite(top), top, zero_of(top))
+    total = reductions.sum(lax.exp(lax.sub(a, top)), axis, keepdims=True, where=where)
+    total = arithmetic.add(total, functions.exp(arithmetic.subtract(start, top)))
+    out = lax.add(lax.log(total), top)
+    return out if keepdims else lax.squeeze(out, canonical_axes(axis, a.ndim))
+
+
+def _bits(run, join, identity: int) -> Callable[..., Array]:
+    return _folding(Fold("bitwise", run, lambda d: np.array(identity).astype(d)[()], join))
+
+
+_C = comparison
+add = _Builtin(
+    arithmetic.add,
+    2,
+    1,
+    identity=0,
+    reduce=_folding(reductions.SUM),
+    accumulate=lambda a, *, axis, dtype: statistics.cumsum(a, axis, dtype),
+    at=_updating("add"),
+)
+multiply = _Builtin(
+    arithmetic.multiply,
+    2,
+    1,
+    identity=1,
+    reduce=_folding(reductions.PROD),
+    accumulate=lambda a, *, axis, dtype: statistics.cumprod(a, axis, dtype),
+    at=_updating("multiply"),
+)
+subtract = _Builtin(arithmetic.subtract, 2, 1)
+negative = _Builtin(arithmetic.negative, 1, 1)
+maximum = _Builtin(
+    arithmetic.maximum,
+    2,
+    1,
+    reduce=_extreme(reductions.MAX),
+    accumulate=_running(lax.cummax),
+    at=_updating("max"),
+)
+minimum = _Builtin(
+    arithmetic.minimum,
+    2,
+    1,
+    reduce=_extreme(reductions.MIN),
+    accumulate=_running(lax.cummin),
+    at=_updating("min"),
+)
+logical_and = _Builtin(
+    _C.logical_and,
+    2,
+    1,
+    identity=True,
+    reduce=_logical(lax.reduce_and, True),
+    accumulate=_running_truth(lax.cummin),
+)
+logical_or = _Builtin(
+    _C.logical_or,
+    2,
+    1,
+    identity=False,
+    reduce=_logical(lax.reduce_or, False),
+    accumulate=_running_truth(lax.cummax),
+)
+logical_xor = _Builtin(_C.logical_xor, 2, 1, identity=False, reduce=_logical(lax.reduce_xor, False))
+bitwise_and = _Builtin(
+    _C.bitwise_and, 2, 1, identity=-1, reduce=_bits(lax.reduce_and, lax.bitwise_and, -1)
+)
+bitwise_or = _Builtin(
+    _C.bitwise_or, 2, 1, identity=0, reduce=_bits(lax.reduce_or, lax.bitwise_or, 0)
+)
+bitwise_xor = _Builtin(
+    _C.bitwise_xor, 2, 1, identity=0, reduce=_bits(lax.reduce_xor, lax.bitwise_xor, 0)
+)
+logaddexp = _Builtin(
+    floats.logaddexp,
+    2,
+    1,
+    identity=-np.inf,
+    reduce=_logsumexp,
+    accumulate=_running(lax.cumlogsumexp),
+)
+logaddexp2 = _Builtin(floats.logaddexp2, 2, 1, identity=-np.inf)
+
+UFUNCS: dict[str, ufunc] = {
+    f.__name__: f
+    for f in (
+        *(add, multiply, subtract, negative, maximum, minimum, logical_and, logical_or),
+        *(logical_xor, bitwise_and, bitwise_or, bitwise_xor, logaddexp, logaddexp2),
+    )
+}

@@ -1,0 +1,180 @@
+"""What every sampler does with its arguments first: one typed key, a float dtype, a shape that fits the parameters.
+
+Floor 6. In: what a user passed. Out: values the traced samplers take, or an error that names the sampler.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config, lax
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+from gpuarray.errors import KeyReuseError
+from gpuarray.lax.args import canonicalize_shape, shape_of
+from gpuarray.ops.random import KeyImpl, implementation, random_wrap_p
+
+_consumed: dict[int, weakref.ref] = {}
+
+
+# ---- keys ----
+
+
+def is_key(x) -> bool:
+    """Whether `x` is an array of typed keys."""
+    return isinstance(x, Array) and isinstance(x.dtype, dtypes.KeyDtype)
+
+
+def generator(impl: Any) -> KeyImpl:
+    """The random generator that an `impl=` argument means; None means the default one."""
+    if impl is None:
+        return implementation(config.state.default_prng_impl)
+    if isinstance(impl, KeyImpl):
+        return impl
+    if isinstance(impl, dtypes.KeyDtype):
+        return impl.impl
+    if isinstance(impl, str):
+        return implementation(impl)
+    raise TypeError(
+        f"unrecognized type {type(impl)} for specifying PRNG implementation. Give its name, such as 'threefry2x32'."
+    )
+
+
+def wrapped(data: Any, impl: KeyImpl) -> Any:
+    """Key words as typed keys: uint32[..., words] -> key[...]."""
+    if not (hasattr(data, "ndim") and hasattr(data, "shape") and hasattr(data, "dtype")):
+        raise TypeError(
+            "invalid PRNG key data: expected key_data to have ndim, shape, and dtype attributes. "
+            f"Got {data}. Make a key with gpuarray.random.key(seed)."
+        )
+    if data.ndim < 1:
+        raise TypeError(
+            f"invalid PRNG key data: expected key_data.ndim >= 1; got ndim={data.ndim}"
+        )
+    rank = len(impl.key_shape)
+    if tuple(data.shape[-rank:]) == impl.key_shape and data.dtype != np.uint32:
+        raise TypeError(
+            f"invalid PRNG key data: expected key_data.dtype = uint32; got dtype={data.dtype}"
+        )
+    return random_wrap_p.bind(data, impl=impl)
+
+
+def typed(key: Any) -> tuple[Any, bool]:
+    """(typed keys, whether they came as plain words)."""
+    if is_key(key):
+        return key, False
+    if not (isinstance(key, (Array, np.ndarray, np.generic, int, float)) or hasattr(key, "aval")):
+        raise TypeError(
+            f"unexpected PRNG key type {type(key)}: make a key with gpuarray.random.key(seed)."
+        )
+    return wrapped(key, generator(None)), True
+
+
+def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
+    """(one typed key, whether it came as plain words); `consume` says that its randomness is used up."""
+    found, plain = typed(key)
+    if found.ndim:
+        raise ValueError(
+            f"{name} accepts a single key, but was given a key array of shape {found.shape} != (). "
+            "Use vmap for batching."
+        )
+    if config.state.debug_key_reuse and consume and not plain:
+        use_up(name, found)
+    return found, plain
+
+
+def use_up(name: str, key: Any) -> None:
+    """Remember that a key was used, and raise if it was used before (the setting `debug_key_reuse`)."""
+    if isinstance(key, Tracer):
+        used = key._trace.__dict__.setdefault("used_keys", {})
+        again = used.get(id(key)) is key
+        used[id(key)] = key
+    else:
+        ident = id(key)
+        again = ident in _consumed and _consumed[ident]() is key
+        _consumed[ident] = weakref.ref(key, lambda _: _consumed.pop(ident, None))
+    if again:
+        raise KeyReuseError(
+            f"Previously-consumed key passed to {name}: a key used twice gives the same numbers twice. Split it "
+            "(key, subkey = random.split(key)), or say that it is meant with random.clone(key)."
+        )
+
+
+# ---- dtypes and shapes ----
+
+
+def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
+    """The canonical dtype of a sampler's result."""
+    found = dtypes.check_user_dtype(float if dtype is None else dtype, name)
+    kind = dtypes.kind_of(found)
+    if kind != "f" and not (complex_too and kind == "c"):
+        sorts = "float or complex" if complex_too else "float"
+        raise ValueError(
+            f"dtype argument to `{name}` must be a {sorts} dtype, got {getattr(found, 'name', found)}"
+        )
+    return found
+
+
+def int_dtype(name: str, dtype: Any) -> Any:
+    """The canonical integer dtype of a sampler's result."""
+    found = dtypes.check_user_dtype(int if dtype is None else dtype, name)
+    if dtypes.kind_of(found) not in "iu":
+        raise ValueError(
+            f"dtype argument to `{name}` must be an int dtype, got {getattr(found, 'name', found)}"
+        )
+    return found
+
+
+def sample_shape(name: str, shape: Any, *parameters: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a result: what the parameters broadcast to, or the one asked for if they fit it."""
+    if shape is None:
+        return lax.broadcast_shapes(*parameters)
+    shape = canonicalize_shape(shape)
+    common = lax.broadcast_shapes(shape, *parameters)
+    if common != shape:
+        raise ValueError(
+            f"{name} parameter shapes must be broadcast-compatible with shape argument, and the result of "
+            f"broadcasting the shapes must equal the shape argument, but got result {common} for shape argument "
+            f"{shape}."
+        )
+    return shape
+
+
+def array(name: str, x: Any) -> Any:
+    """A parameter that only needs to be some array or scalar."""
+    dtypes.dtype(x)  # a list has none: TypeError
+    return x
+
+
+# ---- arithmetic between shapes ----
+
+
+def spread(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` broadcast to `shape`, its axes last."""
+    own = shape_of(x)
+    if own == shape:
+        return x
+    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - len(own), len(shape))))
+
+
+def ranked(x: Any, rank: int) -> Any:
+    """`x` with leading axes of length 1, so that lax combines it with arrays of that rank; scalars stay."""
+    own = shape_of(x)
+    if not own or len(own) == rank:
+        return x
+    lead = rank - len(own)
+    return lax.broadcast_in_dim(x, (1,) * lead + own, tuple(range(lead, rank)))
+
+
+def placed(name: str, x: Any, out_sharding: Any) -> Any:
+    """`x` where `out_sharding` wants it."""
+    if out_sharding is None:
+        return x
+    raise TypeError(
+        f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or `PartitionSpec`. Got "
+        f"{out_sharding} of type: {type(out_sharding)}"
+    )

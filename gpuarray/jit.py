@@ -132,20 +132,25 @@ class Jitted:
                 if all(isinstance(a, ArrayImpl) for a in args):
                     self._fast[(config.state.trace_key, *call.avals)] = entry.fast
         if entry.fast is not None:
-            leaves = call.leaves
+            return entry.fast(*self._owned(call, args, kwargs))
+        return self._launch(entry, self._owned(call, args, kwargs))
+
+    def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
+        """The leaves as concrete arrays."""
+        leaves = call.leaves
+        try:
             for i, x in enumerate(leaves):
                 if type(x) is not ArrayImpl:
                     leaves[i] = transfer.own(x, call.avals[i])
-            return entry.fast(*leaves)
-        return self._launch(entry, call.leaves)
+        except OverflowError as error:
+            self._explain_bad_leaf(args, kwargs, error)
+            raise
+        return leaves
 
     def _launch(self, entry: Entry, leaves: Sequence):
         """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
         program, executable = entry.program, entry.executable
-        inputs: list = [
-            x if type(x) is ArrayImpl else transfer.own(x, a)
-            for x, a in zip(leaves, program.graph.in_avals, strict=True)
-        ]
+        inputs = list(leaves)
         place = None
         if self._options.device is not None:
             place = devices.place_for(self._options.device)
@@ -199,7 +204,7 @@ class Jitted:
             self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True
         ):
             try:
-                aval_of(x)
+                transfer.own(x, aval_of(x))
             except OverflowError:
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted "

@@ -74,21 +74,27 @@ def split_passes(group: Group) -> list[Pass] | None:
             and level[m.eqn.outvars[0]] == depth
         ]
         passes.append(Pass(needed, partial, [], after))
-    early = [
-        m
-        for m in members
-        if not wide[m.eqn.outvars[0]]
-        and level[m.eqn.outvars[0]] == 0
-        and m.eqn.outvars[0] in group.outputs
-    ]
+    passes[0].after[:0] = _early(members, level, wide, set(group.outputs))
     stored = [v for v in group.outputs if wide[v]]
     if stored:
         passes.append(Pass(_needed([made[v] for v in stored], made, wide), [], stored, []))
-    if early:
-        # Values over P alone that need no reduction.
-        wanted = _needed(early, made, dict.fromkeys(wide, True))
-        passes.append(Pass([], [], [], wanted))
     return passes
+
+
+def _early(
+    members: list[Member], level: dict[Var, int], wide: dict[Var, bool], outputs: set[Var]
+) -> list[Member]:
+    """Members over P alone that need no reduction, as far as others over P (or the outside) read them."""
+    read = set(outputs)
+    found: list[Member] = []
+    for member in reversed(members):
+        v = member.eqn.outvars[0]
+        if wide[v] or (level[v] == 0 and not any(o in read for o in member.eqn.outvars)):
+            continue
+        read.update(o.var for o in member.operands if isinstance(o, Inner))
+        if level[v] == 0:
+            found.append(member)
+    return found[::-1]
 
 
 def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool]) -> list[Member]:

@@ -86,6 +86,14 @@ def merge_equal(graph: Graph) -> Graph:
         if prim.name == "convert_element_type" and ins[0].aval.dtype == eqn.outvars[0].aval.dtype:
             env[eqn.outvars[0]] = ins[0]
             continue
+        if _reduces_nothing(eqn):
+            shape = eqn.outvars[0].aval.shape
+            if shape == ins[0].aval.shape:
+                env[eqn.outvars[0]] = ins[0]
+                continue
+            prim = registry["reshape"]
+            params = {"new_sizes": shape, "dimensions": None, "sharding": None}
+            eqn = Eqn(prim, ins, eqn.outvars, params, eqn.site)
         key = (prim, tuple(map(atom_key, ins)), params_key(eqn.params))
         found = seen.get(key)
         if found is not None:
@@ -97,6 +105,16 @@ def merge_equal(graph: Graph) -> Graph:
         eqns.append(eqn.replace(invars=ins))
     outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _reduces_nothing(eqn: Eqn) -> bool:
+    """Whether a sum (or the like) runs over axes of length 1 only, so that it is a change of shape."""
+    prim = eqn.primitive
+    if prim.kind is not Kind.REDUCTION or prim.combine is None:
+        return False
+    operand = eqn.invars[0].aval
+    same = operand.dtype == eqn.outvars[0].aval.dtype
+    return same and all(operand.shape[d] == 1 for d in eqn.params["axes"])
 
 
 def _scalars_for_broadcasts(

@@ -424,3 +424,9 @@ from gpuarray.numpy.ufunc import subtract as subtract
 from gpuarray.numpy.ufunc import ufunc as ufunc
 
 __all__ = [*(_name for _name in dir() if not _name.startswith("_")), "ndarray"]
+
+from gpuarray.core.value import surface as _s  # TEMP
+
+for _n in __all__:  # TEMP
+    if _n not in _s.__dict__:
+        setattr(_s, _n, globals()[_n])

@@ -23,6 +23,7 @@ from gpuarray.numpy.promotion import (
     binary,
     broadcast_to,
     check_arraylike,
+    constant,
     documented,
     for_bool,
     promote_dtypes,
@@ -109,26 +110,26 @@ def _floor_divide_int(x, y):
     quotient = div_p.bind(x, y)
     signs_differ = ne_p.bind(lax.sign(x), lax.sign(y))
     inexact_ = ne_p.bind(lax.rem(x, y), zero_of(x))
-    lower = sub_p.bind(quotient, zero_of(x) + 1)
+    lower = sub_p.bind(quotient, constant(1, x))
     return select(and_p.bind(signs_differ, inexact_), lower, quotient)
 
 
 def _float_divmod(x, y):
-    zero = zero_of(x)
+    zero, one = zero_of(x), constant(1, x)
     rest = lax.rem(x, y)
     whole = select(eq_p.bind(y, zero), x, sub_p.bind(x, rest))
     quotient = div_p.bind(whole, y)
     # rem has the sign of x; the remainder wanted has that of y.
     wrong = and_p.bind(ne_p.bind(rest, zero), ne_p.bind(lax.sign(y), lax.sign(rest)))
     rest = select(wrong, add_p.bind(rest, y), rest)
-    quotient = select(wrong, sub_p.bind(quotient, zero + type(zero)(1)), quotient)
+    quotient = select(wrong, sub_p.bind(quotient, one), quotient)
     return lax.round(quotient), rest
 
 
 def _remainder(x, y):
     zero = zero_of(x)
-    if kind_of(zero.dtype) in "iu":
-        y = select(eq_p.bind(y, zero), zero + type(zero)(1), y)
+    if kind_of(aval_of(x).dtype) in "iu":
+        y = select(eq_p.bind(y, zero), constant(1, x), y)
     rest = lax.rem(x, y)
     wrong = and_p.bind(ne_p.bind(lt_p.bind(rest, zero), lt_p.bind(y, zero)), ne_p.bind(rest, zero))
     return select(wrong, add_p.bind(rest, y), rest)
@@ -199,7 +200,7 @@ mod = remainder
 
 def _fmod(x, y):
     if kind_of(aval_of(x).dtype) in "iu":
-        y = select(eq_p.bind(y, zero_of(y)), zero_of(y) + 1, y)
+        y = select(eq_p.bind(y, zero_of(y)), constant(1, y), y)
     return lax.rem(x, y)
 
 
@@ -334,7 +335,7 @@ def known_integer(x: Any) -> int | None:
 
 def _integers_to_integers(x, y):
     """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
-    zero, one = zero_of(x), zero_of(x) + type(zero_of(x))(1)
+    zero, one = zero_of(x), constant(1, x)
     shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     out = select(and_p.bind(eq_p.bind(x, zero), ne_p.bind(y, zero)), zero, one)

@@ -11,10 +11,13 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import divmod, mod
+from gpuarray.numpy.comparison import logical_and
+from gpuarray.numpy.functions import clip
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, as_tuple, promoted, promoted_inexact
-from gpuarray.numpy.selection import choose_by
+from gpuarray.numpy.selection import choose_by, where
 from gpuarray.numpy.shapes import broadcast_to, moveaxis, ravel, reshape
 from gpuarray.numpy.sorting import argsort, searchsorted
 from gpuarray.util import canonical_axis
@@ -168,17 +171,17 @@ def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
         return promoted("unwrap", p, period)[0]
     (p, turn), axis = promoted("unwrap", p, period), canonical_axis(axis, p.ndim)
     if dtypes.issubdtype(p.dtype, np.integer):
-        half, odd = surface.divmod(turn, 2)
+        half, odd = divmod(turn, 2)
         at_boundary: Any = lax.eq(odd, odd.dtype.type(0))
     else:
         half, at_boundary = turn / 2, True
     limit = half if discont is None else discont
     steps = diff(p, axis=axis)
-    folded = surface.mod(steps + half, turn) - half
+    folded = mod(steps + half, turn) - half
     # A jump of exactly half a period keeps its direction.
-    up = surface.logical_and(surface.logical_and(at_boundary, folded == -half), steps > 0)
-    folded = surface.where(up, half, folded)
-    correction = surface.where(abs(steps) < limit, 0, folded - steps)
+    up = logical_and(logical_and(at_boundary, folded == -half), steps > 0)
+    folded = where(up, half, folded)
+    correction = where(abs(steps) < limit, 0, folded - steps)
     rest = _along(p, axis, 1, None) + correction.cumsum(axis)
     return lax.concatenate(promoted("unwrap", _along(p, axis, 0, 1), rest), axis)
 
@@ -194,7 +197,9 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     """
     for name, end in (("left", left), ("right", right)):
         if isinstance(end, str) and end != "extrapolate":
-            raise ValueError(f"the only valid string value of `{name}` is 'extrapolate', but got: {end!r}")
+            raise ValueError(
+                f"the only valid string value of `{name}` is 'extrapolate', but got: {end!r}"
+            )
     x, xp, fp = arrays("interp", x, xp, fp)
     if xp.shape != fp.shape or xp.ndim != 1:
         raise ValueError("xp and fp must be one-dimensional arrays of equal size")
@@ -205,24 +210,24 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, period)
     n = xp.shape[0]
-    i = surface.clip(searchsorted(xp, x, side="right"), 1, n - 1)
+    i = clip(searchsorted(xp, x, side="right"), 1, n - 1)
     below, f_below = xp[i - 1], fp[i - 1]
     rise, run = fp[i] - f_below, xp[i] - below
     # Two points at one place: the lower one's value, without dividing by zero.
     flat = abs(run) <= np.spacing(dtypes.finfo(xp.dtype).eps)
     run = choose_by(flat, run.dtype.type(1), run)
-    value = surface.where(flat, f_below, f_below + (x - below) / run * rise)
+    value = where(flat, f_below, f_below + (x - below) / run * rise)
     if not isinstance(left, str):
-        value = surface.where(x < xp[0], fp[0] if left is None else left, value)
+        value = where(x < xp[0], fp[0] if left is None else left, value)
     if not isinstance(right, str):
-        value = surface.where(x > xp[-1], fp[-1] if right is None else right, value)
+        value = where(x > xp[-1], fp[-1] if right is None else right, value)
     return value
 
 
 def _periodic(x: Array, xp: Array, fp: Array, period):
     """All positions within one period, and the points continued by one on either side."""
     turn = abs(period)
-    x, xp = surface.mod(x, turn), surface.mod(xp, turn)
+    x, xp = mod(x, turn), mod(xp, turn)
     order = argsort(xp)
     xp, fp = xp[order], fp[order]
     xp = lax.concatenate([xp[-1:] - turn, xp, xp[:1] + turn], 0)

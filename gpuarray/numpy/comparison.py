@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
 from gpuarray.numpy.promotion import (
@@ -71,9 +72,9 @@ def _ordered(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
     """A comparison by size; complex numbers compare by real part, then by imaginary part."""
 
     def by_parts(x, y):
-        real = lax.real(x), lax.real(y)
-        same = eq_p.bind(*real)
-        return select(same, prim.bind(lax.imag(x), lax.imag(y)), prim.bind(*real))
+        same = eq_p.bind(lax.real(x), lax.real(y))
+        by_imag = prim.bind(lax.imag(x), lax.imag(y))
+        return select(same, by_imag, prim.bind(lax.real(x), lax.real(y)))
 
     return documented(
         binary(name, lambda dtype: by_parts if kind_of(dtype) == "c" else prim.bind),
@@ -129,8 +130,7 @@ def fmin(x1, x2) -> Array:
 
 def truth(x: Any) -> Any:
     """A bindable value as booleans: what is not zero is true."""
-    zero = zero_of(x)
-    return x if zero.dtype == np.bool_ else ne_p.bind(x, zero)
+    return x if aval_of(x).dtype == np.bool_ else ne_p.bind(x, zero_of(x))
 
 
 def _logical(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:

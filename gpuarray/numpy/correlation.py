@@ -9,7 +9,9 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import true_divide
+from gpuarray.numpy.functions import clip, conj, real, sqrt
 from gpuarray.numpy.operands import arrays, promoted_inexact
 from gpuarray.numpy.products import dot
 from gpuarray.numpy.shapes import atleast_2d, flip
@@ -38,7 +40,7 @@ def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_ty
     Array([2., 3.], dtype=float32)
     """
     a, v = _signals("correlate", a, v)
-    v = flip(surface.conj(v))
+    v = flip(conj(v))
     if a.shape[0] >= v.shape[0]:
         return _slide(a, v, mode, precision, preferred_element_type)
     # With the longer one second, "same" counts from its other end.
@@ -52,7 +54,9 @@ def _signals(name: str, a, v) -> list[Array]:
     if any(x.ndim != 1 for x in found):
         raise ValueError(f"{name}() only support 1-dimensional inputs.")
     if not all(x.size for x in found):
-        raise ValueError(f"{name}: inputs cannot be empty, got shapes {found[0].shape} and {found[1].shape}.")
+        raise ValueError(
+            f"{name}: inputs cannot be empty, got shapes {found[0].shape} and {found[1].shape}."
+        )
     return found
 
 
@@ -132,7 +136,7 @@ def cov(
         mean = samples.sum(1) / count
         scale = count - ddof
         centred = samples - mean[:, None]
-        moments = dot(centred, surface.conj(centred.T))
+        moments = dot(centred, conj(centred.T))
     else:
         total = weights.sum()
         mean = (samples * weights).sum(1) / total
@@ -143,8 +147,8 @@ def cov(
         else:
             scale = total - ddof * (weights * abs(arrays("cov", aweights)[0])).sum() / total
         centred = samples - mean[:, None]
-        moments = dot(centred, surface.conj((centred * weights).T))
-    return surface.true_divide(moments, scale).squeeze()
+        moments = dot(centred, conj((centred * weights).T))
+    return true_divide(moments, scale).squeeze()
 
 
 def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
@@ -158,8 +162,8 @@ def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
-    deviation = surface.sqrt(surface.real(c.diagonal()))
+    deviation = sqrt(real(c.diagonal()))
     c = c / deviation[:, None] / deviation[None, :]
     if dtypes.kind_of(c.dtype) == "c":
-        return lax.complex(surface.clip(lax.real(c), -1, 1), surface.clip(lax.imag(c), -1, 1))
-    return surface.clip(c, -1, 1)
+        return lax.complex(clip(lax.real(c), -1, 1), clip(lax.imag(c), -1, 1))
+    return clip(c, -1, 1)

@@ -169,7 +169,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     Array([2, 5, 8], dtype=int32)
     """
     given = {"start": start, "stop": stop, "step": step}
-    ends = {name: _end(name, v, len(given)) for name, v in given.items() if v is not None}
+    ends = {name: _end(name, v, stop is None) for name, v in given.items() if v is not None}
     if "start" not in ends:
         raise TypeError("jax.numpy.arange: the first argument must be a number, not None")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
@@ -191,8 +191,9 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     return _placed(out, device, out_sharding)
 
 
-def _end(name: str, x: Any, count: int) -> Any:
-    """An end of a range as a Python number."""
+def _end(name: str, x: Any, alone: bool) -> Any:
+    """An end of a range as a Python number; the first argument `alone` is where the range stops."""
+    name = "stop" if alone and name == "start" else name
     if isinstance(x, Tracer):
         raise errors.ConcretizationTypeError(
             x, f"It arose in the jnp.arange argument '{name}': the length of a range must be known."
@@ -359,11 +360,11 @@ def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy")
     lengths = [0] * len(axes)
     for a, i in zip(axes, order, strict=True):
         lengths[i] = a.shape[0]
-    out = []
-    for a, i in zip(axes, order, strict=True):
+    out: dict[int, Array] = {}
+    for i, place in sorted((i, place) for place, i in enumerate(order)):
         shape = [n if j == i or not sparse else 1 for j, n in enumerate(lengths)]
-        out.append(lax.broadcast_in_dim(a, tuple(shape), (i,)))
-    return out
+        out[place] = lax.broadcast_in_dim(axes[place], tuple(shape), (i,))
+    return [out[place] for place in range(len(axes))]
 
 
 class _Grid:

@@ -18,7 +18,8 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, no_out
-from gpuarray.numpy.products import as_factor, diagonal
+from gpuarray.numpy.products import diagonal
+from gpuarray.numpy.promotion import convert
 from gpuarray.numpy.shapes import moveaxis, transpose
 from gpuarray.util import lazy_module
 
@@ -54,7 +55,7 @@ def einsum(
     if preferred_element_type is not None:
         kind, weak = dtypes.check_user_dtype(preferred_element_type, "einsum"), False
     dot_general = _dot_general or lax.dot_general
-    terms = [as_factor(x, dtype) for x in xs]
+    terms = [convert(x, dtype, False) for x in xs]
     for chosen, labels, result in steps:
         taken = [terms.pop(i) for i in chosen]
         if len(taken) == 1:
@@ -141,8 +142,13 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
             positions = (len(live) + len(taken) - 2, *positions[2:])
             taken = [made, *taken[2:]]
         last = not live
-        made = result if last else _joined(*(taken if len(taken) == 2 else (taken[0], "")),
-                                           set("".join(live)) | set(result))
+        made = (
+            result
+            if last
+            else _joined(
+                *(taken if len(taken) == 2 else (taken[0], "")), set("".join(live)) | set(result)
+            )
+        )
         steps.append((positions, tuple(taken), made))
         live.append(made)
     return steps
@@ -164,7 +170,9 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
         )
     for c in spec.replace("->", "").replace("...", "").replace(",", ""):
         if not c.isalpha():
-            raise ValueError(f"Character '{c}' in einsum subscripts {spec!r} is not a valid symbol.")
+            raise ValueError(
+                f"Character '{c}' in einsum subscripts {spec!r} is not a valid symbol."
+            )
     free = [c for c in string.ascii_letters if c not in spec]
     longest = 0
     for term, shape in zip(terms, shapes, strict=True):
@@ -241,7 +249,7 @@ def _sum(x: Array, axes: tuple[int, ...]) -> Array:
 
 def _pair(taken: list[Array], labels, result: str, precision, dtype, dot_general) -> Array:
     """One dot_general: labels of both that the result keeps are batch axes, the rest of the shared ones are summed."""
-    (a, b), (la, lb) = taken, labels
+    (b, a), (lb, la) = taken, labels  # terms are popped from the back
     a, la = _tidied(a, la, set(result) | set(lb))
     b, lb = _tidied(b, lb, set(result) | set(la))
     shared = [c for c in la if c in lb]

@@ -14,10 +14,13 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import mod
+from gpuarray.numpy.functions import conj
 from gpuarray.numpy.operands import array, as_tuple
 from gpuarray.numpy.shapes import moveaxis
 from gpuarray.numpy.shapes import roll as _roll
+from gpuarray.runtime.transfer import device_put
 from gpuarray.util import canonical_axis
 
 
@@ -33,7 +36,9 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     if s is not None and len(s) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
     if len(set(axes)) != len(axes):
-        raise ValueError(f"jax.numpy.fft.{name} does not support repeated axes. Got axes {tuple(axes)}.")
+        raise ValueError(
+            f"jax.numpy.fft.{name} does not support repeated axes. Got axes {tuple(axes)}."
+        )
     if real and not inverse and dtypes.kind_of(a.dtype) == "c":
         raise ValueError(f"only real valued inputs supported for {name}")
     if not axes:
@@ -53,7 +58,9 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         wanted[-1] = lengths[-1] // 2 + 1
     a = _fit(a, given, wanted)
     if a.dtype.itemsize < 4 or dtypes.kind_of(a.dtype) in "biu":
-        a = lax.convert_element_type(a, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(np.dtype(np.float32))))
+        a = lax.convert_element_type(
+            a, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(np.dtype(np.float32)))
+        )
     out = _by_threes(a, kind, lengths)
     out = _scaled(out, math.prod(lengths), inverse, norm)
     return moveaxis(out, range_tuple(out.ndim - len(axes), out.ndim), axes)
@@ -106,8 +113,10 @@ def _scaled(out: Array, n: int, inverse: bool, norm: str | None) -> Array:
 
 def _one(name: str, kind: str, a, n, axis, norm) -> Array:
     if isinstance(axis, (tuple, list)):
-        raise ValueError(f"jax.numpy.fft.{name} does not support multiple axes. Please use jax.numpy.fft.{name}n. "
-                         f"Got axis = {axis!r}.")
+        raise ValueError(
+            f"jax.numpy.fft.{name} does not support multiple axes. Please use jax.numpy.fft.{name}n. "
+            f"Got axis = {axis!r}."
+        )
     return _transform(name, kind, a, None if n is None else [n], [axis], norm)
 
 
@@ -171,7 +180,7 @@ def hfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Ar
     Array([1., 1., 1., 1.], dtype=float32)
     """
     a = array("jax.numpy.fft.hfft", a)
-    return _one("hfft", "IRFFT", surface.conj(a), n, axis, _swapped(norm))
+    return _one("hfft", "IRFFT", conj(a), n, axis, _swapped(norm))
 
 
 def ihfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -182,10 +191,12 @@ def ihfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> A
     Array([1.-0.j, 1.-0.j, 1.-0.j], dtype=complex64)
     """
     a = array("jax.numpy.fft.ihfft", a)
-    return surface.conj(_one("ihfft", "RFFT", a, n, axis, _swapped(norm)))
+    return conj(_one("ihfft", "RFFT", a, n, axis, _swapped(norm)))
 
 
-def fftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def fftn(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """The Fourier transform over several axes, all of them by default.
 
     >>> import gpuarray.numpy as gnp
@@ -196,7 +207,9 @@ def fftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, n
     return _transform("fftn", "FFT", a, s, axes, norm)
 
 
-def ifftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def ifftn(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """The inverse of `fftn`.
 
     >>> import gpuarray.numpy as gnp
@@ -207,7 +220,9 @@ def ifftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, 
     return _transform("ifftn", "IFFT", a, s, axes, norm)
 
 
-def rfftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def rfftn(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """The Fourier transform of real input over several axes, the last one without its redundant half.
 
     >>> import gpuarray.numpy as gnp
@@ -217,7 +232,9 @@ def rfftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, 
     return _transform("rfftn", "RFFT", a, s, axes, norm)
 
 
-def irfftn(a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+def irfftn(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
+) -> Array:
     """The inverse of `rfftn`.
 
     >>> import gpuarray.numpy as gnp
@@ -233,7 +250,9 @@ def _two(name: str, kind: str, a, s, axes, norm) -> Array:
     return _transform(name, kind, a, s, axes, norm)
 
 
-def fft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def fft2(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The Fourier transform over two axes, by default the last ones.
 
     >>> import gpuarray.numpy as gnp
@@ -243,7 +262,9 @@ def fft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm
     return _two("fft2", "FFT", a, s, axes, norm)
 
 
-def ifft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def ifft2(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The inverse of `fft2`.
 
     >>> import gpuarray.numpy as gnp
@@ -253,7 +274,9 @@ def ifft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), nor
     return _two("ifft2", "IFFT", a, s, axes, norm)
 
 
-def rfft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def rfft2(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The Fourier transform of real input over two axes.
 
     >>> import gpuarray.numpy as gnp
@@ -263,7 +286,9 @@ def rfft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), nor
     return _two("rfft2", "RFFT", a, s, axes, norm)
 
 
-def irfft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
+def irfft2(
+    a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+) -> Array:
     """The inverse of `rfft2`.
 
     >>> import gpuarray.numpy as gnp
@@ -275,18 +300,22 @@ def irfft2(a, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), no
 
 def _frequencies(name: str, n, d, dtype, device, first: int, count: int) -> Array:
     if isinstance(d, (list, tuple)) or np.ndim(d) != 0:
-        raise ValueError(f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {d}.")
+        raise ValueError(
+            f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {d}."
+        )
     kind = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, name)
     steps = lax.iota(kind, count)
     if first:  # the second half of the frequencies is negative
-        steps = surface.mod(steps + first, n) - first
+        steps = mod(steps + first, n) - first
     out = steps / lax.convert_element_type(array(name, d) * n, kind)
-    return out if device is None else surface.device_put(out, device)
+    return out if device is None else device_put(out, device)
 
 
 def _length(name: str, n) -> int:
     if isinstance(n, (list, tuple)):
-        raise ValueError(f"The n argument of jax.numpy.fft.{name} only takes an int. Got n = {list(n)}.")
+        raise ValueError(
+            f"The n argument of jax.numpy.fft.{name} only takes an int. Got n = {list(n)}."
+        )
     return operator.index(n)
 
 
@@ -313,7 +342,11 @@ def rfftfreq(n: int, d=1.0, *, dtype=None, device=None) -> Array:
 
 
 def _shift_axes(x: Array, axes) -> tuple[int, ...]:
-    return range_tuple(0, x.ndim) if axes is None else tuple(canonical_axis(i, x.ndim) for i in as_tuple(axes))
+    return (
+        range_tuple(0, x.ndim)
+        if axes is None
+        else tuple(canonical_axis(i, x.ndim) for i in as_tuple(axes))
+    )
 
 
 def fftshift(x, axes: Any = None) -> Array:

@@ -23,6 +23,7 @@ from gpuarray.numpy.promotion import (
     arrays,
     binary,
     check_arraylike,
+    constant,
     documented,
     promote_args,
     promote_args_inexact,
@@ -78,8 +79,8 @@ def _isinf(x):
     return lax.eq(lax.abs(x), _infinity(x))
 
 
-def _infinity(x: Any) -> np.generic:
-    return aval_of(x).dtype.type(np.inf)
+def _infinity(x: Any) -> Any:
+    return constant(np.inf, x)
 
 
 def _pick_isinf(dtype):
@@ -105,7 +106,7 @@ def _one_infinity(name: str, sign: float) -> Any:
             raise ValueError("isposinf/isneginf are not well defined for complex types")
         if kind_of(dtype) != "f":
             return _never
-        return lambda x: lax.eq(x, aval_of(x).dtype.type(sign * np.inf))
+        return lambda x: lax.eq(x, constant(sign * np.inf, x))
 
     return unary(name, pick)
 
@@ -338,7 +339,7 @@ def _logaddexp(x, y, exponential, scale):
     difference = lax.sub(x, y)
     grown = lax.log1p(exponential(lax.neg(lax.abs(difference))))
     if scale is not None:
-        grown = lax.mul(aval_of(difference).dtype.type(scale), grown)
+        grown = lax.mul(constant(scale, difference), grown)
     undefined = lax.ne(difference, difference)
     return select(undefined, lax.add(x, y), lax.add(lax.max(x, y), grown))
 
@@ -348,7 +349,7 @@ def _logaddexp_complex(x, y, exponential, log_of, period):
     smallest = lax.sub(lax.add(x, y), largest)
     out = lax.add(largest, log_of(lax.log1p(exponential(lax.sub(smallest, largest)))))
     part = lax.imag(out)
-    whole, half = (aval_of(part).dtype.type(v) for v in (period, period / 2))
+    whole, half = (constant(v, part) for v in (period, period / 2))
     turned = lax.sub(remainder(lax.add(part, half), whole), half)
     return lax.complex(lax.real(out), turned)
 
@@ -363,7 +364,7 @@ def _pick_logaddexp2(dtype):
     if kind_of(dtype) == "c":
         per_log_2 = 1 / np.log(2)
         return lambda x, y: _logaddexp_complex(
-            x, y, lax.exp2, lambda z: lax.mul(z, dtype.type(per_log_2)), 2 * np.pi * per_log_2
+            x, y, lax.exp2, lambda z: lax.mul(z, constant(per_log_2, z)), 2 * np.pi * per_log_2
         )
     return lambda x, y: _logaddexp(x, y, lax.exp2, 1 / np.log(2))
 
@@ -393,7 +394,7 @@ logaddexp2 = documented(
 
 
 def _heaviside(x, y):
-    zero, one = zero_of(x), aval_of(x).dtype.type(1)
+    zero, one = zero_of(x), constant(1, x)
     at_zero = select(lax.ne(x, x), x, y)
     return select(lax.lt(x, zero), zero, select(lax.gt(x, zero), one, at_zero))
 
@@ -424,7 +425,7 @@ def _hypot(x, y):
     x, y = lax.abs(x), lax.abs(y)
     infinite = or_p.bind(lax.eq(x, _infinity(x)), lax.eq(y, _infinity(y)))
     large, small = lax.max(x, y), lax.min(x, y)
-    one = aval_of(x).dtype.type(1)
+    one = constant(1, x)
     none = lax.eq(large, zero_of(large))
     # Scaled by the larger one, so that no square overflows; 0 / 0 is kept out for its derivative.
     ratio = lax.div(small, select(none, one, large))
@@ -455,16 +456,15 @@ def sinc(x) -> Array:
     Array([1.        , 0.63661975], dtype=float32)
     """
     (x,) = promote_args_inexact("sinc", x)
-    dtype = aval_of(x).dtype
-    one = dtype.type(1)
+    one = constant(1, x)
     at_zero = lax.eq(x, zero_of(x))
-    angle = lax.mul(dtype.type(np.pi), x)
+    angle = lax.mul(constant(np.pi, x), x)
     away = select(at_zero, one, angle)
     # At zero the value and the derivatives are those of the power series.
     square = lax.square(angle)
     series = one
     for k in (72, 42, 20, 6):
-        series = lax.sub(one, lax.mul(lax.div(square, dtype.type(k)), series))
+        series = lax.sub(one, lax.mul(lax.div(square, constant(k, x)), series))
     return select(at_zero, series, lax.div(lax.sin(away), away))
 
 

@@ -37,9 +37,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
     result = out.shape[1:]
     out = reshape(out, (*batch, *result))
     # The axes of the result stand where the lane's axis was.
-    return moveaxis(
-        out, tuple(range(len(batch), out.ndim)), tuple(range(axis, axis + len(result)))
-    )
+    return moveaxis(out, tuple(range(len(batch), out.ndim)), tuple(range(axis, axis + len(result))))
 
 
 def apply_over_axes(func: Callable[[Array, int], Array], a, axes: Sequence[int]) -> Array:
@@ -153,7 +151,9 @@ def _assemble(results: list, batch: tuple[int, ...], outputs, pyfunc) -> Any:
     several = isinstance(results[0], (tuple, list))
     columns = list(zip(*results, strict=True)) if several else [results]
     if outputs is not None and len(columns) != len(outputs):
-        raise TypeError(f"wrong number of output arguments: expected {len(outputs)}, got {len(columns)}")
+        raise TypeError(
+            f"wrong number of output arguments: expected {len(outputs)}, got {len(columns)}"
+        )
     out = []
     for k, column in enumerate(columns):
         made = stack([asarray(c) for c in column])

@@ -33,7 +33,7 @@ from gpuarray.numpy.promotion import (
     arrays,
     binary,
     check_arraylike,
-    convert,
+    constant,
     documented,
     select,
     unary,
@@ -107,41 +107,32 @@ cbrt = _float_function(
 )
 
 
-def _by_parts(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A real-linear step (scaling) applied to a logarithm: complex ones by their parts."""
+def _scaled_log(scale: Callable[[Any], Any], apply: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The natural logarithm, and its parts scaled: what the scale is depends on their dtype."""
 
     def function(x):
         y = lax.log(x)
-        if kind_of(aval_of(y).dtype) == "c":
-            return lax.complex(run(lax.real(y)), run(lax.imag(y)))
-        return run(y)
+        if kind_of(aval_of(y).dtype) != "c":
+            return apply(y, scale(aval_of(y).dtype))
+        parts = lax.real(y), lax.imag(y)
+        by = scale(aval_of(parts[0]).dtype)
+        return lax.complex(*(apply(part, by) for part in parts))
 
     return function
 
 
-def _over_log_2(y):
-    two = zero_of(y) + type(zero_of(y))(2)
-    return lax.div(y, convert(lax.log(two), two.dtype, False))
-
-
 log2 = _float_function(
     "log2",
-    _by_parts(_over_log_2),
+    _scaled_log(lambda dtype: lax.log(dtype.type(2)), lax.div),
     "The logarithm to base 2.",
     "log2(gnp.array([1, 8])) -> Array([0., 3.], dtype=float32)",
 )
 log10 = _float_function(
     "log10",
-    _by_parts(lambda y: lax.mul(y, _constant(1 / math.log(10), y))),
+    _scaled_log(lambda dtype: dtype.type(1 / math.log(10)), lax.mul),
     "The logarithm to base 10.",
     "log10(gnp.array([1, 1000])) -> Array([0., 3.], dtype=float32)",
 )
-
-
-def _constant(number: float, like: Any) -> np.generic:
-    """A number in the dtype of a bindable value."""
-    return aval_of(like).dtype.type(number)
-
 
 # ---- trigonometry ----
 
@@ -240,13 +231,13 @@ arctan2 = atan2 = documented(
 )
 deg2rad = radians = _float_function(
     "deg2rad",
-    lambda x: lax.mul(x, _constant(math.pi / 180, x)),
+    lambda x: lax.mul(x, constant(math.pi / 180, x)),
     "Degrees as radians.",
     "deg2rad(gnp.array([180.0])) -> Array([3.1415927], dtype=float32)",
 )
 rad2deg = degrees = _float_function(
     "rad2deg",
-    lambda x: lax.mul(x, _constant(180 / math.pi, x)),
+    lambda x: lax.mul(x, constant(180 / math.pi, x)),
     "Radians as degrees.",
     "rad2deg(gnp.array([gnp.pi])) -> Array([180.], dtype=float32)",
 )
@@ -328,7 +319,7 @@ def round(a, decimals: int = 0, out: None = None) -> Array:
         return _to_even(a)
     # Half precision has no room for the scaled number.
     wide = as_type(a, dtypes.float32, a.weak_type) if a.dtype.itemsize < 4 else a
-    factor = _constant(10**decimals, wide)
+    factor = constant(10**decimals, wide)
     rounded = lax.div(_to_even(lax.mul(wide, factor)), factor)
     return as_type(rounded, a.dtype, a.weak_type)
 

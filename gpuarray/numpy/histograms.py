@@ -13,16 +13,21 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.creation import linspace
+from gpuarray.numpy.functions import clip
 from gpuarray.numpy.indexer import known_value
+from gpuarray.numpy.joining import stack
 from gpuarray.numpy.operands import array, arrays, need_concrete, promoted_inexact
 from gpuarray.numpy.selection import choose_by
 from gpuarray.numpy.shapes import broadcast_to, ravel, reshape
 from gpuarray.numpy.sorting import searchsorted
 
 
-def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None) -> Array:
+def bincount(
+    x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None
+) -> Array:
     """How often each non-negative integer occurs in the (n,) array `x`, or the sum of the weights of its occurrences.
 
     length: of the result, needed while tracing; larger integers are skipped. Negative ones count as 0.
@@ -42,7 +47,8 @@ def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, 
         value = known_value(x)
         if value is None:
             need_concrete(
-                x, "the `x` argument of jnp.bincount(); while tracing, give the `length` of the result"
+                x,
+                "the `x` argument of jnp.bincount(); while tracing, give the `length` of the result",
             )
         length = max(minlength, int(value.max()) + 1 if value.size else 0)
     kind = dtypes.default_int() if weights is None else None
@@ -50,7 +56,7 @@ def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, 
     if weights is not None and amounts.shape != x.shape:
         raise ValueError("shape of weights must match shape of x.")
     counts = lax.full((length,), 0, kind or amounts.dtype)
-    return counts.at[surface.clip(x, 0)].add(lax.convert_element_type(amounts, counts.dtype), mode="drop")
+    return counts.at[clip(x, 0)].add(lax.convert_element_type(amounts, counts.dtype), mode="drop")
 
 
 def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
@@ -78,12 +84,17 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
     low, high = lax.convert_element_type(low, kind), lax.convert_element_type(high, kind)
     flat = lax.eq(low, high)
     # All samples in one place: a range of length 1 around it.
-    return surface.linspace(
-        choose_by(flat, low - 0.5, low), choose_by(flat, high + 0.5, high), int(edges) + 1, dtype=kind
+    return linspace(
+        choose_by(flat, low - 0.5, low),
+        choose_by(flat, high + 0.5, high),
+        int(edges) + 1,
+        dtype=kind,
     )
 
 
-def histogram(a, bins=10, range=None, weights=None, density: bool | None = None) -> tuple[Array, Array]:
+def histogram(
+    a, bins=10, range=None, weights=None, density: bool | None = None
+) -> tuple[Array, Array]:
     """How many samples lie in each bin, and the edges of the bins; the last bin includes its right edge.
 
     density: as a density, whose integral over all bins is 1.
@@ -135,7 +146,7 @@ def histogram2d(
     sizes = np.shape(bins) if not isinstance(bins, (list, tuple)) else (len(bins),)
     if sizes not in ((), (1,), (2,)):
         bins = [asarray(bins)] * 2
-    counts, edges = histogramdd(surface.stack([x, y], axis=1), bins, range, weights, density)
+    counts, edges = histogramdd(stack([x, y], axis=1), bins, range, weights, density)
     return counts, edges[0], edges[1]
 
 

@@ -14,13 +14,17 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
 from gpuarray.numpy import indexer
+from gpuarray.numpy.arithmetic import divmod, mod
 from gpuarray.numpy.construct import asarray
-from gpuarray.numpy.joining import concatenate, tile
+from gpuarray.numpy.creation import arange, linspace
+from gpuarray.numpy.functions import clip
+from gpuarray.numpy.joining import concatenate, stack, tile
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out
-from gpuarray.numpy.selection import nonzero, refuse_inplace
+from gpuarray.numpy.promotion import check_arraylike, convert, value
+from gpuarray.numpy.selection import nonzero, refuse_inplace, where
 from gpuarray.numpy.shapes import (
     add_axes,
     atleast_1d,
@@ -71,9 +75,11 @@ def take(
         how = GatherScatterMode.FILL_OR_DROP
         indices = indexer.wrapped(indices, n, axis)
     elif mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.take is not supported. Use 'fill', 'clip' or 'wrap'.")
+        raise NotImplementedError(
+            "The 'raise' mode to jnp.take is not supported. Use 'fill', 'clip' or 'wrap'."
+        )
     elif mode == "wrap":
-        indices = surface.mod(indices, n)
+        indices = mod(indices, n)
         how = GatherScatterMode.PROMISE_IN_BOUNDS
     elif mode == "clip":
         how = GatherScatterMode.CLIP
@@ -87,7 +93,9 @@ def take(
     return lax.gather(
         a,
         add_axes(indices, (indices.ndim,)),
-        GatherDimensionNumbers(tuple(offset), collapsed_slice_dims=(axis,), start_index_map=(axis,)),
+        GatherDimensionNumbers(
+            tuple(offset), collapsed_slice_dims=(axis,), start_index_map=(axis,)
+        ),
         sizes,
         mode=how,
         fill_value=fill_value,
@@ -119,7 +127,9 @@ def take_along_axis(
         raise TypeError(f"take_along_axis indices must be of integer type, got {indices.dtype}")
     if axis is None:
         if indices.ndim != 1:
-            raise ValueError(f"take_along_axis indices must be 1D if axis=None, got shape {indices.shape}")
+            raise ValueError(
+                f"take_along_axis indices must be 1D if axis=None, got shape {indices.shape}"
+            )
         arr, axis = ravel(arr), 0
     rank = arr.ndim
     if rank != indices.ndim:
@@ -176,19 +186,25 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
     values = values[: positions.size]
     if mode in (None, "clip"):
         positions = lax.clamp(
-            positions.dtype.type(0), indexer.wrapped(positions, a.size), positions.dtype.type(a.size - 1)
+            positions.dtype.type(0),
+            indexer.wrapped(positions, a.size),
+            positions.dtype.type(a.size - 1),
         )
     elif mode == "wrap":
-        positions = surface.mod(positions, a.size)
+        positions = mod(positions, a.size)
     elif mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.put is not supported. Use 'clip' or 'wrap'.")
+        raise NotImplementedError(
+            "The 'raise' mode to jnp.put is not supported. Use 'clip' or 'wrap'."
+        )
     else:
         raise ValueError(f"mode should be one of 'wrap' or 'clip'; got mode={mode!r}")
     flat = ravel(a).at[positions].set(lax.convert_element_type(values, a.dtype))
     return reshape(flat, a.shape)
 
 
-def put_along_axis(arr, indices, values, axis: int | None, inplace: bool = True, *, mode=None) -> Array:
+def put_along_axis(
+    arr, indices, values, axis: int | None, inplace: bool = True, *, mode=None
+) -> Array:
     """`arr` with the elements at every lane's own positions along an axis replaced by `values`.
 
     >>> import gpuarray.numpy as gnp
@@ -230,11 +246,11 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     lengths = [operator.index(n) for n in (shape if hasattr(shape, "__iter__") else (shape,))]
     total = math.prod(lengths)
     one = flat.dtype.type
-    flat = surface.where(lax.lt(flat, one(0)), surface.add(flat, total), flat)
-    flat = surface.clip(flat, 0, total - 1)
+    flat = where(lax.lt(flat, one(0)), flat + total, flat)
+    flat = clip(flat, 0, total - 1)
     out = []
     for n in reversed(lengths):
-        flat, position = surface.divmod(flat, n)
+        flat, position = divmod(flat, n)
         out.append(position)
     return tuple(reversed(out))
 
@@ -259,16 +275,19 @@ def ravel_multi_index(
             raise ValueError(f"dtype={i.dtype!r} is not an integer type.")
     if mode == "raise":
         for i, n in zip(found, lengths, strict=True):
-            value = indexer.known_value(i)
-            if value is None:
-                need_concrete(i, "ravel_multi_index: the default mode='raise' is not available while tracing; use "
-                                 "'wrap', 'clip' or 'ignore'")
-            if ((value < 0) | (value >= n)).any():
+            known = indexer.known_value(i)
+            if known is None:
+                need_concrete(
+                    i,
+                    "ravel_multi_index: the default mode='raise' is not available while tracing; use "
+                    "'wrap', 'clip' or 'ignore'",
+                )
+            if ((known < 0) | (known >= n)).any():
                 raise ValueError(f"invalid entry in coordinates array: outside 0..{n - 1}")
     elif mode == "clip":
-        found = [surface.clip(i, 0, n - 1) for i, n in zip(found, lengths, strict=True)]
+        found = [clip(i, 0, n - 1) for i, n in zip(found, lengths, strict=True)]
     elif mode == "wrap":
-        found = [surface.mod(i, n) for i, n in zip(found, lengths, strict=True)]
+        found = [mod(i, n) for i, n in zip(found, lengths, strict=True)]
     elif mode != "ignore":
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
     if order == "C":
@@ -277,11 +296,16 @@ def ravel_multi_index(
         strides = np.cumprod([1, *lengths[:-1]])
     else:
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
-    kind = dtypes.default_int() if dtype is None else dtypes.check_user_dtype(dtype, "ravel_multi_index")
-    flat: Any = kind.type(0)
-    for i, step in zip(found, strides, strict=True):
-        flat = surface.add(flat, surface.multiply(lax.convert_element_type(i, kind), int(step)))
-    return asarray(flat)
+    kind = (
+        dtypes.default_int()
+        if dtype is None
+        else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    )
+    terms = [
+        lax.convert_element_type(i, kind) * int(step)
+        for i, step in zip(found, strides, strict=True)
+    ]
+    return sum(terms[1:], terms[0]) if terms else lax.full((), 0, kind)
 
 
 # ---- index arrays from shapes ---------------------------------------------------------------
@@ -403,7 +427,7 @@ def indices(dimensions: Sequence[int], dtype=None, sparse: bool = False) -> Any:
             out.append(lax.broadcast_in_dim(line, lengths, (axis,)))
     if sparse:
         return tuple(out)
-    return surface.stack(out) if out else lax.full((0,), 0, kind)
+    return stack(out) if out else lax.full((0,), 0, kind)
 
 
 def ix_(*args) -> tuple[Array, ...]:
@@ -419,7 +443,9 @@ def ix_(*args) -> tuple[Array, ...]:
     out = []
     for i, a in enumerate(found):
         if a.ndim != 1:
-            raise ValueError(f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}")
+            raise ValueError(
+                f"Arguments to jax.numpy.ix_ must be 1-dimensional, got shape {a.shape}"
+            )
         if a.dtype == np.bool_:
             raise NotImplementedError(
                 "Boolean arguments to jax.numpy.ix_ are not implemented. Use nonzero(mask)[0]."
@@ -445,17 +471,18 @@ def fill_diagonal(a, val, wrap: bool = False, *, inplace: bool = True) -> Array:
         raise NotImplementedError("JAX arrays are immutable, must use inplace=False")
     if wrap:
         raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
-    a, val = arrays("fill_diagonal", a, val)
+    a = array("fill_diagonal", a)
+    check_arraylike("fill_diagonal", val)
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")
     n = min(a.shape)
-    values = val
-    if val.ndim:
-        flat = ravel(val)
+    values = convert(value(val), a.dtype, False)
+    if np.ndim(val):
+        flat = ravel(values)
         values = tile(flat, -(-n // flat.size))[:n] if flat.size else flat
-    return a.at[diag_indices(n, a.ndim)].set(lax.convert_element_type(values, a.dtype))
+    return a.at[diag_indices(n, a.ndim)].set(values)
 
 
 # ---- objects to index -----------------------------------------------------------------------
@@ -506,7 +533,9 @@ class _Concatenator:
                 made = add_axes(atleast_1d(made), range(ndmin - max(rank, 1)))
                 if rank and trans1d != -1:
                     # The given axes go to where trans1d says; new ones fill the rest.
-                    made = moveaxis(made, range_of(ndmin, rank), range_of_from(trans1d, rank, ndmin))
+                    made = moveaxis(
+                        made, range_of(ndmin, rank), range_of_from(trans1d, rank, ndmin)
+                    )
             parts.append(made)
         if matrix:
             joined = concatenate([atleast_1d(p) for p in parts], axis=-1)
@@ -529,8 +558,8 @@ def _ranged(item: slice) -> Array:
     start = 0 if item.start is None else item.start
     step = 1 if item.step is None else item.step
     if isinstance(step, complex):
-        return surface.linspace(start, item.stop, int(abs(step)))
-    return surface.arange(start, item.stop, step)
+        return linspace(start, item.stop, int(abs(step)))
+    return arange(start, item.stop, step)
 
 
 class RClass(_Concatenator):
@@ -558,4 +587,3 @@ class CClass(_Concatenator):
 
 r_ = RClass()
 c_ = CClass()
-

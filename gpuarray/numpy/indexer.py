@@ -15,6 +15,7 @@ from gpuarray import config, errors, lax
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
+from gpuarray.numpy.construct import asarray
 from gpuarray.ops.elementwise import add_p, lt_p, select_n_p
 
 _state = config.state
@@ -193,7 +194,9 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
     collapsed: list[int] = []
     new: list[int] = []
     backwards: list[int] = []
-    starts: list[tuple[int, Any, Any]] = []  # axis, value, its batch axes (None: those of the index arrays)
+    starts: list[
+        tuple[int, Any, Any]
+    ] = []  # axis, value, its batch axes (None: those of the index arrays)
     spread_at: list[int] = []
 
     def place_spread():
@@ -240,7 +243,9 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
     number = {a: k for k, a in enumerate(batch_at)}  # result axis -> batch axis
 
     def spans(value, axes) -> tuple[int, ...]:
-        if axes is None:  # an index array: aligned to the right of the common shape, as NumPy broadcasts
+        if (
+            axes is None
+        ):  # an index array: aligned to the right of the common shape, as NumPy broadcasts
             axes = spread_at[len(spread) - value.ndim :]
         return tuple(number[a] for a in axes)
 
@@ -261,6 +266,12 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
 
 def _entries(shape, index):
     """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as positions."""
+    if isinstance(index, list) and not _state.permissive:
+        raise TypeError(
+            "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+            "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted at "
+            "every call."
+        )
     parts = [_entry(e) for e in (index if isinstance(index, tuple) else (index,))]
     taken = sum(_axes_of(e) for e in parts if e is not None and e is not Ellipsis)
     if taken > len(shape):
@@ -317,10 +328,9 @@ def _entry(e):
             "structured dtypes. Use a dict of arrays."
         )
     if isinstance(e, (list, tuple)):
-        if any(isinstance(item, Array) for item in e):
-            e = lax.concatenate([lax.reshape(item, (1,)) for item in map(lax.asarray, e)], 0)
-        else:
-            e = np.asarray(e, dtype=np.int32 if len(e) == 0 else None)
+        # A list of plain numbers stays known; one with arrays in it is stacked.
+        holds_arrays = any(isinstance(item, Array) for item in e)
+        e = asarray(e) if holds_arrays else np.asarray(e, np.int32 if len(e) == 0 else None)
     elif hasattr(e, "__jax_array__") and not isinstance(e, Array):
         e = e.__jax_array__()
     elif isinstance(e, (float, complex)):
@@ -339,7 +349,11 @@ def _entry(e):
         )
     if isinstance(e, (np.ndarray, np.generic)) and not e.shape:
         return bool(e) if _is_mask(e) else int(e)
-    return bool(known_value(e, errors.NonConcreteBooleanIndexError)) if _is_mask(e) and not e.ndim else e
+    return (
+        bool(known_value(e, errors.NonConcreteBooleanIndexError))
+        if _is_mask(e) and not e.ndim
+        else e
+    )
 
 
 def _is_mask(e) -> bool:

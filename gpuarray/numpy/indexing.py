@@ -15,10 +15,11 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import is_base
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from gpuarray.numpy import indexer
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.arithmetic import power, true_divide
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import convert
 from gpuarray.numpy.shapes import add_axes, stretch
 from gpuarray.ops.movement import (
@@ -68,12 +69,10 @@ def getitem(x: Array, index) -> Array:
 
 def _dynamic(x: Array, index) -> Array:
     """Indices with arrays in them: scalars and slices are a dynamic slice, anything else a gather."""
-    index = index if isinstance(index, tuple) else (index,)
-    scalars = [_is_scalar_index(e) for e in index]
-    if any(scalars) and all(
-        s or _is_plain(e) for s, e in zip(scalars, index, strict=True)
-    ):
-        return _dynamic_slice(x, index, scalars)
+    entries = index if isinstance(index, tuple) else (index,)
+    scalars = [_is_scalar_index(e) for e in entries]
+    if any(scalars) and all(s or _is_plain(e) for s, e in zip(scalars, entries, strict=True)):
+        return _dynamic_slice(x, entries, scalars)
     return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
@@ -113,7 +112,9 @@ def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
         out = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
     else:
         if len(starts) > 1:
-            starts = [lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts]
+            starts = [
+                lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts
+            ]
         out = lax.dynamic_slice(x, starts, sizes)
     if found.reversed:
         out = lax.rev(out, tuple(found.reversed))
@@ -276,7 +277,7 @@ class IndexUpdateRef:
         Array([0. , 1. , 0.5], dtype=float32)
         """
         x = self.array
-        return surface.divide(x, _update(_ones_like(x), self.index, "multiply", values, **options))
+        return true_divide(x, _update(_ones_like(x), self.index, "multiply", values, **options))
 
     def power(self, values, **options) -> Array:
         """`x` with `x[index] **= values`.
@@ -286,7 +287,7 @@ class IndexUpdateRef:
         Array([0., 1., 8.], dtype=float32)
         """
         x = self.array
-        return surface.power(x, _update(_ones_like(x), self.index, "multiply", values, **options))
+        return power(x, _update(_ones_like(x), self.index, "multiply", values, **options))
 
     def min(self, values, **options) -> Array:
         """`x` with `x[index] = minimum(x[index], values)`.
@@ -381,7 +382,13 @@ def _update(
         values = asarray(values)
     aval = x.aval
     given = aval_of(values)
-    if kind == "set" and mode is None and wrap_negative_indices and not aval.weak_type and is_base():
+    if (
+        kind == "set"
+        and mode is None
+        and wrap_negative_indices
+        and not aval.weak_type
+        and is_base()
+    ):
         found = indexer.window(aval.shape, index)
         if found is not None and found.strides is None:
             return _set_window(x, found, values, given)
@@ -443,24 +450,18 @@ def _as(values, x: Array):
     aval = aval_of(values)
     if aval.dtype == x.dtype and aval.weak_type == x.weak_type:
         return values
-    if isinstance(values, (int, float, complex)) and not x.weak_type and not _is_key(x):
-        return convert(values, x.dtype, False)
-    return lax.convert_element_type_p.bind(
-        values, new_dtype=x.dtype, weak_type=x.weak_type, sharding=None
-    )
+    return convert(values, x.dtype, x.weak_type)
 
 
 def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, kind="set") -> Array:
     """Apply a scatter at a Target, in the common dtype of both; the result has the dtype of `x`."""
     origin = x
-    indices = indexer.start_indices(t)
     if t.expand:
         x = lax.expand_dims(x, t.expand)
     if values is not None:
         final = list(t.shape)
         for i in t.new:
             final.insert(i, 1)
-        values = lax.asarray(values) if isinstance(values, np.ndarray) else values
         if kind == "set" or _is_key(x):
             values = _as(values, x)
         else:
@@ -472,6 +473,10 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             values = lax.rev(values, t.reversed)
     if 0 in t.shape:
         return origin
+    if not t.starts and values is not None:
+        # All of the array: no positions are needed.
+        out = asarray(_POINTWISE[kind](x, values))
+        return as_type(out, origin.dtype, origin.weak_type)
     dims = ScatterDimensionNumbers(
         update_window_dims=t.offset,
         inserted_window_dims=t.collapsed,
@@ -479,7 +484,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     )
     out = scatter(
         x,
-        indices,
+        indexer.start_indices(t),
         values,
         dims,
         indices_are_sorted=indices_are_sorted or t.static,
@@ -488,18 +493,16 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     )
     if t.expand:
         out = lax.squeeze(out, t.expand)
-    return _as(out, origin)
+    return as_type(out, origin.dtype, origin.weak_type)
 
 
 def _common(x, values):
     """Both operands in the dtype they promote to."""
     a, b = aval_of(x), aval_of(values)
-    if a.dtype == b.dtype and not (a.weak_type and not b.weak_type):
+    if a is b:
         return x, values
     dtype, weak = dtypes.promote2(a.dtype, a.weak_type, b.dtype, b.weak_type)
-    if a.dtype != dtype or a.weak_type != weak:
-        x = lax.convert_element_type(x, dtype)
-    return x, lax.convert_element_type(values, dtype) if b.dtype != dtype else values
+    return convert(x, dtype, weak), convert(values, dtype, weak)
 
 
 # ---- updates under a boolean mask: no positions are needed, so they work while tracing ------
@@ -548,9 +551,7 @@ def _align(values, given, shape: tuple[int, ...], index):
     count = len(given.shape) - after - 1  # the axis of selected elements
     if given.shape[count] != 1 or len(given.shape) > before + 1 + after:
         return None
-    return lax.reshape(
-        values, (*given.shape[:count], *[1] * mask.ndim, *given.shape[count + 1 :])
-    )
+    return lax.reshape(values, (*given.shape[:count], *[1] * mask.ndim, *given.shape[count + 1 :]))
 
 
 def _masked(x: Array, mask, kind: str, values) -> Array:
@@ -558,5 +559,5 @@ def _masked(x: Array, mask, kind: str, values) -> Array:
         new = stretch(_as(values, x), x.shape)
     else:
         left, right = _common(x, values)
-        new = _as(_POINTWISE[kind](left, stretch(right, x.shape)), x)
-    return lax.select(mask, new, x)
+        new = as_type(_POINTWISE[kind](left, stretch(right, x.shape)), x.dtype, x.weak_type)
+    return as_type(lax.select(mask, new, x), x.dtype, x.weak_type)

@@ -16,7 +16,7 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
 from gpuarray.numpy.construct import asarray
-from gpuarray.numpy.promotion import broadcast_to, promote_args, select, zero_of
+from gpuarray.numpy.promotion import broadcast_to, constant, promote_args, select, zero_of
 
 
 def gcd(x1, x2) -> Array:
@@ -44,7 +44,7 @@ def lcm(x1, x2) -> Array:
     divisor = _gcd(a, b)
     zero = zero_of(divisor)
     none = lax.eq(divisor, zero)
-    quotient = lax.div(b, select(none, zero.dtype.type(1), divisor))
+    quotient = lax.div(b, select(none, constant(1, a), divisor))
     return select(none, zero, lax.mul(a, quotient))
 
 
@@ -66,6 +66,6 @@ def _gcd(a: Array, b: Array) -> Array:
         if not isinstance(b, Tracer) and not np.asarray(b).any():
             break
         done = lax.eq(b, zero)
-        rest = lax.rem(a, select(done, zero.dtype.type(1), b))
+        rest = lax.rem(a, select(done, constant(1, a), b))
         a, b = select(done, a, b), select(done, b, rest)
     return a

@@ -317,7 +317,12 @@ def tile(A, reps) -> Array:
 
 
 def repeat(
-    a, repeats, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding=None
+    a,
+    repeats,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding=None,
 ) -> Array:
     """Every element repeated in place: `repeats` times, or a number of times of its own.
 
@@ -502,7 +507,9 @@ def insert(arr, obj, values, axis: int | None = None) -> Array:
         order = np.insert(np.arange(n), positions, np.arange(n, n + count)).astype(np.int32)
         both = lax.concatenate([arr, values], axis)
         return getitem(both, (slice(None),) * axis + (order,))
-    where = lax.clamp(np.int32(0), lax.convert_element_type(wrapped(where, n), np.int32), np.int32(n))
+    where = lax.clamp(
+        np.int32(0), lax.convert_element_type(wrapped(where, n), np.int32), np.int32(n)
+    )
     return _insert_traced(arr, stretch(where, (count,)), values, axis)
 
 
@@ -549,7 +556,9 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
     for i in axes:
         ax = canonical_axis(int(i), filt.ndim)
         n = filt.shape[ax]
-        first, last = (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)
+        first, last = (
+            (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)
+        )
         front = first if "f" in trim.lower() else 0
         back = n if "b" not in trim.lower() else last if places[ax].size else 0
         index[ax] = slice(front, back)

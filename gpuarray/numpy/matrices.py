@@ -70,8 +70,8 @@ def identity(n: int, dtype=None) -> Array:
 
 
 def _lower(shape: tuple[int, int], k: int) -> Array:
-    rows, columns = _coordinates(shape)
-    return lax.ge(lax.add(rows, _offset(k)), columns)
+    rows = lax.add(lax.broadcasted_iota(dtypes.int32, shape, 0), _offset(k))
+    return lax.ge(rows, lax.broadcasted_iota(dtypes.int32, shape, 1))
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype=None) -> Array:

@@ -51,7 +51,9 @@ def _spread(shifts: np.ndarray, shape: tuple[int, ...]) -> Array:
     return lax.broadcast_in_dim(shifts, shape, (len(shape) - 1,))
 
 
-def unpackbits(a, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
+def unpackbits(
+    a, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """The bits of bytes along an axis, one element each; `count` of them (from the end when negative: all but so many).
 
     >>> import gpuarray.numpy as gnp

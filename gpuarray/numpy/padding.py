@@ -12,11 +12,12 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import stack, unstack
 from gpuarray.numpy.operands import array, need_concrete
+from gpuarray.numpy.quantiles import median
 from gpuarray.numpy.shapes import broadcast_to, flip, moveaxis, reshape
 
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -123,7 +124,9 @@ def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
 def _pad_constant(x: Array, widths, values) -> Array:
     pairs = _value_pairs(values, x, "constant_values")
     if np.ndim(values) == 0:
-        return lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
+        return (
+            lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
+        )
     none = (0, 0, 0)
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, pairs, strict=True)):
         for count, value, config in ((before, low, (before, 0, 0)), (after, high, (0, after, 0))):
@@ -194,7 +197,7 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
                 lead = (slice(None),) * axis
                 mirrored = flip(getitem(x, (*lead, slice(skip, skip + count))), axis)
                 edge = getitem(x, (*lead, slice(0, 1)))
-                x = lax.concatenate([surface.subtract(surface.multiply(edge, 2), mirrored), x], axis)
+                x = lax.concatenate([edge * 2 - mirrored, x], axis)
                 width -= count
             if turned:
                 x = flip(x, axis)
@@ -212,12 +215,12 @@ def _pad_ramp(x: Array, widths, end_values) -> Array:
                 continue
             side = getitem(x, (*lead, edge))
             start = lax.convert_element_type(broadcast_to(end, side.shape), kind)
-            step = surface.true_divide(surface.subtract(lax.convert_element_type(side, kind), start), count)
+            step = (lax.convert_element_type(side, kind) - start) / count
             shape = [1] * x.ndim
             shape[axis] = count
             ramp = np.arange(count, dtype=np.float64).reshape(shape)
             ramp = lax.convert_element_type(ramp, kind)
-            values = surface.add(start, surface.multiply(step, ramp))
+            values = start + step * ramp
             if dtypes.kind_of(x.dtype) in "iu":
                 values = lax.floor(values)
             values = lax.convert_element_type(values, x.dtype)
@@ -229,24 +232,33 @@ def _pad_ramp(x: Array, widths, end_values) -> Array:
     return x
 
 
-_STATISTICS = ("maximum", "mean", "median", "minimum")
+_STATISTICS: dict[str, Callable[[Array, int], Array]] = {
+    "maximum": lambda x, axis: x.max(axis, keepdims=True),
+    "mean": lambda x, axis: x.mean(axis, keepdims=True),
+    "median": lambda x, axis: median(x, axis, keepdims=True),
+    "minimum": lambda x, axis: x.min(axis, keepdims=True),
+}
 
 
 def _pad_statistic(x: Array, widths, mode: str, stat_length) -> Array:
     lengths: list[tuple[Any, Any]] = [(None, None)] * x.ndim
     if stat_length is not None:
-        lengths = [(int(a), int(b)) for a, b in _pairs(np.asarray(stat_length), x.ndim, "stat_length")]
+        lengths = [
+            (int(a), int(b)) for a, b in _pairs(np.asarray(stat_length), x.ndim, "stat_length")
+        ]
         if any(n <= 0 for pair in lengths for n in pair):
             raise ValueError("stat_length of 0 yields no value for padding")
-    function = getattr(surface, {"maximum": "max", "minimum": "min"}.get(mode, mode))
     for axis, ((before, after), (head, tail)) in enumerate(zip(widths, lengths, strict=True)):
         n = x.shape[axis]
         lead = (slice(None),) * axis
         sides = []
-        for count, part in ((before, slice(0, head)), (after, slice(max(n - (tail or n), 0), None))):
-            value = function(getitem(x, (*lead, part)), axis=axis, keepdims=True)
+        for count, part in (
+            (before, slice(0, head)),
+            (after, slice(max(n - (tail or n), 0), None)),
+        ):
+            value = _STATISTICS[mode](getitem(x, (*lead, part)), axis)
             if dtypes.kind_of(x.dtype) in "iu":
-                value = surface.round(value)
+                value = value.round()
             shape = list(x.shape)
             shape[axis] = count
             sides.append(broadcast_to(lax.convert_element_type(value, x.dtype), tuple(shape)))

@@ -11,20 +11,28 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.numpy import linalg
 from gpuarray.numpy.correlation import convolve
+from gpuarray.numpy.functions import sqrt
 from gpuarray.numpy.indexer import known_value
+from gpuarray.numpy.joining import stack
+from gpuarray.numpy.matrices import vander
 from gpuarray.numpy.operands import array, arrays, need_concrete, promoted, promoted_inexact
 from gpuarray.numpy.products import dot, outer
-from gpuarray.numpy.shapes import broadcast_shapes, ravel, stretch
+from gpuarray.numpy.selection import where
+from gpuarray.numpy.shapes import atleast_1d, broadcast_shapes, ravel, roll, stretch
+from gpuarray.numpy.sorting import argsort
 
 
 def _trimmed(p: Array, what: str) -> Array:
     """`p` without leading zeros."""
     value = known_value(p)
     if value is None:
-        need_concrete(p, f"{what}: how many leading zeros there are must be known; pass trim_leading_zeros=False")
+        need_concrete(
+            p,
+            f"{what}: how many leading zeros there are must be known; pass trim_leading_zeros=False",
+        )
     places = np.nonzero(value)[0]
     return p[int(places[0]) if places.size else p.shape[0] :]
 
@@ -81,7 +89,7 @@ def polydiv(u, v, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
         d = u[k] / v[0]
         quotient.append(d)
         u = u.at[k : k + n + 1].add(-d * v)
-    q = surface.stack(quotient) if quotient else lax.full((1,), 0, u.dtype)
+    q = stack(quotient) if quotient else lax.full((1,), 0, u.dtype)
     return q, _trimmed(u, "polydiv") if trim_leading_zeros else u
 
 
@@ -129,7 +137,7 @@ def polyint(p, m: int = 1, k=None) -> Array:
     Array([1., 2., 0.], dtype=float32)
     """
     p, constants = promoted_inexact("polyint", p, 0 if k is None else k)
-    constants = surface.atleast_1d(constants)
+    constants = atleast_1d(constants)
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
     if constants.ndim != 1 or constants.shape[0] not in (1, m):
@@ -188,7 +196,10 @@ def roots(p, *, strip_zeros: bool = True) -> Array:
     if strip_zeros:
         value = known_value(p)
         if value is None:
-            need_concrete(p, "roots: the number of leading and trailing zeros must be known; pass strip_zeros=False")
+            need_concrete(
+                p,
+                "roots: the number of leading and trailing zeros must be known; pass strip_zeros=False",
+            )
         places = np.nonzero(value)[0]
         if places.size == 0:
             return lax.full((0,), 0, kind)
@@ -206,11 +217,11 @@ def _roots_traced(p: Array) -> Array:
     """As many roots as the length allows; those that leading zeros take away are NaN, at the end."""
     n = p.shape[0] - 1
     zero = p == 0
-    leading = surface.where(zero.all(), n + 1, zero.argmin())
+    leading = where(zero.all(), n + 1, zero.argmin())
     # Leading zeros moved to the end become roots at zero, the smallest there are.
-    found = _companion_roots(surface.roll(p, -leading))
-    found = found[surface.argsort(-abs(found))]
-    return surface.where(lax.iota(leading.dtype, n) < n - leading, found, complex(np.nan, np.nan))
+    found = _companion_roots(roll(p, -leading))
+    found = found[argsort(-abs(found))]
+    return where(lax.iota(leading.dtype, n) < n - leading, found, complex(np.nan, np.nan))
 
 
 def _companion_roots(p: Array) -> Array:
@@ -222,7 +233,9 @@ def _companion_roots(p: Array) -> Array:
     return linalg.eigvals(companion)
 
 
-def polyfit(x, y, deg: int, rcond: float | None = None, full: bool = False, w=None, cov: Any = False) -> Any:
+def polyfit(
+    x, y, deg: int, rcond: float | None = None, full: bool = False, w=None, cov: Any = False
+) -> Any:
     """The polynomial of degree `deg` that fits the points (x, y) best in the least squares sense.
 
     y may be (n, k), one fit a column. w: weights of the points. full: also residuals, rank, singular values and rcond.
@@ -249,7 +262,7 @@ def polyfit(x, y, deg: int, rcond: float | None = None, full: bool = False, w=No
     order = deg + 1
     if rcond is None:
         rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps)
-    left, right = surface.vander(x, order), y
+    left, right = vander(x, order), y
     if w is not None:
         (w,) = promoted_inexact("polyfit", w)
         if w.ndim != 1:
@@ -259,7 +272,7 @@ def polyfit(x, y, deg: int, rcond: float | None = None, full: bool = False, w=No
         left = left * w[:, None]
         right = right * (w[:, None] if right.ndim == 2 else w)
     # Columns of like size make the system better conditioned.
-    scale = surface.sqrt((left * left).sum(0))
+    scale = sqrt((left * left).sum(0))
     c, residuals, rank, s = linalg.lstsq(left / scale, right, rcond)
     c = (c.T / scale).T
     if full:
@@ -269,7 +282,9 @@ def polyfit(x, y, deg: int, rcond: float | None = None, full: bool = False, w=No
     covariance = linalg.inv(dot((left / scale).T, left / scale)) / outer(scale, scale)
     if not (isinstance(cov, str) and cov == "unscaled"):
         if x.shape[0] <= order:
-            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+            raise ValueError(
+                "the number of data points must exceed order to scale the covariance matrix"
+            )
         factor = residuals / (x.shape[0] - order)
         covariance = covariance * (ravel(factor)[0] if y.ndim == 1 else factor)
     return c, (covariance if y.ndim == 1 else covariance[:, :, None] * 1)

@@ -11,24 +11,31 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
+from gpuarray.numpy.joining import stack
 from gpuarray.numpy.operands import array, arrays, no_out, promoted
-from gpuarray.numpy.shapes import add_axes, broadcast_shapes, moveaxis, ravel, reshape, stretch, transpose
+from gpuarray.numpy.promotion import check_arraylike, convert, value
+from gpuarray.numpy.shapes import (
+    add_axes,
+    broadcast_shapes,
+    moveaxis,
+    ravel,
+    reshape,
+    stretch,
+    transpose,
+)
 from gpuarray.ops.elementwise import mul_p
 from gpuarray.util import canonical_axis
 
 
 def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
     """Two operands in one dtype, the dtype asked of their product, and whether it is weakly typed."""
-    a, b = arrays(name, a, b)
-    dtype, weak = dtypes.promote2(a.dtype, a.weak_type, b.dtype, b.weak_type)
+    check_arraylike(name, a, b)
+    a, b = value(a), value(b)
+    dtype, weak = dtypes.lattice_result_type(a, b)
     kind = dtype if preferred is None else dtypes.check_user_dtype(preferred, name)
-    return as_factor(a, dtype), as_factor(b, dtype), kind, weak and preferred is None
-
-
-def as_factor(x: Array, dtype) -> Array:
-    return x if x.dtype == dtype else lax.convert_element_type(x, dtype)
+    return convert(a, dtype, False), convert(b, dtype, False), kind, weak and preferred is None
 
 
 def contract(a: Array, b: Array, dims, precision, dtype, weak: bool) -> Array:
@@ -73,7 +80,15 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
 
 
 def batched_dot(
-    a: Array, a_core: int, a_over: int, b: Array, b_core: int, b_over: int, precision, dtype, weak: bool
+    a: Array,
+    a_core: int,
+    a_over: int,
+    b: Array,
+    b_core: int,
+    b_over: int,
+    precision,
+    dtype,
+    weak: bool,
 ) -> Array:
     """Contract one of the last (core) axes of each operand; axes before them are batch axes and broadcast.
 
@@ -170,7 +185,9 @@ def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=
     _need_axes("vecdot", b, 1, "vector")
     a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if a.shape[-1] != b.shape[-1]:
-        raise ValueError(f"axes must match; got shapes {np.shape(x1)} and {np.shape(x2)} with {axis=}")
+        raise ValueError(
+            f"axes must match; got shapes {np.shape(x1)} and {np.shape(x2)} with {axis=}"
+        )
     return batched_dot(_conj(a), 1, 0, b, 1, 0, precision, dtype, weak)
 
 
@@ -183,7 +200,10 @@ def vdot(a, b, *, precision=None, preferred_element_type=None) -> Array:
     """
     a, b = arrays("vdot", a, b)
     return dot(
-        ravel(_conj(a)), ravel(b), precision=precision, preferred_element_type=preferred_element_type
+        ravel(_conj(a)),
+        ravel(b),
+        precision=precision,
+        preferred_element_type=preferred_element_type,
     )
 
 
@@ -241,7 +261,9 @@ def _tensordot_axes(axes, a: Array, b: Array) -> tuple[tuple[int, ...], tuple[in
             return (canonical_axis(first, a.ndim),), (canonical_axis(second, b.ndim),)
         if isinstance(first, (tuple, list)) and isinstance(second, (tuple, list)):
             if len(first) != len(second):
-                raise TypeError(f"tensordot requires axes lists to have equal length, got {first} and {second}.")
+                raise TypeError(
+                    f"tensordot requires axes lists to have equal length, got {first} and {second}."
+                )
             return (
                 tuple(canonical_axis(i, a.ndim) for i in first),
                 tuple(canonical_axis(i, b.ndim) for i in second),
@@ -266,7 +288,9 @@ def kron(a, b) -> Array:
     return reshape(blocks, tuple(m * n for m, n in zip(a.shape, b.shape, strict=True)))
 
 
-def cross(a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
+def cross(
+    a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
     """The cross product of vectors of length 3; those of length 2 lie in the plane, two of them give a scalar.
 
     >>> import gpuarray.numpy as gnp
@@ -292,7 +316,7 @@ def cross(a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | N
         parts = (-(z[0] * v), z[0] * u, last)
     else:
         parts = (y * w[0] - z[0] * v, z[0] * u - x * w[0], last)
-    return moveaxis(surface.stack(parts, axis=-1), -1, axisc)
+    return moveaxis(stack(parts, axis=-1), -1, axisc)
 
 
 def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -307,7 +331,9 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         raise ValueError("diagonal requires an array of at least two dimensions.")
     first, second = canonical_axis(axis1, a.ndim), canonical_axis(axis2, a.ndim)
     if first == second:
-        raise ValueError(f"diagonal: axis1 and axis2 cannot be the same axis, got {axis1} and {axis2}")
+        raise ValueError(
+            f"diagonal: axis1 and axis2 cannot be the same axis, got {axis1} and {axis2}"
+        )
     a = moveaxis(a, (first, second), (-2, -1))
     m, n = a.shape[-2:]
     begin = offset if offset >= 0 else -offset * n
@@ -332,4 +358,3 @@ def trace(a, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype=None, out=No
     a = array("trace", a)
     canonical_axis(axis1, a.ndim), canonical_axis(axis2, a.ndim)
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)
-

@@ -260,9 +260,17 @@ def for_bool(logic: Callable[..., Any], run: Callable[..., Any]) -> Callable[[An
     return lambda dtype: logic if dtypes.kind_of(dtype) == "b" else run
 
 
-def zero_of(x: Any) -> np.generic:
+def constant(number: Any, like: Any) -> Any:
+    """A number in the dtype of a bindable value, and weakly typed if that is."""
+    aval = aval_of(like)
+    if aval.weak_type:
+        return {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)(number)
+    return aval.dtype.type(number)
+
+
+def zero_of(x: Any) -> Any:
     """Zero in the dtype of a bindable value."""
-    return np.zeros((), aval_of(x).dtype)[()]
+    return constant(0, x)
 
 
 #: What runs once the dtype is known: dtype -> function of operands that have it.

@@ -35,7 +35,7 @@ kind_of = dtypes.kind_of
 class Fold(NamedTuple):
     """What tells one reduction from another."""
 
-    name: str
+    name: str  # no two have the same: finished plans are kept by it
     run: Callable[..., Array]  # lax's reduction of (array, axes)
     identity: Callable[[Any], Any]  # of a dtype: what a masked-out element counts as
     join: Callable[[Any, Any], Array]  # the initial value with the result

@@ -14,13 +14,14 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
 from gpuarray.numpy.promotion import check_arraylike, promote_dtypes, value
-from gpuarray.numpy.shapes import broadcast_shapes, ravel, reshape, stretch
+from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
 from gpuarray.ops.elementwise import ne_p, select_n_p
 
 
@@ -79,7 +80,8 @@ def select(condlist: Sequence, choicelist: Sequence, default=0) -> Array:
         )
     if len(condlist) == 0:
         raise ValueError("condlist must be non-empty")
-    out, *choices = promoted("select", default, *choicelist)
+    check_arraylike("select", default, *choicelist)
+    out, *choices = promote_dtypes(default, *choicelist)
     conditions = arrays("select", *condlist)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         out = choose_by(condition, choice, out)
@@ -96,19 +98,26 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     Array([10,  2], dtype=int32)
     """
     no_out("choose", out)
-    a, *options = arrays("choose", a, *(choices if not isinstance(choices, Array) else list(choices)))
+    a, *options = arrays(
+        "choose", a, *(choices if not isinstance(choices, Array) else list(choices))
+    )
     if not dtypes.issubdtype(a.dtype, np.integer):
         raise ValueError("`a` array must be integer typed")
     count = len(options)
     if mode == "raise":
         known = known_value(a)
         if known is None:
-            need_concrete(a, "the error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
-                             "mode='wrap' or mode='clip' instead")
+            need_concrete(
+                a,
+                "the error occurred because jnp.choose was jit-compiled with mode='raise'. Use "
+                "mode='wrap' or mode='clip' instead",
+            )
         if ((known < 0) | (known >= count)).any():
-            raise ValueError(f"invalid entry in choice array: there are {count} choices, numbered from 0")
+            raise ValueError(
+                f"invalid entry in choice array: there are {count} choices, numbered from 0"
+            )
     elif mode == "wrap":
-        a = surface.mod(a, count)
+        a = mod(a, count)
     elif mode == "clip":
         a = lax.clamp(a.dtype.type(0), a, a.dtype.type(count - 1))
     else:
@@ -216,7 +225,9 @@ def argwhere(a, *, size: int | None = None, fill_value=None) -> Array:
 # ---- picking and placing --------------------------------------------------------------------
 
 
-def compress(condition, a, axis: int | None = None, *, size: int | None = None, fill_value=0, out=None) -> Array:
+def compress(
+    condition, a, axis: int | None = None, *, size: int | None = None, fill_value=0, out=None
+) -> Array:
     """The slices of `a` along an axis for which the (n,) condition holds; of the flattened array without an axis.
 
     >>> import gpuarray.numpy as gnp
@@ -229,7 +240,7 @@ def compress(condition, a, axis: int | None = None, *, size: int | None = None, 
         raise ValueError("condition must be a 1D array")
     if axis is None:
         a, axis = ravel(a), 0
-    a = surface.moveaxis(a, axis, 0)
+    a = moveaxis(a, axis, 0)
     n = a.shape[0]
     if condition.shape[0] > n:
         rest = known_value(condition)
@@ -238,7 +249,7 @@ def compress(condition, a, axis: int | None = None, *, size: int | None = None, 
     condition = getitem(condition, slice(0, n))
     if size is None:
         chosen = getitem(a, flatnonzero(condition))
-        return surface.moveaxis(chosen, 0, axis)
+        return moveaxis(chosen, 0, axis)
     if not 0 <= size <= n:
         raise ValueError(
             "size must be positive and not greater than the size of the array axis; got "
@@ -247,7 +258,7 @@ def compress(condition, a, axis: int | None = None, *, size: int | None = None, 
     rows = flatnonzero(condition, size=size, fill_value=n)
     chosen = a.at[rows].get(mode="fill", fill_value=0)
     missing = lax.broadcast_in_dim(lax.ge(rows, rows.dtype.type(n)), chosen.shape, (0,))
-    return surface.moveaxis(choose_by(missing, lax.convert_element_type(fill, a.dtype), chosen), 0, axis)
+    return moveaxis(choose_by(missing, lax.convert_element_type(fill, a.dtype), chosen), 0, axis)
 
 
 def extract(condition, arr, *, size: int | None = None, fill_value=0) -> Array:

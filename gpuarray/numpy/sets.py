@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -78,15 +77,19 @@ def _differs(values: Array, equal_nan: bool) -> Array:
 def _places(keep: Array, size: int | None, name: str) -> Array:
     """The positions that are kept, `size` of them; len(keep) stands for a missing one."""
     if size is None and known_value(keep) is None:
-        need_concrete(keep, f"jnp.{name}: while tracing, the number of elements must be given as `size`")
+        need_concrete(
+            keep, f"jnp.{name}: while tracing, the number of elements must be given as `size`"
+        )
     return nonzero(keep, size=size, fill_value=keep.shape[0])[0]
 
 
 def _pick(x: Array, places: Array, fill) -> Array:
     """Rows of `x` at places, `fill` where a place is missing."""
     if x.shape[0] == 0:
-        return lax.full((places.shape[0], *x.shape[1:]), 0, x.dtype) if fill is None else _filled(
-            places.shape[0], fill, x
+        return (
+            lax.full((places.shape[0], *x.shape[1:]), 0, x.dtype)
+            if fill is None
+            else _filled(places.shape[0], fill, x)
         )
     missing = lax.ge(places, places.dtype.type(x.shape[0]))
     found = getitem(x, lax.min(places, places.dtype.type(x.shape[0] - 1)))
@@ -226,7 +229,14 @@ def unique_values(x, /, *, size: int | None = None, fill_value=None) -> Array:
 # ---- sets -----------------------------------------------------------------------------------
 
 
-def isin(element, test_elements, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Array:
+def isin(
+    element,
+    test_elements,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "auto",
+) -> Array:
     """For every element, whether it is one of `test_elements`.
 
     >>> import gpuarray.numpy as gnp
@@ -336,5 +346,3 @@ def setxor1d(
     places = _places(keep, size, "setxor1d")
     chosen = _pick(found.values, places, None) if found.values.shape[0] else found.values
     return _pick(found.values, places, _fill_with(chosen, fill_value))
-
-

@@ -211,9 +211,7 @@ def atleast_3d(*arys) -> Any:
     (1, 3, 1)
     """
     new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
-    return _at_least(
-        "atleast_3d", lambda a: a if a.ndim >= 3 else add_axes(a, new[a.ndim]), arys
-    )
+    return _at_least("atleast_3d", lambda a: a if a.ndim >= 3 else add_axes(a, new[a.ndim]), arys)
 
 
 # ---- the order of axes ----------------------------------------------------------------------
@@ -256,7 +254,9 @@ def matrix_transpose(x, /) -> Array:
     """
     x = array("matrix_transpose", x)
     if x.ndim < 2:
-        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={x.ndim}")
+        raise ValueError(
+            f"x must be at least two-dimensional for matrix_transpose; got ndim={x.ndim}"
+        )
     lead = tuple(range(x.ndim - 2))
     return transpose_p.bind(x, permutation=(*lead, x.ndim - 1, x.ndim - 2))
 
@@ -418,9 +418,7 @@ def _roll_dynamic(a: Array, amount, axis: int) -> Array:
     length = amount.dtype.type(n)
     left = lax.rem(amount, length)
     left = lax.select(lax.lt(left, amount.dtype.type(0)), lax.add(left, length), left)
-    return lax.dynamic_slice_in_dim(
-        lax.concatenate([a, a], axis), lax.sub(length, left), n, axis
-    )
+    return lax.dynamic_slice_in_dim(lax.concatenate([a, a], axis), lax.sub(length, left), n, axis)
 
 
 # ---- broadcasting ---------------------------------------------------------------------------
@@ -550,7 +548,9 @@ def _merge_last(x: Array) -> Array:
 def _view_complex(a: Array, target) -> Array:
     """Complex elements are pairs of floats; other dtypes come by way of those."""
     if dtypes.kind_of(a.dtype) == "c":
-        pairs = lax.concatenate([add_axes(p, (a.ndim,)) for p in (lax.real(a), lax.imag(a))], a.ndim)
+        pairs = lax.concatenate(
+            [add_axes(p, (a.ndim,)) for p in (lax.real(a), lax.imag(a))], a.ndim
+        )
         return view(pairs if not a.ndim else _merge_last(pairs), target)
     floats = view(a, dtypes.to_floating_dtype(target))
     if floats.shape[-1] % 2:

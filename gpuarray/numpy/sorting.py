@@ -20,7 +20,13 @@ from gpuarray.util import canonical_axis
 
 
 def sort(
-    a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False
+    a,
+    axis: int | None = -1,
+    *,
+    kind=None,
+    order=None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Array:
     """The elements in ascending order along an axis; axis=None sorts the flattened array.
 
@@ -43,7 +49,9 @@ def _refuse_numpy_options(name: str, kind, order) -> None:
             f"'kind' argument to {name} is not supported. Use stable=True or stable=False to specify sort stability."
         )
     if order is not None:
-        raise TypeError(f"'order' argument to {name} is not supported: there are no structured dtypes.")
+        raise TypeError(
+            f"'order' argument to {name} is not supported: there are no structured dtypes."
+        )
 
 
 def argsort(
@@ -104,7 +112,9 @@ def sort_complex(a) -> Array:
     """
     a = array("sort_complex", a)
     out = lax.sort(a, dimension=canonical_axis(-1, a.ndim))
-    return lax.convert_element_type(out, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(a.dtype)))
+    return lax.convert_element_type(
+        out, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(a.dtype))
+    )
 
 
 def partition(a, kth: int, axis: int = -1) -> Array:
@@ -178,7 +188,9 @@ def digitize(x, bins, right: bool = False, *, method: str | None = None) -> Arra
     """
     x, bins = arrays("digitize", x, bins)
     if bins.ndim != 1:
-        raise ValueError(f"digitize: bins must be a 1-dimensional array; got bins of shape {bins.shape}")
+        raise ValueError(
+            f"digitize: bins must be a 1-dimensional array; got bins of shape {bins.shape}"
+        )
     if bins.shape[0] == 0:
         return lax.full(x.shape, 0, np.int32)
     how = method or "scan"

@@ -27,7 +27,7 @@ from gpuarray.numpy import (
 )
 from gpuarray.numpy.comparison import truth
 from gpuarray.numpy.construct import as_type, asarray
-from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, select, zero_of
+from gpuarray.numpy.promotion import arrays, broadcast_to, select, zero_of
 from gpuarray.numpy.reductions import Fold, fold_axes
 from gpuarray.util import canonical_axes, canonical_axis
 
@@ -81,8 +81,7 @@ class ufunc:
                 f"{given} argument of {self}: arrays are immutable, use the result (and "
                 "gpuarray.numpy.where)"
             )
-        check_arraylike(self.__name__, *args)
-        return self.function(*args)
+        return self.function(*arrays(self.__name__, *args))
 
     def _binary(self, method: str) -> None:
         if self.nin != 2 or self.nout != 1:
@@ -266,6 +265,9 @@ class ufunc:
         return self.function(lax.expand_dims(A, range(A.ndim, A.ndim + B.ndim)), B)
 
 
+ufunc.__module__ = "gpuarray.numpy"
+
+
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A ufunc of a Python function of arrays, which is traced as any other.
 
@@ -349,12 +351,12 @@ def _extreme(fold: Fold) -> Callable[..., Array]:
     return reduce
 
 
-def _logical(run: Callable[..., Array], identity: bool) -> Callable[..., Array]:
-    fold = Fold("logical", run, lambda d: np.bool_(identity), lax.bitwise_xor)
+def _logical(name: str, run: Callable[..., Array], identity: bool) -> Callable[..., Array]:
+    fold = Fold(name, run, lambda d: np.bool_(identity), lax.bitwise_xor)
 
     def reduce(a, *, axis, dtype, keepdims, initial, where):
         out = fold_axes(fold, truth(a), axis, None, None, keepdims, initial, where)
-        return _typed("logical", out, dtype)
+        return _typed(name, out, dtype)
 
     return reduce
 
@@ -391,8 +393,8 @@ def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
     return out if keepdims else lax.squeeze(out, canonical_axes(axis, a.ndim))
 
 
-def _bits(run, join, identity: int) -> Callable[..., Array]:
-    return _folding(Fold("bitwise", run, lambda d: np.array(identity).astype(d)[()], join))
+def _bits(name: str, run, join, identity: int) -> Callable[..., Array]:
+    return _folding(Fold(name, run, lambda d: np.array(identity).astype(d)[()], join))
 
 
 _C = comparison
@@ -437,7 +439,7 @@ logical_and = _Builtin(
     2,
     1,
     identity=True,
-    reduce=_logical(lax.reduce_and, True),
+    reduce=_logical("logical_and", lax.reduce_and, True),
     accumulate=_running_truth(lax.cummin),
 )
 logical_or = _Builtin(
@@ -445,18 +447,28 @@ logical_or = _Builtin(
     2,
     1,
     identity=False,
-    reduce=_logical(lax.reduce_or, False),
+    reduce=_logical("logical_or", lax.reduce_or, False),
     accumulate=_running_truth(lax.cummax),
 )
-logical_xor = _Builtin(_C.logical_xor, 2, 1, identity=False, reduce=_logical(lax.reduce_xor, False))
+logical_xor = _Builtin(
+    _C.logical_xor, 2, 1, identity=False, reduce=_logical("logical_xor", lax.reduce_xor, False)
+)
 bitwise_and = _Builtin(
-    _C.bitwise_and, 2, 1, identity=-1, reduce=_bits(lax.reduce_and, lax.bitwise_and, -1)
+    _C.bitwise_and,
+    2,
+    1,
+    identity=-1,
+    reduce=_bits("bitwise_and", lax.reduce_and, lax.bitwise_and, -1),
 )
 bitwise_or = _Builtin(
-    _C.bitwise_or, 2, 1, identity=0, reduce=_bits(lax.reduce_or, lax.bitwise_or, 0)
+    _C.bitwise_or, 2, 1, identity=0, reduce=_bits("bitwise_or", lax.reduce_or, lax.bitwise_or, 0)
 )
 bitwise_xor = _Builtin(
-    _C.bitwise_xor, 2, 1, identity=0, reduce=_bits(lax.reduce_xor, lax.bitwise_xor, 0)
+    _C.bitwise_xor,
+    2,
+    1,
+    identity=0,
+    reduce=_bits("bitwise_xor", lax.reduce_xor, lax.bitwise_xor, 0),
 )
 logaddexp = _Builtin(
     floats.logaddexp,

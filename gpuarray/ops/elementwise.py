@@ -175,7 +175,7 @@ def _power_rule(y: int):
             if left:
                 square = square * square
         if y < 0:
-            return np.reciprocal(result)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            return x.dtype.type(1) / result  # pyright: ignore[reportOptionalOperand]
         return fresh(result) if y == 1 else result
 
     return everywhere(np.square if y == 2 else power)

@@ -367,8 +367,11 @@ def _scatter_windows(operand, updates, numbers) -> tuple[int, ...]:
     return tuple(1 if d in removed else next(lengths) for d in range(operand.ndim))
 
 
-def _scatter_pick(ufunc: np.ufunc | None):
-    """The NumPy rule: `ufunc` merges an update into what is there; None replaces it."""
+def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
+    """The NumPy rule: `ufunc` merges an update into what is there; None replaces it.
+
+    inplace: the operand may be written to, as nobody will look at it again
+    """
 
     def pick(avals, *, dimension_numbers, mode, unique_indices, update_jaxpr, **_):
         operand, indices, updates = avals
@@ -399,7 +402,7 @@ def _scatter_pick(ufunc: np.ufunc | None):
         flat = count > 0 and not places.trimmed
 
         def scatter(x, at, values):
-            out = np.array(x, order="C")  # nobody else's: writing is fine
+            out = x if inplace else np.array(x, order="C")  # nobody else's: writing is fine
             if backwards is not None:
                 values = values.transpose(backwards)
             starts, good = places.starts(at, mode)
@@ -480,6 +483,7 @@ def _scatter(name: str, ufunc: np.ufunc | None) -> Primitive:
         Kind.INDEXING,
         aval=_scatter_aval,
         numpy_pick=_scatter_pick(ufunc),
+        inplace=_scatter_pick(ufunc, inplace=True),
         combine=ufunc,
         weight=8.0,
     )

@@ -542,11 +542,11 @@ def _dynamic_update_slice_aval(operand, update, *starts):
     return ShapedArray(operand.shape, operand.dtype, operand.weak_type and update.weak_type)
 
 
-def _dynamic_update_slice_pick(avals):
+def _dynamic_update_slice_pick(avals, inplace: bool = False):
     window = _windows(avals[0].shape, avals[1].shape)
 
     def update_slice(x, update, *starts):
-        out = np.array(x)
+        out = x if inplace else np.array(x)
         out[window(starts)] = update
         return out
 
@@ -558,4 +558,5 @@ dynamic_update_slice_p = Primitive(
     Kind.MOVEMENT,
     aval=_dynamic_update_slice_aval,
     numpy_pick=_dynamic_update_slice_pick,
+    inplace=lambda avals: _dynamic_update_slice_pick(avals, inplace=True),
 )

@@ -14,18 +14,24 @@ from gpuarray.core.primitive import NOT_DIFFERENTIABLE
 from gpuarray.ops.define import ANY, check_dtype, check_same_dtypes, library
 
 
-def _searchsorted_aval(ordered: ShapedArray, query: ShapedArray, *, side: str, dtype) -> ShapedArray:
+def _searchsorted_aval(
+    ordered: ShapedArray, query: ShapedArray, *, side: str, dtype
+) -> ShapedArray:
     check_dtype("searchsorted", ordered.dtype, ANY, 0)
     check_same_dtypes("searchsorted", [ordered, query])
     if ordered.ndim != 1:
-        raise ValueError(f"searchsorted: the sorted array must have one axis, got shape {ordered.shape}")
+        raise ValueError(
+            f"searchsorted: the sorted array must have one axis, got shape {ordered.shape}"
+        )
     if side not in ("left", "right"):
         raise ValueError(f"invalid argument side={side!r}, expected 'left' or 'right'")
     return ShapedArray(query.shape, dtype)
 
 
 def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: str, dtype):
-    if ordered.dtype.kind == "V":  # a type of ml_dtypes: float32 holds all of its values, in their order
+    if (
+        ordered.dtype.kind == "V"
+    ):  # a type of ml_dtypes: float32 holds all of its values, in their order
         wide = np.float32 if dtypes.kind_of(ordered.dtype) == "f" else np.int32
         ordered, query = ordered.astype(wide), np.asarray(query).astype(wide)
     return np.asarray(np.searchsorted(ordered, query, side)).astype(dtype)

@@ -126,6 +126,10 @@ erf_inv_p = _function("erf_inv", _erf_inv, weight=24)
 # ---- gamma functions ----
 
 
+def _lgamma(x):
+    return np.where(np.isinf(x), np.inf, sp.gammaln(x))
+
+
 def _digamma(x):
     out = sp.digamma(x)
     return np.where((x <= 0) & (x == np.floor(x)), np.nan, out)
@@ -136,6 +140,10 @@ def _polygamma(m, x):
     sign = np.where(m % 2 == 0, -1.0, 1.0)
     out = np.where(m == 0, _digamma(x), sign * sp.gamma(m + 1) * sp.zeta(m + 1, x))
     return np.where((m >= 0) & (m == np.floor(m)), out, np.nan)
+
+
+def _igamma(a, x):
+    return np.where(a > 0, sp.gammainc(a, x), np.nan)
 
 
 def _density(a, x):
@@ -191,11 +199,11 @@ def _random_gamma_grad(a, x):
     return np.where((x == 0) & (a > 0), 0.0, out)
 
 
-lgamma_p = _function("lgamma", _in_double(lambda x: sp.gammaln(x)), weight=40)
+lgamma_p = _function("lgamma", _in_double(_lgamma), weight=40)
 digamma_p = _function("digamma", _in_double(_digamma), weight=40)
 polygamma_p = _function("polygamma", _in_double(_polygamma), 2, weight=120)
 zeta_p = _function("zeta", _in_double(lambda x, q: sp.zeta(x, q)), 2, weight=120)
-igamma_p = _function("igamma", _in_double(lambda a, x: sp.gammainc(a, x)), 2, weight=200)
+igamma_p = _function("igamma", _in_double(_igamma), 2, weight=200)
 igammac_p = _function("igammac", _in_double(lambda a, x: sp.gammaincc(a, x)), 2, weight=200)
 igamma_grad_a_p = _function("igamma_grad_a", _in_double(_igamma_slope), 2, weight=400)
 random_gamma_grad_p = _function("random_gamma_grad", _in_double(_random_gamma_grad), 2, weight=400)

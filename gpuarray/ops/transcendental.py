@@ -73,7 +73,7 @@ def _log1p_complex(x):
 
 
 def _logistic(x):
-    return np.reciprocal(1 + np.exp(-x))
+    return x.dtype.type(1) / (1 + np.exp(-x))
 
 
 exp_p = _function("exp", np.exp, np.exp, weight=8, accuracy=True)
@@ -87,7 +87,7 @@ logistic_p = _function("logistic", _logistic, _logistic, weight=12, accuracy=Tru
 
 
 def _reciprocal_root(x):
-    return np.reciprocal(np.sqrt(x))
+    return x.dtype.type(1) / np.sqrt(x)
 
 
 sqrt_p = _function("sqrt", np.sqrt, np.sqrt, weight=4, accuracy=True)

@@ -12,11 +12,13 @@ import numpy as np
 
 from gpuarray import config, lax
 from gpuarray.core import dtypes
+from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.errors import KeyReuseError
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.ops.random import KeyImpl, implementation, random_wrap_p
+from gpuarray.runtime.transfer import device_put
 
 _consumed: dict[int, weakref.ref] = {}
 
@@ -174,6 +176,8 @@ def placed(name: str, x: Any, out_sharding: Any) -> Any:
     """`x` where `out_sharding` wants it."""
     if out_sharding is None:
         return x
+    if isinstance(out_sharding, Sharding):
+        return device_put(x, out_sharding)
     raise TypeError(
         f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or `PartitionSpec`. Got "
         f"{out_sharding} of type: {type(out_sharding)}"

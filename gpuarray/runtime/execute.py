@@ -107,6 +107,7 @@ def launch(
         return
     for array, buffer in zip(arrays, executable(*sources, *owned), strict=True):
         array._bufs = [buffer]
+        array._work = None
 
 
 def _waits(x) -> bool:

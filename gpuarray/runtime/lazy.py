@@ -88,6 +88,7 @@ class Recorder:
         self.nodes: list[Node] = []
         self.inputs: list[Any] = []  # ready arrays and scalars, in order of first use
         self.numbers: dict[int, int] = {}
+        self.originals: list[ArrayImpl] = []
 
     def _input(self, x) -> tuple:
         if type(x) is ArrayImpl:
@@ -98,12 +99,11 @@ class Recorder:
             if isinstance(work, Node):
                 which = next(i for i, h in enumerate(work.handles) if h() is x)
                 return (work.index, which)
-            if work is None:
-                x._buffer()  # a deleted array raises here, at the user's line
             number = self.numbers.get(id(x))
             if number is None:
                 number = self.numbers[id(x)] = len(self.inputs)
-                self.inputs.append(x)
+                self.inputs.append(x if work is not None else _held(x))
+                self.originals.append(x)  # alive, so that its id is not used again
             return (-1, number)
         self.inputs.append(x)
         return (-1, len(self.inputs) - 1)
@@ -149,6 +149,11 @@ class Recorder:
                 for node in nodes:
                     node.error = error
                 raise
+
+
+def _held(x: ArrayImpl) -> ArrayImpl:
+    """The same value under a handle of our own: deleting or donating `x` later does not touch it."""
+    return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
 
 
 def _graph_of(nodes: list[Node], inputs: list, wanted: list[tuple[int, int]]) -> Graph:

@@ -252,7 +252,7 @@ def test_bad_leaf_names_its_path():
         ga.jit(lambda x: x)({"name": "a"})
     with pytest.raises(TypeError, match="returned a value of type <class 'str'>"):
         ga.jit(lambda x: "a")(1.0)
-    with pytest.raises(OverflowError, match="path x"):
+    with pytest.raises(OverflowError, match="path is x"):
         ga.jit(lambda x: x)(2**40)
 
 

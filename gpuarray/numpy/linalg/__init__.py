@@ -3,11 +3,11 @@
 Floor 6. Every public name of the modules in this folder.
 """
 
-from gpuarray.numpy.linalg.decompositions import EigResult as EigResult
 from gpuarray.numpy.linalg.decompositions import EighResult as EighResult
+from gpuarray.numpy.linalg.decompositions import EigResult as EigResult
 from gpuarray.numpy.linalg.decompositions import QRResult as QRResult
-from gpuarray.numpy.linalg.decompositions import SVDResult as SVDResult
 from gpuarray.numpy.linalg.decompositions import SlogdetResult as SlogdetResult
+from gpuarray.numpy.linalg.decompositions import SVDResult as SVDResult
 from gpuarray.numpy.linalg.decompositions import cholesky as cholesky
 from gpuarray.numpy.linalg.decompositions import eig as eig
 from gpuarray.numpy.linalg.decompositions import eigh as eigh

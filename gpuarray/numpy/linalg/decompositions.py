@@ -11,10 +11,12 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.operands import array, promoted_inexact
 from gpuarray.numpy.shapes import matrix_transpose
+from gpuarray.numpy.sorting import argsort
 
 
 class EigResult(NamedTuple):
@@ -82,8 +84,6 @@ def identity(n: int, dtype) -> Array:
     return lax.convert_element_type(lax.eq(rows, columns), dtype)
 
 
-
-
 def cholesky(a, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with a = L L^H (or the upper one, a = U^H U): (…, n, n) -> (…, n, n).
 
@@ -144,12 +144,12 @@ def svd(
         return SVDResult(*out) if compute_uv else out
     vectors, values = lax.linalg.eigh(a)
     # Singular values are the absolute eigenvalues; a sign goes into Vh.
-    order = surface.argsort(abs(values), axis=-1, descending=True)
+    order = argsort(abs(values), axis=-1, descending=True)
     values = take_along_axis(values, order, -1)
     if not compute_uv:
         return abs(values)
     u = take_along_axis(vectors, order[..., None, :], -1)
-    signs = lax.convert_element_type(surface.sign(values), u.dtype)
+    signs = lax.convert_element_type(sign(values), u.dtype)
     return SVDResult(u, abs(values), adjoint(u * signs[..., None, :]))
 
 

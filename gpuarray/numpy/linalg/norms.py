@@ -11,10 +11,13 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.floats import isnan
+from gpuarray.numpy.functions import sqrt
 from gpuarray.numpy.linalg.decompositions import inexact_matrix, squares, svd
 from gpuarray.numpy.linalg.systems import inv
 from gpuarray.numpy.operands import array
+from gpuarray.numpy.selection import where
 from gpuarray.numpy.shapes import add_axes, moveaxis
 from gpuarray.util import canonical_axes
 
@@ -30,7 +33,7 @@ def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     """
     x = inexact_matrix("norm", x)
     if axis is None and ord is None:
-        return surface.sqrt(squares(x).sum(keepdims=keepdims))
+        return sqrt(squares(x).sum(keepdims=keepdims))
     axes = canonical_axes(axis, x.ndim)
     if len(axes) == 1:
         return _vector_norm(x, ord, axes, keepdims)
@@ -50,14 +53,16 @@ def _vector_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
         raise ValueError(f"Invalid order '{ord}' for vector norm.")
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     if ord is None or (isinstance(ord, (int, float)) and ord == 2):
-        return surface.sqrt(squares(x).sum(**options))
+        return sqrt(squares(x).sum(**options))
     if isinstance(ord, (int, float)):
         if ord == np.inf:
             return abs(x).max(**options)
         if ord == -np.inf:
             return abs(x).min(**options)
         if ord == 0:
-            return lax.convert_element_type((x != 0).sum(**options), dtypes.to_floating_dtype(x.dtype))
+            return lax.convert_element_type(
+                (x != 0).sum(**options), dtypes.to_floating_dtype(x.dtype)
+            )
         if ord == 1:
             return abs(x).sum(**options)
         ord = float(ord)
@@ -68,7 +73,7 @@ def _vector_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 def _matrix_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
     if ord in (None, "f", "fro"):
-        return surface.sqrt(squares(x).sum(axis=axes, keepdims=keepdims))
+        return sqrt(squares(x).sum(axis=axes, keepdims=keepdims))
     row, column = axes
     if ord in (1, -1, np.inf, -np.inf):
         # Sums along one axis, the largest (or smallest) of them along the other.
@@ -94,7 +99,9 @@ def matrix_norm(x, /, *, keepdims: bool = False, ord="fro") -> Array:
     return norm(array("jnp.linalg.matrix_norm", x), ord, (-2, -1), keepdims)
 
 
-def vector_norm(x, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord=2) -> Array:
+def vector_norm(
+    x, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord=2
+) -> Array:
     """The norm of vectors along some axes, all of them when `axis` is None.
 
     >>> import gpuarray.numpy as gnp
@@ -122,8 +129,10 @@ def cond(x, p=None) -> Array:
         value = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     else:
         if a.shape[-1] != a.shape[-2]:
-            raise ValueError(f"jnp.linalg.cond: for {p=}, array must be square; got arr.shape={a.shape}")
+            raise ValueError(
+                f"jnp.linalg.cond: for {p=}, array must be square; got arr.shape={a.shape}"
+            )
         value = norm(a, p, (-2, -1)) * norm(inv(a), p, (-2, -1))
     # A singular matrix has an infinite condition number; one with NaN in it has none.
-    undefined = surface.isnan(value) & ~surface.isnan(a).any((-2, -1))
-    return surface.where(undefined, np.inf, value)
+    undefined = isnan(value) & ~isnan(a).any((-2, -1))
+    return where(undefined, np.inf, value)

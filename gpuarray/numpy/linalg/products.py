@@ -20,7 +20,9 @@ def matmul(x1, x2, /, *, precision=None, preferred_element_type=None) -> Array:
     >>> gnp.linalg.matmul(gnp.array([[1, 2]]), gnp.array([[3], [4]]))
     Array([[11]], dtype=int32)
     """
-    return products.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
+    return products.matmul(
+        x1, x2, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=None) -> Array:
@@ -30,7 +32,9 @@ def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=
     >>> gnp.linalg.vecdot(gnp.array([1, 2]), gnp.array([3, 4]))
     Array(11, dtype=int32)
     """
-    return products.vecdot(x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type)
+    return products.vecdot(
+        x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def tensordot(
@@ -57,7 +61,9 @@ def outer(x1, x2, /) -> Array:
     """
     x1, x2 = arrays("jnp.linalg.outer", x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, but they are {x1.ndim=} {x2.ndim=}")
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are {x1.ndim=} {x2.ndim=}"
+        )
     return products.outer(x1, x2)
 
 

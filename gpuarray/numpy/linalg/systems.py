@@ -13,8 +13,10 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import sign
 from gpuarray.numpy.einsum import einsum
+from gpuarray.numpy.functions import conj, log
 from gpuarray.numpy.index_tricks import take_along_axis
 from gpuarray.numpy.linalg.decompositions import (
     SlogdetResult,
@@ -28,10 +30,10 @@ from gpuarray.numpy.linalg.decompositions import (
 )
 from gpuarray.numpy.operands import array, arrays, promoted_inexact
 from gpuarray.numpy.products import diagonal, matmul
+from gpuarray.numpy.selection import where
 from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
 
 # ---- systems of equations -------------------------------------------------------------------
-
 
 
 def solve(a, b) -> Array:
@@ -92,11 +94,13 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
     rtol = array("jnp.linalg.pinv", rtol)
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     cutoff = rtol[..., None] * s[..., :1]
-    s = surface.where(s > cutoff, s, np.inf)
+    s = where(s > cutoff, s, np.inf)
     return matmul(adjoint(vh), lax.convert_element_type(1 / s, a.dtype)[..., None] * adjoint(u))
 
 
-def lstsq(a, b, rcond: float | None = None, *, numpy_resid: bool = False) -> tuple[Array, Array, Array, Array]:
+def lstsq(
+    a, b, rcond: float | None = None, *, numpy_resid: bool = False
+) -> tuple[Array, Array, Array, Array]:
     """x that minimises |a x - b|, the sums of squared residuals, the rank of `a`, and its singular values.
 
     (m, n), (m,) or (m, k) -> (n,) or (n, k), (k,), (), (min(m, n),). rcond: as rtol in `pinv`. numpy_resid: no residuals
@@ -122,11 +126,11 @@ def lstsq(a, b, rcond: float | None = None, *, numpy_resid: bool = False) -> tup
         s = lax.full((0,), 0, real)
         x, rank = lax.full((n, b.shape[1]), 0, a.dtype), lax.full((), 0, np.int32)
     else:
-        rcond = eps * max(m, n) if rcond is None else surface.where(rcond < 0, eps, rcond)
+        rcond = eps * max(m, n) if rcond is None else where(rcond < 0, eps, rcond)
         u, s, vh = svd(a, full_matrices=False)
         mask = s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0]
         rank = mask.sum()
-        inverse = surface.where(mask, 1 / surface.where(mask, s, 1), 0)[:, None]
+        inverse = where(mask, 1 / where(mask, s, 1), 0)[:, None]
         x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))
     if numpy_resid and (m <= n or int(rank) < n):
         residuals = lax.full((0,), 0, real)
@@ -218,11 +222,13 @@ def slogdet(a, *, method: str | None = None) -> SlogdetResult:
     a = inexact_matrix("slogdet", a)
     check_square("slogdet", a)
     if method not in (None, "lu", "qr"):
-        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
+        raise ValueError(
+            f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'."
+        )
     if method == "qr":
         packed, factors = lax.linalg.geqrf(a)
         # Every reflector with a factor turns the sign once (by a unit number, when complex).
-        flips = surface.where(factors != 0, _reflection(packed, factors), 1).prod(-1)
+        flips = where(factors != 0, _reflection(packed, factors), 1).prod(-1)
         flips = lax.convert_element_type(flips, a.dtype)
     else:
         packed, pivots, _ = lax.linalg.lu(a)
@@ -230,18 +236,17 @@ def slogdet(a, *, method: str | None = None) -> SlogdetResult:
     d = diagonal(packed, axis1=-2, axis2=-1)
     size = abs(d)
     singular = (d == 0).any(-1)
-    direction = d / lax.convert_element_type(size, d.dtype) if is_complex(a) else surface.sign(d)
-    sign = surface.where(singular, 0, flips * direction.prod(-1))
-    logdet = surface.where(singular, -np.inf, surface.log(size).sum(-1))
-    return SlogdetResult(sign, logdet)
+    direction = d / lax.convert_element_type(size, d.dtype) if is_complex(a) else sign(d)
+    total = where(singular, 0, flips * direction.prod(-1))
+    return SlogdetResult(total, where(singular, -np.inf, log(size).sum(-1)))
 
 
 def _reflection(packed: Array, factors: Array) -> Array:
     """The determinant of each Householder reflector 1 - tau v v^H: -conj(tau) / tau (-1 for real tau)."""
     if not is_complex(packed):
         return lax.full_like(factors, -1)
-    safe = surface.where(factors == 0, 1, factors)
-    return -surface.conj(safe) / safe
+    safe = where(factors == 0, 1, factors)
+    return -conj(safe) / safe
 
 
 def matrix_power(a, n: int) -> Array:
@@ -306,7 +311,9 @@ def multi_dot(arrays: Sequence, *, precision=None) -> Array:
     chain = [array("jnp.linalg.multi_dot", a) for a in arrays]
     if len(chain) < 2:
         raise ValueError("multi_dot requires at least two arrays")
-    letters = [chr(ord("a") + i) if i < 26 else chr(ord("A") + i - 26) for i in range(len(chain) + 1)]
+    letters = [
+        chr(ord("a") + i) if i < 26 else chr(ord("A") + i - 26) for i in range(len(chain) + 1)
+    ]
     if len(letters) > 52:
         raise ValueError(f"multi_dot takes at most 51 arrays, got {len(chain)}")
     terms = []

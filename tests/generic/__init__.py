@@ -1,0 +1,1 @@
+"""Tests of every primitive by the same few laws, over tests/samples.py."""

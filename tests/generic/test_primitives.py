@@ -1,0 +1,247 @@
+"""Laws that hold for every primitive, whatever it computes, on every sample.
+
+The result is what the shape rule said. The NumPy rule reads operands in any layout and leaves them
+as they were. Evaluated at once, recorded, jitted, and with fusion off, the bits are the same, and a
+second call does not trace. A traced graph is lawful, prints, and evaluates to the same bits.
+"""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+from gpuarray.config import config
+from gpuarray.core import dtypes
+from gpuarray.core.graph import evaluate, storage_dtype, verify
+from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.tree import flatten
+from gpuarray.core.value import Array
+from tests.samples import Sample, samples, values
+
+#: Results that are not a function of the operands.
+RANDOM = {"empty", "rng_uniform"}
+
+ALL = samples()
+FIXED = [s for s in ALL if s.primitive.name not in RANDOM]
+
+each = pytest.mark.parametrize("sample", ALL, ids=str)
+each_fixed = pytest.mark.parametrize("sample", FIXED, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def wide_numbers(request):
+    """64-bit samples run with enable_x64."""
+    sample = request.node.callspec.params["sample"]
+    with ga.enable_x64(True) if sample.wide else contextlib.nullcontext():
+        yield
+
+
+def arrays(sample: Sample) -> list[Array]:
+    return [as_array(x, a.dtype) for x, a in zip(values(sample), sample.avals, strict=True)]
+
+
+def as_array(x: np.ndarray, dtype) -> Array:
+    if not isinstance(dtype, dtypes.KeyDtype):
+        return registry["copy"].bind(x)
+    impl = dtype.impl
+    words = np.ascontiguousarray(x).reshape(-1).view(np.uint32)
+    return registry["random_wrap"].bind(words.reshape(*x.shape, *impl.key_shape), impl=impl)
+
+
+def bind(sample: Sample, xs) -> list[Array]:
+    out = sample.primitive.bind(*xs, **sample.params)
+    return list(out) if sample.primitive.multiple_results else [out]
+
+
+def stored(x) -> np.ndarray:
+    """What an array holds, random keys as words."""
+    if isinstance(x, Array):
+        if isinstance(x.dtype, dtypes.KeyDtype):
+            x = registry["random_unwrap"].bind(x)
+        return np.asarray(x)
+    return np.asarray(x)
+
+
+def assert_same_bits(found, expected, what: str) -> None:
+    assert len(found) == len(expected)
+    for f, e in zip(map(stored, found), map(stored, expected), strict=True):
+        assert (f.shape, f.dtype) == (e.shape, e.dtype), what
+        if not bits_agree(f, e):
+            raise AssertionError(f"{what}: got\n{f!r}\nexpected\n{e!r}")
+
+
+def bits_agree(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal bit for bit, any nan being equal to any other."""
+    kind = dtypes.kind_of(a.dtype)
+    if kind == "c":
+        return bits_agree(a.real, b.real) and bits_agree(a.imag, b.imag)
+    if kind != "f":
+        return np.array_equal(a, b)
+    same = np.signbit(a) == np.signbit(b)
+    return bool((np.isnan(a) & np.isnan(b) | ((a == b) & same)).all())
+
+
+# ---- shapes and dtypes ----
+
+
+@each
+def test_result_is_what_the_rule_says(sample):
+    expected = sample.primitive.out_avals(sample.avals, sample.params)
+    found = bind(sample, arrays(sample))
+    assert [(x.shape, x.dtype, x.weak_type) for x in found] == [
+        (a.shape, a.dtype, a.weak_type) for a in expected
+    ]
+    for x, a in zip(found, expected, strict=True):
+        assert x._buffer().shape == a.shape
+        assert x._buffer().dtype == storage_dtype(a)
+
+
+# ---- the NumPy rule ----
+
+
+@each_fixed
+def test_numpy_rule_reads_any_layout(sample):
+    if sample.primitive.kind is Kind.CALL:
+        pytest.skip("made of its Graph's equations")
+    xs = values(sample)
+    rule = sample.primitive.numpy_function(sample.avals, sample.params)
+    with np.errstate(all="ignore"):
+        expected = listed(sample, rule(*xs))
+        for layout in (np.asfortranarray, backwards, read_only):
+            turned = [layout(x) for x in xs]
+            found = listed(sample, rule(*turned))
+            assert_same_bits(found, expected, f"operands made {layout.__name__}")
+            assert_same_bits(turned, xs, "the rule wrote into an operand")
+
+
+def backwards(x: np.ndarray) -> np.ndarray:
+    """The same values, in memory from last to first and with gaps."""
+    memory = np.empty([2 * n for n in x.shape], x.dtype)
+    view = memory[tuple(slice(None, None, -2) for _ in x.shape)]
+    view[...] = x
+    return view
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def listed(sample: Sample, out) -> list:
+    return list(out) if sample.primitive.multiple_results else [out]
+
+
+@pytest.mark.parametrize("sample", [s for s in FIXED if s.primitive.inplace], ids=str)
+def test_inplace_rule_agrees(sample):
+    """Overwriting the first operand gives what the pure rule gives."""
+    xs = values(sample)
+    pure = sample.primitive.numpy_function(sample.avals, sample.params)
+    quick = sample.primitive.inplace(sample.avals, **sample.params)
+    with np.errstate(all="ignore"):
+        expected = listed(sample, pure(*xs))
+        found = listed(sample, quick(xs[0].copy(), *xs[1:]))
+    assert_same_bits(found, expected, "in place")
+
+
+# ---- ways of running ----
+
+
+@each_fixed
+def test_every_way_of_running_agrees(sample):
+    xs = arrays(sample)
+    config.update("lazy_threshold", 1 << 30)
+    expected = bind(sample, xs)
+    config.update("lazy_threshold", 0)
+    assert_same_bits(bind(sample, xs), expected, "recorded")
+    traced = 0
+
+    @ga.jit
+    def f(*ys):
+        nonlocal traced
+        traced += 1
+        return bind(sample, ys)
+
+    assert_same_bits(f(*xs), expected, "jitted")
+    assert_same_bits(f(*xs), expected, "jitted, called again")
+    assert traced == 1, "the second call traced"
+    with ga.fusion(False):
+        assert_same_bits(f(*xs), expected, "jitted without fusion")
+
+
+@each_fixed
+def test_fused_with_neighbours(sample):
+    """Between other operations, with another reader of its result, it computes the same bits."""
+    copy, spread = registry["copy"], registry["broadcast_in_dim"]
+    xs = arrays(sample)
+
+    @ga.jit
+    def f(*ys):
+        plain = bind(sample, [copy.bind(y) for y in ys])
+        turned = [
+            copy.bind(
+                spread.bind(
+                    y,
+                    shape=(2, *y.shape),
+                    broadcast_dimensions=tuple(range(1, y.ndim + 1)),
+                    sharding=None,
+                )
+            )
+            for y in plain
+        ]
+        return [copy.bind(y) for y in plain], turned
+
+    expected = bind(sample, xs)
+    plain, turned = f(*xs)
+    assert_same_bits(plain, expected, "fused")
+    for y, e in zip(turned, expected, strict=True):
+        e = stored(e)
+        assert_same_bits([y], [np.broadcast_to(e, (2, *e.shape))], "fused, with a view after it")
+
+
+# ---- graphs ----
+
+
+@each_fixed
+def test_traced_graph_is_lawful(sample):
+    xs = arrays(sample)
+    graph = ga.make_jaxpr(lambda *ys: bind(sample, ys))(*xs)
+    verify(graph)
+    if sample.primitive.kind is not Kind.CALL:
+        assert [e.primitive for e in graph.eqns] == [sample.primitive]
+        assert graph.eqns[0].params.keys() == sample.params.keys()
+    assert graph.in_avals == sample.avals
+    assert graph.out_avals == sample.primitive.out_avals(sample.avals, sample.params)
+    assert f"= {sample.primitive.name}" in str(graph)
+    assert_same_bits(evaluate(graph, *xs), bind(sample, xs), "the graph evaluated")
+    again = ga.make_jaxpr(lambda *ys: bind(sample, ys))(*xs)
+    assert again == graph
+    assert hash(again) == hash(graph)
+    assert str(again) == str(graph)
+
+
+# ---- large arrays ----
+
+LARGE = 70_001  # one more tile than there are whole ones
+
+
+def _enlarged(sample: Sample) -> Sample | None:
+    """The sample with its one axis made long, where every operand has just one."""
+    shapes = {shape for shape, _ in sample.operands}
+    if sample.primitive.kind is not Kind.POINTWISE or shapes != {(1,)}:
+        return None
+    if sample.primitive.weight > 100 or sample.primitive.name == "bitcast_convert_type":
+        return None
+    return sample._replace(operands=[((LARGE,), d) for _, d in sample.operands])
+
+
+@pytest.mark.parametrize("sample", [s for s in map(_enlarged, FIXED) if s], ids=str)
+def test_tiles_agree_with_the_whole(sample):
+    """Cut into tiles on several threads, a pointwise result does not change."""
+    xs = arrays(sample)
+    pure = sample.primitive.numpy_function(sample.avals, sample.params)
+    with np.errstate(all="ignore"):
+        expected = listed(sample, pure(*values(sample)))
+    assert_same_bits(bind(sample, xs), expected, "in tiles")
+    assert_same_bits(flatten(ga.jit(lambda *ys: bind(sample, ys))(*xs))[0], expected, "jitted")

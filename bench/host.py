@@ -18,7 +18,10 @@ from typing import Any
 
 import numpy as np
 
+import gpuarray as ga
+import gpuarray.numpy as gnp
 from bench.peers import FUSED, JAX, NUMPY, TORCH, Peer
+from gpuarray.drivers import numpy as driver
 
 ROOT = Path(__file__).resolve().parents[1]
 _SMALL = np.linspace(0.1, 1.0, 16, dtype=np.float32)
@@ -114,8 +117,6 @@ HOST = (
 @contextlib.contextmanager
 def null_driver() -> Iterator[None]:
     """Plans compiled inside run nothing: their functions return the same empty buffers at once."""
-    from gpuarray.drivers import numpy as driver
-
     real = driver.build
 
     def build(plan, *args, **kwargs):
@@ -140,9 +141,6 @@ OVERHEADS = {
 
 def overhead(name: str) -> tuple[Callable[[], Any], int]:
     """A call that costs dispatch alone inside `null_driver`, and how many operations it makes."""
-    import gpuarray as ga
-    import gpuarray.numpy as gnp
-
     x, y = gnp.asarray(_SMALL), gnp.asarray(_SMALL)
     own = float(np.random.default_rng().uniform())  # compiled under the null driver, not before
     two = ga.jit(lambda x, y: x * y + own)
@@ -151,7 +149,7 @@ def overhead(name: str) -> tuple[Callable[[], Any], int]:
     count = 100
 
     def record():
-        value = large
+        value: Any = large
         for _ in range(count):
             value = value + own
         return value.block_until_ready()
@@ -170,8 +168,12 @@ IMPORTS = {
 }
 
 
-def import_seconds(name: str) -> float:
-    """Seconds to import a peer in a fresh process that has NumPy loaded."""
+def import_seconds(name: str, byte_code: str) -> float:
+    """Seconds to import a peer in a fresh process that has NumPy loaded.
+
+    byte_code: a folder for compiled modules, so that only the first import compiles, whatever
+    the environment says about writing beside the sources
+    """
     program = (
         "import time, numpy\n"
         "start = time.perf_counter()\n"
@@ -179,9 +181,11 @@ def import_seconds(name: str) -> float:
         "print(time.perf_counter() - start)"
     )
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONPYCACHEPREFIX": byte_code}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": path},
+        env=environment,
         capture_output=True,
         text=True,
         check=True,

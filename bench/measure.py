@@ -6,6 +6,7 @@ In: workloads and Peers. Out: Records, plain data that `bench/results.py` shows 
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -138,11 +139,12 @@ def import_time(here: dict[str, Peer], effort: Effort) -> Record:
     """Seconds to import each peer, in turns, each time in a fresh process."""
     names = [n for n in here if n in host.IMPORTS]
     samples = {name: Samples() for name in names}
-    for name in names:
-        host.import_seconds(name)  # once unmeasured: byte code is written, files are in memory
-    for i in range(effort.rounds[0]):
-        for name in names if i % 2 == 0 else reversed(names):
-            samples[name].seconds.append(host.import_seconds(name))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            host.import_seconds(name, folder)  # once unmeasured: writes byte code, reads files
+        for i in range(effort.rounds[0]):
+            for name in names if i % 2 == 0 else reversed(names):
+                samples[name].seconds.append(host.import_seconds(name, folder))
     return Record("import_time", "import, with NumPy loaded", "host", samples)
 
 

@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+
 
 class Names:
     """A library's functions under NumPy's names; `extra` replaces those that differ."""
@@ -61,10 +65,6 @@ def _identity(x: Any) -> Any:
 
 
 def _ours(fuse: bool) -> Peer:
-    import gpuarray as ga
-    import gpuarray.numpy as gnp
-    from gpuarray import lax
-
     return Peer(
         FUSED if fuse else UNFUSED,
         ga.__version__,

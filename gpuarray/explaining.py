@@ -30,7 +30,7 @@ def explain(
     ...     return gnp.mean((a - b) ** 2)
     >>> e = ga.explain(mse)(gnp.ones((8, 4)), gnp.zeros((8, 4)))
     >>> e.launches, e.kernels[0].ops
-    (1, ('sub', 'square', 'reduce_sum', 'div'))
+    (1, ('sub', 'integer_pow', 'reduce_sum', 'div'))
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")

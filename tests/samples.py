@@ -1,6 +1,7 @@
 """What every primitive is tried on: operands, parameters and where their values come from.
 
-In: the `SAMPLES` tables of tests/samples_*.py, `{primitive name: [(operands, params, domain), ...]}`
+In: the `SAMPLES` tables of tests/samples_*.py, `{primitive name: [(operands, params, domain),
+...]}`
 with operands as `[(shape, dtype name), ...]`. Out: `samples()`, a list of `Sample`, and
 `values(sample)`, NumPy arrays that are the same in every run.
 
@@ -126,10 +127,11 @@ def _draw(rng, shape, dtype, domain) -> Any:
 
 
 def _special(dtype) -> np.ndarray:
-    if dtypes.kind_of(dtype) in "iu":
+    kind = dtypes.kind_of(dtype)
+    if kind in "iu":
         info = dtypes.iinfo(dtype)
         pool = [int(info.min), int(info.max), 0, 1, int(info.max) - 1, int(info.min) + 1]
-        return np.array(pool).astype(dtype)
+        return np.array(pool, np.uint64 if kind == "u" else np.int64).astype(dtype)
     info = dtypes.finfo(dtype)
     pool = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5]
     pool += [float(info.max), float(info.tiny), -float(info.tiny) / 2, float(info.eps)]

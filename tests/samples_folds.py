@@ -45,7 +45,10 @@ rows("reduce_and reduce_or reduce_xor", ["bool", "int32", "uint8"], _AXES)
 rows(
     "argmax argmin",
     [*FLOATS, *INTEGERS, "bool"],
-    [(s, {"axes": a}) for s, a in [((1,), (0,)), ((0, 3), (1,)), ((2, 3, 4), (1,)), ((5, 7), (1,))]],
+    [
+        (s, {"axes": a})
+        for s, a in [((1,), (0,)), ((0, 3), (1,)), ((2, 3, 4), (1,)), ((5, 7), (1,))]
+    ],
     index_dtype=dtypes.int32,
 )
 rows("argmax argmin", FLOATS, [((4, 9), {"axes": (1,)})], "any", index_dtype=dtypes.int32)
@@ -97,7 +100,10 @@ SAMPLES["sort"] += [
 rows(
     "top_k",
     [*FLOATS, *INTEGERS],
-    [(s, {"k": k, "axis": a}) for s, k, a in [((0,), 0, 0), ((1,), 1, 0), ((5, 3), 2, 0), ((3, 6), 3, 1)]],
+    [
+        (s, {"k": k, "axis": a})
+        for s, k, a in [((0,), 0, 0), ((1,), 1, 0), ((5, 3), 2, 0), ((3, 6), 3, 1)]
+    ],
 )
 for _largest in (True, False):
     rows(

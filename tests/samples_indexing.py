@@ -28,7 +28,7 @@ SCATTERS = ["scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min
 CASES: list[tuple[tuple, tuple, tuple, GatherDimensionNumbers]] = [
     ((5,), (1,), (1,), GatherDimensionNumbers((), (0,), (0,))),  # one point
     ((5,), (3, 1), (1,), GatherDimensionNumbers((), (0,), (0,))),  # points
-    ((1,), (2, 1), (1,), GatherDimensionNumbers((), (0,), (0,))),
+    ((1,), (2, 1), (1,), GatherDimensionNumbers((), (0,), (0,))),  # one element
     ((5,), (0, 1), (1,), GatherDimensionNumbers((), (0,), (0,))),  # none
     ((5, 4), (3, 1), (1, 4), GatherDimensionNumbers((1,), (0,), (0,))),  # rows
     ((5, 4), (3, 1), (5, 1), GatherDimensionNumbers((0,), (1,), (1,))),  # columns
@@ -106,8 +106,8 @@ for _case in CASES:
         _add(_case, _mode)
 for _mode in MODES[:2]:
     for _name in SCATTERS[2:]:
-        _add(CASES[1], _mode, scatters=(_name,))
-        _add(CASES[4], _mode, scatters=(_name,))
+        for _case in (CASES[1], CASES[3], CASES[4]):
+            _add(_case, _mode, scatters=(_name,))
     for _dtype in ("bfloat16", "int8", "uint32", "complex64"):
         _add(CASES[4], _mode, _dtype)
     for _dtype in ("bool", "key<fry>"):

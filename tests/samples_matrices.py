@@ -38,7 +38,16 @@ _DOTS: list[tuple] = [
     ((2, 3), (4,), (((), ()), ((), ()))),
 ]
 for _lhs, _rhs, _numbers in _DOTS:
-    for _kind in ("float32", "bfloat16", "float16", "int32", "uint8", "bool", "complex64", "float64"):
+    for _kind in (
+        "float32",
+        "bfloat16",
+        "float16",
+        "int32",
+        "uint8",
+        "bool",
+        "complex64",
+        "float64",
+    ):
         if _kind == "float32" or len(_lhs) in (2, 4):
             add(
                 "dot_general",
@@ -166,7 +175,9 @@ for _kind in EXACT:
             algorithm=None,
         )
     # Reflectors, as geqrf leaves them.
-    for _shape, _count in [((4, 3), 3)] if _wide else [((0, 0), 0), ((1, 1), 1), ((4, 3), 2), ((2, 4, 4), 4)]:
+    for _shape, _count in (
+        [((4, 3), 3)] if _wide else [((0, 0), 0), ((1, 1), 1), ((4, 3), 2), ((2, 4, 4), 4)]
+    ):
         _taus = (*_shape[:-2], _count)
         add("householder_product", [(_shape, _kind), (_taus, _kind)], [(-1, 1), (0, 1)])
         for _left in (True, False):
@@ -180,12 +191,16 @@ for _kind in EXACT:
                     transpose=_transpose,
                 )
     for _left in (True, False):
-        for _shape, _other in [((3, 3), (3, 3))] if _wide else [
-            ((0, 0), (0, 0)),
-            ((1, 1), (1, 1)),
-            ((3, 3), (3, 3)),
-            ((2, 3, 3), (2, 3, 3)),
-        ]:
+        for _shape, _other in (
+            [((3, 3), (3, 3))]
+            if _wide
+            else [
+                ((0, 0), (0, 0)),
+                ((1, 1), (1, 1)),
+                ((3, 3), (3, 3)),
+                ((2, 3, 3), (2, 3, 3)),
+            ]
+        ):
             for _lower, _transpose, _unit in [(True, False, False), (False, True, True)]:
                 add(
                     "triangular_solve",
@@ -202,7 +217,9 @@ for _shape, _size in [((0,), 3), ((1,), 1), ((3,), 4), ((2, 3), 3)]:
     add(
         "lu_pivots_to_permutation",
         [(_shape, "int32")],
-        lambda rng, shape, dtype: np.minimum(np.arange(1, shape[-1] + 1), shape[-1] - 1) + np.zeros(shape),
+        lambda rng, shape, dtype: (
+            np.minimum(np.arange(1, shape[-1] + 1), shape[-1] - 1) + np.zeros(shape)
+        ),
         permutation_size=_size,
     )
 
@@ -222,7 +239,13 @@ for _kind in ("float32", "float64"):
 # ---- Fourier transforms ----
 
 for _part, _whole in (("float32", "complex64"), ("float64", "complex128")):
-    for _shape, _lengths in [((1,), (1,)), ((6,), (6,)), ((2, 5), (5,)), ((3, 4), (3, 4)), ((0, 4), (4,))]:
+    for _shape, _lengths in [
+        ((1,), (1,)),
+        ((6,), (6,)),
+        ((2, 5), (5,)),
+        ((3, 4), (3, 4)),
+        ((0, 4), (4,)),
+    ]:
         for _type in (FftType.FFT, FftType.IFFT):
             add("fft", [(_shape, _whole)], fft_type=_type, fft_lengths=_lengths)
         add("fft", [(_shape, _part)], fft_type=FftType.RFFT, fft_lengths=_lengths)

@@ -1,4 +1,4 @@
-"""Samples of index maps and generators: every primitive on (), on empty arrays, on length-1 axes."""
+"""Samples of index maps and generators: (), empty arrays and length-1 axes for every primitive."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ for _impl in implementations.values():
 for _key in _KEYS:
     for _shape in _SHAPES:
         add("random_unwrap", [(_shape, _key)])
+        add("random_clone", [(_shape, _key)])
         add("random_fold_in", [(_shape, _key), (_shape, "uint32")], "any")
         for _more in [(2,), (0,), (2, 2)]:
             for _part in (False, True):
@@ -55,6 +56,15 @@ for _algorithm in RandomAlgorithm:
                 algorithm=_algorithm,
                 out_sharding=None,
             )
-for _kind in ("float32", "bfloat16", "int32"):
-    for _shape in _SHAPES:
-        add("rng_uniform", [((), _kind), ((), _kind)], [(0, 1), (3, 5)], shape=_shape)
+
+for _log in (False, True):
+    for _key in _KEYS:
+        for _lead, _shape in [((), ()), ((), (0,)), ((1,), (1,)), ((), (2, 3)), ((2,), (2, 3))]:
+            for _kind in ("float32", "bfloat16"):
+                add(
+                    "random_gamma",
+                    [(_lead, _key), (_shape, _kind)],
+                    [None, (0.1, 4)],
+                    log_space=_log,
+                    partitionable=False,
+                )

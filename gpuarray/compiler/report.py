@@ -51,8 +51,14 @@ def count(n: float) -> str:
 
 
 def plural(n: int, word: str) -> str:
-    """`1 kernel`, `2 kernels`."""
-    return f"{n} {word}" + ("" if n == 1 else "s")
+    """A number with its noun.
+
+    >>> plural(1, "kernel"), plural(2, "launch")
+    ('1 kernel', '2 launches')
+    """
+    if n == 1:
+        return f"1 {word}"
+    return f"{n} {word}" + ("es" if word.endswith("ch") else "s")
 
 
 def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
@@ -85,9 +91,7 @@ def headline(e: Explanation) -> str:
 
 def comparison(e: Explanation) -> str:
     """What the same operations would cost one by one."""
-    return f"one by one: {plural(e.launches_unfused, 'launch')}, {size(e.bytes_unfused)}".replace(
-        "launchs", "launches"
-    )
+    return f"one by one: {plural(e.launches_unfused, 'launch')}, {size(e.bytes_unfused)}"
 
 
 def table(e: Explanation) -> str:
@@ -253,11 +257,14 @@ def _lanes(links: Sequence[tuple[int, int, Value]]) -> list[int]:
 
 # ---- the page ----
 
-_STYLE = """ body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2em auto;
-padding: 0 1em; color: #1f2733 } pre, code { font: 12.5px/1.5 ui-monospace, Menlo, Consolas,
-monospace } pre { background: #f5f7f9; padding: .8em 1em; overflow-x: auto; border-radius: 6px }
-.kernel { display: grid; grid-template-columns: 3fr 2fr; gap: 1em } svg { max-width: 100%; height:
-auto }
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1f2733 }
+body { max-width: 1000px; margin: 2em auto; padding: 0 1em }
+pre { font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; border-radius: 6px }
+pre { background: #f5f7f9; padding: .8em 1em; overflow-x: auto }
+.kernel { display: grid; grid-template-columns: 3fr 2fr; gap: 1em }
+.kernel pre { min-width: 0 }
+svg { max-width: 100%; height: auto }
 """
 
 

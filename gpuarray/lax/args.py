@@ -104,7 +104,7 @@ def dtype_of(x) -> Any:
     return aval_of(x).dtype
 
 
-def canonicalize_shape(shape, context: str = "") -> tuple[int, ...]:
+def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
     """A shape as a tuple of Python ints: from any sequence of integers, or from one integer.
 
     >>> canonicalize_shape([2, np.int64(3)]), canonicalize_shape(4)
@@ -117,10 +117,9 @@ def canonicalize_shape(shape, context: str = "") -> tuple[int, ...]:
         else:
             return shape
     try:
-        if isinstance(shape, (Array, np.ndarray)) and shape.ndim == 0:
-            return (operator.index(shape),)
-        items = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
-        return tuple(operator.index(n) for n in items)
+        one = getattr(shape, "ndim", None) == 0 or not hasattr(shape, "__iter__")
+        items: Any = [shape] if one else shape
+        return tuple([operator.index(n) for n in items])
     except TypeError:
         pass
     message = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."

@@ -83,7 +83,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
     Array(4.e+04, dtype=float16, weak_type=True)
     """
     if out_dtype is not None:
-        out_dtype = dtypes.check_user_dtype(out_dtype, "mul")
+        out_dtype = dtypes.canonicalize_dtype(out_dtype)
     return mul_p.bind(*operands("mul", x, y), out_dtype=out_dtype)
 
 

@@ -384,10 +384,10 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
     Array([1, 1], dtype=int8)
     """
     shape = canonicalize_shape(shape)
-    if shape_of_any(fill_value):
+    if _any_shape(fill_value):
         raise TypeError(
             "full must be called with scalar fill_value, got fill_value.shape "
-            f"{shape_of_any(fill_value)}. Use broadcast_in_dim to repeat an array."
+            f"{_any_shape(fill_value)}. Use broadcast_in_dim to repeat an array."
         )
     value = bindable("full", fill_value, 1)
     if dtype is not None:
@@ -397,7 +397,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=sharding)
 
 
-def shape_of_any(x: Any) -> tuple[int, ...]:
+def _any_shape(x: Any) -> tuple[int, ...]:
     """The shape of anything NumPy can measure, without converting Arrays."""
     return x.shape if hasattr(x, "shape") else np.shape(x)
 
@@ -423,12 +423,12 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
     return _constant(value, dtype)
 
 
-def _constant(value: Any, dtype: np.dtype) -> np.generic:
+def _constant(value: Any, dtype: Any) -> Any:
     """A concrete scalar in another dtype: integers wrap, floats saturate to integers."""
     kind = dtypes.kind_of(dtype)
     with np.errstate(all="ignore"):
         if kind == "f" and isinstance(value, (bool, int, float, complex)):
-            return dtype.type(float(value))
+            return dtype.type(float(value))  # pyright: ignore[reportArgumentType]
         if kind in "iu" and isinstance(value, int):
             bits = dtypes.itemsize_bits(dtype)
             return np.array(value % (1 << bits), np.uint64).astype(dtype)[()]
@@ -453,8 +453,8 @@ def full_like(
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         dtypes.dtype(x)  # a list has none: TypeError
     own = dtypes.dtype(x) if not hasattr(x, "aval") else x.aval.dtype
-    shape = shape_of_any(x) if shape is None else canonicalize_shape(shape)
-    if shape_of_any(fill_value):
+    shape = _any_shape(x) if shape is None else canonicalize_shape(shape)
+    if _any_shape(fill_value):
         return full(shape, fill_value)
     weak = dtype is None and dtypes.is_weakly_typed(x)
     target = own if dtype is None else dtypes.check_user_dtype(dtype, "full_like")

@@ -73,8 +73,8 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x where x > 0, else alpha * (exp(x) - 1). The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
-    >>> elu(gnp.array([-1.0, 2.0]))
-    Array([-0.63212055,  2.        ], dtype=float32)
+    >>> elu(gnp.array([-1.0, 2.0])).round(4)
+    Array([-0.6321,  2.    ], dtype=float32)
     """
     check_arraylike("elu", x)
     x = gnp.asarray(x)
@@ -90,8 +90,8 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
-    >>> celu(gnp.array([-1.0, 2.0]), 2.0)
-    Array([-0.7869387,  2.       ], dtype=float32)
+    >>> celu(gnp.array([-1.0, 2.0]), 2.0).round(4)
+    Array([-0.7869,  2.    ], dtype=float32)
     """
     return gnp.maximum(x, 0.0) + alpha * gnp.expm1(gnp.minimum(x, 0.0) / alpha)
 
@@ -100,8 +100,8 @@ def selu(x: ArrayLike) -> Array:
     """1.0507 * elu(x, 1.67326), which keeps mean 0 and variance 1. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
-    >>> selu(gnp.array([-1.0, 1.0]))
-    Array([-1.1113307,  1.050701 ], dtype=float32)
+    >>> selu(gnp.array([-1.0, 1.0])).round(4)
+    Array([-1.1113,  1.0507], dtype=float32)
     """
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
@@ -157,8 +157,8 @@ def softplus(x: ArrayLike) -> Array:
     """log(1 + exp(x)), without overflow. Any shape; the result has the same shape.
 
     >>> import gpuarray.numpy as gnp
-    >>> softplus(gnp.array([0.0, 100.0]))
-    Array([  0.6931472, 100.       ], dtype=float32)
+    >>> softplus(gnp.array([0.0, 100.0])).round(4)
+    Array([  0.6931, 100.    ], dtype=float32)
     """
     return gnp.logaddexp(x, 0)
 
@@ -167,8 +167,8 @@ def log_sigmoid(x: ArrayLike) -> Array:
     """log(sigmoid(x)) = -softplus(-x), without underflow. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
-    >>> log_sigmoid(gnp.array([0.0, -100.0]))
-    Array([  -0.6931472, -100.       ], dtype=float32)
+    >>> log_sigmoid(gnp.array([0.0, -100.0])).round(4)
+    Array([  -0.6931, -100.    ], dtype=float32)
     """
     check_arraylike("log_sigmoid", x)
     return -softplus(-gnp.asarray(x))
@@ -227,8 +227,8 @@ def silu(x: ArrayLike) -> Array:
     """x * sigmoid(x), also called swish. Any shape; the result has the same shape.
 
     >>> import gpuarray.numpy as gnp
-    >>> silu(gnp.array([0.0, 1.0]))
-    Array([0.       , 0.7310586], dtype=float32)
+    >>> silu(gnp.array([0.0, 1.0])).round(4)
+    Array([0.    , 0.7311], dtype=float32)
     """
     check_arraylike("silu", x)
     x = gnp.asarray(x)
@@ -271,8 +271,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     Any shape; the result has the same shape.
 
     >>> import gpuarray.numpy as gnp
-    >>> gelu(gnp.array([0.0, 1.0]))
-    Array([0.       , 0.8411919], dtype=float32)
+    >>> gelu(gnp.array([0.0, 1.0])).round(4)
+    Array([0.    , 0.8412], dtype=float32)
     """
     [x] = promote_args_inexact("gelu", x)
     dtype = gnp.asarray(x).dtype
@@ -315,9 +315,10 @@ def log1mexp(x: ArrayLike) -> Array:
     """log(1 - exp(-x)) for x > 0, accurate at both ends. Any shape; the result has the same shape.
 
     >>> import gpuarray.numpy as gnp
-    >>> log1mexp(gnp.array([1e-8, 50.0]))
-    Array([-1.8420681e+01, -1.9287499e-22], dtype=float32)
+    >>> log1mexp(gnp.array([1e-8, 1.0])).round(3)
+    Array([-18.421,  -0.459], dtype=float32)
     """
-    [x] = promote_args_inexact("log1mexp", x)
+    check_arraylike("log1mexp", x)
+    x = gnp.asarray(x)
     # Below log(2) exp(-x) is near 1 and expm1 keeps the digits; above, log1p does.
     return gnp.where(x < gnp.log(2.0), gnp.log(-gnp.expm1(-x)), gnp.log1p(-gnp.exp(-x)))

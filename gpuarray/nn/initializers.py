@@ -221,18 +221,18 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
             "divided by that number, is not defined: division by zero"
         )
     field = math.prod(shape) / known
-    fans = {
-        "fan_in": n_in * field,
-        "fan_out": n_out * field,
-        "fan_avg": (n_in + n_out) * field / 2,
-        "fan_geo_avg": math.sqrt(n_in * n_out) * field,
+    counts = {
+        "fan_in": lambda: n_in,
+        "fan_out": lambda: n_out,
+        "fan_avg": lambda: (n_in + n_out) / 2,
+        "fan_geo_avg": lambda: math.sqrt(n_in * n_out),
     }
-    if mode not in fans:
+    if mode not in counts:
         raise ValueError(
             f"invalid mode for variance scaling initializer: {mode}. Expected one of "
-            f"{', '.join(map(repr, fans))}."
+            f"{', '.join(map(repr, counts))}."
         )
-    return fans[mode]
+    return counts[mode]() * field
 
 
 def _length(shape: tuple[int, ...], axes: Axes, name: str) -> int:
@@ -378,7 +378,11 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    return canonicalize_shape(shape)
+    """The shape as a tuple of lengths, none of them negative."""
+    lengths = canonicalize_shape(shape)
+    if any(n < 0 for n in lengths):
+        raise TypeError(f"Only non-negative lengths are allowed in a shape, but got {lengths}.")
+    return lengths
 
 
 def _float_dtype(dtype: Any) -> Any:

@@ -83,8 +83,8 @@ def logsumexp(
     the log of the absolute value and the sign; without, a negative sum gives nan.
 
     >>> import gpuarray.numpy as gnp
-    >>> logsumexp(gnp.array([1000.0, 1000.0]))
-    Array(1000.6931, dtype=float32)
+    >>> logsumexp(gnp.array([1000.0, 1000.0])).round(2)
+    Array(1000.69, dtype=float32)
     """
     if b is None:
         check_arraylike("logsumexp", a)

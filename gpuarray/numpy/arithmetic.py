@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import (
     always,
@@ -161,7 +162,7 @@ def _pick_remainder(dtype):
 
 
 floor_divide = documented(
-    binary("floor_divide", _pick_floor_divide, numeric),
+    composite(binary("floor_divide", _pick_floor_divide, numeric)),
     """The greatest integer not above x1 / x2.
 
     Shape contract: shapes broadcast; dtypes promote, integers stay integers. x // 0 is no error.
@@ -172,7 +173,7 @@ floor_divide = documented(
     """,
 )
 remainder = documented(
-    binary("remainder", _pick_remainder, numeric),
+    composite(binary("remainder", _pick_remainder, numeric)),
     """x1 - floor(x1 / x2) * x2: what is left of the floored division, with the sign of x2.
 
     Shape contract: shapes broadcast; dtypes promote. For integers x % 0 is 0.
@@ -183,7 +184,7 @@ remainder = documented(
     """,
 )
 divmod = documented(
-    binary("divmod", _pick_divmod, numeric),
+    composite(binary("divmod", _pick_divmod, numeric)),
     """The pair (floor_divide, remainder).
 
     Shape contract: shapes broadcast; dtypes promote.
@@ -205,7 +206,7 @@ def _fmod(x, y):
 
 
 fmod = documented(
-    binary("fmod", always(_fmod), numeric),
+    composite(binary("fmod", always(_fmod), numeric)),
     """What is left of the division truncated towards zero, with the sign of x1.
 
     Shape contract: shapes broadcast; dtypes promote.
@@ -333,6 +334,7 @@ def known_integer(x: Any) -> int | None:
     return None
 
 
+@composite(inline=True)
 def _integers_to_integers(x, y):
     """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
     zero, one = zero_of(x), constant(1, x)
@@ -348,7 +350,9 @@ def _integers_to_integers(x, y):
 
 _power = binary(
     "power",
-    lambda dtype: _integers_to_integers if kind_of(dtype) in "iu" else lax.pow,
+    lambda dtype: (
+        composite(_integers_to_integers, inline=True) if kind_of(dtype) in "iu" else lax.pow
+    ),
     numeric,
 )
 float_power = documented(

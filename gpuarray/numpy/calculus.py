@@ -60,7 +60,8 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
 
 
 def ediff1d(ary, to_end=None, to_begin=None) -> Array:
-    """The differences of neighbours in the flattened array, with elements put before and after them.
+    """The differences of neighbours in the flattened array, with elements put before and after
+    them.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.ediff1d(gnp.array([1, 4, 9]), to_end=0)
@@ -79,8 +80,8 @@ def ediff1d(ary, to_end=None, to_begin=None) -> Array:
 def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
     """The slope of samples along each axis: central differences inside, one-sided ones at the ends.
 
-    varargs: the spacing, one number for all axes, or for each axis a number or the (n,) positions. One axis gives an
-    array, several give a list.
+    varargs: the spacing, one number for all axes, or for each axis a number or the (n,) positions.
+    One axis gives an array, several give a list.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.gradient(gnp.array([0., 1., 4., 9.]))
@@ -103,7 +104,8 @@ def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
         raise TypeError(f"Invalid number of spacing arguments {len(spacing)} for {axis=}")
     if any(f.shape[a] < 2 for a in axes):
         raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, at least 2 elements are required."
+            "Shape of array too small to calculate a numerical gradient, at least 2 elements are "
+            "required."
         )
     found = [_slope(f, h, a) for h, a in zip(steps, axes, strict=True)]
     return found[0] if len(found) == 1 else found
@@ -118,7 +120,8 @@ def _slope(f: Array, h, axis: int) -> Array:
         return lax.concatenate([first / h, (ahead - behind) * 0.5 / h, last / h], axis)
     if h.ndim > 1 or h.shape[0] != n:
         raise ValueError(
-            f"Spacing arrays must be 1D and match the length of their axis: got shape {h.shape} for length {n}"
+            f"Spacing arrays must be 1D and match the length of their axis: got shape {h.shape} "
+            f"for length {n}"
         )
     shape = [1] * f.ndim
     shape[axis] = n - 1
@@ -135,7 +138,8 @@ def _slope(f: Array, h, axis: int) -> Array:
 
 
 def trapezoid(y, x=None, dx=1.0, axis: int = -1) -> Array:
-    """The integral of samples along an axis by the trapezoidal rule, with positions `x` or the distance `dx`.
+    """The integral of samples along an axis by the trapezoidal rule, with positions `x` or the
+    distance `dx`.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.trapezoid(gnp.array([1., 2., 3.]))
@@ -189,7 +193,8 @@ def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
 def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     """Values at `x` of the function that is linear between the (n,) points (xp, fp), xp ascending.
 
-    left, right: values outside (by default those at the ends), or "extrapolate". period: of a periodic function.
+    left, right: values outside (by default those at the ends), or "extrapolate". period: of a
+    periodic function.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.interp(1.5, gnp.array([1., 2.]), gnp.array([10., 20.]))
@@ -210,18 +215,24 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, period)
     n = xp.shape[0]
-    i = clip(searchsorted(xp, x, side="right"), 1, n - 1)
-    below, f_below = xp[i - 1], fp[i - 1]
-    rise, run = fp[i] - f_below, xp[i] - below
+    below = clip(searchsorted(xp, x, side="right") - 1, 0, max(n - 2, 0))
+    above = clip(below + 1, 0, n - 1)
+    x0, f0, x1, f1 = (_known_places(a, i) for i in (below, above) for a in (xp, fp))
+    rise, run = f1 - f0, x1 - x0
     # Two points at one place: the lower one's value, without dividing by zero.
     flat = abs(run) <= np.spacing(dtypes.finfo(xp.dtype).eps)
     run = choose_by(flat, run.dtype.type(1), run)
-    value = where(flat, f_below, f_below + (x - below) / run * rise)
+    value = where(flat, f0, f0 + (x - x0) / run * rise)
     if not isinstance(left, str):
         value = where(x < xp[0], fp[0] if left is None else left, value)
     if not isinstance(right, str):
         value = where(x > xp[-1], fp[-1] if right is None else right, value)
     return value
+
+
+def _known_places(a: Array, i: Array) -> Array:
+    """Elements at positions that are known to be in bounds."""
+    return a.at[i].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _periodic(x: Array, xp: Array, fp: Array, period):

@@ -16,6 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.promotion import (
     always,
     binary,
@@ -99,6 +100,7 @@ greater = _ordered("greater", gt_p, "x > y")
 greater_equal = _ordered("greater_equal", ge_p, "x >= y")
 
 
+@composite
 def fmax(x1, x2) -> Array:
     """The larger of two values; where one is nan, the other.
 
@@ -112,6 +114,7 @@ def fmax(x1, x2) -> Array:
     return select(or_p.bind(greater(x, y), ne_p.bind(y, y)), x, y)
 
 
+@composite
 def fmin(x1, x2) -> Array:
     """The smaller of two values; where one is nan, the other.
 
@@ -263,6 +266,7 @@ right_shift = documented(
 bitwise_right_shift = right_shift
 
 
+@composite
 def bitwise_count(x, /) -> Array:
     """How many bits of |x| are set.
 

@@ -20,7 +20,8 @@ from gpuarray.numpy.shapes import atleast_2d, flip
 def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type=None) -> Array:
     """The convolution of two (n,) and (m,) arrays: sums of products of one with the other reversed.
 
-    mode: "full" gives n + m - 1 sums, "same" as many as the longer has, "valid" those where they overlap fully.
+    mode: "full" gives n + m - 1 sums, "same" as many as the longer has, "valid" those where they
+    overlap fully.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.convolve(gnp.array([1., 2.]), gnp.array([1., 1., 1.]))
@@ -33,7 +34,8 @@ def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type
 
 
 def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_type=None) -> Array:
-    """The cross-correlation of two (n,) and (m,) arrays: sums of products of one with the other's conjugate.
+    """The cross-correlation of two (n,) and (m,) arrays: sums of products of one with the other's
+    conjugate.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.correlate(gnp.array([1., 2., 3.]), gnp.array([0., 1.]))
@@ -88,8 +90,8 @@ def cov(
 ) -> Array:
     """The covariance matrix of variables: (v, n) samples -> (v, v); one variable gives a scalar.
 
-    rowvar: variables are rows. ddof: what is taken from n in the denominator (1, or 0 with `bias`). fweights: how often
-    each sample counts. aweights: how much.
+    rowvar: variables are rows. ddof: what is taken from n in the denominator (1, or 0 with `bias`).
+    fweights: how often each sample counts. aweights: how much.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cov(gnp.array([[0., 2.], [1., 5.]]))

@@ -19,6 +19,7 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.arithmetic import add, multiply, power, sign, true_divide
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import array as array
 from gpuarray.numpy.construct import as_type, aval_like
 from gpuarray.numpy.construct import asarray as asarray
@@ -246,10 +247,19 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    a, b = arrays("linspace", start, stop)
+    check_arraylike("linspace", start, stop)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "linspace")
+    statics = {"num": num, "endpoint": bool(endpoint), "dtype": wanted, "axis": axis}
+    out, step = _linspace(start, stop, **statics)
+    return (_placed(out, device), step) if retstep else _placed(out, device)
+
+
+@composite(static=("num", "endpoint", "dtype", "axis"))
+def _linspace(start, stop, *, num, endpoint, dtype, axis):
     through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
-    wanted = through if dtype is None else dtypes.check_user_dtype(dtype, "linspace")
-    if dtype is not None and kind_of(wanted) in "fc":
+    a, b = arrays("linspace", start, stop)
+    wanted = through if dtype is None else dtype
+    if kind_of(wanted) in "fc":
         through = dtypes.promote_types(through, wanted)
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
@@ -269,8 +279,7 @@ def linspace(
             out = lax.concatenate([out, lax.expand_dims(b, (0,))], 0)
     if kind_of(wanted) in "iu" and kind_of(through) == "f":
         out = floor(out)
-    out = as_type(_axis_to(out, axis), wanted)
-    return (_placed(out, device), step) if retstep else _placed(out, device)
+    return as_type(_axis_to(out, axis), wanted), step
 
 
 def _axis_to(x: Array, axis: int) -> Array:
@@ -299,8 +308,14 @@ def logspace(
     """
     check_arraylike("logspace", start, stop, base)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
+    statics = {"num": operator.index(num), "endpoint": bool(endpoint), "axis": axis}
+    return _logspace(start, stop, base, dtype=wanted, **statics)
+
+
+@composite(static=("num", "endpoint", "dtype", "axis"))
+def _logspace(start, stop, base, *, num, endpoint, dtype, axis):
     out = power(base, linspace(start, stop, num, endpoint, axis=axis))
-    return as_type(out, out.dtype if wanted is None else wanted)
+    return as_type(out, out.dtype if dtype is None else dtype)
 
 
 def geomspace(
@@ -314,8 +329,15 @@ def geomspace(
     >>> gnp.geomspace(1, 8, 4).round(4)
     Array([1., 2., 4., 8.], dtype=float32)
     """
-    a, b = arrays("geomspace", start, stop)
+    check_arraylike("geomspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
+    statics = {"num": operator.index(num), "endpoint": bool(endpoint), "axis": axis}
+    return _geomspace(start, stop, dtype=wanted, **statics)
+
+
+@composite(static=("num", "endpoint", "dtype", "axis"))
+def _geomspace(start, stop, *, num, endpoint, dtype, axis):
+    a, b = arrays("geomspace", start, stop)
     through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
@@ -329,7 +351,7 @@ def geomspace(
         else:
             middle = lax.slice_in_dim(out, 1, num - 1)
             out = lax.concatenate([ends[0], middle, ends[1]], 0)
-    return as_type(_axis_to(out, axis), through if wanted is None else wanted)
+    return as_type(_axis_to(out, axis), through if dtype is None else dtype)
 
 
 # ---- grids ----

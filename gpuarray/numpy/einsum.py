@@ -1,7 +1,7 @@
 """Einstein summation: any product and sum of arrays, named by index letters.
 
-Floor 6. In: subscripts such as "ij,jk->ik" and arrays. Out: a chain of pairwise contractions, in an order that opt_einsum
-finds where there are more than two operands.
+Floor 6. In: subscripts such as "ij,jk->ik" and arrays. Out: a chain of pairwise contractions, in an
+order that opt_einsum finds where there are more than two operands.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def einsum(
 ) -> Array:
     """The sum over all indices that the result does not name, of products of elements.
 
-    subscripts: "ij,jk->ik"; without "->" the indices that occur once, in order; "..." for leading axes that broadcast.
-    Or operands alternating with lists of index numbers. optimize: how opt_einsum looks for the order of contractions.
+    subscripts: "ij,jk->ik"; without "->" the indices that occur once, in order; "..." for leading
+    axes that broadcast. Or operands alternating with lists of index numbers. optimize: how
+    opt_einsum looks for the order of contractions.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.einsum("ij,j->i", gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
@@ -114,7 +115,9 @@ def _optimizer(optimize):
 
 @functools.lru_cache(maxsize=4096)
 def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tuple]:
-    """The contractions: (which terms, their labels, the result's labels), every term popped in that order."""
+    """The contractions: (which terms, their labels, the result's labels), every term popped in that
+    order.
+    """
     terms, result = _labels(spec, shapes)
     sizes = _sizes(terms, shapes)
     if len(terms) == 1:
@@ -141,14 +144,8 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
             steps.append((positions[:2], tuple(taken[:2]), made))
             positions = (len(live) + len(taken) - 2, *positions[2:])
             taken = [made, *taken[2:]]
-        last = not live
-        made = (
-            result
-            if last
-            else _joined(
-                *(taken if len(taken) == 2 else (taken[0], "")), set("".join(live)) | set(result)
-            )
-        )
+        needed = set("".join(live)) | set(result)
+        made = _joined(taken[0], taken[1] if len(taken) == 2 else "", needed) if live else result
         steps.append((positions, tuple(taken), made))
         live.append(made)
     return steps
@@ -160,12 +157,15 @@ def _joined(first: str, second: str, needed: set[str]) -> str:
 
 
 def _labels(spec: str, shapes) -> tuple[list[str], str]:
-    """One string of letters a term, with the axes of "..." given letters of their own, and the result's."""
+    """One string of letters a term, with the axes of "..." given letters of their own, and the
+    result's.
+    """
     left, arrow, right = spec.partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise ValueError(
-            f"Number of einsum subscripts must be equal to the number of operands: got {len(terms)} terms in "
+            "Number of einsum subscripts must be equal to the number of operands: got "
+            f"{len(terms)} terms in "
             f"{spec!r} and {len(shapes)} operands."
         )
     for c in spec.replace("->", "").replace("...", "").replace(",", ""):
@@ -187,7 +187,8 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
                 term = term.replace("...", dots[len(dots) - count :], 1)
         if len(term) != len(shape):
             raise ValueError(
-                f"Einstein sum subscript '{terms[k]}' does not contain the correct number of indices for operand "
+                f"Einstein sum subscript '{terms[k]}' does not contain the correct number of "
+                "indices for operand "
                 f"{k}, which has shape {shape}."
             )
         full.append(term)
@@ -211,7 +212,8 @@ def _sizes(terms: list[str], shapes) -> dict[str, int]:
             known = sizes.get(c, 1)
             if n != 1 and known not in (1, n):
                 raise ValueError(
-                    f"Size of label '{c}' for operand {k} ({n}) does not match previous terms ({known})."
+                    f"Size of label '{c}' for operand {k} ({n}) does not match previous terms "
+                    f"({known})."
                 )
             sizes[c] = n if known == 1 else known
     return sizes
@@ -221,7 +223,9 @@ def _sizes(terms: list[str], shapes) -> dict[str, int]:
 
 
 def _single(x: Array, labels: str, result: str) -> Array:
-    """Squeeze stretched axes, take diagonals of repeated labels, sum the others away, and order what is left."""
+    """Squeeze stretched axes, take diagonals of repeated labels, sum the others away, and order
+    what is left.
+    """
     x, labels = _tidied(x, labels, set(result))
     return transpose(x, [labels.index(c) for c in result])
 
@@ -248,7 +252,9 @@ def _sum(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _pair(taken: list[Array], labels, result: str, precision, dtype, dot_general) -> Array:
-    """One dot_general: labels of both that the result keeps are batch axes, the rest of the shared ones are summed."""
+    """One dot_general: labels of both that the result keeps are batch axes, the rest of the shared
+    ones are summed.
+    """
     (b, a), (lb, la) = taken, labels  # terms are popped from the back
     a, la = _tidied(a, la, set(result) | set(lb))
     b, lb = _tidied(b, lb, set(result) | set(la))

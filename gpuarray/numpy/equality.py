@@ -10,11 +10,13 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.comparison import equal, logical_and, logical_or
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.floats import isclose, isnan
 from gpuarray.numpy.reductions import all
 
 
+@composite(static=("equal_nan",))
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan: bool = False) -> Array:
     """Whether all elements are close, as `isclose` says.
 
@@ -24,7 +26,7 @@ def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan: bool = False) -> Array:
     >>> gnp.allclose(gnp.array([1.0, 2.0]), gnp.array([1.0, 2.000001]))
     Array(True, dtype=bool)
     """
-    return all(isclose(a, b, rtol, atol, equal_nan))
+    return all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
 
 
 def array_equal(a1, a2, equal_nan: bool = False) -> Array:

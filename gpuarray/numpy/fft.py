@@ -1,6 +1,7 @@
 """`gpuarray.numpy.fft`: discrete Fourier transforms.
 
-Floor 6. In: arrays, lengths and axes. Out: complex (or real) spectra; the work is done by lax.fft over the last axes.
+Floor 6. In: arrays, lengths and axes. Out: complex (or real) spectra; the work is done by lax.fft
+over the last axes.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def _fit(a: Array, given: list[int], wanted: list[int]) -> Array:
 
 
 def _by_threes(a: Array, kind: str, lengths: list[int]) -> Array:
-    """Transforms take up to three axes at once: more are done in turn, the real one at its proper end."""
+    """Transforms take up to three axes at once: more are done in turn, the real one at its proper
+    end.
+    """
     count = len(lengths)
     if count <= 3:
         return lax.fft(a, kind, tuple(lengths))
@@ -103,7 +106,9 @@ def _by_threes(a: Array, kind: str, lengths: list[int]) -> Array:
 
 
 def _scaled(out: Array, n: int, inverse: bool, norm: str | None) -> Array:
-    """The inverse divides by n already; `ortho` shares that between both ways, `forward` leaves it to the other."""
+    """The inverse divides by n already; `ortho` shares that between both ways, `forward` leaves it
+    to the other.
+    """
     if norm == "ortho":
         return out * out.dtype.type(math.sqrt(n) if inverse else 1 / math.sqrt(n))
     if norm == "forward":
@@ -114,7 +119,8 @@ def _scaled(out: Array, n: int, inverse: bool, norm: str | None) -> Array:
 def _one(name: str, kind: str, a, n, axis, norm) -> Array:
     if isinstance(axis, (tuple, list)):
         raise ValueError(
-            f"jax.numpy.fft.{name} does not support multiple axes. Please use jax.numpy.fft.{name}n. "
+            f"jax.numpy.fft.{name} does not support multiple axes. Please use "
+            f"jax.numpy.fft.{name}n. "
             f"Got axis = {axis!r}."
         )
     return _transform(name, kind, a, None if n is None else [n], [axis], norm)
@@ -123,8 +129,8 @@ def _one(name: str, kind: str, a, n, axis, norm) -> Array:
 def fft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform along an axis: X[k] = sum_j a[j] exp(-2πi jk / n).
 
-    n: the length, `a` being cut or filled up with zeros. norm: "backward" (nothing here, 1/n in the inverse), "ortho"
-    (1/sqrt(n) both ways) or "forward" (1/n here).
+    n: the length, `a` being cut or filled up with zeros. norm: "backward" (nothing here, 1/n in the
+    inverse), "ortho" (1/sqrt(n) both ways) or "forward" (1/n here).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.fft.fft(gnp.array([1., 0., 0., 0.]))
@@ -223,7 +229,8 @@ def ifftn(
 def rfftn(
     a, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """The Fourier transform of real input over several axes, the last one without its redundant half.
+    """The Fourier transform of real input over several axes, the last one without its redundant
+    half.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.fft.rfftn(gnp.ones((2, 4))).shape

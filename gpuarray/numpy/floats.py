@@ -15,6 +15,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import add, multiply, remainder
 from gpuarray.numpy.comparison import equal, less_equal, logical_and, logical_or, not_equal
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.functions import imag
 from gpuarray.numpy.operands import no_out
@@ -90,7 +91,7 @@ def _pick_isinf(dtype):
 
 
 isinf = documented(
-    unary("isinf", _pick_isinf),
+    composite(unary("isinf", _pick_isinf)),
     """Whether x is positive or negative infinity; of complex numbers, whether a part is.
 
     >>> import gpuarray.numpy as gnp
@@ -136,6 +137,7 @@ def isneginf(x, /, out=None) -> Array:
     return _isneginf(x)
 
 
+@composite
 def iscomplex(x) -> Array:
     """Whether the imaginary part is not zero, element by element.
 
@@ -147,6 +149,7 @@ def iscomplex(x) -> Array:
     return not_equal(imag(x), zero_of(imag(x)))
 
 
+@composite
 def isreal(x) -> Array:
     """Whether the imaginary part is zero, element by element.
 
@@ -185,7 +188,7 @@ def _signbit(x):
 
 
 signbit = documented(
-    unary("signbit", _pick_signbit),
+    composite(unary("signbit", _pick_signbit)),
     """Whether the sign is set: of -0.0 and of a negative nan, too.
 
     >>> import gpuarray.numpy as gnp
@@ -202,7 +205,7 @@ def _pick_copysign(dtype):
 
 
 copysign = documented(
-    binary("copysign", _pick_copysign, inexact),
+    composite(binary("copysign", _pick_copysign, inexact)),
     """|x1| with the sign of x2.
 
     Shape contract: shapes broadcast; integers become floats.
@@ -225,6 +228,7 @@ nextafter = documented(
 )
 
 
+@composite(inline=True)
 def spacing(x, /) -> Array:
     """The distance from x to the next number away from zero, with the sign of x.
 
@@ -263,11 +267,17 @@ def modf(x, /, out=None) -> tuple[Array, Array]:
     (Array([ 0.5 , -0.25], dtype=float32), Array([ 1., -2.], dtype=float32))
     """
     no_out("modf", out)
+    return _modf(x)
+
+
+@composite
+def _modf(x):
     (x,) = promote_args_inexact("modf", x)
     whole = select(lax.ge(x, zero_of(x)), lax.floor(x), lax.ceil(x))
     return lax.sub(x, whole), whole
 
 
+@composite
 def frexp(x, /) -> tuple[Array, Array]:
     """Mantissa and exponent: x = mantissa * 2**exponent, with 0.5 <= |mantissa| < 1.
 
@@ -303,6 +313,7 @@ def frexp(x, /) -> tuple[Array, Array]:
     return mantissa, lax.convert_element_type(select(itself, bits.type(0), exponent), np.int32)
 
 
+@composite
 def ldexp(x1, x2, /) -> Array:
     """x1 * 2**x2 for integers x2, without overflow on the way.
 
@@ -370,7 +381,7 @@ def _pick_logaddexp2(dtype):
 
 
 logaddexp = documented(
-    binary("logaddexp", _pick_logaddexp, inexact),
+    composite(binary("logaddexp", _pick_logaddexp, inexact), inline=True),
     """log(exp(x1) + exp(x2)), without overflow.
 
     Shape contract: shapes broadcast; integers become floats.
@@ -381,7 +392,7 @@ logaddexp = documented(
     """,
 )
 logaddexp2 = documented(
-    binary("logaddexp2", _pick_logaddexp2, inexact),
+    composite(binary("logaddexp2", _pick_logaddexp2, inexact), inline=True),
     """log2(2**x1 + 2**x2), without overflow.
 
     Shape contract: shapes broadcast; integers become floats.
@@ -400,7 +411,7 @@ def _heaviside(x, y):
 
 
 heaviside = documented(
-    binary("heaviside", always(_heaviside), inexact),
+    composite(binary("heaviside", always(_heaviside), inexact)),
     """The step function: 0 for negative x1, 1 for positive, x2 at zero.
 
     Shape contract: shapes broadcast; integers become floats.
@@ -434,7 +445,7 @@ def _hypot(x, y):
 
 
 hypot = documented(
-    binary("hypot", _pick_hypot, inexact),
+    composite(binary("hypot", _pick_hypot, inexact)),
     """The length of the vector (x1, x2): sqrt(x1**2 + x2**2), without overflow.
 
     Shape contract: shapes broadcast; integers become floats.
@@ -446,6 +457,7 @@ hypot = documented(
 )
 
 
+@composite
 def sinc(x) -> Array:
     """sin(pi x) / (pi x), and 1 at zero.
 
@@ -468,6 +480,7 @@ def sinc(x) -> Array:
     return select(at_zero, series, lax.div(lax.sin(away), away))
 
 
+@composite
 def i0(x) -> Array:
     """The modified Bessel function of the first kind and order 0.
 
@@ -487,6 +500,7 @@ def i0(x) -> Array:
 # ---- closeness ----
 
 
+@composite(static=("copy",))
 def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array:
     """nan and infinities replaced by numbers: by 0 and the largest finite ones, unless told.
 
@@ -516,6 +530,7 @@ def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array
     return x
 
 
+@composite(static=("equal_nan",))
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan: bool = False) -> Array:
     """Whether |a - b| <= atol + rtol * |b|, element by element; equal infinities are close.
 

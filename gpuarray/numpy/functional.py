@@ -1,6 +1,8 @@
-"""Functions of one lane or one element made functions of whole arrays: vectorize, apply_along_axis, apply_over_axes.
+"""Functions of one lane or one element made functions of whole arrays: vectorize, apply_along_axis,
+apply_over_axes.
 
-Floor 6. In: a Python function and arrays. Out: its results, put together. The function is called once for every lane.
+Floor 6. In: a Python function and arrays. Out: its results, put together. The function is called
+once for every lane.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.joining import stack, unstack
-from gpuarray.numpy.operands import array, arrays
+from gpuarray.numpy.operands import array, arrays, as_tuple
 from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, moveaxis, reshape, stretch
 from gpuarray.util import canonical_axis
 
@@ -40,7 +42,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
     return moveaxis(out, tuple(range(len(batch), out.ndim)), tuple(range(axis, axis + len(result))))
 
 
-def apply_over_axes(func: Callable[[Array, int], Array], a, axes: Sequence[int]) -> Array:
+def apply_over_axes(func: Callable[[Array, int], Array], a, axes: int | Sequence[int]) -> Array:
     """`func(a, axis)` for one axis after another; axes that it drops are put back with length 1.
 
     >>> import gpuarray.numpy as gnp
@@ -48,7 +50,7 @@ def apply_over_axes(func: Callable[[Array, int], Array], a, axes: Sequence[int])
     Array([[6.]], dtype=float32)
     """
     a = array("apply_over_axes", a)
-    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+    for axis in as_tuple(axes):
         b = func(a, axis)
         if b.ndim == a.ndim - 1:
             b = expand_dims(b, canonical_axis(axis, a.ndim))
@@ -76,9 +78,11 @@ def _parse(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]
 def vectorize(
     pyfunc: Callable, *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
 ) -> Callable:
-    """`pyfunc`, a function of scalars (or of arrays as `signature` says), made to broadcast over leading axes.
+    """`pyfunc`, a function of scalars (or of arrays as `signature` says), made to broadcast over
+    leading axes.
 
-    excluded: positions or names of arguments that are passed on as they are. signature: such as "(m,n),(n)->(m)".
+    excluded: positions or names of arguments that are passed on as they are. signature: such as
+    "(m,n),(n)->(m)".
 
     >>> import gpuarray.numpy as gnp
     >>> f = gnp.vectorize(lambda a, b: a * b, signature="(n),()->(n)")
@@ -88,7 +92,8 @@ def vectorize(
     """
     if any(not isinstance(e, (str, int)) for e in excluded):
         raise TypeError(
-            f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={set(excluded)!r}"
+            "jax.numpy.vectorize can only exclude integer or string arguments, but "
+            f"excluded={set(excluded)!r}"
         )
     if any(isinstance(e, int) and e < 0 for e in excluded):
         raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
@@ -127,13 +132,15 @@ def _batch_shape(given: list[Array], inputs, signature) -> tuple[int, ...]:
     for a, core in zip(given, inputs, strict=True):
         if a.ndim < len(core):
             raise ValueError(
-                f"input with shape {a.shape} does not have enough dimensions for all core dimensions {core} on "
+                f"input with shape {a.shape} does not have enough dimensions for all core "
+                f"dimensions {core} on "
                 f"vectorized function with signature={signature!r}"
             )
         for name, n in zip(core, a.shape[a.ndim - len(core) :], strict=True):
             if sizes.setdefault(name, n) != n:
                 raise ValueError(
-                    f"inconsistent size for core dimension {name!r}: {n} vs {sizes[name]} on vectorized function "
+                    f"inconsistent size for core dimension {name!r}: {n} vs {sizes[name]} on "
+                    "vectorized function "
                     f"with signature={signature!r}"
                 )
         shapes.append(a.shape[: a.ndim - len(core)])
@@ -159,7 +166,8 @@ def _assemble(results: list, batch: tuple[int, ...], outputs, pyfunc) -> Any:
         made = stack([asarray(c) for c in column])
         if outputs is not None and made.ndim - 1 != len(outputs[k]):
             raise ValueError(
-                f"output shape {made.shape[1:]} does not match core dimensions {outputs[k]} on vectorized function"
+                f"output shape {made.shape[1:]} does not match core dimensions {outputs[k]} on "
+                "vectorized function"
             )
         out.append(reshape(made, (*batch, *made.shape[1:])))
     return tuple(out) if several else out[0]

@@ -7,6 +7,7 @@ arrays of the same shape.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ from gpuarray.numpy.arithmetic import (
     subtract,
 )
 from gpuarray.numpy.comparison import equal, greater, logical_and, logical_or
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.operands import no_out
 from gpuarray.numpy.promotion import (
@@ -212,11 +214,13 @@ def _acosh(x):
     return select(lax.lt(lax.real(y), zero_of(lax.real(y))), lax.neg(y), y)
 
 
-arccosh = acosh = _float_function(
-    "arccosh",
-    _acosh,
-    "The inverse hyperbolic cosine.",
-    "arccosh(gnp.array([1.0])) -> Array([0.], dtype=float32)",
+arccosh = acosh = composite(
+    _float_function(
+        "arccosh",
+        _acosh,
+        "The inverse hyperbolic cosine.",
+        "arccosh(gnp.array([1.0])) -> Array([0.], dtype=float32)",
+    )
 )
 arctan2 = atan2 = documented(
     binary("arctan2", always(lax.atan2), inexact),
@@ -272,7 +276,7 @@ floor = documented(
     Array([ 1., -2.], dtype=float32)
     """,
 )
-_truncated = unary("trunc", _keep_integers(_trunc))
+_truncated = composite(unary("trunc", _keep_integers(_trunc)))
 
 
 def trunc(x) -> Array:
@@ -308,13 +312,17 @@ def round(a, decimals: int = 0, out: None = None) -> Array:
     >>> gnp.round(gnp.array([1.25, 2.345]), 1)
     Array([1.2, 2.3], dtype=float32)
     """
-    (a,) = arrays("round", a)
     no_out("round", out)
+    return _round(a, decimals=operator.index(decimals))
+
+
+def _rounded(a, decimals: int) -> Array:
+    (a,) = arrays("round", a)
     kind = kind_of(a.dtype)
     if kind in "biu":
         return a if decimals >= 0 else _round_integers(a, 10**-decimals)
     if kind == "c":
-        return lax.complex(*(round(part, decimals) for part in (lax.real(a), lax.imag(a))))
+        return lax.complex(*(_rounded(part, decimals) for part in (lax.real(a), lax.imag(a))))
     if not decimals:
         return _to_even(a)
     # Half precision has no room for the scaled number.
@@ -324,6 +332,8 @@ def round(a, decimals: int = 0, out: None = None) -> Array:
     return as_type(rounded, a.dtype, a.weak_type)
 
 
+_rounded.__name__ = "round"
+_round = composite(_rounded, static=("decimals",))
 around = round
 
 
@@ -360,6 +370,11 @@ def clip(arr=None, /, min=None, max=None) -> Array:
             "Complex values have no ordering and cannot be clipped. Clip the real and imaginary "
             "parts (gpuarray.numpy.real, imag)."
         )
+    return _clip(arr, min, max)
+
+
+@composite
+def _clip(arr, min, max):
     if min is not None:
         arr = maximum(min, arr)
     if max is not None:
@@ -410,6 +425,7 @@ imag = documented(
 )
 
 
+@composite(static=("deg",))
 def angle(z, deg: bool = False) -> Array:
     """The angle of a complex number in the plane, in (-pi, pi] or in degrees.
 

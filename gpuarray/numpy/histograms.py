@@ -28,9 +28,11 @@ from gpuarray.numpy.sorting import searchsorted
 def bincount(
     x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None
 ) -> Array:
-    """How often each non-negative integer occurs in the (n,) array `x`, or the sum of the weights of its occurrences.
+    """How often each non-negative integer occurs in the (n,) array `x`, or the sum of the weights
+    of its occurrences.
 
-    length: of the result, needed while tracing; larger integers are skipped. Negative ones count as 0.
+    length: of the result, needed while tracing; larger integers are skipped. Negative ones count as
+    0.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.bincount(gnp.array([0, 2, 2]))
@@ -48,7 +50,8 @@ def bincount(
         if value is None:
             need_concrete(
                 x,
-                "the `x` argument of jnp.bincount(); while tracing, give the `length` of the result",
+                "the `x` argument of jnp.bincount(); while tracing, give the `length` of the "
+                "result",
             )
         length = max(minlength, int(value.max()) + 1 if value.size else 0)
     kind = dtypes.default_int() if weights is None else None
@@ -59,7 +62,7 @@ def bincount(
     return counts.at[clip(x, 0)].add(lax.convert_element_type(amounts, counts.dtype), mode="drop")
 
 
-def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
+def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
     """The edges between `bins` equal bins over the range of the data (or over `range`).
 
     >>> import gpuarray.numpy as gnp
@@ -68,10 +71,11 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
     """
     if isinstance(bins, str):
         raise TypeError(
-            f"expected `bins` to be a number or edges, got {bins!r} of type {type(bins)}. Give a number of bins or their edges."
+            f"expected `bins` to be a number or edges, got {bins!r} of type {type(bins)}. Give a "
+            "number of bins or their edges."
         )
     a = array("histogram_bin_edges", a)
-    edges = bins if isinstance(bins, Array) else np.asarray(bins)
+    edges: Any = bins if isinstance(bins, Array) else np.asarray(bins)
     kind = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
     if edges.ndim == 1:
         return lax.convert_element_type(asarray(edges), kind)
@@ -93,9 +97,10 @@ def histogram_bin_edges(a, bins=10, range=None, weights=None) -> Array:
 
 
 def histogram(
-    a, bins=10, range=None, weights=None, density: bool | None = None
+    a, bins: Any = 10, range=None, weights=None, density: bool | None = None
 ) -> tuple[Array, Array]:
-    """How many samples lie in each bin, and the edges of the bins; the last bin includes its right edge.
+    """How many samples lie in each bin, and the edges of the bins; the last bin includes its right
+    edge.
 
     density: as a density, whose integral over all bins is 1.
 
@@ -122,7 +127,9 @@ def histogram(
 
 
 def _bins_of(samples: Array, edges: Array) -> Array:
-    """For each sample the number of edges at or below it; a sample on the last edge lies in the last bin."""
+    """For each sample the number of edges at or below it; a sample on the last edge lies in the
+    last bin.
+    """
     last = edges.shape[0] - 1
     at = searchsorted(edges, samples, side="right")
     on_last_edge = lax.eq(samples, broadcast_to(edges[last], samples.shape))
@@ -130,7 +137,7 @@ def _bins_of(samples: Array, edges: Array) -> Array:
 
 
 def histogram2d(
-    x, y, bins=10, range=None, weights=None, density: bool | None = None
+    x, y, bins: Any = 10, range=None, weights=None, density: bool | None = None
 ) -> tuple[Array, Array, Array]:
     """How many of the (n,) points (x, y) lie in each cell, and the edges along both axes.
 
@@ -151,9 +158,10 @@ def histogram2d(
 
 
 def histogramdd(
-    sample, bins=10, range=None, weights=None, density: bool | None = None
+    sample, bins: Any = 10, range=None, weights=None, density: bool | None = None
 ) -> tuple[Array, list[Array]]:
-    """How many of the (n, d) points lie in each cell of a d-dimensional grid, and the edges along each axis.
+    """How many of the (n, d) points lie in each cell of a d-dimensional grid, and the edges along
+    each axis.
 
     >>> import gpuarray.numpy as gnp
     >>> counts, edges = gnp.histogramdd(gnp.array([[0., 0.], [1., 1.]]), bins=2)
@@ -164,7 +172,8 @@ def histogramdd(
     sample = array("histogramdd", sample)
     if sample.ndim != 2:
         raise ValueError(
-            f"histogramdd needs samples of shape (n, d): not enough values to unpack, got shape {sample.shape}"
+            "histogramdd needs samples of shape (n, d): not enough values to unpack, got shape "
+            f"{sample.shape}"
         )
     n, d = sample.shape
     if weights is not None:

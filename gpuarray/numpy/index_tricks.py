@@ -1,10 +1,13 @@
-"""Index arrays and the objects that build them: take and put along axes, diagonals, triangles, `ix_`, `r_`, `s_`.
+"""Index arrays and the objects that build them: take and put along axes, diagonals, triangles,
+`ix_`, `r_`, `s_`.
 
-Floor 6. In: arrays and positions, or shapes alone. Out: elements picked or replaced, or tuples of index arrays.
+Floor 6. In: arrays and positions, or shapes alone. Out: elements picked or replaced, or tuples of
+index arrays.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -51,48 +54,49 @@ def take(
 ) -> Array:
     """The slices of `a` at positions along an axis (of the flattened array when `axis` is None).
 
-    (…, n, …) and indices (k, …) -> (…, k, …, …). mode: None or "fill" gives `fill_value` (NaN, or the smallest or
-    largest integer) out of bounds, "clip" the nearest slice, "wrap" counts round.
+    (…, n, …) and indices (k, …) -> (…, k, …, …). mode: None or "fill" gives `fill_value` (NaN, or
+    the smallest or largest integer) out of bounds, "clip" the nearest slice, "wrap" counts round.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.take(gnp.array([10., 20.]), gnp.array([1, -1, 2]))
     Array([20., 20., nan], dtype=float32)
     """
     no_out("take", out)
-    a, indices = arrays("take", a, indices)
+    a, positions = arrays("take", a, indices)
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
-    if not dtypes.issubdtype(indices.dtype, np.integer):
-        raise ValueError(f"indices must have an integer type, got {indices.dtype}")
+    if not dtypes.issubdtype(positions.dtype, np.integer):
+        raise ValueError(f"indices must have an integer type, got {positions.dtype}")
     n = a.shape[axis]
-    if n == 0 and indices.size != 0:
+    if n == 0 and positions.size != 0:
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
     if n == 0:
-        return lax.full((*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :]), 0, a.dtype)
+        return lax.full((*a.shape[:axis], *positions.shape, *a.shape[axis + 1 :]), 0, a.dtype)
     how: Any = mode
+    at: Any = positions
     if mode in (None, "fill"):
         how = GatherScatterMode.FILL_OR_DROP
-        indices = indexer.wrapped(indices, n, axis)
+        at = indexer.wrapped(positions, n, axis)
     elif mode == "raise":
         raise NotImplementedError(
             "The 'raise' mode to jnp.take is not supported. Use 'fill', 'clip' or 'wrap'."
         )
     elif mode == "wrap":
-        indices = mod(indices, n)
+        at = mod(positions, n)
         how = GatherScatterMode.PROMISE_IN_BOUNDS
     elif mode == "clip":
         how = GatherScatterMode.CLIP
     elif not isinstance(mode, GatherScatterMode):
         raise ValueError(f"Invalid mode '{mode}' for np.take. Use 'fill', 'clip' or 'wrap'.")
     sizes = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
-    if indices.dtype.itemsize < 4:
-        indices = lax.convert_element_type(indices, np.int32)
-    rank = a.ndim - 1 + indices.ndim
-    offset = [i for i in range(rank) if not axis <= i < axis + indices.ndim]
+    if at.dtype.itemsize < 4:
+        at = lax.convert_element_type(at, np.int32)
+    rank = a.ndim - 1 + at.ndim
+    offset = [i for i in range(rank) if not axis <= i < axis + at.ndim]
     return lax.gather(
         a,
-        add_axes(indices, (indices.ndim,)),
+        add_axes(at, (at.ndim,)),
         GatherDimensionNumbers(
             tuple(offset), collapsed_slice_dims=(axis,), start_index_map=(axis,)
         ),
@@ -222,7 +226,8 @@ def put_along_axis(
         raise TypeError(f"put_along_axis indices must be of integer type, got {indices.dtype}")
     if indices.ndim != arr.ndim:
         raise ValueError(
-            f"put_along_axis arguments 'arr' and 'indices' must have same ndim. Got {arr.ndim} and {indices.ndim}."
+            f"put_along_axis arguments 'arr' and 'indices' must have same ndim. Got {arr.ndim} and "
+            f"{indices.ndim}."
         )
     index: list[Any] = []
     for i, n in enumerate(arr.shape):
@@ -279,7 +284,8 @@ def ravel_multi_index(
             if known is None:
                 need_concrete(
                     i,
-                    "ravel_multi_index: the default mode='raise' is not available while tracing; use "
+                    "ravel_multi_index: the default mode='raise' is not available while tracing; "
+                    "use "
                     "'wrap', 'clip' or 'ignore'",
                 )
             if ((known < 0) | (known >= n)).any():
@@ -305,7 +311,7 @@ def ravel_multi_index(
         lax.convert_element_type(i, kind) * int(step)
         for i, step in zip(found, strides, strict=True)
     ]
-    return sum(terms[1:], terms[0]) if terms else lax.full((), 0, kind)
+    return functools.reduce(lax.add, terms) if terms else lax.full((), 0, kind)
 
 
 # ---- index arrays from shapes ---------------------------------------------------------------
@@ -408,7 +414,8 @@ def mask_indices(n: int, mask_func, k: int = 0, *, size: int | None = None) -> t
 
 
 def indices(dimensions: Sequence[int], dtype=None, sparse: bool = False) -> Any:
-    """Every place's own position: shape (ndim, *dimensions), or with sparse=True a tuple that broadcasts to it.
+    """Every place's own position: shape (ndim, *dimensions), or with sparse=True a tuple that
+    broadcasts to it.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.indices((2, 2))[1]
@@ -431,7 +438,8 @@ def indices(dimensions: Sequence[int], dtype=None, sparse: bool = False) -> Any:
 
 
 def ix_(*args) -> tuple[Array, ...]:
-    """Arrays (a,), (b,), … shaped (a, 1, …), (1, b, …), …: together they index the product of their positions.
+    """Arrays (a,), (b,), … shaped (a, 1, …), (1, b, …), …: together they index the product of their
+    positions.
 
     >>> import gpuarray.numpy as gnp
     >>> x = gnp.arange(9).reshape(3, 3)
@@ -505,7 +513,9 @@ index_exp = IndexExpression(True)
 
 
 class _Concatenator:
-    """`r_` and `c_`: joins what stands between the brackets; slices mean ranges, a first string the axis."""
+    """`r_` and `c_`: joins what stands between the brackets; slices mean ranges, a first string the
+    axis.
+    """
 
     axis = 0
     ndmin = 1

@@ -1,7 +1,8 @@
 """What an index means: NumPy's indexing language, read once for getitem and for `.at` alike.
 
-Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window` (ints, slices and new axes: a slice of the
-array, no gather needed) or a `Target` (the rest, in the words of gather and scatter).
+Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window` (ints, slices and new
+axes: a slice of the array, no gather needed) or a `Target` (the rest, in the words of gather and
+scatter).
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Window(NamedTuple):
 
 
 def window(shape: tuple[int, ...], index) -> Window | None:
-    """The Window an index of ints, slices, None and Ellipsis means; None when there is anything else in it."""
+    """The Window an index of ints, slices, None and Ellipsis means; None when there is anything
+    else in it.
+    """
     if type(index) is not tuple:
         index = (index,)
     starts: list[int] = []
@@ -109,7 +112,9 @@ def window(shape: tuple[int, ...], index) -> Window | None:
 
 
 def _edge(given: int, at: int, axis: int, n: int) -> int:
-    """The position nearest to an out-of-bounds one; an error where there is none, or where config.oob asks for it."""
+    """The position nearest to an out-of-bounds one; an error where there is none, or where
+    config.oob asks for it.
+    """
     if n == 0:
         raise IndexError(f"index is out of bounds for axis {axis} with size 0")
     if _state.oob == "raise":
@@ -120,7 +125,8 @@ def _edge(given: int, at: int, axis: int, n: int) -> int:
 def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
     """The error of config.oob='raise'."""
     return IndexError(
-        f"index {given} is out of bounds for axis {axis} with size {n} (reported because config 'oob' is "
+        f"index {given} is out of bounds for axis {axis} with size {n} (reported because config "
+        "'oob' is "
         "'raise'; with 'clip' it would have been moved to the edge)"
     )
 
@@ -128,7 +134,8 @@ def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
 def too_many(shape, index) -> IndexError:
     given = sum(1 for e in index if e is not None and e is not Ellipsis)
     return IndexError(
-        f"Too many indices: array is {len(shape)}-dimensional, but {given} were indexed. Its shape is {shape}."
+        f"Too many indices: array is {len(shape)}-dimensional, but {given} were indexed. Its shape "
+        f"is {shape}."
     )
 
 
@@ -141,7 +148,8 @@ def two_ellipses() -> IndexError:
 def dynamic_slice_error(entry: slice, index) -> IndexError:
     position = next(i for i, e in enumerate(index) if e is entry)
     return IndexError(
-        f"Slice entries must be static integers. Got slice({entry.start}, {entry.stop}, {entry.step}) at "
+        f"Slice entries must be static integers. Got slice({entry.start}, {entry.stop}, "
+        f"{entry.step}) at "
         f"position {position}. The length of the result has to be known while tracing: use "
         "lax.dynamic_slice for a start that varies, or mark the argument static."
     )
@@ -265,18 +273,22 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
 
 
 def _entries(shape, index):
-    """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as positions."""
+    """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as
+    positions.
+    """
     if isinstance(index, list) and not _state.permissive:
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
-            "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted at "
+            "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted "
+            "at "
             "every call."
         )
-    parts = [_entry(e) for e in (index if isinstance(index, tuple) else (index,))]
+    parts: list[Any] = [_entry(e) for e in (index if isinstance(index, tuple) else (index,))]
     taken = sum(_axes_of(e) for e in parts if e is not None and e is not Ellipsis)
     if taken > len(shape):
         raise IndexError(
-            f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed. Its shape is {shape}."
+            f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed. Its "
+            f"shape is {shape}."
         )
     if sum(1 for e in parts if e is Ellipsis) > 1:
         raise two_ellipses()
@@ -296,7 +308,8 @@ def _entries(shape, index):
                 e.indices(0)
             except errors.TracerIntegerConversionError:
                 raise dynamic_slice_error(e, parts) from None
-        if isinstance(e, (bool, np.bool_)):
+            entries.append(e)
+        elif isinstance(e, (bool, np.bool_)):
             # A scalar boolean is a mask of no axes: a new axis of length 1, taken once or never.
             lengths.insert(axis, 1)
             expand.append(axis)
@@ -304,7 +317,8 @@ def _entries(shape, index):
         elif _is_mask(e):
             if e.shape != tuple(lengths[axis : axis + e.ndim]):
                 raise IndexError(
-                    f"boolean index did not match shape of indexed array in index {position}: got {e.shape}, "
+                    f"boolean index did not match shape of indexed array in index {position}: got "
+                    f"{e.shape}, "
                     f"expected {lengths[axis : axis + e.ndim]}"
                 )
             found = np.nonzero(known_value(e, errors.NonConcreteBooleanIndexError))
@@ -324,7 +338,8 @@ def _entry(e):
         return int(e)
     if isinstance(e, str):
         raise TypeError(
-            f"JAX does not support string indexing; got idx={e!r}, and gpuarray does not either: there are no "
+            f"JAX does not support string indexing; got idx={e!r}, and gpuarray does not either: "
+            "there are no "
             "structured dtypes. Use a dict of arrays."
         )
     if isinstance(e, (list, tuple)):
@@ -339,12 +354,14 @@ def _entry(e):
         if hasattr(e, "__index__"):
             return operator.index(e)
         raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are "
+            "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or "
+            "boolean arrays are "
             f"valid indices. Got {e}"
         )
     if not _is_mask(e) and not dtypes.issubdtype(e.dtype, np.integer):
         raise TypeError(
-            f"Indexer must have integer or boolean type, got indexer with type {e.dtype}. Convert it with "
+            f"Indexer must have integer or boolean type, got indexer with type {e.dtype}. Convert "
+            "it with "
             ".astype('int32')."
         )
     if isinstance(e, (np.ndarray, np.generic)) and not e.shape:
@@ -368,7 +385,9 @@ def _axes_of(e) -> int:
 
 
 def known_value(x, otherwise: type[Exception] | None = None) -> Any:
-    """The value of `x` as a NumPy array, where it is known; else `otherwise(x)` is raised, or None returned."""
+    """The value of `x` as a NumPy array, where it is known; else `otherwise(x)` is raised, or None
+    returned.
+    """
     if not isinstance(x, Tracer):
         return np.asarray(x)
     # A tracer that carries its value (under grad, outside jit) may give it.
@@ -384,7 +403,8 @@ def _common_shape(shapes) -> tuple[int, ...]:
         return tuple(np.broadcast_shapes(*shapes))
     except ValueError:
         raise IndexError(
-            f"index arrays could not be broadcast together: they have shapes {', '.join(map(str, shapes))}"
+            "index arrays could not be broadcast together: they have shapes "
+            f"{', '.join(map(str, shapes))}"
         ) from None
 
 
@@ -396,7 +416,7 @@ def _strided(start: int, step: int, count: int):
     return lax.add(np.int32(start), steps)
 
 
-def wrapped(i, n: int, axis: int = 0):
+def wrapped(i, n: int, axis: int = 0) -> Any:
     """Positions along an axis of length `n`, negative ones counted from the end."""
     if isinstance(i, int):
         if _state.oob == "raise" and not -n <= i < n:
@@ -415,7 +435,9 @@ def wrapped(i, n: int, axis: int = 0):
 
 
 def _narrow(i: np.ndarray) -> np.ndarray:
-    """Known positions as int32 (or int64 with x64 on and beyond it); too large ones stay out of bounds."""
+    """Known positions as int32 (or int64 with x64 on and beyond it); too large ones stay out of
+    bounds.
+    """
     if _state.enable_x64 and i.dtype.itemsize == 8:
         return i.astype(np.int64)
     return np.clip(i, -(2**31), 2**31 - 1).astype(np.int32)
@@ -436,7 +458,7 @@ def start_indices(t: Target):
     full = (*t.batch, 1)
     if not t.starts:
         return np.zeros((*t.batch, 0), np.int32)
-    values = [value for value, _ in t.starts]
+    values: list[Any] = [value for value, _ in t.starts]
     if all(isinstance(v, (int, np.ndarray)) for v in values) and (
         is_base() or any(isinstance(v, np.ndarray) for v in values)
     ):

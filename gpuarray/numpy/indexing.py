@@ -1,7 +1,8 @@
 """Reading and updating parts of arrays: `x[...]`, `x.at[...].set(...)` and its kin.
 
-Floor 6. In: an array and an index. Out: slices where the index is made of ints and slices, gathers and scatters where
-it holds arrays. Reads clamp what is out of bounds, updates skip it, unless `mode` says otherwise.
+Floor 6. In: an array and an index. Out: slices where the index is made of ints and slices, gathers
+and scatters where it holds arrays. Reads clamp what is out of bounds, updates skip it, unless
+`mode` says otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimen
 from gpuarray.numpy import indexer
 from gpuarray.numpy.arithmetic import power, true_divide
 from gpuarray.numpy.construct import as_type, asarray
-from gpuarray.numpy.promotion import convert
+from gpuarray.numpy.promotion import convert, value
 from gpuarray.numpy.shapes import add_axes, stretch
 from gpuarray.ops.movement import (
     broadcast_in_dim_p,
@@ -68,7 +69,7 @@ def getitem(x: Array, index) -> Array:
 
 
 def _dynamic(x: Array, index) -> Array:
-    """Indices with arrays in them: scalars and slices are a dynamic slice, anything else a gather."""
+    """Indices with arrays in them: scalars and slices are a dynamic slice, the rest a gather."""
     entries = index if isinstance(index, tuple) else (index,)
     scalars = [_is_scalar_index(e) for e in entries]
     if any(scalars) and all(s or _is_plain(e) for s, e in zip(scalars, entries, strict=True)):
@@ -81,7 +82,7 @@ def _is_scalar_index(e) -> bool:
 
 
 def _is_plain(e) -> bool:
-    """Whether an entry goes with scalars into one dynamic slice: ints, new axes, slices of step 1."""
+    """Whether an entry goes with scalars into one dynamic slice: ints, None, slices of step 1."""
     if isinstance(e, slice):
         return e.step is None or (type(e.step) is int and abs(e.step) == 1)
     return e is None or e is Ellipsis or type(e) is int or isinstance(e, np.integer)
@@ -100,18 +101,23 @@ def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
     for axis, e in zip(found.dropped, integers, strict=True):
         if isinstance(e, Array):
             starts[axis] = e
-    common = np.result_type(*[s.dtype for s in starts if isinstance(s, Array)])
+    kinds = {s.dtype for s in starts if isinstance(s, Array)}
+    common = kinds.pop() if len(kinds) == 1 else np.result_type(*kinds)
+    if common.itemsize < 4:
+        common = np.dtype(np.int32)  # narrow integers need not reach the end of the axis
     if is_base():
         # Only positions that may be negative need wrapping; the rest are plain scalars.
-        starts = [
-            lax.convert_element_type(indexer.wrapped(s, x.shape[axis], axis), common)
-            if isinstance(s, Array)
-            else common.type(s)
-            for axis, s in enumerate(starts)
-        ]
+        default = common == dtypes.default_int()
+        for axis, s in enumerate(starts):
+            if isinstance(s, Array):
+                at_axis = indexer.wrapped(s, x.shape[axis], axis)
+                same = at_axis.dtype == common
+                starts[axis] = at_axis if same else lax.convert_element_type(at_axis, common)
+            elif not default:
+                starts[axis] = common.type(s)
         out = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
     else:
-        if len(starts) > 1:
+        if len(starts) > 1 or starts[0].dtype != common:
             starts = [
                 lax.convert_element_type(s, common) if isinstance(s, Array) else s for s in starts
             ]
@@ -194,9 +200,10 @@ class IndexUpdateHelper:
 class IndexUpdateRef:
     """What `x.at[index]` is. Every method returns a new array and leaves `x` alone.
 
-    mode: what happens out of bounds: None, "drop" or "fill" skip the update (reads give `fill_value`), "clip" moves it
-    to the edge, "promise_in_bounds" says it does not occur. indices_are_sorted, unique_indices: promises that may make
-    it faster. wrap_negative_indices: whether -1 is the last position.
+    mode: what happens out of bounds: None, "drop" or "fill" skip the update (reads give
+    `fill_value`), "clip" moves it to the edge, "promise_in_bounds" says it does not occur.
+    indices_are_sorted, unique_indices: promises that may make it faster. wrap_negative_indices:
+    whether -1 is the last position.
     """
 
     __slots__ = ("array", "index")
@@ -378,21 +385,15 @@ def _update(
     out_sharding=None,
     wrap_negative_indices: bool = True,
 ) -> Array:
-    if not isinstance(values, (Array, int, float, complex)):
-        values = asarray(values)
+    values = value(values)
     aval = x.aval
     given = aval_of(values)
-    if (
-        kind == "set"
-        and mode is None
-        and wrap_negative_indices
-        and not aval.weak_type
-        and is_base()
-    ):
+    if given.dtype != aval.dtype:
+        warn_unsafe(aval, given)
+    if mode is None and wrap_negative_indices and not aval.weak_type and is_base():
         found = indexer.window(aval.shape, index)
         if found is not None and found.strides is None:
-            return _set_window(x, found, values, given)
-    warn_unsafe(aval, given)
+            return _update_window(x, found, kind, values, given)
     mask = _mask_of(x, index)
     if mask is not None:
         aligned = _align(values, given, aval.shape, index)
@@ -404,44 +405,49 @@ def _update(
 
 def warn_unsafe(x, values) -> None:
     """Warn where updating `x` changes the kind of the values (floats into an integer array)."""
-    if values.dtype == x.dtype or isinstance(x.dtype, dtypes.KeyDtype):
+    if isinstance(x.dtype, dtypes.KeyDtype):
         return
     common, _ = dtypes.promote2(x.dtype, x.weak_type, values.dtype, values.weak_type)
     if common != x.dtype and not x.weak_type:
         warnings.warn(
-            f"scatter inputs have incompatible types: cannot safely cast value from dtype={values.dtype} to "
-            f"dtype={x.dtype}. The result keeps dtype {x.dtype}; convert one of them with .astype(...).",
+            "scatter inputs have incompatible types: cannot safely cast value from "
+            f"dtype={values.dtype} to "
+            f"dtype={x.dtype}. The result keeps dtype {x.dtype}; convert one of them with "
+            ".astype(...).",
             FutureWarning,
             stacklevel=4,
         )
 
 
-def _set_window(x: Array, found: indexer.Window, values, given) -> Array:
-    """Static positions: one dynamic_update_slice, whose start is an operand."""
-    warn_unsafe(x.aval, given)
+def _update_window(x: Array, found: indexer.Window, kind: str, values, given) -> Array:
+    """Static positions: read the window, write it with dynamic_update_slice, whose start is an
+    operand.
+    """
     starts, limits, _, backwards, dropped, new, outside = found
-    sizes = tuple([b - a for a, b in zip(starts, limits, strict=True)])
-    shape = sizes
-    if dropped or new:
-        kept = [n for i, n in enumerate(sizes) if i not in dropped]
-        for i in new:
-            kept.insert(i, 1)
-        shape = tuple(kept)
-    dtype = x.aval.dtype
-    if given.dtype != dtype or given.weak_type:
-        values = _as(values, x)
-    if not given.shape:
-        values = broadcast_in_dim_p.bind(
-            values, shape=sizes, broadcast_dimensions=(), sharding=None
-        )
-    else:
+    sizes = tuple([b - a for a, b in zip(starts, limits)])
+    if given.shape:
+        shape = sizes
+        if dropped or new:
+            kept = [n for i, n in enumerate(sizes) if i not in dropped]
+            for i in new:
+                kept.insert(i, 1)
+            shape = tuple(kept)
         values = stretch(values, shape)
         if shape != sizes:
             values = lax.reshape(values, sizes)
         if backwards:
             values = rev_p.bind(values, dimensions=tuple(backwards))
     if outside or 0 in sizes:
-        return x
+        return x  # updates out of bounds are skipped
+    if kind == "set":
+        values = _as(values, x)
+        if not given.shape:
+            values = broadcast_in_dim_p.bind(
+                values, shape=sizes, broadcast_dimensions=(), sharding=None
+            )
+    else:
+        part = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
+        values = _as(_POINTWISE[kind](*_common(part, values)), x)
     return dynamic_update_slice_p.bind(x, values, *starts)
 
 
@@ -456,6 +462,7 @@ def _as(values, x: Array):
 def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, kind="set") -> Array:
     """Apply a scatter at a Target, in the common dtype of both; the result has the dtype of `x`."""
     origin = x
+    indices = indexer.start_indices(t) if t.starts else None
     if t.expand:
         x = lax.expand_dims(x, t.expand)
     if values is not None:
@@ -473,7 +480,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             values = lax.rev(values, t.reversed)
     if 0 in t.shape:
         return origin
-    if not t.starts and values is not None:
+    if indices is None and values is not None:
         # All of the array: no positions are needed.
         out = asarray(_POINTWISE[kind](x, values))
         return as_type(out, origin.dtype, origin.weak_type)
@@ -484,7 +491,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     )
     out = scatter(
         x,
-        indexer.start_indices(t),
+        indices,
         values,
         dims,
         indices_are_sorted=indices_are_sorted or t.static,
@@ -509,7 +516,9 @@ def _common(x, values):
 
 
 def _mask_of(x: Array, index) -> Array | None:
-    """The boolean array that says which elements an index selects, where it is one mask among full slices."""
+    """The boolean array that says which elements an index selects, where it is one mask among full
+    slices.
+    """
     entries = index if isinstance(index, tuple) else (index,)
     masks = [e for e in entries if isinstance(e, Array) and e.dtype == np.bool_ and e.ndim]
     if len(masks) != 1:
@@ -527,20 +536,24 @@ def _mask_axis(ndim: int, entries) -> int | None:
     """The first axis a mask among full slices applies to; None when other entries are around."""
     taken = sum(e.ndim if isinstance(e, Array) else e is not Ellipsis for e in entries)
     axis = 0
+    found = None
     for e in entries:
         if isinstance(e, Array):
-            return axis
-        if e is Ellipsis:
+            found = axis
+            axis += e.ndim
+        elif e is Ellipsis:
             axis += ndim - taken
         elif isinstance(e, slice) and e == slice(None):
             axis += 1
         else:
             return None
-    return None
+    return found
 
 
 def _align(values, given, shape: tuple[int, ...], index):
-    """`values` with the axis that counts the selected elements spread over the mask's axes; None if it has one."""
+    """`values` with the axis that counts the selected elements spread over the mask's axes; None if
+    it has one.
+    """
     entries = index if isinstance(index, tuple) else (index,)
     mask = next(e for e in entries if isinstance(e, Array))
     before = _mask_axis(len(shape), entries)

@@ -12,13 +12,14 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
-from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import broadcast_to, constant, promote_args, select, zero_of
 
 
+@composite
 def gcd(x1, x2) -> Array:
     """The greatest common divisor, never negative; gcd(0, 0) is 0.
 
@@ -31,6 +32,7 @@ def gcd(x1, x2) -> Array:
     return _gcd(*_integers("gcd", x1, x2))
 
 
+@composite
 def lcm(x1, x2) -> Array:
     """The least common multiple, never negative; 0 where one is 0.
 
@@ -57,14 +59,9 @@ def _integers(name: str, x1: Any, x2: Any) -> list[Array]:
 
 
 def _gcd(a: Array, b: Array) -> Array:
-    """Euclid's algorithm: known values stop when all are done, traced ones take the most steps.
-
-    The slowest pair are neighbours in Fibonacci's sequence: 1.44 steps a bit.
-    """
+    """Euclid's algorithm, as many steps as the slowest pair takes: 1.44 a bit (Fibonacci's)."""
     zero = zero_of(a)
     for _ in range(int(1.45 * dtypes.itemsize_bits(a.dtype)) + 2):
-        if not isinstance(b, Tracer) and not np.asarray(b).any():
-            break
         done = lax.eq(b, zero)
         rest = lax.rem(a, select(done, constant(1, a), b))
         a, b = select(done, a, b), select(done, b, rest)

@@ -1,6 +1,7 @@
 """Putting arrays together and taking them apart: concatenate, stack, split, repeat, insert, delete.
 
-Floor 6. In: arrays, and how many pieces or copies. Out: arrays; a sequence of arrays is promoted to one dtype.
+Floor 6. In: arrays, and how many pieces or copies. Out: arrays; a sequence of arrays is promoted to
+one dtype.
 """
 
 from __future__ import annotations
@@ -233,11 +234,12 @@ def array_split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def _split(name: str, ary, where, axis: int) -> list[Array]:
+def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
     a = array(name, ary)
     n = a.shape[axis]
     axis = canonical_axis(axis, a.ndim)
-    if isinstance(where, (tuple, list, np.ndarray, Array)) and np.ndim(where):
+    positions = bool(where.ndim) if hasattr(where, "ndim") else hasattr(where, "__iter__")
+    if positions:
         for w in [where] if isinstance(where, Array) else where:
             if isinstance(w, Tracer):
                 need_concrete(w, f"the `indices_or_sections` argument of {name}()")
@@ -252,13 +254,15 @@ def _split(name: str, ary, where, axis: int) -> list[Array]:
         each, rest = divmod(n, parts)
         if rest and name != "array_split":
             raise ValueError(
-                f"array split does not result in an equal division: rest is {rest} for {n} elements in {parts} "
+                f"array split does not result in an equal division: rest is {rest} for {n} "
+                f"elements in {parts} "
                 "parts. Use array_split for unequal parts."
             )
         sizes = [each + 1] * rest + [each] * (parts - rest)
     if any(s < 0 for s in sizes):
         raise ValueError(
-            f"Sizes passed to split must be nonnegative, got {sizes}: the positions have to ascend from 0 to {n}"
+            f"Sizes passed to split must be nonnegative, got {sizes}: the positions have to ascend "
+            f"from 0 to {n}"
         )
     return list(lax.split(a, sizes, axis=axis))
 
@@ -326,8 +330,8 @@ def repeat(
 ) -> Array:
     """Every element repeated in place: `repeats` times, or a number of times of its own.
 
-    axis: None repeats the flattened array. total_repeat_length: the length of the result, needed where `repeats` is
-    traced; what is missing is filled with the last element.
+    axis: None repeats the flattened array. total_repeat_length: the length of the result, needed
+    where `repeats` is traced; what is missing is filled with the last element.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.repeat(gnp.array([4, 5]), gnp.array([1, 3]))
@@ -345,7 +349,8 @@ def repeat(
         if total_repeat_length is None:
             need_concrete(
                 repeats,
-                "jnp.repeat: the total number of repeats must be static. Give `repeats` as a static value, or pass "
+                "jnp.repeat: the total number of repeats must be static. Give `repeats` as a "
+                "static value, or pass "
                 "a static value to `total_repeat_length`",
             )
         return _repeat_traced(a, repeats, axis, total_repeat_length)
@@ -363,7 +368,8 @@ def repeat(
         return reshape(spread, (*a.shape[:axis], n * times, *a.shape[axis + 1 :]))
     if np.ndim(counts) > 1 or np.size(counts) not in (1, n):
         raise ValueError(
-            f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not fit axis "
+            f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not "
+            "fit axis "
             f"{axis} of length {n}"
         )
     source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
@@ -374,7 +380,7 @@ def repeat(
     return getitem(a, (slice(None),) * axis + (source,))
 
 
-def _repeat_traced(a: Array, repeats: Array, axis: int, total: int) -> Array:
+def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:
     """Which element stands at each place: count the elements that begin at or before it."""
     n = a.shape[axis]
     if repeats.ndim > 1 or repeats.size not in (1, n):
@@ -412,7 +418,8 @@ def resize(a, new_shape) -> Array:
 def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
     """`arr` without the elements at `obj` (an int, a slice, positions or a mask) along an axis.
 
-    assume_unique_indices: the length of the result follows from the number of positions, so they may be traced.
+    assume_unique_indices: the length of the result follows from the number of positions, so they
+    may be traced.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.delete(gnp.arange(5), gnp.array([0, -1]))
@@ -435,12 +442,14 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
             return _delete_traced(arr, obj, axis)
         need_concrete(
             obj,
-            "the `obj` argument of jnp.delete(). Its values decide the length of the result; with distinct "
+            "the `obj` argument of jnp.delete(). Its values decide the length of the result; with "
+            "distinct "
             "positions, pass assume_unique_indices=True",
         )
     if value.dtype == np.bool_ and value.shape != (n,):
         raise ValueError(
-            "np.delete(arr, obj): for boolean indices, obj must be one-dimensional with length matching specified "
+            "np.delete(arr, obj): for boolean indices, obj must be one-dimensional with length "
+            "matching specified "
             f"axis. Got shape {value.shape} for an axis of length {n}."
         )
     if value.ndim == 0:
@@ -532,7 +541,8 @@ def _values_to_insert(values: Array, arr: Array, where, axis: int) -> Array:
 def _insert_traced(arr: Array, where: Array, values: Array, axis: int) -> Array:
     """Every element's place in the result: how many come before it, then one sort."""
     n, count = arr.shape[axis], where.shape[0]
-    # Old element i sorts as 2i+1, a new one at position p as 2p: new ones first, each kind in its order.
+    # Old element i sorts as 2i+1, a new one at position p as 2p: new ones first, each kind in its
+    # order.
     old = lax.add(lax.mul(lax.iota(np.int32, n), np.int32(2)), np.int32(1))
     keys = lax.concatenate([old, lax.mul(where, np.int32(2))], 0)
     order = lax.sort_key_val(keys, lax.iota(np.int32, n + count))[1]

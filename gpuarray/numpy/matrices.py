@@ -6,6 +6,7 @@ Floor 6. In: sizes known while tracing, or arrays. Out: Arrays; masks are compar
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.arithmetic import power
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.floats import i0
 from gpuarray.numpy.products import diagonal
@@ -88,6 +90,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype=None) -> Array:
     return as_type(_lower((N, N if M is None else M), k), wanted)
 
 
+@composite(static=("k",))
 def tril(m, k: int = 0) -> Array:
     """The elements on and below the k-th diagonal, zeros above it.
 
@@ -103,6 +106,7 @@ def tril(m, k: int = 0) -> Array:
     return lax.select_n(mask, lax.full_like(m, 0), m)
 
 
+@composite(static=("k",))
 def triu(m, k: int = 0) -> Array:
     """The elements on and above the k-th diagonal, zeros below it.
 
@@ -139,6 +143,11 @@ def diag(v, k: int = 0) -> Array:
         return diagonal(v, offset=k)
     if v.ndim != 1:
         raise ValueError(f"diag input must be 1d or 2d, got shape {v.shape}")
+    return _diag(v, k=operator.index(k))
+
+
+@composite(static=("k",))
+def _diag(v, k):
     zero = zero_of(v)
     v = lax.pad(v, zero, ((max(0, k), max(0, -k), 0),))
     n = v.shape[0]
@@ -162,6 +171,7 @@ def diagflat(v, k: int = 0) -> Array:
     return diag(lax.reshape(v, (v.size,)), k)
 
 
+@composite(static=("N", "increasing"))
 def vander(x, N: int | None = None, increasing: bool = False) -> Array:
     """The powers of x as the columns of a matrix (Vandermonde), falling unless `increasing`.
 

@@ -12,6 +12,7 @@ from typing import Any
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.comparison import logical_and, logical_not
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.functions import sqrt
@@ -25,14 +26,16 @@ from gpuarray.numpy.reductions import (
     lowest,
     max,
     min,
+    plain_axis,
     prod,
     sum,
 )
-from gpuarray.numpy.statistics import cumprod, cumsum
-from gpuarray.numpy.statistics import mean as _mean
-from gpuarray.numpy.statistics import var as _var
+from gpuarray.numpy.statistics import cumprod, cumsum, ddof_of
+from gpuarray.numpy.statistics import mean as mean_of
+from gpuarray.numpy.statistics import var as var_of
 
 kind_of = dtypes.kind_of
+_STATIC = ("axis", "dtype", "keepdims")
 
 
 def _has_nans(a: Array) -> bool:
@@ -55,8 +58,15 @@ def nansum(
     >>> gnp.nansum(gnp.array([1.0, gnp.nan, 3.0]))
     Array(4., dtype=float32)
     """
+    no_out("nansum", out)
+    statics = {"axis": plain_axis(axis), "dtype": dtype, "keepdims": keepdims}
+    return _nansum(a, initial, where, **statics)
+
+
+@composite(static=_STATIC)
+def _nansum(a, initial, where, *, axis, dtype, keepdims):
     a = _nan_replaced("nansum", a, lambda d: d.type(0))
-    return sum(a, axis, dtype, out, keepdims, initial, where)
+    return sum(a, axis, dtype, None, keepdims, initial, where)
 
 
 def nanprod(
@@ -70,8 +80,15 @@ def nanprod(
     >>> gnp.nanprod(gnp.array([2.0, gnp.nan, 3.0]))
     Array(6., dtype=float32)
     """
+    no_out("nanprod", out)
+    statics = {"axis": plain_axis(axis), "dtype": dtype, "keepdims": keepdims}
+    return _nanprod(a, initial, where, **statics)
+
+
+@composite(static=_STATIC)
+def _nanprod(a, initial, where, *, axis, dtype, keepdims):
     a = _nan_replaced("nanprod", a, lambda d: d.type(1))
-    return prod(a, axis, dtype, out, keepdims, initial, where)
+    return prod(a, axis, dtype, None, keepdims, initial, where)
 
 
 def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:
@@ -83,7 +100,13 @@ def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=N
     >>> gnp.nanmax(gnp.array([1.0, gnp.nan, 3.0]))
     Array(3., dtype=float32)
     """
-    return _nan_extreme("nanmax", max, lowest, a, axis, out, keepdims, initial, where)
+    no_out("nanmax", out)
+    return _nanmax(a, initial, where, axis=plain_axis(axis), keepdims=keepdims)
+
+
+@composite(static=("axis", "keepdims"))
+def _nanmax(a, initial, where, *, axis, keepdims):
+    return _nan_extreme("nanmax", max, lowest, a, axis, keepdims, initial, where)
 
 
 def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:
@@ -95,11 +118,16 @@ def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=N
     >>> gnp.nanmin(gnp.array([1.0, gnp.nan, 3.0]))
     Array(1., dtype=float32)
     """
-    return _nan_extreme("nanmin", min, highest, a, axis, out, keepdims, initial, where)
+    no_out("nanmin", out)
+    return _nanmin(a, initial, where, axis=plain_axis(axis), keepdims=keepdims)
 
 
-def _nan_extreme(name: str, find, worst, a, axis, out, keepdims, initial, where) -> Array:
-    no_out(name, out)
+@composite(static=("axis", "keepdims"))
+def _nanmin(a, initial, where, *, axis, keepdims):
+    return _nan_extreme("nanmin", min, highest, a, axis, keepdims, initial, where)
+
+
+def _nan_extreme(name: str, find, worst, a, axis, keepdims, initial, where) -> Array:
     (a,) = arrays(name, a)
     found = find(_nan_replaced(name, a, worst), axis, None, keepdims, initial, where)
     if not _has_nans(a):
@@ -117,7 +145,13 @@ def nanargmax(a, axis: int | None = None, out=None, keepdims: bool | None = None
     >>> gnp.nanargmax(gnp.array([1.0, gnp.nan, 3.0]))
     Array(2, dtype=int32)
     """
-    return _nan_position("nanargmax", argmax, lowest, a, axis, out, keepdims)
+    no_out("nanargmax", out)
+    return _nanargmax(a, axis=axis, keepdims=bool(keepdims))
+
+
+@composite(static=("axis", "keepdims"))
+def _nanargmax(a, *, axis, keepdims):
+    return _nan_position("nanargmax", argmax, lowest, a, axis, keepdims)
 
 
 def nanargmin(a, axis: int | None = None, out=None, keepdims: bool | None = None) -> Array:
@@ -129,16 +163,21 @@ def nanargmin(a, axis: int | None = None, out=None, keepdims: bool | None = None
     >>> gnp.nanargmin(gnp.array([gnp.nan, 2.0, 1.0]))
     Array(2, dtype=int32)
     """
-    return _nan_position("nanargmin", argmin, highest, a, axis, out, keepdims)
+    no_out("nanargmin", out)
+    return _nanargmin(a, axis=axis, keepdims=bool(keepdims))
 
 
-def _nan_position(name: str, find, worst, a, axis, out, keepdims) -> Array:
-    no_out(name, out)
+@composite(static=("axis", "keepdims"))
+def _nanargmin(a, *, axis, keepdims):
+    return _nan_position("nanargmin", argmin, highest, a, axis, keepdims)
+
+
+def _nan_position(name: str, find, worst, a, axis, keepdims) -> Array:
     (a,) = arrays(name, a)
     found = find(_nan_replaced(name, a, worst), axis, None, keepdims)
     if not _has_nans(a):
         return found
-    nothing = all(isnan(a), axis, keepdims=bool(keepdims))
+    nothing = all(isnan(a), axis, keepdims=keepdims)
     return select(nothing, found.dtype.type(-1), found)
 
 
@@ -158,8 +197,13 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
     Array(2., dtype=float32)
     """
     no_out("nanmean", out)
+    return _nanmean(a, where, axis=plain_axis(axis), dtype=dtype, keepdims=keepdims)
+
+
+@composite(static=_STATIC)
+def _nanmean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("nanmean", a)
-    return _mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
+    return mean_of(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
 
 
 def nanvar(
@@ -183,12 +227,16 @@ def nanvar(
     Array(1., dtype=float32)
     """
     no_out("nanvar", out)
+    statics = {"axis": plain_axis(axis), "dtype": dtype, "keepdims": keepdims}
+    return _nanvar(a, where, mean, ddof_of(ddof, correction), **statics)
+
+
+@composite(static=_STATIC)
+def _nanvar(a, where, mean, ddof, *, axis, dtype, keepdims):
     (a,) = arrays("nanvar", a)
     numbers = _numbers(a, where)
     a = _nan_replaced("nanvar", a, lambda d: d.type(0))
-    return _var(
-        a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean, correction=correction
-    )
+    return var_of(a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean)
 
 
 def nanstd(
@@ -224,7 +272,13 @@ def nancumsum(a, axis: int | None = None, dtype=None, out=None) -> Array:
     >>> gnp.nancumsum(gnp.array([1.0, gnp.nan, 3.0]))
     Array([1., 1., 4.], dtype=float32)
     """
-    return cumsum(_nan_replaced("nancumsum", a, lambda d: d.type(0)), axis, dtype, out)
+    no_out("nancumsum", out)
+    return _nancumsum(a, axis=axis, dtype=dtype)
+
+
+@composite(static=("axis", "dtype"))
+def _nancumsum(a, *, axis, dtype):
+    return cumsum(_nan_replaced("nancumsum", a, lambda d: d.type(0)), axis, dtype)
 
 
 def nancumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
@@ -236,4 +290,10 @@ def nancumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
     >>> gnp.nancumprod(gnp.array([2.0, gnp.nan, 3.0]))
     Array([2., 2., 6.], dtype=float32)
     """
-    return cumprod(_nan_replaced("nancumprod", a, lambda d: d.type(1)), axis, dtype, out)
+    no_out("nancumprod", out)
+    return _nancumprod(a, axis=axis, dtype=dtype)
+
+
+@composite(static=("axis", "dtype"))
+def _nancumprod(a, *, axis, dtype):
+    return cumprod(_nan_replaced("nancumprod", a, lambda d: d.type(1)), axis, dtype)

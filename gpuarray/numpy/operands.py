@@ -1,6 +1,7 @@
 """Array arguments of the numpy namespace, made Arrays once they have been checked.
 
-Floor 6. In: what the caller gave. Out: Arrays; lists and other things raise the TypeError that names the function.
+Floor 6. In: what the caller gave. Out: Arrays; lists and other things raise the TypeError that
+names the function.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def no_out(name: str, out) -> None:
     """Refuse an `out=` argument: results are new arrays here."""
     if out is not None:
         raise NotImplementedError(
-            f"The 'out' argument to jnp.{name} is not supported. Arrays are immutable: use the result."
+            f"The 'out' argument to jnp.{name} is not supported. Arrays are immutable: use the "
+            "result."
         )
 
 

@@ -54,7 +54,8 @@ def _spread(shifts: np.ndarray, shape: tuple[int, ...]) -> Array:
 def unpackbits(
     a, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of bytes along an axis, one element each; `count` of them (from the end when negative: all but so many).
+    """The bits of bytes along an axis, one element each; `count` of them (from the end when
+    negative: all but so many).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unpackbits(gnp.array([5], dtype="uint8"))

@@ -1,6 +1,7 @@
 """`pad`: arrays made longer at both ends, in all of NumPy's modes.
 
-Floor 6. In: an array, the widths and a mode. Out: the longer array, built axis by axis out of slices and concatenation.
+Floor 6. In: an array, the widths and a mode. Out: the longer array, built axis by axis out of
+slices and concatenation.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs) -> Array:
     """`array` with `pad_width` elements more before and after, along every axis.
 
-    pad_width: n for all sides, (before, after) for all axes, or one pair an axis.
-    mode: "constant" (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean", "median" and "minimum"
-    (stat_length), "reflect" and "symmetric" (reflect_type "even" or "odd"), "wrap", "empty", or a function
-    f(vector, widths, axis, kwargs) of every padded vector.
+    pad_width: n for all sides, (before, after) for all axes, or one pair an axis. mode: "constant"
+    (constant_values), "edge", "linear_ramp" (end_values), "maximum", "mean", "median" and "minimum"
+    (stat_length), "reflect" and "symmetric" (reflect_type "even" or "odd"), "wrap", "empty", or a
+    function f(vector, widths, axis, kwargs) of every padded vector.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.pad(gnp.arange(1, 4), (1, 2), mode="reflect")
@@ -53,7 +54,8 @@ def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs)
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _OPTIONS:
         raise NotImplementedError(
-            f"Unimplemented padding mode '{mode}' for np.pad. Choose one of {', '.join(sorted(_OPTIONS))}."
+            f"Unimplemented padding mode '{mode}' for np.pad. Choose one of "
+            f"{', '.join(sorted(_OPTIONS))}."
         )
     unknown = set(kwargs) - set(_OPTIONS[mode])
     if unknown:
@@ -108,7 +110,8 @@ def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
     if given.shape == (ndim, 2):
         return [(given[i, 0], given[i, 1]) for i in range(ndim)]
     raise ValueError(
-        f"jnp.pad: {what} with nd={ndim} has unsupported shape {given.shape}. Valid shapes are ({ndim}, 2), (1, 2), "
+        f"jnp.pad: {what} with nd={ndim} has unsupported shape {given.shape}. Valid shapes are "
+        f"({ndim}, 2), (1, 2), "
         "(2,), (1,), or ()."
     )
 
@@ -156,7 +159,9 @@ def _pad_by_position(x: Array, widths, mode: str) -> Array:
 
 
 def _runs(x: Array, at: np.ndarray, axis: int) -> Array:
-    """The elements at known positions along an axis, joined from the runs the positions form: no gather."""
+    """The elements at known positions along an axis, joined from the runs the positions form: no
+    gather.
+    """
     steps = np.diff(at)
     pieces = []
     begin = 0

@@ -1,4 +1,5 @@
-"""Polynomials as arrays of coefficients, highest power first: arithmetic, calculus, values, roots, fits.
+"""Polynomials as arrays of coefficients, highest power first: arithmetic, calculus, values, roots,
+fits.
 
 Floor 6. In: (n,) coefficients. Out: coefficients, values or roots.
 """
@@ -13,6 +14,7 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy import linalg
+from gpuarray.numpy.comparison import equal
 from gpuarray.numpy.correlation import convolve
 from gpuarray.numpy.functions import sqrt
 from gpuarray.numpy.indexer import known_value
@@ -31,7 +33,8 @@ def _trimmed(p: Array, what: str) -> Array:
     if value is None:
         need_concrete(
             p,
-            f"{what}: how many leading zeros there are must be known; pass trim_leading_zeros=False",
+            f"{what}: how many leading zeros there are must be known; pass "
+            "trim_leading_zeros=False",
         )
     places = np.nonzero(value)[0]
     return p[int(places[0]) if places.size else p.shape[0] :]
@@ -130,7 +133,8 @@ def polyder(p, m: int = 1) -> Array:
 
 
 def polyint(p, m: int = 1, k=None) -> Array:
-    """The m-fold integral of a polynomial, with integration constants `k` (one, or m of them; 0 by default).
+    """The m-fold integral of a polynomial, with integration constants `k` (one, or m of them; 0 by
+    default).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.polyint(gnp.array([2., 2.]))
@@ -156,7 +160,8 @@ def polyint(p, m: int = 1, k=None) -> Array:
 
 
 def poly(seq_of_zeros) -> Array:
-    """The coefficients of the polynomial with these roots, or of a matrix's characteristic polynomial.
+    """The coefficients of the polynomial with these roots, or of a matrix's characteristic
+    polynomial.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.poly(gnp.array([1., 2.]))
@@ -180,7 +185,8 @@ def poly(seq_of_zeros) -> Array:
 def roots(p, *, strip_zeros: bool = True) -> Array:
     """The roots of a polynomial, as eigenvalues of its companion matrix.
 
-    strip_zeros: leading and trailing zeros are dealt with first, which needs the values; False works while tracing.
+    strip_zeros: leading and trailing zeros are dealt with first, which needs the values; False
+    works while tracing.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.sort(gnp.roots(gnp.array([1., -3., 2.])).real).round(3)
@@ -198,7 +204,8 @@ def roots(p, *, strip_zeros: bool = True) -> Array:
         if value is None:
             need_concrete(
                 p,
-                "roots: the number of leading and trailing zeros must be known; pass strip_zeros=False",
+                "roots: the number of leading and trailing zeros must be known; pass "
+                "strip_zeros=False",
             )
         places = np.nonzero(value)[0]
         if places.size == 0:
@@ -214,9 +221,9 @@ def roots(p, *, strip_zeros: bool = True) -> Array:
 
 
 def _roots_traced(p: Array) -> Array:
-    """As many roots as the length allows; those that leading zeros take away are NaN, at the end."""
+    """As many roots as the length allows: leading zeros take some away, NaN stands for those."""
     n = p.shape[0] - 1
-    zero = p == 0
+    zero = equal(p, 0)
     leading = where(zero.all(), n + 1, zero.argmin())
     # Leading zeros moved to the end become roots at zero, the smallest there are.
     found = _companion_roots(roll(p, -leading))
@@ -238,8 +245,9 @@ def polyfit(
 ) -> Any:
     """The polynomial of degree `deg` that fits the points (x, y) best in the least squares sense.
 
-    y may be (n, k), one fit a column. w: weights of the points. full: also residuals, rank, singular values and rcond.
-    cov: also the covariance of the coefficients (not scaled by the residuals when "unscaled").
+    y may be (n, k), one fit a column. w: weights of the points. full: also residuals, rank,
+    singular values and rcond. cov: also the covariance of the coefficients (not scaled by the
+    residuals when "unscaled").
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.polyfit(gnp.array([0., 1., 2.]), gnp.array([1., 3., 5.]), 1).round(3)

@@ -1,6 +1,7 @@
 """Products of arrays: dot, matmul, tensordot, inner, outer, kron, cross, and diagonals and traces.
 
-Floor 6. In: arrays that promote to one dtype. Out: contractions as `dot_general` with that dtype asked for.
+Floor 6. In: arrays that promote to one dtype. Out: contractions as `dot_general` with that dtype
+asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gpuarray.util import canonical_axis
 
 
 def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
-    """Two operands in one dtype, the dtype asked of their product, and whether it is weakly typed."""
+    """Two operands in one dtype, the dtype asked of their product, whether it is weakly typed."""
     check_arraylike(name, a, b)
     a, b = value(a), value(b)
     dtype, weak = dtypes.lattice_result_type(a, b)
@@ -62,7 +63,8 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
 
 
 def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=None) -> Array:
-    """The matrix product: (…, m, n) @ (…, n, k) -> (…, m, k), leading axes broadcasting; (n,) arrays are vectors.
+    """The matrix product: (…, m, n) @ (…, n, k) -> (…, m, k), leading axes broadcasting; (n,)
+    arrays are vectors.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.array([[1, 2], [3, 4]]) @ gnp.array([1, 1])
@@ -72,7 +74,8 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
     for i, x in enumerate((a, b)):
         if x.ndim < 1:
             raise ValueError(
-                f"matmul input operand {i} must have ndim at least 1, but it has ndim {x.ndim}. Use * for scalars."
+                f"matmul input operand {i} must have ndim at least 1, but it has ndim {x.ndim}. "
+                "Use * for scalars."
             )
     return batched_dot(
         a, min(a.ndim, 2), min(a.ndim, 2) - 1, b, min(b.ndim, 2), 0, precision, dtype, weak
@@ -90,7 +93,8 @@ def batched_dot(
     dtype,
     weak: bool,
 ) -> Array:
-    """Contract one of the last (core) axes of each operand; axes before them are batch axes and broadcast.
+    """Contract one of the last (core) axes of each operand; axes before them are batch axes and
+    broadcast.
 
     The result has the batch axes, then what is left of `a`'s core, then what is left of `b`'s.
     """
@@ -98,7 +102,8 @@ def batched_dot(
     if not a_batch and not b_batch:
         return contract(a, b, (((a_over,), (b_over,)), ((), ())), precision, dtype, weak)
     rank = len(broadcast_shapes(a_batch, b_batch))
-    # Where a batch axis is of length 1 (or missing) on one side only, it is an axis of the other side alone.
+    # Where a batch axis is of length 1 (or missing) on one side only, it is an axis of the other
+    # side alone.
     a_axes, b_axes = _owned(a_batch, b_batch, rank), _owned(b_batch, a_batch, rank)
     a, b = _without_stretched(a, a_axes), _without_stretched(b, b_axes)
     a_kept, b_kept = [i for i in a_axes if i is not None], [i for i in b_axes if i is not None]
@@ -108,7 +113,8 @@ def batched_dot(
         (tuple(a_kept.index(i) for i in shared), tuple(b_kept.index(i) for i in shared)),
     )
     out = contract(a, b, dims, precision, dtype, weak)
-    # What dot_general gives: shared batch, rest of a, rest of b. Batch axes are named by their number.
+    # What dot_general gives: shared batch, rest of a, rest of b. Batch axes are named by their
+    # number.
     a_rest, b_rest = [f"a{i}" for i in range(a_core - 1)], [f"b{i}" for i in range(b_core - 1)]
     given = [
         *shared,
@@ -174,7 +180,8 @@ def _conj(x: Array) -> Array:
 
 
 def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=None) -> Array:
-    """The sum of products of the conjugate of `x1` with `x2` along an axis, the others broadcasting.
+    """The sum of products of the conjugate of `x1` with `x2` along an axis, the others
+    broadcasting.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.vecdot(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
@@ -252,7 +259,8 @@ def _tensordot_axes(axes, a: Array, b: Array) -> tuple[tuple[int, ...], tuple[in
     if isinstance(axes, (int, np.integer)):
         if axes > min(a.ndim, b.ndim):
             raise TypeError(
-                f"Number of tensordot axes (axes {axes}) exceeds input ranks ({a.shape} and {b.shape})"
+                f"Number of tensordot axes (axes {axes}) exceeds input ranks ({a.shape} and "
+                f"{b.shape})"
             )
         return tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
     if isinstance(axes, (tuple, list)) and len(axes) == 2:
@@ -291,7 +299,8 @@ def kron(a, b) -> Array:
 def cross(
     a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
-    """The cross product of vectors of length 3; those of length 2 lie in the plane, two of them give a scalar.
+    """The cross product of vectors of length 3; those of length 2 lie in the plane, two of them
+    give a scalar.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cross(gnp.array([1, 0, 0]), gnp.array([0, 1, 0]))
@@ -356,5 +365,6 @@ def trace(a, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype=None, out=No
     """
     no_out("trace", out)
     a = array("trace", a)
-    canonical_axis(axis1, a.ndim), canonical_axis(axis2, a.ndim)
+    for axis in (axis1, axis2):
+        canonical_axis(axis, a.ndim)
     return diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)

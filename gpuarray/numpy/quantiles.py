@@ -14,6 +14,7 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.index_tricks import take_along_axis
@@ -170,6 +171,13 @@ def _checked(
         raise NotImplementedError(
             f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights."
         )
+    check_arraylike(name, a, q)
+    statics = {"name": name, "axis": plain_axis(axis), "method": method}
+    return _quantiles(a, q, weights, keepdims=keepdims, skip=skip, **statics)
+
+
+@composite(static=("name", "axis", "method", "keepdims", "skip"))
+def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
     a, q = arrays(name, a, q)
     if kind_of(a.dtype) == "c" or kind_of(q.dtype) == "c":
         raise ValueError("quantile does not support complex input, as it has no order.")

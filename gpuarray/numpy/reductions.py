@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.comparison import not_equal, truth
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.operands import no_out
 from gpuarray.numpy.promotion import (
@@ -173,8 +174,10 @@ def _as_elements(fold: Fold, x: Array, through: Any) -> Array:
 
 
 def plain_axis(axis: Any) -> Any:
-    """Axes as Python knows them: arrays of one number become that number."""
-    return int(axis) if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0 else axis
+    """Axes as a number or a tuple: arrays of one number become that number, lists tuples."""
+    if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
+        return int(axis)
+    return tuple(axis) if isinstance(axis, list) else axis
 
 
 def _check_elements(fold: Fold, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
@@ -305,9 +308,15 @@ def ptp(a, axis=None, out=None, keepdims: bool = False) -> Array:
     """
     no_out("ptp", out)
     check_arraylike("ptp", a)
+    return _ptp(a, axis=plain_axis(axis), keepdims=keepdims)
+
+
+@composite(static=("axis", "keepdims"))
+def _ptp(a, axis, keepdims):
     return lax.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
+@composite(static=("axis", "keepdims"))
 def count_nonzero(a, axis=None, keepdims: bool = False) -> Array:
     """How many elements along `axis` are not zero.
 

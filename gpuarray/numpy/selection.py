@@ -1,7 +1,8 @@
-"""Choosing elements by conditions: where, select, choose, nonzero, compress, extract, place, piecewise.
+"""Choosing elements by conditions: where, select, choose, nonzero, compress, extract, place,
+piecewise.
 
-Floor 6. In: conditions and alternatives. Out: arrays of one dtype. What depends on how many elements a condition
-selects is free outside transformations, and takes a `size` inside them.
+Floor 6. In: conditions and alternatives. Out: arrays of one dtype. What depends on how many
+elements a condition selects is free outside transformations, and takes a `size` inside them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
-from gpuarray.numpy.promotion import check_arraylike, promote_dtypes, value
+from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
 from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
 from gpuarray.ops.elementwise import ne_p, select_n_p
 
 
 def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=None) -> Any:
-    """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, `nonzero(condition)`.
+    """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone,
+    `nonzero(condition)`.
 
     All three broadcast together.
 
@@ -39,11 +41,18 @@ def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=N
         return nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ValueError(
-            "size and fill_value arguments cannot be used in three-term where function: the result has the "
+            "size and fill_value arguments cannot be used in three-term where function: the result "
+            "has the "
             "shape of the operands."
         )
-    check_arraylike("where", condition, x, y)
-    return choose_by(value(condition), *promote_dtypes(x, y))
+    if not isinstance(condition, Array):
+        check_arraylike("where", condition, x, y)
+        condition = value(condition)
+    return choose_by(condition, *_pair(x, y))
+
+
+#: Two operands in the dtype they promote to.
+_pair: Any = binary("where", lambda dtype: lambda x, y: (x, y))
 
 
 def choose_by(condition, x, y):
@@ -139,7 +148,8 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
 def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]:
     """The positions of elements that are not zero, one array an axis, in row-major order.
 
-    size: how many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for missing ones.
+    size: how many to return, needed while tracing; `fill_value` (one, or one an axis) stands in for
+    missing ones.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.nonzero(gnp.array([3, 0, 4]))
@@ -148,12 +158,14 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     a = array("nonzero", a)
     if a.ndim == 0:
         raise ValueError(
-            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() instead."
+            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() "
+            "instead."
         )
     fills: tuple = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * a.ndim
     if len(fills) != a.ndim:
         raise ValueError(
-            f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for each axis"
+            f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for "
+            "each axis"
         )
     known = known_value(a)
     if known is not None:
@@ -164,7 +176,8 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     if size is None:
         need_concrete(
             a,
-            "nonzero: the size argument of jnp.nonzero must be statically specified to use jnp.nonzero within "
+            "nonzero: the size argument of jnp.nonzero must be statically specified to use "
+            "jnp.nonzero within "
             "JAX transformations",
         )
     return _nonzero_traced(a, size, fills)
@@ -228,7 +241,8 @@ def argwhere(a, *, size: int | None = None, fill_value=None) -> Array:
 def compress(
     condition, a, axis: int | None = None, *, size: int | None = None, fill_value=0, out=None
 ) -> Array:
-    """The slices of `a` along an axis for which the (n,) condition holds; of the flattened array without an axis.
+    """The slices of `a` along an axis for which the (n,) condition holds; of the flattened array
+    without an axis.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.compress(gnp.array([False, True]), gnp.array([[1, 2], [3, 4]]), axis=0)
@@ -306,15 +320,18 @@ def place(arr, mask, vals, *, inplace: bool = True) -> Array:
 def refuse_inplace(name: str, inplace: bool) -> None:
     if inplace:
         raise ValueError(
-            f"jax.numpy.{name} cannot modify arrays in-place, because JAX arrays are immutable. Pass "
+            f"jax.numpy.{name} cannot modify arrays in-place, because JAX arrays are immutable. "
+            "Pass "
             "inplace=False to instead return an updated array."
         )
 
 
 def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
-    """A function given piece by piece: where condlist[i] holds, funclist[i] of `x`; the last condition that holds wins.
+    """A function given piece by piece: where condlist[i] holds, funclist[i] of `x`; the last
+    condition that holds wins.
 
-    An extra function is for places where none holds (0 otherwise). Functions may be numbers; they see all of `x`.
+    An extra function is for places where none holds (0 otherwise). Functions may be numbers; they
+    see all of `x`.
 
     >>> import gpuarray.numpy as gnp
     >>> x = gnp.array([-2., 3.])
@@ -331,7 +348,8 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
         default = 0
     else:
         raise ValueError(
-            f"with {count} condition(s), either {count} or {count + 1} functions are expected; got {len(functions)}"
+            f"with {count} condition(s), either {count} or {count + 1} functions are expected; got "
+            f"{len(functions)}"
         )
 
     def piece(f):

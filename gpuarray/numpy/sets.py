@@ -1,7 +1,7 @@
 """Sets of elements: unique, and unions, intersections and differences of arrays.
 
-Floor 6. In: arrays, taken as collections of elements. Out: sorted elements. How many there are is known only from the
-values, so a transformation needs `size`; missing places are then filled.
+Floor 6. In: arrays, taken as collections of elements. Out: sorted elements. How many there are is
+known only from the values, so a transformation needs `size`; missing places are then filled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, need_concrete, promoted
 from gpuarray.numpy.selection import choose_by, nonzero
 from gpuarray.numpy.shapes import moveaxis, ravel, reshape
-from gpuarray.numpy.sorting import argsort, searchsorted
+from gpuarray.numpy.sorting import argsort, searchsorted, sort
 from gpuarray.util import canonical_axis
 
 
@@ -53,7 +53,7 @@ class Sorted(NamedTuple):
 
 
 def _sorted(x: Array, equal_nan: bool = True) -> Sorted:
-    """The elements of a (n,) array in order; equal ones keep their order, so the first comes first."""
+    """The elements of a (n,) array in order; equal ones keep their order."""
     order = argsort(x)
     values = getitem(x, order)
     return Sorted(values, order, _differs(values, equal_nan))
@@ -121,8 +121,9 @@ def unique(
 ) -> Any:
     """The distinct elements in order; with `axis`, the distinct slices along it.
 
-    return_index, return_inverse, return_counts: also where each first occurs, which of them each element is, and how
-    often each occurs. size: how many to return, needed while tracing (`fill_value`, by default the first, fills up).
+    return_index, return_inverse, return_counts: also where each first occurs, which of them each
+    element is, and how often each occurs. size: how many to return, needed while tracing
+    (`fill_value`, by default the first, fills up).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unique(gnp.array([3, 1, 3]), return_counts=True)
@@ -137,7 +138,8 @@ def unique(
         n = rows.shape[0]
     if n == 0 and size and fill_value is None:
         raise ValueError(
-            "jnp.unique: for zero-sized input with nonzero size argument, fill_value must be specified"
+            "jnp.unique: for zero-sized input with nonzero size argument, fill_value must be "
+            "specified"
         )
     found = _sorted(rows, equal_nan) if rows.ndim == 1 else _sorted_rows(rows, equal_nan)
     places = _places(found.first, size, "unique")
@@ -252,7 +254,7 @@ def isin(
     n = tests.shape[0]
     if n == 0 or element.size == 0:
         return lax.full(element.shape, invert)
-    ordered = lax.sort(tests)
+    ordered = sort(tests)
     at = lax.min(searchsorted(ordered, element), dtypes.default_int().type(n - 1))
     found = lax.eq(getitem(ordered, at), element)
     return lax.bitwise_not(found) if invert else found
@@ -288,7 +290,8 @@ def intersect1d(
     size: int | None = None,
     fill_value=None,
 ) -> Any:
-    """The distinct elements of both arrays, in order; with `return_indices`, also where they first occur in each.
+    """The distinct elements of both arrays, in order; with `return_indices`, also where they first
+    occur in each.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.intersect1d(gnp.array([3, 1, 2]), gnp.array([2, 3]))

@@ -1,6 +1,7 @@
 """Shapes of arrays: reshaping, moving and adding axes, broadcasting, turning.
 
-Floor 6. In: arrays. Out: the same elements in another arrangement; nearly all of it is views, which cost no kernel.
+Floor 6. In: arrays. Out: the same elements in another arrangement; nearly all of it is views, which
+cost no kernel.
 """
 
 from __future__ import annotations
@@ -104,18 +105,21 @@ def _target_shape(given: tuple[int, ...], shape) -> tuple[int, ...]:
         known = math.prod(rest)
         if known == 0:
             raise ZeroDivisionError(
-                f"cannot reshape array of shape {given} into shape {sizes}: with a length of 0 the length "
+                f"cannot reshape array of shape {given} into shape {sizes}: with a length of 0 the "
+                "length "
                 "written as -1 could be anything. Write it out."
             )
         if total % known:
             raise TypeError(
-                f"cannot reshape array of shape {given} (size {total}) into shape {sizes} because the product "
+                f"cannot reshape array of shape {given} (size {total}) into shape {sizes} because "
+                "the product "
                 f"of specified axis sizes ({known}) does not evenly divide {total}"
             )
         return tuple([total // known if n == -1 else n for n in sizes])
     if math.prod(sizes) != total or any(n < 0 for n in sizes):
         raise TypeError(
-            f"cannot reshape array of shape {given} (size {total}) into shape {sizes} (size {math.prod(sizes)})"
+            f"cannot reshape array of shape {given} (size {total}) into shape {sizes} (size "
+            f"{math.prod(sizes)})"
         )
     return sizes
 
@@ -287,7 +291,8 @@ def moveaxis(a, source: int | Sequence[int], destination: int | Sequence[int]) -
     targets = [canonical_axis(i, a.ndim) for i in as_tuple(destination)]
     if len(sources) != len(targets):
         raise ValueError(
-            f"Inconsistent number of elements: {len(sources)} vs {len(targets)}. moveaxis needs one destination "
+            f"Inconsistent number of elements: {len(sources)} vs {len(targets)}. moveaxis needs "
+            "one destination "
             "for each source axis."
         )
     order = [i for i in range(a.ndim) if i not in sources]
@@ -358,7 +363,8 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     m = array("rot90", m)
     if m.ndim < 2:
         raise ValueError(
-            "rot90 requires its first argument to have ndim at least two, but got first argument of shape "
+            "rot90 requires its first argument to have ndim at least two, but got first argument "
+            "of shape "
             f"{m.shape}, which has ndim {m.ndim}"
         )
     first, second = (canonical_axis(i, m.ndim) for i in axes)
@@ -534,8 +540,10 @@ def view(a, dtype=None) -> Array:
         return _merge_last(lax.bitcast_convert_type(a, target))
     if a.shape[-1] % (new // old):
         raise ValueError(
-            "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the "
-            f"last axis of the array. Got {a.shape[-1]} elements of {old} bits and asked for {new} bits."
+            "When changing to a larger dtype, its size must be a divisor of the total size in "
+            "bytes of the "
+            f"last axis of the array. Got {a.shape[-1]} elements of {old} bits and asked for {new} "
+            "bits."
         )
     parts = lax.reshape(a, (*a.shape[:-1], a.shape[-1] // (new // old), new // old))
     return lax.bitcast_convert_type(parts, target)
@@ -555,8 +563,10 @@ def _view_complex(a: Array, target) -> Array:
     floats = view(a, dtypes.to_floating_dtype(target))
     if floats.shape[-1] % 2:
         raise ValueError(
-            "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the "
-            f"last axis of the array. Got {a.shape[-1]} elements of {a.dtype} and asked for {target}."
+            "When changing to a larger dtype, its size must be a divisor of the total size in "
+            "bytes of the "
+            f"last axis of the array. Got {a.shape[-1]} elements of {a.dtype} and asked for "
+            f"{target}."
         )
     pairs = lax.reshape(floats, (*floats.shape[:-1], floats.shape[-1] // 2, 2))
     last = pairs.ndim - 1

@@ -16,6 +16,7 @@ from gpuarray.numpy.operands import array, arrays, promoted
 from gpuarray.numpy.selection import choose_by
 from gpuarray.numpy.shapes import flip, ravel
 from gpuarray.ops.search import searchsorted_p
+from gpuarray.ops.sort import sort_p
 from gpuarray.util import canonical_axis
 
 
@@ -39,14 +40,19 @@ def sort(
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
-    out = lax.sort(a, dimension=axis, is_stable=stable)
+    out = _sorted(a, axis, stable)
     return flip(out, axis) if descending else out
+
+
+def _sorted(a: Array, axis: int, stable: bool = True) -> Array:
+    return sort_p.bind(a, dimension=axis, is_stable=stable, num_keys=1)[0]
 
 
 def _refuse_numpy_options(name: str, kind, order) -> None:
     if kind is not None:
         raise TypeError(
-            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to specify sort stability."
+            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to "
+            "specify sort stability."
         )
     if order is not None:
         raise TypeError(
@@ -111,21 +117,22 @@ def sort_complex(a) -> Array:
     Array([0.+2.j, 1.+1.j], dtype=complex64)
     """
     a = array("sort_complex", a)
-    out = lax.sort(a, dimension=canonical_axis(-1, a.ndim))
+    out = _sorted(a, canonical_axis(-1, a.ndim))
     return lax.convert_element_type(
         out, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(a.dtype))
     )
 
 
 def partition(a, kth: int, axis: int = -1) -> Array:
-    """`a` rearranged so that element `kth` stands where it would after sorting, smaller ones before it.
+    """`a` rearranged so that element `kth` stands where it would after sorting, smaller ones before
+    it.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.partition(gnp.array([5, 1, 4, 2]), 1)[:2]
     Array([1, 2], dtype=int32)
     """
     a = array("partition", a)
-    head, tail = _parts(a, lax.sort(a, dimension=canonical_axis(axis, a.ndim)), kth, axis)
+    head, tail = _parts(a, _sorted(a, canonical_axis(axis, a.ndim)), kth, axis)
     axis = canonical_axis(axis, a.ndim)
     return lax.concatenate([head, flip(tail, axis)], axis)
 
@@ -140,7 +147,7 @@ def argpartition(a, kth: int, axis: int = -1) -> Array:
     a = array("argpartition", a)
     head, tail = _parts(a, argsort(a, axis), kth, axis)
     axis = canonical_axis(axis, a.ndim)
-    return lax.concatenate([head, lax.sort(tail, dimension=axis)], axis)
+    return lax.concatenate([head, _sorted(tail, axis)], axis)
 
 
 def _parts(a: Array, ordered: Array, kth: int, axis: int) -> tuple[Array, Array]:
@@ -157,9 +164,11 @@ _METHODS = ("compare_all", "scan", "scan_unrolled", "sort")
 
 
 def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan") -> Array:
-    """Where elements of `v` would have to be inserted into the sorted (n,) array `a` to keep it sorted.
+    """Where elements of `v` would have to be inserted into the sorted (n,) array `a` to keep it
+    sorted.
 
-    side: before ("left") or after ("right") elements equal to them. sorter: positions that sort `a`.
+    side: before ("left") or after ("right") elements equal to them. sorter: positions that sort
+    `a`.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.searchsorted(gnp.array([1, 2, 2, 3]), gnp.array([2, 5]))
@@ -178,7 +187,8 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
 
 
 def digitize(x, bins, right: bool = False, *, method: str | None = None) -> Array:
-    """The number of the bin each element lies in: i where bins[i-1] <= x < bins[i] (with `right`: < and <=).
+    """The number of the bin each element lies in: i where bins[i-1] <= x < bins[i] (with `right`: <
+    and <=).
 
     Bins ascend or descend.
 

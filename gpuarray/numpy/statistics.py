@@ -16,6 +16,7 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import multiply, subtract, true_divide
+from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.functions import sqrt
 from gpuarray.numpy.operands import no_out
@@ -54,6 +55,12 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
     Array([2. , 3.5], dtype=float32)
     """
     no_out("mean", out)
+    check_arraylike("mean", a)
+    return _mean(a, where, axis=plain_axis(axis), dtype=dtype, keepdims=keepdims)
+
+
+@composite(static=("axis", "dtype", "keepdims"), inline=True)
+def _mean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("mean", a)
     if dtype is None:
         result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
@@ -67,9 +74,6 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
         count = sum(_spread_mask("mean", where, a.shape), axis, through, keepdims=keepdims)
     total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
     return as_type(lax.div(total, count), result)
-
-
-_mean = mean  # `var` has an argument of that name
 
 
 def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool = False) -> Any:
@@ -136,11 +140,13 @@ def var(
     Array(4., dtype=float32)
     """
     no_out("var", out)
-    (a,) = arrays("var", a)
-    return _var("var", a, axis, dtype, _ddof(ddof, correction), keepdims, where, mean)
+    check_arraylike("var", a)
+    ddof = ddof_of(ddof, correction)
+    axis = plain_axis(axis)
+    return _var(a, ddof, where, mean, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def _ddof(ddof: Any, correction: Any) -> Any:
+def ddof_of(ddof: Any, correction: Any) -> Any:
     if correction is None:
         return ddof
     if not isinstance(ddof, int) or ddof != 0:
@@ -148,21 +154,23 @@ def _ddof(ddof: Any, correction: Any) -> Any:
     return correction
 
 
-def _var(name: str, a: Array, axis, dtype, ddof, keepdims: bool, where, centre) -> Array:
+@composite(static=("axis", "dtype", "keepdims"))
+def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
+    a = asarray(a)
     own = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, name)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "var")
     if wanted is not None:
         wanted = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(wanted))
         if kind_of(own) == "c" and kind_of(wanted) != "c":
             raise ValueError(
-                f"jax.numpy.{name} does not yet support real dtype parameters when computing the "
-                f"{name} of an array of complex values: the result is real anyway, so leave dtype "
+                "jax.numpy.var does not yet support real dtype parameters when computing the "
+                "variance of an array of complex values: the result is real anyway, so leave dtype "
                 "out, or give a complex one."
             )
     through = compute_dtype(own if wanted is None else dtypes.promote_types(own, wanted))
     x = as_type(a, through)
     if centre is None:
-        centre = _mean(x, axis, through, keepdims=True, where=where)
+        centre = _mean(x, where, axis=axis, dtype=through, keepdims=True)
     centred = subtract(x, as_type(asarray(centre), through))
     if kind_of(through) == "c":
         squares = lax.real(lax.mul(centred, lax.conj(centred)))
@@ -173,14 +181,11 @@ def _var(name: str, a: Array, axis, dtype, ddof, keepdims: bool, where, centre) 
     if where is None:
         count: Any = part.type(_count(a.shape, axis))
     else:
-        count = sum(_spread_mask(name, where, a.shape), axis, part, keepdims=keepdims)
+        count = sum(_spread_mask("var", where, a.shape), axis, part, keepdims=keepdims)
     freedom = subtract(count, as_type(asarray(ddof), part))
     out = true_divide(total, freedom)
     out = select(lax.gt(freedom, part.type(0)), out, part.type(np.nan))
-    result = (
-        dtypes.to_real_dtype(own) if wanted is None and kind_of(own) == "c" else (wanted or own)
-    )
-    return as_type(out, result)
+    return as_type(out, dtypes.to_real_dtype(own) if wanted is None else wanted)
 
 
 def std(
@@ -204,8 +209,15 @@ def std(
     Array(2., dtype=float32)
     """
     no_out("std", out)
-    (a,) = arrays("std", a)
-    return sqrt(_var("std", a, axis, dtype, _ddof(ddof, correction), keepdims, where, mean))
+    check_arraylike("std", a)
+    ddof = ddof_of(ddof, correction)
+    axis = plain_axis(axis)
+    return _std(a, ddof, where, mean, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@composite(static=("axis", "dtype", "keepdims"))
+def _std(a, ddof, where, centre, *, axis, dtype, keepdims):
+    return sqrt(_var(a, ddof, where, centre, axis=axis, dtype=dtype, keepdims=keepdims))
 
 
 # ---- running sums and products ----
@@ -220,7 +232,9 @@ def cumsum(a, axis: int | None = None, dtype=None, out=None) -> Array:
     >>> gnp.cumsum(gnp.array([1, 2, 3]))
     Array([1, 3, 6], dtype=int32)
     """
-    return _cumulate("cumsum", lax.cumsum, a, axis, dtype, out)
+    no_out("cumsum", out)
+    check_arraylike("cumsum", a)
+    return _cumsum(a, axis=axis, dtype=dtype)
 
 
 def cumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
@@ -232,11 +246,22 @@ def cumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
     >>> gnp.cumprod(gnp.array([1, 2, 3]))
     Array([1, 2, 6], dtype=int32)
     """
-    return _cumulate("cumprod", lax.cumprod, a, axis, dtype, out)
+    no_out("cumprod", out)
+    check_arraylike("cumprod", a)
+    return _cumprod(a, axis=axis, dtype=dtype)
 
 
-def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, out, widen=False) -> Array:
-    no_out(name, out)
+@composite(static=("axis", "dtype"), eager=False)
+def _cumsum(a, axis, dtype):
+    return _cumulate("cumsum", lax.cumsum, a, axis, dtype)
+
+
+@composite(static=("axis", "dtype"), eager=False)
+def _cumprod(a, axis, dtype):
+    return _cumulate("cumprod", lax.cumprod, a, axis, dtype)
+
+
+def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False) -> Array:
     (a,) = arrays(name, a)
     if axis is None or a.ndim == 0:
         a = lax.reshape(a, (a.size,))
@@ -291,7 +316,7 @@ def _cumulative(name: str, run, x, axis, dtype, include_initial: bool, first: in
             "The axis argument is only optional for one-dimensional arrays."
         )
     at = canonical_axis(0 if axis is None else axis, x.ndim)
-    out = _cumulate(name, run, x, at, dtype, None, widen=True)
+    out = _cumulate(name, run, x, at, dtype, widen=True)
     if not include_initial:
         return out
     shape = (*out.shape[:at], 1, *out.shape[at + 1 :])

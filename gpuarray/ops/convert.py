@@ -54,7 +54,8 @@ def _real_rule(old, new):
 def float_to_int(x, dtype):
     """Floats as integers of `dtype`: towards zero, nan to 0, what is out of range to its end.
 
-    >>> float_to_int(np.array([2.7, -2.7, 300.0, np.nan], np.float32), np.dtype("int8"))
+    >>> with np.errstate(invalid="ignore"):
+    ...     float_to_int(np.array([2.7, -2.7, 300.0, np.nan], np.float32), np.dtype("int8"))
     array([  2,  -2, 127,   0], dtype=int8)
     """
     x = np.asarray(x)
@@ -137,6 +138,10 @@ def _to_real(dtype):
     return dtypes.to_real_dtype(dtype)
 
 
+def _real_as_complex(x):
+    return x.astype(dtypes.to_complex_dtype(x.dtype))
+
+
 complex_p = elementwise(
     "complex",
     arity=2,
@@ -152,5 +157,7 @@ conj_p = elementwise(
     "conj",
     check=_check_conj,
     result=_to_complex,
-    numpy=lambda x, *, input_dtype: np.conj(x.astype(dtypes.to_complex_dtype(x.dtype))),
+    numpy_pick=lambda avals, *, input_dtype: (
+        np.conj if dtypes.kind_of(avals[0].dtype) == "c" else _real_as_complex
+    ),
 )

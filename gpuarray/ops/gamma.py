@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.define import FLOATING, check_dtype
 from gpuarray.ops.random import check_keys, hide_stream, key_words
 from gpuarray.ops.special import erf_inv_p
-
-_f32 = np.dtype(np.float32)
 
 
 def _aval(keys: ShapedArray, alpha: ShapedArray, *, log_space: bool, **_: Any) -> ShapedArray:
@@ -32,31 +31,33 @@ def _aval(keys: ShapedArray, alpha: ShapedArray, *, log_space: bool, **_: Any) -
 
 
 class _Draws:
-    """Uniform, normal and exponential numbers, one for each of many keys."""
+    """Uniform and normal numbers, one for each of many keys."""
 
     def __init__(self, impl, dtype, partitionable: bool):
         self.impl, self.dtype, self.partitionable = impl, dtype, partitionable
-        self.width = 8 * dtype.itemsize
+        info = dtypes.finfo(dtype)
+        self.fraction, self.unsigned = info.nmant, np.dtype(f"uint{info.bits}")
+        self.drawn = 8 if self.fraction < 8 else info.bits
 
     def split(self, keys: np.ndarray, n: int) -> list[np.ndarray]:
         """n new keys for every key."""
         new = self.impl.split(keys, (n,), self.partitionable)
         return [new[:, i] for i in range(n)]
 
-    def uniform(self, keys: np.ndarray, low=0.0, high=1.0) -> np.ndarray:
+    def uniform(self, keys: np.ndarray, low: Any = 0, high: Any = 1) -> np.ndarray:
         """Bits become the fraction of a number in [1, 2)."""
-        bits = self.impl.bits(keys, self.width, (), self.partitionable)
-        one = np.ones((), self.dtype).view(bits.dtype)
-        fraction = np.finfo(self.dtype).nmant
-        unit = (bits >> bits.dtype.type(self.width - fraction) | one).view(self.dtype)
-        low, high = self.dtype.type(low), self.dtype.type(high)
-        return np.maximum(low, (unit - self.dtype.type(1)) * (high - low) + low)
+        number = self.dtype.type
+        bits = self.impl.bits(keys, self.drawn, (), self.partitionable).astype(self.unsigned)
+        one = np.ones((), self.dtype)
+        shift = self.unsigned.type(self.drawn - self.fraction)
+        unit = (bits >> shift | one.view(self.unsigned)).view(self.dtype) - one
+        low, high = number(low), number(high)
+        return np.maximum(low, unit * (high - low) + low)
 
     def normal(self, keys: np.ndarray) -> np.ndarray:
         low = np.nextafter(self.dtype.type(-1), self.dtype.type(0))
-        aval = ShapedArray(keys.shape[:1], self.dtype)
-        inverse = erf_inv_p.numpy_function([aval], {})
-        return self.dtype.type(np.sqrt(2)) * inverse(self.uniform(keys, low, 1.0))
+        inverse = erf_inv_p.numpy_function([ShapedArray(keys.shape[:1], self.dtype)], {})
+        return self.dtype.type(np.sqrt(2)) * inverse(self.uniform(keys, low))
 
 
 def _normals(draws: _Draws, keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +67,7 @@ def _normals(draws: _Draws, keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray
     while todo.size:
         keys[todo], fresh = draws.split(keys[todo], 2)
         x[todo] = draws.normal(fresh)
-        v[todo] = 1 + x[todo] * c[todo]
+        v[todo] = c.dtype.type(1) + x[todo] * c[todo]
         todo = todo[~(v[todo] > 0)]
     return x, v
 
@@ -75,12 +76,13 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
     """One sample for every key: uint32[n, words], float[n] -> float[n]."""
     draws = _Draws(impl, alpha.dtype, partitionable)
     number = alpha.dtype.type
+    one = number(1)
     bad = ~(alpha >= 0)  # nan, and what no gamma distribution has
-    alpha = np.where(bad, number(1), alpha)
+    alpha = np.where(bad, one, alpha)
     # Below 1 one samples at alpha + 1 and multiplies by u ** (1 / alpha).
     large = alpha >= 1
-    raised = np.where(large, alpha, alpha + number(1))
-    third = number(1) / number(3)
+    raised = np.where(large, alpha, alpha + one)
+    third = one / number(3)
     d = raised - third
     c = third / np.sqrt(d)
 
@@ -94,8 +96,8 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
         square, cube = x * x, v * v * v
         u = draws.uniform(u_keys)
         here = d[todo]
-        again = (u >= 1 - number(0.0331) * (square * square)) & (
-            np.log(u) >= square * number(0.5) + here * (1 - cube + np.log(cube))
+        again = (u >= one - number(0.0331) * (square * square)) & (
+            np.log(u) >= square * number(0.5) + here * (one - cube + np.log(cube))
         )
         accepted[todo] = cube
         todo = todo[again]
@@ -104,8 +106,8 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
         boost = np.where(large | (exponential == 0), number(0), -exponential / alpha)
         out = np.log(d) + np.log(accepted) + boost
     else:
-        unit = 1 - draws.uniform(boost_keys)
-        out = d * accepted * np.where(large, number(1), np.power(unit, 1 / alpha))
+        unit = one - draws.uniform(boost_keys)
+        out = d * accepted * np.where(large, one, np.power(unit, one / alpha))
     return np.where(bad, number(np.nan), out)
 
 
@@ -113,17 +115,13 @@ def _numpy(avals, *, log_space: bool, partitionable: bool = False):
     keys_aval, alpha_aval = avals
     dtype = keys_aval.dtype
     impl = dtype.impl
-    # Half types are sampled in float32, which has the range that rejection needs.
-    working = alpha_aval.dtype if alpha_aval.dtype.itemsize >= 4 else _f32
     inner = alpha_aval.shape[keys_aval.ndim :]
 
     def sample(keys, alpha):
         words = key_words(keys, dtype)
-        each = impl.split(words, inner, partitionable) if inner else impl.split(words, (1,), partitionable)
-        flat = each.reshape(-1, *impl.key_shape)
-        values = np.asarray(alpha, working).reshape(-1)
-        out = _samples(impl, flat, values, log_space, partitionable)
-        return out.reshape(alpha_aval.shape).astype(alpha_aval.dtype, copy=False)
+        flat = impl.split(words, inner or (1,), partitionable).reshape(-1, *impl.key_shape)
+        out = _samples(impl, flat, np.asarray(alpha).reshape(-1), log_space, partitionable)
+        return out.reshape(alpha_aval.shape)
 
     return sample
 

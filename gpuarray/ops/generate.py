@@ -6,6 +6,8 @@ nothing (`empty`), or on the generator behind `rng_uniform`. Floor 2.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from gpuarray.core import dtypes
@@ -87,19 +89,22 @@ def _rng_uniform_aval(low, high, *, shape):
     return ShapedArray(shape, low.dtype, low.weak_type and high.weak_type)
 
 
-_generator = np.random.Generator(np.random.Philox(0))
+@functools.cache
+def _generator() -> np.random.Generator:
+    """The generator behind every call, begun anew in each process (NumPy loads it on first use)."""
+    return np.random.Generator(np.random.Philox(0))
 
 
 def _rng_uniform_pick(avals, *, shape):
     dtype = avals[0].dtype
     if dtypes.kind_of(dtype) in "iu":
-        return lambda low, high: _generator.integers(
-            int(low), max(int(high), int(low) + 1), shape
-        ).astype(dtype)
+        return lambda low, high: (
+            _generator().integers(int(low), max(int(high), int(low) + 1), shape).astype(dtype)
+        )
     wide = np.float64 if dtype == np.float64 else np.float32
 
     def uniform(low, high):
-        unit = _generator.random(shape, wide)
+        unit = _generator().random(shape, wide)
         low, high = wide(low), wide(high)
         values = (low + unit * (high - low)).astype(dtype)
         # Rounding may reach `high`, which does not belong to the interval.

@@ -70,7 +70,7 @@ def _accumulate(ufunc: np.ufunc):
 def _extremes(ufunc: np.ufunc):
     """NumPy rule of max and min; NumPy must be told their identity where nothing is folded."""
 
-    def pick(avals, *, axes):
+    def pick(avals, *, axes, out_sharding=None):
         (operand,) = avals
         dtype = operand.dtype
         wide = wide_of(dtype)

@@ -1,10 +1,12 @@
 """Searching in sorted arrays: where an element would have to stand.
 
-In: a sorted axis and elements to look up. Out: positions. One step of a library (binary search per element) on every
-backend; NaN sorts last and -0.0 equals 0.0, as in `sort`. Floor 2.
+In: a sorted axis and elements to look up. Out: positions. One step of a library (binary search per
+element) on every backend; NaN sorts last and -0.0 equals 0.0, as in `sort`. Floor 2.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +30,7 @@ def _searchsorted_aval(
     return ShapedArray(query.shape, dtype)
 
 
-def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: str, dtype):
+def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left", "right"], dtype):
     if (
         ordered.dtype.kind == "V"
     ):  # a type of ml_dtypes: float32 holds all of its values, in their order

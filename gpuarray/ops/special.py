@@ -135,10 +135,16 @@ def _digamma(x):
     return np.where((x <= 0) & (x == np.floor(x)), np.nan, out)
 
 
+def _zeta(x, q):
+    # At a pole the two sides agree on infinity for even powers only.
+    pole = (q <= 0) & (q == np.floor(q))
+    return np.where(pole, np.where((x % 2 == 0) | (x == 1), np.inf, np.nan), sp.zeta(x, q))
+
+
 def _polygamma(m, x):
     """The m-th derivative of digamma: (-1)^(m+1) m! ζ(m+1, x)."""
     sign = np.where(m % 2 == 0, -1.0, 1.0)
-    out = np.where(m == 0, _digamma(x), sign * sp.gamma(m + 1) * sp.zeta(m + 1, x))
+    out = np.where(m == 0, _digamma(x), sign * sp.gamma(m + 1) * _zeta(m + 1, x))
     return np.where((m >= 0) & (m == np.floor(m)), out, np.nan)
 
 
@@ -202,7 +208,7 @@ def _random_gamma_grad(a, x):
 lgamma_p = _function("lgamma", _in_double(_lgamma), weight=40)
 digamma_p = _function("digamma", _in_double(_digamma), weight=40)
 polygamma_p = _function("polygamma", _in_double(_polygamma), 2, weight=120)
-zeta_p = _function("zeta", _in_double(lambda x, q: sp.zeta(x, q)), 2, weight=120)
+zeta_p = _function("zeta", _in_double(_zeta), 2, weight=120)
 igamma_p = _function("igamma", _in_double(_igamma), 2, weight=200)
 igammac_p = _function("igammac", _in_double(lambda a, x: sp.gammaincc(a, x)), 2, weight=200)
 igamma_grad_a_p = _function("igamma_grad_a", _in_double(_igamma_slope), 2, weight=400)

@@ -17,7 +17,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.ops.movement import slice_p, squeeze_p
+from gpuarray.ops.movement import reshape_p, slice_p, squeeze_p
 from gpuarray.ops.random import random_bits_p, random_split_p, stream_params
 from gpuarray.random.arguments import (
     float_dtype,
@@ -62,14 +62,19 @@ def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
 
 
 def as_(x: Any, dtype: Any) -> Any:
-    """`x` as `dtype`, not weakly typed."""
+    """`x` as `dtype`, not weakly typed; a Python number becomes a constant of the program."""
+    if isinstance(x, (bool, int, float, np.generic)):
+        return np.asarray(x).astype(dtype)[()] if not isinstance(x, int) else np.array(x, dtype)[()]
     return lax.convert_element_type(x, dtype)
 
 
 @jit
 def clip(x, lower, upper):
-    """`x` limited to [lower, upper]."""
-    return lax.min(upper, lax.max(lower, x))
+    """`x` limited to [lower, upper], which broadcast to its shape."""
+    dtype, rank = aval_of(x).dtype, len(shape_of(x))
+    lower, upper = (v if aval_of(v).dtype == dtype else as_(v, dtype) for v in (lower, upper))
+    x = lax.max(ranked(lower, rank), x)
+    return lax.min(ranked(upper, rank), x)
 
 
 # ---- bits and uniform numbers ----
@@ -94,7 +99,8 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
 
 @sampler
 def _uniform(key, minval, maxval, *, shape, dtype):
-    minval, maxval = (spread_rank(as_(v, dtype), len(shape)) for v in (minval, maxval))
+    minval, maxval = as_(minval, dtype), as_(maxval, dtype)
+    minval, maxval = spread_rank(minval, len(shape)), spread_rank(maxval, len(shape))
     info = dtypes.finfo(dtype)
     width, fraction = info.bits, info.nmant
     # Few bits of fraction need few random bits.
@@ -109,21 +115,17 @@ def _uniform(key, minval, maxval, *, shape, dtype):
         lax.shift_right_logical(numbers, unsigned.type(drawn - fraction)), one
     )
     unit = lax.sub(lax.bitcast_convert_type(numbers, dtype), np.ones((), dtype)[()])
-    # Rounding could reach below minval: the maximum keeps it in.
-    return lax.max(minval, lax.add(lax.mul(unit, lax.sub(maxval, minval)), minval))
+    numbers = lax.add(lax.mul(unit, lax.sub(maxval, minval)), minval)
+    if not shape:
+        numbers = reshape_p.bind(numbers, new_sizes=(), dimensions=None, sharding=None)
+    return lax.max(minval, numbers)  # rounding could reach below minval
 
 
 def spread_rank(x: Any, rank: int) -> Any:
     """`x` with as many axes as the result, all new ones of length 1."""
     own = shape_of(x)
-    if len(own) == rank:
-        return x
     lead = rank - len(own)
-    if lead < 0:
-        raise ValueError(
-            f"a bound of shape {own} has more axes than the shape asked for, which has {rank}"
-        )
-    return lax.broadcast_in_dim(x, (1,) * lead + own, tuple(range(lead, rank)))
+    return x if lead <= 0 else lax.broadcast_in_dim(x, (1,) * lead + own, tuple(range(lead, rank)))
 
 
 def uniform(
@@ -196,8 +198,8 @@ def _truncated_normal(key, lower, upper, *, shape, dtype):
     inside = dtype.type(np.inf)
     return clip(
         out,
-        ranked(lax.nextafter(lax.stop_gradient(lower), inside), len(shape)),
-        ranked(lax.nextafter(lax.stop_gradient(upper), -inside), len(shape)),
+        lax.nextafter(lax.stop_gradient(lower), inside),
+        lax.nextafter(lax.stop_gradient(upper), -inside),
     )
 
 
@@ -231,14 +233,14 @@ def truncated_normal(
 def _bernoulli(key, p, *, shape, mode):
     shape = sample_shape("bernoulli", shape, shape_of(p))
     dtype = aval_of(p).dtype
-    p = ranked(p, len(shape))
     if mode == "low":
-        return lax.lt(_uniform(key, 0.0, 1.0, shape=shape, dtype=dtype), p)
+        u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
+        return lax.lt(u, ranked(p, len(shape)))
     # A second number refines the first below the resolution of one.
     pair = _uniform(key, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
     first, second = pick_all(pair, 2)
     fine = lax.mul(second, dtype.type(dtypes.finfo(dtype).eps))
-    return lax.lt(fine, lax.sub(p, first))
+    return lax.lt(fine, lax.sub(ranked(p, len(shape)), first))
 
 
 def bernoulli(
@@ -270,8 +272,9 @@ def bernoulli(
 @sampler
 def _rademacher(key, *, shape, dtype):
     coins = _bernoulli(key, 0.5, shape=shape, mode="low")
-    twice = lax.mul(np.array(2, dtype)[()], as_(coins, dtype))
-    return lax.sub(twice, np.array(1, dtype)[()])
+    number = dtype if dtypes.kind_of(dtype) != "b" else dtypes.default_int()
+    twice = lax.mul(np.array(2, number)[()], as_(coins, number))
+    return as_(lax.sub(twice, np.array(1, number)[()]), dtype)
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -292,15 +295,16 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
 
 @sampler
 def _randint(key, minval, maxval, *, shape, dtype):
-    info = dtypes.iinfo(aval_of(maxval).dtype)
-    own = aval_of(maxval).dtype.type
-    least, most = own(info.min), own(info.max)
-    limit = dtypes.iinfo(dtype)
-    top = clip(own(min(limit.max, info.max)), least, most)
+    shape = sample_shape("randint", shape, shape_of(minval), shape_of(maxval))
+    minval, maxval = _whole(minval), _whole(maxval)
+    info, limit = dtypes.iinfo(aval_of(maxval).dtype), dtypes.iinfo(dtype)
+    most = min(int(limit.max), int(info.max))
     # One past the largest value can only be asked for by a number that does not fit.
-    beyond = lax.gt(maxval, top)
-    low, high = own(max(limit.min, info.min)), own(min(limit.max, info.max))
-    minval, maxval = (as_(clip(v, low, high), dtype) for v in (minval, maxval))
+    top = np.array(most, aval_of(maxval).dtype)[()]
+    beyond = lax.gt(maxval, clip(top, int(info.min), int(info.max)))
+    least = max(int(limit.min), int(info.min))
+    minval = as_(clip(minval, least, most), dtype)
+    maxval = as_(clip(maxval, least, most), dtype)
     rank = len(shape)
     minval, maxval = spread_rank(minval, rank), spread_rank(maxval, rank)
 
@@ -309,8 +313,8 @@ def _randint(key, minval, maxval, *, shape, dtype):
     first, second = keys_from(key)
     high_bits, low_bits = raw_bits(first, width, shape), raw_bits(second, width, shape)
     span = as_(lax.sub(maxval, minval), unsigned)
-    ones = lax.broadcast_in_dim(unsigned.type(1), shape_of(span), ())
-    span = lax.select_n(lax.le(maxval, minval), span, ones)
+    empty = lax.le(maxval, minval)
+    span = lax.select_n(empty, span, spread(unsigned.type(1), shape_of(span)))
     wider = lax.bitwise_and(ranked(beyond, rank), lax.gt(maxval, minval))
     span = lax.select_n(wider, span, lax.add(span, unsigned.type(1)))
     # (high * 2**width + low) mod span, without numbers of twice the width.
@@ -341,8 +345,10 @@ def randint(
     if dtypes.kind_of(found) not in "iu":
         raise TypeError(f"randint only accepts integer dtypes, got {found}")
     shape = canonicalize_shape(shape)
-    narrow = dtypes.itemsize_bits(found) < 32
-    if not narrow:
+    for bound in (minval, maxval):
+        if type(bound) is int:
+            np.array(bound, dtypes.default_int())  # raises OverflowError
+    if dtypes.itemsize_bits(found) >= 32:
         out = _randint(key, minval, maxval, shape=shape, dtype=found)
         return placed("randint", out, out_sharding)
     # Narrow integers are drawn as 32-bit ones within their range; one past the largest value is a fair bound.
@@ -353,10 +359,16 @@ def randint(
     return placed("randint", out, out_sharding)
 
 
+def _whole(x: Any) -> Any:
+    """A bound of randint as an integer."""
+    return as_(x, dtypes.default_int()) if dtypes.kind_of(dtypes.dtype(x)) == "f" else x
+
+
 @jit
 def _limited(x, *, min, max):
     dtype = aval_of(x).dtype
-    return lax.min(as_(max, dtype), lax.max(as_(min, dtype), x))
+    x = lax.max(as_(min, dtype), x)
+    return lax.min(as_(max, dtype), x)
 
 
 _limited.__name__ = "clip"

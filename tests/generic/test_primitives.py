@@ -108,17 +108,45 @@ def test_numpy_rule_reads_any_layout(sample):
     rule = sample.primitive.numpy_function(sample.avals, sample.params)
     with np.errstate(all="ignore"):
         expected = listed(sample, rule(*xs))
-        for layout in (np.asfortranarray, backwards, read_only):
+        for layout in (by_columns, backwards, read_only, scalars):
             turned = [layout(x) for x in xs]
             found = listed(sample, rule(*turned))
-            assert_same_bits(found, expected, f"operands made {layout.__name__}")
+            what = f"operands made {layout.__name__}"
+            if order_may_change(sample):
+                assert_nearly_same(found, expected, what)
+            else:
+                assert_same_bits(found, expected, what)
             assert_same_bits(turned, xs, "the rule wrote into an operand")
+
+
+def order_may_change(sample: Sample) -> bool:
+    """Whether NumPy may add in another order, or contract complex products, in another layout."""
+    kinds = {dtypes.kind_of(d) for a in sample.avals if not hasattr(d := a.dtype, "impl")}
+    return sample.primitive.kind in (Kind.REDUCTION, Kind.LIBRARY) or "c" in kinds
+
+
+def assert_nearly_same(found, expected, what: str) -> None:
+    assert len(found) == len(expected)
+    for f, e in zip(found, expected, strict=True):
+        assert (f.shape, f.dtype) == (e.shape, e.dtype), what
+        if dtypes.kind_of(f.dtype) not in "fc":
+            assert_same_bits([f], [e], what)
+            continue
+        ulp = float(dtypes.finfo(f.dtype).eps)
+        wide = np.complex128 if dtypes.kind_of(f.dtype) == "c" else np.float64
+        f, e = f.astype(wide), e.astype(wide)
+        scale = np.abs(e[np.isfinite(e)]).max(initial=1.0)
+        np.testing.assert_allclose(f, e, 64 * ulp, 64 * ulp * scale, err_msg=what)
+
+
+def by_columns(x: np.ndarray) -> np.ndarray:
+    return x.copy(order="F")
 
 
 def backwards(x: np.ndarray) -> np.ndarray:
     """The same values, in memory from last to first and with gaps."""
     memory = np.empty([2 * n for n in x.shape], x.dtype)
-    view = memory[tuple(slice(None, None, -2) for _ in x.shape)]
+    view = memory[(..., *(slice(None, None, -2) for _ in x.shape))]
     view[...] = x
     return view
 
@@ -127,6 +155,11 @@ def read_only(x: np.ndarray) -> np.ndarray:
     x = x.copy()
     x.flags.writeable = False
     return x
+
+
+def scalars(x: np.ndarray):
+    """Arrays without axes as NumPy scalars, which buffers may be too."""
+    return x[()] if x.ndim == 0 else x
 
 
 def listed(sample: Sample, out) -> list:
@@ -213,7 +246,7 @@ def test_traced_graph_is_lawful(sample):
         assert graph.eqns[0].params.keys() == sample.params.keys()
     assert graph.in_avals == sample.avals
     assert graph.out_avals == sample.primitive.out_avals(sample.avals, sample.params)
-    assert f"= {sample.primitive.name}" in str(graph)
+    assert sample.primitive.name in str(graph)
     assert_same_bits(evaluate(graph, *xs), bind(sample, xs), "the graph evaluated")
     again = ga.make_jaxpr(lambda *ys: bind(sample, ys))(*xs)
     assert again == graph

@@ -67,7 +67,7 @@ def test_holes_are_seen():
     def rule(*_):
         return None
 
-    whole = {slot: rule for slot in RULES}
+    whole = dict.fromkeys(RULES, rule)
     good = SimpleNamespace(**whole, cuda="x", kind=Kind.POINTWISE, numpy_pick=None, decompose=None)
     assert holes(good) == []
     good.jvp = None

@@ -26,6 +26,7 @@ from .worker import Result, work
 
 AGREEMENT_GATE = 98.0
 JAXPR_GATE = 50
+SILENCE = 150  # seconds without a result after which a worker is taken for hung
 NAMESPACES = {
     "jnp": "numpy",
     "jnp.linalg": "numpy.linalg",
@@ -70,9 +71,11 @@ class Worker:
         self.process.start()
         child.close()
         self.pending: list[int] = []
+        self.heard = time.monotonic()
 
     def give(self, numbers: list[int]) -> None:
         self.pending = list(numbers)
+        self.heard = time.monotonic()
         self.pipe.send(numbers)
 
     def stop(self) -> None:
@@ -101,8 +104,12 @@ def run_cases(
     for _ in range(min(count, len(queue))):
         start()
     while workers:
-        for pipe in wait(list(workers)):
+        for worker in workers.values():
+            if time.monotonic() - worker.heard > SILENCE:
+                worker.process.kill()
+        for pipe in wait(list(workers), timeout=5):
             worker = workers[pipe]  # type: ignore[index]
+            worker.heard = time.monotonic()
             try:
                 result = worker.pipe.recv()
             except (EOFError, ConnectionError):
@@ -110,7 +117,7 @@ def run_cases(
                 worker.stop()
                 if worker.pending:
                     culprit, *rest = worker.pending
-                    died = f"the process died (exit code {worker.process.exitcode})"
+                    died = f"the process died or hung (exit code {worker.process.exitcode})"
                     results[culprit] = Result(culprit, "differ", died)
                     if rest:
                         queue.appendleft(rest)

@@ -1,6 +1,7 @@
 """Matrix factorisations: cholesky, qr, svd, eigenvalues.
 
-Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays, or named tuples of them; the work is done by lax.linalg.
+Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays, or named tuples of them; the work is
+done by lax.linalg.
 """
 
 from __future__ import annotations
@@ -100,9 +101,11 @@ def cholesky(a, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
 
 
 def qr(a, mode: str = "reduced") -> Any:
-    """Q with orthonormal columns and upper triangular R, a = Q R: (…, m, n) -> (…, m, k), (…, k, n).
+    """Q with orthonormal columns and upper triangular R, a = Q R: (…, m, n) -> (…, m, k), (…, k,
+    n).
 
-    mode: "reduced", "complete" (k = m), "r" (R alone) or "raw" (Householder reflectors and their factors).
+    mode: "reduced", "complete" (k = m), "r" (R alone) or "raw" (Householder reflectors and their
+    factors).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.qr(gnp.array([[2., 0.], [0., 3.]]), mode="r").shape
@@ -114,7 +117,7 @@ def qr(a, mode: str = "reduced") -> Any:
         return QRResult(matrix_transpose(reflectors), factors)
     if mode not in ("reduced", "r", "complete", "full"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
-    q, r = lax.linalg.qr(a, full_matrices=mode in ("complete", "full"))
+    q, r, *_ = lax.linalg.qr(a, full_matrices=mode in ("complete", "full"))
     return r if mode == "r" else QRResult(q, r)
 
 
@@ -125,9 +128,11 @@ def svd(
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:
-    """U, the singular values S in descending order, and Vh: (…, m, n) -> (…, m, m), (…, k), (…, n, n); or S alone.
+    """U, the singular values S in descending order, and Vh: (…, m, n) -> (…, m, m), (…, k), (…, n,
+    n); or S alone.
 
-    full_matrices: False gives k = min(m, n) columns of U and rows of Vh. hermitian: `a` is, which is faster.
+    full_matrices: False gives k = min(m, n) columns of U and rows of Vh. hermitian: `a` is, which
+    is faster.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.svd(gnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
@@ -164,7 +169,8 @@ def svdvals(x, /) -> Array:
 
 
 def eigh(a, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
-    """Eigenvalues (ascending) and eigenvectors of a symmetric or Hermitian matrix: (…, n, n) -> (…, n), (…, n, n).
+    """Eigenvalues (ascending) and eigenvectors of a symmetric or Hermitian matrix: (…, n, n) -> (…,
+    n), (…, n, n).
 
     UPLO: the triangle that is read, "L" or "U".
 
@@ -192,7 +198,8 @@ def eigvalsh(a, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Arr
 
 
 def eig(a) -> EigResult:
-    """Eigenvalues and eigenvectors of a square matrix, both complex: (…, n, n) -> (…, n), (…, n, n).
+    """Eigenvalues and eigenvectors of a square matrix, both complex: (…, n, n) -> (…, n), (…, n,
+    n).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.eig(gnp.array([[1., 0.], [0., 2.]])).eigenvalues

@@ -12,6 +12,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.comparison import not_equal
 from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.functions import sqrt
 from gpuarray.numpy.linalg.decompositions import inexact_matrix, squares, svd
@@ -23,7 +24,8 @@ from gpuarray.util import canonical_axes
 
 
 def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    """The norm of vectors (one axis) or matrices (two axes); without `ord`, the root of the sum of squares of all.
+    """The norm of vectors (one axis) or matrices (two axes); without `ord`, the root of the sum of
+    squares of all.
 
     ord: for vectors any number; for matrices "fro", "nuc", 1, -1, 2, -2, inf, -inf.
 
@@ -40,10 +42,12 @@ def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     if len(axes) == 2:
         return _matrix_norm(x, ord, axes, keepdims)
     raise ValueError(
-        f"Improper number of axes for norm: {axis=}. Pass one axis to compute a vector-norm, or two axes to compute "
+        f"Improper number of axes for norm: {axis=}. Pass one axis to compute a vector-norm, or "
+        "two axes to compute "
         "a matrix-norm."
         if axis is not None
-        else f"Improper number of axes for norm: axis={axes}. Pass one axis to compute a vector-norm, or two axes to "
+        else f"Improper number of axes for norm: axis={axes}. Pass one axis to compute a "
+        "vector-norm, or two axes to "
         "compute a matrix-norm."
     )
 
@@ -61,7 +65,7 @@ def _vector_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
             return abs(x).min(**options)
         if ord == 0:
             return lax.convert_element_type(
-                (x != 0).sum(**options), dtypes.to_floating_dtype(x.dtype)
+                not_equal(x, 0).sum(**options), dtypes.to_floating_dtype(x.dtype)
             )
         if ord == 1:
             return abs(x).sum(**options)
@@ -113,7 +117,8 @@ def vector_norm(
 
 
 def cond(x, p=None) -> Array:
-    """The condition number: the norm of a matrix times that of its inverse; 2-norm when `p` is None.
+    """The condition number: the norm of a matrix times that of its inverse; 2-norm when `p` is
+    None.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.cond(gnp.array([[1., 0.], [0., 2.]]), p=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import sign
+from gpuarray.numpy.comparison import equal, not_equal
 from gpuarray.numpy.einsum import einsum
 from gpuarray.numpy.functions import conj, log
 from gpuarray.numpy.index_tricks import take_along_axis
@@ -80,7 +82,8 @@ def inv(a) -> Array:
 
 
 def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
-    """The Moore-Penrose inverse: (…, m, n) -> (…, n, m). Singular values below rtol times the largest count as zero.
+    """The Moore-Penrose inverse: (…, m, n) -> (…, n, m). Singular values below rtol times the
+    largest count as zero.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.pinv(gnp.array([[2.], [0.]])).round(4)
@@ -101,10 +104,11 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
 def lstsq(
     a, b, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
-    """x that minimises |a x - b|, the sums of squared residuals, the rank of `a`, and its singular values.
+    """x that minimises |a x - b|, the sums of squared residuals, the rank of `a`, and its singular
+    values.
 
-    (m, n), (m,) or (m, k) -> (n,) or (n, k), (k,), (), (min(m, n),). rcond: as rtol in `pinv`. numpy_resid: no residuals
-    where NumPy gives none.
+    (m, n), (m,) or (m, k) -> (n,) or (n, k), (k,), (), (min(m, n),). rcond: as rtol in `pinv`.
+    numpy_resid: no residuals where NumPy gives none.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.lstsq(gnp.array([[1., 0.], [0., 2.]]), gnp.array([1., 4.]))[0].round(4)
@@ -124,12 +128,13 @@ def lstsq(
     eps = float(dtypes.finfo(a.dtype).eps)
     if a.size == 0:
         s = lax.full((0,), 0, real)
-        x, rank = lax.full((n, b.shape[1]), 0, a.dtype), lax.full((), 0, np.int32)
+        x = lax.full((n, b.shape[1]), 0, a.dtype)
+        rank = lax.full((), 0, np.int32)
     else:
         rcond = eps * max(m, n) if rcond is None else where(rcond < 0, eps, rcond)
         u, s, vh = svd(a, full_matrices=False)
         mask = s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0]
-        rank = mask.sum()
+        rank: Any = mask.sum()
         inverse = where(mask, 1 / where(mask, s, 1), 0)[:, None]
         x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))
     if numpy_resid and (m <= n or int(rank) < n):
@@ -153,7 +158,8 @@ def tensorinv(a, ind: int = 2) -> Array:
     rows, columns = a.shape[:ind], a.shape[ind:]
     if math.prod(rows) != math.prod(columns):
         raise ValueError(
-            f"tensorinv is only possible when the product of the first `ind` dimensions equals that of the rest, got "
+            "tensorinv is only possible when the product of the first `ind` dimensions equals "
+            "that of the rest, got "
             f"shape {a.shape} with {ind=}"
         )
     flat = reshape(a, (math.prod(rows), -1))
@@ -174,7 +180,8 @@ def tensorsolve(a, b, axes: tuple[int, ...] | None = None) -> Array:
     target = a.shape[b.ndim :]
     if a.shape[: b.ndim] != b.shape or math.prod(target) != b.size:
         raise ValueError(
-            f"After moving axes to the end, leading shape of a must match shape of b. got a.shape={a.shape}, "
+            "After moving axes to the end, leading shape of a must match shape of b. got "
+            f"a.shape={a.shape}, "
             f"b.shape={b.shape}"
         )
     return reshape(solve(reshape(a, (b.size, -1)), ravel(b)), target)
@@ -206,7 +213,7 @@ def det(a) -> Array:
 def _parity(pivots: Array, dtype) -> Array:
     """1 or -1: whether the row swaps of an LU factorisation are even in number."""
     stay = lax.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1)
-    swaps = (pivots != stay).sum(-1)
+    swaps = not_equal(pivots, stay).sum(-1)
     return lax.convert_element_type(1 - 2 * (swaps % 2), dtype)
 
 
@@ -235,14 +242,16 @@ def slogdet(a, *, method: str | None = None) -> SlogdetResult:
         flips = _parity(pivots, a.dtype)
     d = diagonal(packed, axis1=-2, axis2=-1)
     size = abs(d)
-    singular = (d == 0).any(-1)
+    singular = equal(d, 0).any(-1)
     direction = d / lax.convert_element_type(size, d.dtype) if is_complex(a) else sign(d)
     total = where(singular, 0, flips * direction.prod(-1))
     return SlogdetResult(total, where(singular, -np.inf, log(size).sum(-1)))
 
 
 def _reflection(packed: Array, factors: Array) -> Array:
-    """The determinant of each Householder reflector 1 - tau v v^H: -conj(tau) / tau (-1 for real tau)."""
+    """The determinant of each Householder reflector 1 - tau v v^H: -conj(tau) / tau (-1 for real
+    tau).
+    """
     if not is_complex(packed):
         return lax.full_like(factors, -1)
     safe = where(factors == 0, 1, factors)
@@ -290,7 +299,7 @@ def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
     """
     a = inexact_matrix("matrix_rank", M)
     if a.ndim < 2:
-        return lax.convert_element_type((a != 0).any(), dtypes.default_int())
+        return lax.convert_element_type(not_equal(a, 0).any(), dtypes.default_int())
     s = svd(a, compute_uv=False, hermitian=hermitian)
     if tol is not None:
         limit = array("jnp.linalg.matrix_rank", tol)[..., None]
@@ -302,7 +311,8 @@ def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
 
 
 def multi_dot(arrays: Sequence, *, precision=None) -> Array:
-    """The matrix product of several arrays, in the order that costs least; the first and last may be vectors.
+    """The matrix product of several arrays, in the order that costs least; the first and last may
+    be vectors.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.multi_dot([gnp.ones((2, 3)), gnp.ones((3, 4)), gnp.ones(4)])
@@ -321,7 +331,8 @@ def multi_dot(arrays: Sequence, *, precision=None) -> Array:
         ends = i in (0, len(chain) - 1)
         if a.ndim != 2 and not (ends and a.ndim == 1):
             raise ValueError(
-                "multi_dot: input arrays must all be two-dimensional, except for the first and last array which "
+                "multi_dot: input arrays must all be two-dimensional, except for the first and "
+                "last array which "
                 f"may be 1 or 2 dimensional; array {i} has shape {a.shape}"
             )
         if a.ndim == 2:

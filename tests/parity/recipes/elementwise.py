@@ -125,7 +125,8 @@ TABLE = [
     ("logical_and logical_or logical_xor", BINARY),
     ("bitwise_and bitwise_or bitwise_xor left_shift right_shift", BITWISE),
     ("bitwise_left_shift bitwise_right_shift", BITWISE[:8]),
-    ("gcd lcm", BITWISE),
+    # Not with the smallest integer: JAX's gcd does not end on it.
+    ("gcd lcm", [row for row in BITWISE if "spx" not in row] + ["i32([0, 0, 12, -18]), i32([0, 5, 18, 12])"]),
     ("ldexp", ["f32(4), i32(4)", "f16(4), i8(4)", "f32(4), 2", "f32(4), f32(4)", "i32(3), i32(3)", "2.5, 3"]),
     ("ldexp", ["sp('f32'), 2", "f32([1.0, 1.5]), i32([127, -126])", "c64(2), 1", "b1(2), 1"]),
     (

@@ -1,0 +1,135 @@
+"""`vmap`: a function of one thing becomes a function of many.
+
+Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gpuarray.core import tree
+from gpuarray.core.avals import aval_of
+from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
+
+
+def vmap(
+    fun: Callable,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable:
+    """`fun` over an extra axis of its arguments, without a loop.
+
+    in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
+    arguments; None for arguments that are the same for all
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.vmap(gnp.dot)(gnp.ones((3, 4)), gnp.ones((3, 4)))
+    Array([4., 4., 4.], dtype=float32)
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)  # a list would be a pytree of its own kind
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+            f"arguments passed to the function, but got {in_axes}."
+        )
+
+    @functools.wraps(fun)
+    def mapped(*args, **kwargs):
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments passed to the function, but got len(in_axes)={len(in_axes)}, "
+                f"len(args)={len(args)}"
+            )
+        leaves, spec = tree.flatten((args, kwargs))
+        dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
+        dims = [_checked(x, d) for x, d in zip(leaves, dims, strict=True)]
+        size = _size(leaves, dims, axis_size, args, kwargs)
+        out_spec: Any = None
+
+        def flat(*values):
+            nonlocal out_spec
+            inner_args, inner_kwargs = tree.unflatten(spec, values)
+            out, out_spec = tree.flatten(fun(*inner_args, **inner_kwargs))
+            for x in out:
+                aval_of(x)
+            return out
+
+        axis = BatchAxis(size, axis_name)
+        out, out_dims = batch_flat(flat, axis, leaves, dims)
+        wanted = _out_dims(out_axes, out_spec, len(out))
+        placed = []
+        for x, dim, want in zip(out, out_dims, wanted, strict=True):
+            if want is None and dim is not None:
+                raise ValueError(
+                    f"vmap has mapped output but out_axes is None: the output has an axis at {dim} "
+                    "that differs along the mapped axis. Reduce over it inside, or give its place."
+                )
+            rank = aval_of(x).ndim + (dim is None)
+            if want is not None and not -rank <= want < rank:
+                raise ValueError(f"vmap out_axes {want} is out of bounds for an output of rank {rank}")
+            want = want + rank if want is not None and want < 0 else want
+            placed.append(matched(x, dim, want, size))
+        return tree.unflatten(out_spec, placed)
+
+    return mapped
+
+
+def _dims(in_axes: Any, args: tuple) -> list[int | None]:
+    """One axis a leaf of the positional arguments."""
+    if in_axes is None or isinstance(in_axes, int):
+        return [in_axes] * len(tree.flatten(args)[0])
+    return tree.prefix_broadcast(in_axes, args, is_leaf=lambda x: x is None, name="vmap in_axes")
+
+
+def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
+    if out_axes is None or isinstance(out_axes, int):
+        return [out_axes] * count
+    if isinstance(out_axes, list):
+        out_axes = tuple(out_axes)
+    dummy = tree.unflatten(spec, range(count))
+    return tree.prefix_broadcast(out_axes, dummy, is_leaf=lambda x: x is None, name="vmap out_axes")
+
+
+def _checked(x: Any, dim: Any) -> int | None:
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise TypeError(f"vmap in_axes must hold ints and None, got {dim!r}")
+    rank = aval_of(x).ndim
+    if not -rank <= dim < rank:
+        raise ValueError(
+            f"vmap was requested to map its argument along axis {dim}, which implies that its rank should "
+            f"be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is {aval_of(x).shape})"
+        )
+    return dim % rank
+
+
+def _size(leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict) -> int:
+    """The common length of the mapped axes."""
+    found: dict[int, list[str]] = {}
+    names = [
+        f"args{path}" for path in tree.leaf_paths(args)
+    ] + [f"kwargs{path}" for path in tree.leaf_paths(kwargs)]
+    for x, d, name in zip(leaves, dims, names, strict=True):
+        if d is not None:
+            found.setdefault(aval_of(x).shape[d], []).append(f"{name} of shape {aval_of(x).shape}")
+    if len(found) > 1:
+        listed = "; ".join(f"{', '.join(who)} has length {n}" for n, who in found.items())
+        raise ValueError(f"vmap got inconsistent sizes for array axes to be mapped: {listed}")
+    if not found:
+        if axis_size is None:
+            raise ValueError("vmap must have at least one non-None value in in_axes")
+        return axis_size
+    size = next(iter(found))
+    if axis_size is not None and axis_size != size:
+        raise ValueError(f"vmap got axis_size={axis_size}, but the mapped axes have length {size}")
+    return size

@@ -1,0 +1,61 @@
+"""Values of linear maps: symbolic zeros, and the types of derivatives.
+
+Floor 1. In: avals. Out: `Zero`, which stands for a tangent or cotangent that is nothing, without the memory of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+
+
+class Zero:
+    """A tangent or cotangent that is zero everywhere."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval.str_short(short_dtypes=True)})"
+
+
+class Undefined:
+    """The place of an operand that a transpose rule is to give the cotangent of: only its aval is known."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Undefined({self.aval.str_short(short_dtypes=True)})"
+
+
+def is_undefined(x: Any) -> bool:
+    """Whether a transpose rule's operand is one of those it is linear in."""
+    return type(x) is Undefined
+
+
+def is_zero(x: Any) -> bool:
+    """Whether a tangent or cotangent is a symbolic zero."""
+    return type(x) is Zero
+
+
+def is_inexact(aval: ShapedArray) -> bool:
+    """Whether values of this aval have derivatives."""
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        return False
+    return dtypes.issubdtype(aval.dtype, np.inexact)
+
+
+def tangent_aval(aval: ShapedArray) -> ShapedArray:
+    """The aval of tangents: the same for floats and complex numbers, float0 for everything else."""
+    if is_inexact(aval):
+        return aval.strip_weak_type()
+    return ShapedArray(aval.shape, dtypes.float0)

@@ -1,0 +1,58 @@
+"""Functions of several primitives that run as one where that is faster.
+
+Floor 6. In: a function of arrays. Out: the same function. On small arrays it runs compiled, one
+call for all its primitives; on big or pending ones its primitives are recorded, so that they fuse
+with what comes before and after; in a traced function it is one `jit` equation, or its primitives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core.trace import is_base
+from gpuarray.core.value import Array
+from gpuarray.jit import jit
+from gpuarray.runtime.array import ArrayImpl
+
+_state = config.state
+
+
+def composite(
+    function: Callable[..., Any] | None = None,
+    *,
+    static: tuple[str, ...] = (),
+    inline: bool = False,
+    eager: bool = True,
+) -> Any:
+    """Make a function of arrays a unit.
+
+    static: arguments that are no arrays, given by keyword
+    inline: whether a traced function shows the primitives instead of the unit
+    eager: whether small arrays run compiled (not worth it for a single primitive)
+    """
+    if function is None:
+        return functools.partial(composite, static=static, inline=inline, eager=eager)
+    compiled = jit(function, static_argnames=static or None)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        limit = _state.lazy_threshold
+        for a in args:
+            if type(a) is ArrayImpl:
+                if a._work is not None or a.aval.size >= limit:
+                    return function(*args, **kwargs)
+            elif not isinstance(a, _PLAIN):  # lists and the like: the function says what is wrong
+                return function(*args, **kwargs)
+        if not (eager if is_base() else not inline):
+            return function(*args, **kwargs)
+        return compiled(*args, **kwargs)
+
+    return call
+
+
+_PLAIN = (Array, np.generic, bool, int, float, complex, type(None))

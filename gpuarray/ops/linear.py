@@ -1,0 +1,82 @@
+"""What derivatives are put together from: sums of cotangents, zeros made real, broadcasts and their transposes.
+
+Floor 2. In: values, symbolic zeros, avals. Out: values of the shape that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.linear import Zero, is_zero
+from gpuarray.core.primitive import LINEAR
+from gpuarray.ops.convert import convert_element_type_p
+from gpuarray.ops.define import NUMERIC, elementwise
+from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p
+from gpuarray.ops.reduce import reduce_sum_p
+
+#: The sum of two contributions to the same derivative. Not `add`: a printed graph shows which sums are ours.
+add_any_p = elementwise(
+    "add_any", numpy=np.add, arity=2, dtypes=NUMERIC, jvp=LINEAR, cuda="{0} + {1}"
+)
+add_any_p.transpose = lambda ct, x, y: (ct, ct)
+
+
+def add_any(x: Any, y: Any) -> Any:
+    """The sum of two (co)tangents; Zero is nothing."""
+    if is_zero(x):
+        return y
+    return x if is_zero(y) else add_any_p.bind(x, y)
+
+
+def zeros(aval: ShapedArray) -> Any:
+    """An array of zeros of an aval."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    zero = np.zeros((), storage_dtype(aval))[()]
+    if not aval.shape:
+        return zero
+    return broadcast_in_dim_p.bind(
+        zero, shape=aval.shape, broadcast_dimensions=(), sharding=None
+    )
+
+
+def instantiate(x: Any) -> Any:
+    """A (co)tangent as a value: symbolic zeros become arrays."""
+    return zeros(x.aval) if type(x) is Zero else x
+
+
+def broadcast_like(x: Any, aval: ShapedArray) -> Any:
+    """A value stretched to the shape of an aval, as pointwise operations stretch their operands."""
+    given = aval_of(x)
+    if given.shape == aval.shape:
+        return x
+    dims = () if not given.shape else tuple(range(aval.ndim))
+    return broadcast_in_dim_p.bind(
+        x, shape=aval.shape, broadcast_dimensions=dims, sharding=None
+    )
+
+
+def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
+    """The transpose of `broadcast_like`: sum over the axes along which an operand was stretched."""
+    if is_zero(ct):
+        return Zero(aval)
+    shape = aval_of(ct).shape
+    if shape == aval.shape:
+        return ct
+    if not aval.shape:
+        return reduce_sum_p.bind(ct, axes=tuple(range(len(shape))), out_sharding=None)
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
+    total = reduce_sum_p.bind(ct, axes=axes, out_sharding=None)
+    return reshape_p.bind(total, new_sizes=aval.shape, dimensions=None, sharding=None)
+
+
+def cast_like(x: Any, aval: ShapedArray) -> Any:
+    """A value in the dtype of an aval."""
+    if aval_of(x).dtype == aval.dtype:
+        return x
+    return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=False, sharding=None)

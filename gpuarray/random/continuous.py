@@ -1,0 +1,368 @@
+"""Continuous distributions that are a formula of uniform or normal numbers.
+
+Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of samples.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.jit import jit
+from gpuarray.lax.args import canonicalize_shape, shape_of
+from gpuarray.random.arguments import float_dtype, one_key, placed, ranked, sample_shape, spread
+from gpuarray.random.basic import (
+    _normal,
+    _rademacher,
+    _uniform,
+    as_,
+    keys_from,
+    pick_all,
+    sampler,
+)
+
+
+def _plain(name: str, traced, key, shape, dtype, out_sharding, **static) -> Any:
+    """A sampler without parameters, from its traced function."""
+    key, _ = one_key(name, key)
+    dtype = float_dtype(name, dtype)
+    out = traced(key, shape=canonicalize_shape(shape), dtype=dtype, **static)
+    return placed(name, out, out_sharding)
+
+
+def _with(name: str, traced, key, parameters, shape, dtype, out_sharding=None) -> Any:
+    """A sampler with parameters, from its traced function; None as a shape means theirs."""
+    key, _ = one_key(name, key)
+    dtype = float_dtype(name, dtype)
+    shape = None if shape is None else canonicalize_shape(shape)
+    return placed(name, traced(key, *parameters, shape=shape, dtype=dtype), out_sharding)
+
+
+# ---- without parameters ----
+
+
+@sampler
+def _exponential(key, *, shape, dtype):
+    u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
+    return lax.neg(lax.log1p(lax.neg(u)))
+
+
+def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Exponential numbers of rate 1: density e^-x for x ≥ 0.
+
+    >>> from gpuarray import random
+    >>> bool((random.exponential(random.key(0), (10,)) >= 0).all())
+    True
+    """
+    return _plain("exponential", _exponential, key, shape, dtype, out_sharding)
+
+
+@functools.partial(jit, static_argnames=("shape", "dtype", "mode"))
+def _gumbel(key, *, shape, dtype, mode):
+    info = dtypes.finfo(dtype)
+    tiny = float(info.tiny)
+    if mode == "low":
+        u = _uniform(key, minval=dtype.type(tiny), maxval=1.0, shape=shape, dtype=dtype)
+        return lax.neg(lax.log(lax.neg(lax.log(u))))
+    # Two numbers make one of higher resolution near 0, where the first has few.
+    pair = _uniform(key, minval=0.0, maxval=1.0, shape=(2, *shape), dtype=dtype)
+    first, second = pick_all(pair, 2)
+    fine = lax.add(lax.add(first, lax.mul(dtype.type(info.eps), second)), dtype.type(tiny))
+    u = _where(lax.ge(first, dtype.type(0.5)), first, fine)
+    return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(u)))))
+
+
+@jit
+def _where(condition, x, y):
+    return lax.select_n(condition, y, x)
+
+
+def gumbel_mode(mode: str | None) -> str:
+    """A `mode=` argument of gumbel and of what is built on it."""
+    if mode is None:
+        return "low"
+    if mode not in ("high", "low"):
+        raise ValueError(f"Must provide valid mode for gumbel got: {mode}; use 'high' or 'low'")
+    return mode
+
+
+def gumbel(
+    key: Any,
+    shape: Any = (),
+    dtype: Any = None,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Gumbel numbers: -log(-log(u)) for uniform u. `mode='high'` resolves the tail better.
+
+    >>> from gpuarray import random
+    >>> random.gumbel(random.key(0), (2,)).shape
+    (2,)
+    """
+    key, _ = one_key("gumbel", key)
+    dtype = float_dtype("gumbel", dtype)
+    out = _gumbel(key, shape=canonicalize_shape(shape), dtype=dtype, mode=gumbel_mode(mode))
+    return placed("gumbel", out, out_sharding)
+
+
+@sampler
+def _laplace(key, *, shape, dtype):
+    low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)[()]
+    u = _uniform(key, low, 1.0, shape=shape, dtype=dtype)
+    return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Laplace numbers: density e^-|x| / 2.
+
+    >>> from gpuarray import random
+    >>> random.laplace(random.key(0), (2,)).shape
+    (2,)
+    """
+    return _plain("laplace", _laplace, key, shape, dtype, out_sharding)
+
+
+@sampler
+def _logistic(key, *, shape, dtype):
+    tiny = dtype.type(float(dtypes.finfo(dtype).tiny))
+    u = _uniform(key, tiny, 1.0, shape=shape, dtype=dtype)
+    return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
+
+
+def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Logistic numbers: log(u / (1 - u)) for uniform u.
+
+    >>> from gpuarray import random
+    >>> random.logistic(random.key(0), (2,)).shape
+    (2,)
+    """
+    return _plain("logistic", _logistic, key, shape, dtype, out_sharding)
+
+
+@sampler
+def _cauchy(key, *, shape, dtype):
+    eps = dtype.type(float(dtypes.finfo(dtype).eps))
+    u = _uniform(key, eps, 1.0, shape=shape, dtype=dtype)
+    centred = lax.sub(u, dtype.type(0.5))
+    return lax.tan(lax.mul(dtype.type(np.pi), centred))
+
+
+def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Cauchy numbers: density 1 / (π (1 + x²)).
+
+    >>> from gpuarray import random
+    >>> random.cauchy(random.key(0), (2,)).shape
+    (2,)
+    """
+    return _plain("cauchy", _cauchy, key, shape, dtype, out_sharding)
+
+
+@jit
+def _length(x):
+    last = len(shape_of(x)) - 1
+    return lax.sqrt(lax.reduce_sum(lax.mul(x, x), (last,)))
+
+
+_length.__name__ = "norm"
+
+
+@sampler
+def _maxwell(key, *, shape, dtype):
+    return _length(_normal(key, shape=(*shape, 3), dtype=dtype))
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+    """Maxwell numbers: lengths of three-dimensional standard normal vectors.
+
+    >>> from gpuarray import random
+    >>> bool((random.maxwell(random.key(0), (10,)) > 0).all())
+    True
+    """
+    return _plain("maxwell", _maxwell, key, shape, dtype, out_sharding)
+
+
+# ---- with parameters ----
+
+
+@sampler
+def _double_sided_maxwell(key, loc, scale, *, shape, dtype):
+    own = lax.broadcast_shapes(shape_of(loc), shape_of(scale))
+    shape = (shape or own) + own
+    first, second = keys_from(key)
+    length = _maxwell(first, shape=shape, dtype=dtype)
+    sign = _rademacher(second, shape=shape, dtype=dtype)
+    scaled = lax.mul(lax.mul(sign, length), ranked(as_(scale, dtype), len(shape)))
+    return lax.add(scaled, ranked(as_(loc, dtype), len(shape)))
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+) -> Array:
+    """Maxwell numbers with a random sign, times `scale`, plus `loc`.
+
+    The result has the axes of `shape` and then those the parameters broadcast to.
+
+    >>> from gpuarray import random
+    >>> random.double_sided_maxwell(random.key(0), 0., 1., (2,)).shape
+    (2,)
+    """
+    return _with("double_sided_maxwell", _double_sided_maxwell, key, (loc, scale), shape, dtype)
+
+
+@sampler
+def _pareto(key, b, *, shape, dtype):
+    b = as_(b, dtype)
+    shape = sample_shape("pareto", shape, shape_of(b))
+    e = _exponential(key, shape=shape, dtype=dtype)
+    return lax.exp(lax.div(e, ranked(b, len(shape))))
+
+
+def pareto(
+    key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Pareto numbers: density b / x^(b + 1) for x ≥ 1.
+
+    >>> from gpuarray import random
+    >>> bool((random.pareto(random.key(0), 2., (10,)) >= 1).all())
+    True
+    """
+    return _with("pareto", _pareto, key, (b,), shape, dtype, out_sharding)
+
+
+@sampler
+def _rayleigh(key, scale, *, shape, dtype):
+    shape = sample_shape("rayleigh", shape, shape_of(scale))
+    u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
+    scale = spread(as_(scale, dtype), shape)
+    root = lax.sqrt(lax.mul(lax.log(u), dtype.type(-2)))
+    return lax.mul(scale, root)
+
+
+def rayleigh(
+    key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Rayleigh numbers: lengths of two-dimensional normal vectors of standard deviation `scale`.
+
+    >>> from gpuarray import random
+    >>> bool((random.rayleigh(random.key(0), 2., (10,)) > 0).all())
+    True
+    """
+    return _with("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding)
+
+
+@sampler
+def _weibull_min(key, scale, concentration, *, shape, dtype):
+    u = _uniform(key, 0, 1, shape=shape, dtype=dtype)
+    e = lax.neg(lax.log1p(lax.neg(u)))
+    power = as_(1 / concentration, dtype)
+    return _combined(lax.mul, _combined(lax.pow, e, power), as_(scale, dtype))
+
+
+def _combined(function, x: Any, y: Any) -> Any:
+    """A binary function of arrays that broadcast."""
+    shape = lax.broadcast_shapes(shape_of(x), shape_of(y))
+    return function(ranked(x, len(shape)), ranked(y, len(shape)))
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+) -> Array:
+    """Weibull numbers: scale * e^(1 / concentration) for exponential e; parameters broadcast with `shape`.
+
+    >>> from gpuarray import random
+    >>> bool((random.weibull_min(random.key(0), 1., 2., (10,)) >= 0).all())
+    True
+    """
+    parameters = (scale, concentration)
+    return _with("weibull_min", _weibull_min, key, parameters, shape, dtype)
+
+
+def lognormal(
+    key: Any,
+    sigma: Any = np.float32(1.0),
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """e^(sigma x) for standard normal x.
+
+    >>> from gpuarray import random
+    >>> bool((random.lognormal(random.key(0), shape=(10,)) > 0).all())
+    True
+    """
+    key, _ = one_key("lognormal", key)
+    dtype = float_dtype("lognormal", dtype, complex_too=True)
+    shape = sample_shape("lognormal", shape, shape_of(sigma))
+    x = _normal(key, shape=shape, dtype=dtype)
+    out = lax.exp(lax.mul(x, ranked(as_(sigma, dtype), len(shape))))
+    return placed("lognormal", out, out_sharding)
+
+
+def triangular(
+    key: Any,
+    left: Any,
+    mode: Any,
+    right: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Triangular numbers between `left` and `right`, most likely at `mode`.
+
+    >>> from gpuarray import random
+    >>> x = random.triangular(random.key(0), 0., 1., 3., (100,))
+    >>> bool(((x >= 0) & (x <= 3)).all())
+    True
+    """
+    key, _ = one_key("triangular", key)
+    dtype = float_dtype("triangular", dtype)
+    shape = sample_shape("triangular", shape, *(shape_of(v) for v in (left, mode, right)))
+    low, high, peak = (spread(as_(v, dtype), shape) for v in (left, right, mode))
+    share = lax.div(lax.sub(peak, low), lax.sub(high, low))
+    u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
+    rising = lax.mul(lax.mul(u, lax.sub(high, low)), lax.sub(peak, low))
+    below = lax.add(low, lax.sqrt(rising))
+    falling = lax.mul(
+        lax.mul(lax.sub(dtype.type(1), u), lax.sub(high, low)), lax.sub(high, peak)
+    )
+    above = lax.sub(high, lax.sqrt(falling))
+    return placed("triangular", lax.select_n(lax.lt(u, share), above, below), out_sharding)
+
+
+@sampler
+def _wald(key, mean, *, shape, dtype):
+    shape = sample_shape("wald", shape, shape_of(mean))
+    first, second = keys_from(key)
+    mean = spread(as_(mean, dtype), shape)
+    v = _normal(first, shape=shape, dtype=dtype)
+    z = _uniform(second, 0.0, 1.0, shape=shape, dtype=dtype)
+    # The smaller root of a quadratic equation, or its reciprocal, each with its share.
+    y = lax.integer_pow(v, 2)
+    y2, m2 = lax.integer_pow(y, 2), lax.integer_pow(mean, 2)
+    number = dtype.type
+    linear = lax.mul(lax.mul(number(4), mean), y)
+    root = lax.sqrt(lax.add(linear, lax.mul(m2, y2)))
+    middle = lax.add(mean, lax.div(lax.mul(m2, y), number(2)))
+    x = lax.sub(middle, lax.mul(lax.div(mean, number(2)), root))
+    smaller = lax.le(z, lax.div(mean, lax.add(mean, x)))
+    return lax.select_n(smaller, lax.div(m2, x), x)
+
+
+def wald(
+    key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
+    """Wald (inverse Gaussian) numbers of the given mean and scale 1.
+
+    >>> from gpuarray import random
+    >>> bool((random.wald(random.key(0), 2., (10,)) > 0).all())
+    True
+    """
+    return _with("wald", _wald, key, (mean,), shape, dtype, out_sharding)

@@ -1,0 +1,197 @@
+"""Batching: every value may carry one more axis, and each primitive knows what to do with it.
+
+Floor 3. In: a function of flat values and where their extra axis is. Out: its results with the axis. Nests for any number of axes; a
+named axis can be reduced over by collectives inside.
+
+A primitive's batch rule is f(axis, args, dims, **params) -> (out, out_dim), lists of both for several results. `axis` is a BatchAxis,
+a dim is None where an operand has no extra axis. Rules follow from the kind where none is given: pointwise and reductions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import Kind, Primitive, Sentinel
+from gpuarray.ops.axes import add_axis, move_axis, set_rank
+
+
+class BatchAxis(NamedTuple):
+    """The axis that is being mapped: its length and its name (None for an anonymous one)."""
+
+    size: int
+    name: Any = None
+
+
+class BatchTracer(traces.Tracer):
+    """A value with an extra axis at `dim`; its aval is that of one element."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, trace: BatchTrace, value: Any, dim: int):
+        self._trace = trace
+        self.value = value
+        self.dim = dim
+        full = aval_of(value)
+        shape = full.shape[:dim] + full.shape[dim + 1 :]
+        self.aval = ShapedArray(shape, full.dtype, full.weak_type)
+
+    def origin(self) -> str:
+        return self.value.origin() if isinstance(self.value, traces.Tracer) else ""
+
+    def __repr__(self) -> str:
+        return f"BatchTracer({self.aval.str_short()}, axis at {self.dim})"
+
+
+class BatchTrace(traces.Trace):
+    """Applies batch rules in the trace it was opened in."""
+
+    def __init__(self, parent: traces.Trace, axis: BatchAxis):
+        self.parent = parent
+        self.axis = axis
+
+    def split(self, x: Any) -> tuple[Any, int | None]:
+        """The value with its extra axis, and where that is; foreign values have none."""
+        if type(x) is BatchTracer and x._trace is self:
+            return x.value, x.dim
+        return x, None
+
+    def box(self, value: Any, dim: int | None) -> Any:
+        return value if dim is None else BatchTracer(self, value, dim)
+
+    def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
+        pairs = [self.split(a) for a in args]
+        values = [v for v, _ in pairs]
+        dims = [d for _, d in pairs]
+        assert self.parent is not None
+        collective = prim.kind is Kind.COLLECTIVE and _names_axis(params, self.axis.name)
+        with traces.current(self.parent):
+            if all(d is None for d in dims) and not collective:
+                return prim.bind(*values, **params)
+            out, out_dims = batch_of(prim, self.axis, values, dims, params)
+        if prim.multiple_results:
+            return [self.box(v, d) for v, d in zip(out, out_dims, strict=True)]
+        return self.box(out, out_dims)
+
+
+def _names_axis(params: dict, name: Any) -> bool:
+    if name is None:
+        return False
+    axes = params.get("axes", params.get("axis_name", ()))
+    return name in (axes if isinstance(axes, (tuple, list)) else (axes,))
+
+
+def batch_of(
+    prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
+) -> tuple[Any, Any]:
+    """Apply a primitive's batch rule."""
+    rule = prim.batch
+    if not isinstance(rule, Sentinel):
+        return rule(axis, values, dims, **params)
+    if prim.kind is Kind.POINTWISE:
+        return batch_pointwise(prim, axis, values, dims, params)
+    if prim.kind is Kind.REDUCTION:
+        return batch_reduction(prim, axis, values, dims, params)
+    raise TypeError(f"Batching rule for '{prim.name}' not implemented: {rule.why}")
+
+
+def batch_pointwise(
+    prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
+) -> tuple[Any, Any]:
+    """The same op with the extra axis in front; operands without one get an axis of length 1, scalars stay."""
+    rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))
+    shapes = {
+        (aval_of(v).shape, d) for v, d in zip(values, dims, strict=True) if aval_of(v).ndim
+    }
+    if len(shapes) == 1 and all(
+        d is not None or not aval_of(v).ndim for v, d in zip(values, dims, strict=True)
+    ):
+        dim = next(iter(shapes))[1]  # all alike: the axis stays where it is
+    else:
+        dim = 0
+        values = [
+            set_rank(move_axis(v, d, 0), rank + 1, keep_first=True)
+            if d is not None
+            else (v if not aval_of(v).ndim else add_axis(v, 0))
+            for v, d in zip(values, dims, strict=True)
+        ]
+    out = prim.bind(*values, **params)
+    return out, [dim] * len(out) if prim.multiple_results else dim
+
+
+def batch_reduction(
+    prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
+) -> tuple[Any, Any]:
+    """The same op with its axes counted around the extra one."""
+    (value,), (dim,) = values, dims
+    axes = tuple(a + (a >= dim) for a in params["axes"])
+    out = prim.bind(value, **(params | {"axes": axes}))
+    out_dim = dim - sum(a < dim for a in axes)
+    return out, [out_dim] * len(out) if prim.multiple_results else out_dim
+
+
+def batch_flat(
+    fun: Callable[..., Sequence[Any]],
+    axis: BatchAxis,
+    values: Sequence[Any],
+    dims: Sequence[int | None],
+) -> tuple[list, list[int | None]]:
+    """Run a flat function on values with an extra axis: results and where theirs is."""
+    trace = BatchTrace(traces.state.trace, axis)
+    boxed = [trace.box(v, d) for v, d in zip(values, dims, strict=True)]
+    with traces.current(trace), named_axis(axis, trace):
+        outputs = fun(*boxed)
+    pairs = [trace.split(x) for x in outputs]
+    return [v for v, _ in pairs], [d for _, d in pairs]
+
+
+def matched(value: Any, dim: int | None, want: int | None, size: int) -> Any:
+    """A value with its extra axis at `want`: moved there, or made by repetition."""
+    if want is None:
+        return value
+    if dim is None:
+        return add_axis(value, want, size)
+    return move_axis(value, dim, want)
+
+
+# ---- named axes ----
+
+
+class _Named(threading.local):
+    """Per thread: the traces of each axis name, innermost last."""
+
+    def __init__(self):
+        self.traces: dict[Any, list[BatchTrace]] = {}
+
+
+_named = _Named()
+
+
+class named_axis:
+    """While the block runs, the axis is known by its name to collectives."""
+
+    def __init__(self, axis: BatchAxis, trace: BatchTrace):
+        self.name, self.trace = axis.name, trace
+
+    def __enter__(self):
+        if self.name is not None:
+            _named.traces.setdefault(self.name, []).append(self.trace)
+
+    def __exit__(self, *exc):
+        if self.name is not None:
+            _named.traces[self.name].pop()
+
+
+def axis_size(name: Any) -> int:
+    """The length of a named axis; NameError where there is none of that name."""
+    found = _named.traces.get(name)
+    if not found:
+        known = sorted(str(n) for n, t in _named.traces.items() if t)
+        raise NameError(
+            f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
+            f"axis_name around them; known here: {', '.join(known) or 'none'}"
+        )
+    return found[-1].axis.size

@@ -1,0 +1,139 @@
+"""Forward-mode derivatives: every value carries its tangent along.
+
+Floor 3. In: a function of flat values. Out: its results and their tangents. Primals are computed in the ambient trace, so Python
+control flow on concrete values works.
+
+A primitive's jvp rule is one of
+  LINEAR                        the op itself, applied to tangents
+  (f0, f1, ...)                 one function an operand: f(t, out, *primals, **params) -> its share of the tangent, or None
+  f(primals, tangents, **params) -> (out, tangent out)      for everything else; tangents may be Zero
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
+from gpuarray.ops.linear import add_any, broadcast_like, instantiate
+
+
+class JVPTracer(traces.Tracer):
+    """A primal value and its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: JVPTrace, primal: Any, tangent: Any):
+        self._trace = trace
+        self.primal = primal
+        self.tangent = tangent
+        self.aval = aval_of(primal)
+
+    def origin(self) -> str:
+        return self.primal.origin() if isinstance(self.primal, traces.Tracer) else ""
+
+    # What is concrete stays usable by Python.
+    def __bool__(self):
+        return bool(self.primal)
+
+    def __int__(self):
+        return int(self.primal)
+
+    def __float__(self):
+        return float(self.primal)
+
+    def __complex__(self):
+        return complex(self.primal)
+
+    def __index__(self):
+        return self.primal.__index__()
+
+    def item(self, *args):
+        return self.primal.item(*args)
+
+    def tolist(self):
+        return self.primal.tolist()
+
+    def __repr__(self) -> str:
+        return f"JVPTracer(primal={self.primal!r}, tangent={self.tangent!r})"
+
+
+class JVPTrace(traces.Trace):
+    """Evaluates primals and tangents side by side in the trace it was opened in."""
+
+    def __init__(self, parent: traces.Trace):
+        self.parent = parent
+
+    def split(self, x: Any) -> tuple[Any, Any]:
+        """The primal and the tangent of a value; foreign values are constants."""
+        if type(x) is JVPTracer and x._trace is self:
+            return x.primal, x.tangent
+        return x, Zero(tangent_aval(aval_of(x)))
+
+    def box(self, primal: Any, tangent: Any) -> Any:
+        return primal if is_zero(tangent) else JVPTracer(self, primal, tangent)
+
+    def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
+        pairs = [self.split(a) for a in args]
+        primals = [p for p, _ in pairs]
+        tangents = [t for _, t in pairs]
+        assert self.parent is not None
+        with traces.current(self.parent):
+            if all(is_zero(t) for t in tangents):
+                return prim.bind(*primals, **params)
+            out, out_tangents = jvp_of(prim, primals, tangents, params)
+        if prim.multiple_results:
+            return [self.box(p, t) for p, t in zip(out, out_tangents, strict=True)]
+        return self.box(out, out_tangents)
+
+
+def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tuple[Any, Any]:
+    """Apply a primitive's jvp rule: its results and their tangents."""
+    rule = prim.jvp
+    if rule is LINEAR:
+        out = prim.bind(*primals, **params)
+        return out, prim.bind(*[instantiate(t) for t in tangents], **params)
+    if rule is NOT_DIFFERENTIABLE:
+        out = prim.bind(*primals, **params)
+        if prim.multiple_results:
+            return out, [Zero(tangent_aval(aval_of(x))) for x in out]
+        return out, Zero(tangent_aval(aval_of(out)))
+    if isinstance(rule, Sentinel):
+        raise TypeError(
+            f"Differentiation rule for '{prim.name}' not implemented: {rule.why}. Guard the value with "
+            "gpuarray.lax.stop_gradient if its derivative is not wanted."
+        )
+    if isinstance(rule, tuple):
+        return _sum_of_shares(prim, rule, primals, tangents, params)
+    return rule(primals, tangents, **params)
+
+
+def _sum_of_shares(
+    prim: Primitive, rules: tuple, primals: list, tangents: list, params: dict
+) -> tuple[Any, Any]:
+    out = prim.bind(*primals, **params)
+    total: Any = None
+    for rule, tangent in zip(rules, tangents, strict=True):
+        if rule is None or is_zero(tangent):
+            continue
+        share = broadcast_like(rule(tangent, out, *primals, **params), aval_of(out))
+        total = share if total is None else add_any(total, share)
+    return out, Zero(tangent_aval(aval_of(out))) if total is None else total
+
+
+def jvp_flat(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any], parent=None
+) -> tuple[list, list]:
+    """Run a flat function on primals and tangents (Zero allowed): results and tangents (Zero where none)."""
+    trace = JVPTrace(traces.state.trace if parent is None else parent)
+    boxed = [
+        trace.box(p, t) if is_inexact(aval_of(p)) else p
+        for p, t in zip(primals, tangents, strict=True)
+    ]
+    with traces.current(trace):
+        outputs = fun(*boxed)
+    pairs = [trace.split(x) for x in outputs]
+    return [p for p, _ in pairs], [t for _, t in pairs]

@@ -1,0 +1,58 @@
+"""Linearisation: a function at a point, and its derivative there as a Graph of linear operations.
+
+Floor 3. In: a flat function and primals. Out: results, and a linear Graph from tangents to tangents whose constants are the values it
+needs from the forward computation. jvp with unknown tangents, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.transforms.jvp import JVPTrace
+from gpuarray.transforms.partial import PartialTrace
+from gpuarray.transforms.stage import GraphTrace, TracedFunction
+
+
+class Linearized(NamedTuple):
+    """`graph` maps tangents of the differentiable inputs to the tangents of the outputs that have one."""
+
+    outputs: list
+    graph: Graph
+    in_linear: list[bool]  # which inputs have a tangent (floats and complex numbers)
+    out_linear: list[bool]  # which outputs depend on them
+
+
+def linearize_flat(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], name: str = "linearize"
+) -> Linearized:
+    """Run `fun` at `primals`, keeping its derivative for later."""
+    outer = traces.state.trace
+    unknown = GraphTrace(TracedFunction(fun, name))
+    trace = JVPTrace(PartialTrace(outer, unknown))
+    in_linear = [is_inexact(aval_of(p)) for p in primals]
+    try:
+        boxed = [
+            trace.box(p, unknown.new_input(tangent_aval(aval_of(p)))) if linear else p
+            for p, linear in zip(primals, in_linear, strict=True)
+        ]
+        with traces.current(trace):
+            outputs = fun(*boxed)
+        pairs = [trace.split(x) for x in outputs]
+        out_linear = [not is_zero(t) for _, t in pairs]
+        graph = unknown.finish([t for _, t in pairs if not is_zero(t)])
+    finally:
+        unknown.alive = False
+    return Linearized([p for p, _ in pairs], graph, in_linear, out_linear)
+
+
+def zeros_of(outputs: Sequence[Any], out_linear: Sequence[bool]) -> list[Zero | None]:
+    """A symbolic zero for each output without a tangent."""
+    return [
+        None if linear else Zero(tangent_aval(aval_of(x)))
+        for x, linear in zip(outputs, out_linear, strict=True)
+    ]

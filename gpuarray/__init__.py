@@ -17,14 +17,22 @@ from gpuarray import errors as errors
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
 
-try:  # TEMP
-    from gpuarray import random as random
-except ImportError:
-    pass
+from gpuarray import random as random
 from gpuarray import sharding as sharding
 from gpuarray import stages as stages
 from gpuarray import tree as tree
 from gpuarray import tree_util as tree_util
+from gpuarray.autodiff import grad as grad
+from gpuarray.autodiff import hessian as hessian
+from gpuarray.autodiff import jacfwd as jacfwd
+from gpuarray.autodiff import jacobian as jacobian
+from gpuarray.autodiff import jacrev as jacrev
+from gpuarray.autodiff import jvp as jvp
+from gpuarray.autodiff import linear_transpose as linear_transpose
+from gpuarray.autodiff import linearize as linearize
+from gpuarray.autodiff import value_and_grad as value_and_grad
+from gpuarray.autodiff import vjp as vjp
+from gpuarray.batching import vmap as vmap
 from gpuarray.config import allow_f16_reductions as allow_f16_reductions
 from gpuarray.config import array_garbage_collection_guard as array_garbage_collection_guard
 from gpuarray.config import check_tracer_leaks as check_tracer_leaks
@@ -59,10 +67,7 @@ from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
 
-try:  # TEMP
-    from gpuarray.explaining import explain as explain
-except ImportError:
-    pass
+from gpuarray.explaining import explain as explain
 from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit
 from gpuarray.runtime.device import default_backend as default_backend

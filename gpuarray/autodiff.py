@@ -16,7 +16,8 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
-from gpuarray.numpy.creation import eye, zeros
+from gpuarray.numpy.creation import zeros
+from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import instantiate
 from gpuarray.stages import struct_of
 from gpuarray.transforms.jvp import jvp_flat
@@ -358,7 +359,7 @@ def value_and_grad(
             )
         out = lin.outputs[0]
         _check_scalar(out, "grad", holomorphic)
-        one = np.ones((), aval_of(out).dtype)[()]
+        one = 1.0 if aval_of(out).weak_type else np.ones((), aval_of(out).dtype)[()]
         cts = [instantiate(ct) for ct in _Pullback(flat, lin).pull([one])]
         grads = tree.unflatten(flat.in_spec, [_as_array(ct) for ct in cts])
         gradient = grads[0] if isinstance(argnums, (int, np.integer)) else grads

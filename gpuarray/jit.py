@@ -25,9 +25,10 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
 from gpuarray.runtime import cache, fastpath, lazy, transfer
+from gpuarray.runtime.lazy import find_bad_number
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable, launch
+from gpuarray.runtime.execute import Executable, check_numbers, launch
 from gpuarray.transforms.stage import TracedFunction, stage
 
 
@@ -163,7 +164,10 @@ class Jitted:
         lazy.flush_all()
         place = place or devices.default_place()
         arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+        kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
         launch(executable, inputs, arrays, place, program.donated)
+        if kept is not None:
+            _check_results(program, kept, arrays)
         return tree.unflatten_raw(program.out_spec, arrays)
 
     # ---- tracing and compiling ----
@@ -303,7 +307,9 @@ class Jitted:
             structure, lambda: graph, "jit", reason, donated=program.donated, name=self.__name__
         )
         fast = None
-        if not executable.heavy and not program.donated and self._options.device is None:
+        checks = config.state.debug_nans or config.state.debug_infs
+        plain = not program.donated and self._options.device is None and not checks
+        if not executable.heavy and plain:
             fast = fastpath.generate(
                 executable, program.out_spec, lambda *leaves: self._launch(entry, leaves)
             )
@@ -404,6 +410,17 @@ class Jitted:
 
 def _jitted(fun, options):
     return Jitted(fun, options)
+
+
+def _check_results(program: Program, inputs: list, arrays: list[ArrayImpl]) -> None:
+    """Under debug_nans: where a result is not a number, run again step by step to find the operation."""
+    try:
+        check_numbers(program.info.name, [a._buffer() for a in arrays], program.info)
+    except FloatingPointError:
+        if any(x.is_deleted() for x in inputs):
+            raise
+        find_bad_number(program.graph, inputs)
+        raise
 
 
 def _check_output(x, result, info: TracedFunction):

@@ -106,7 +106,7 @@ for _case in CASES:
         _add(_case, _mode)
 for _mode in MODES[:2]:
     for _name in SCATTERS[2:]:
-        for _case in (CASES[1], CASES[3], CASES[4]):
+        for _case in CASES[1:5]:
             _add(_case, _mode, scatters=(_name,))
     for _dtype in ("bfloat16", "int8", "uint32", "complex64"):
         _add(CASES[4], _mode, _dtype)

@@ -52,7 +52,7 @@ class _Fuser:
             kind = eqn.primitive.kind
             if kind is Kind.VIEW or self._is_free_generator(eqn):
                 continue  # absorbed by whoever reads it
-            if kind in _COMPUTE:
+            if kind in _COMPUTE and _stretches(eqn):
                 step: Step = self._single(eqn)
             else:
                 step = eqn
@@ -282,6 +282,21 @@ class _Fuser:
                 place_value(a)
         _name_groups(order)
         return order
+
+
+def _stretches(eqn: Eqn) -> bool:
+    """Whether operands have the result's rank, or none: a bitcast to another width does not."""
+    if eqn.primitive.kind is not Kind.POINTWISE:
+        return True
+    rank = eqn.outvars[0].aval.ndim
+    return all(a.aval.ndim in (0, rank) for a in eqn.invars) and _same_width(eqn)
+
+
+def _same_width(eqn: Eqn) -> bool:
+    shape = eqn.outvars[0].aval.shape
+    return all(
+        n in (1, m) for a in eqn.invars for n, m in zip(a.aval.shape, shape, strict=False)
+    )
 
 
 def _name_groups(steps: list[Step]) -> None:

@@ -103,6 +103,9 @@ def step_work(step: Step) -> float:
     for eqn in step_eqns(step):
         if eqn.primitive.kind is Kind.VIEW:
             continue
+        if eqn.primitive.work is not None:
+            total += eqn.primitive.work([a.aval for a in eqn.invars], **eqn.params)
+            continue
         sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars)]
         total += eqn.primitive.weight * max(sizes, default=0)
     return total

@@ -1,13 +1,19 @@
 """`jit` as a primitive: a call that holds a Graph.
 
-Floor 4. In: a Graph and its arguments. Out: the primitive that transforms and the compiler look
-into.
+Floor 4. In: a Graph and its arguments. Out: the primitive that the compiler looks into and that transforms turn into calls of
+transformed Graphs, so a jitted function stays one unit.
 """
 
 from __future__ import annotations
 
-from gpuarray.core.graph import evaluate
+from typing import Any
+
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 
 _HIDDEN = {"keep_unused": False, "inline": False, "donated_invars": None}
 
@@ -23,11 +29,51 @@ def _jit_aval(*avals, jaxpr, **_):
     return jaxpr.out_avals
 
 
+def _call(graph: Graph, args: list, params: dict) -> list:
+    return jit_p.bind(*args, **(params | {"jaxpr": graph, "donated_invars": None}))
+
+
+def _jit_jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:
+    nonzero = tuple(not is_zero(t) for t in tangents)
+    derived = jvp_graph(jaxpr, nonzero)
+    given = [t for t in tangents if not is_zero(t)]
+    out = _call(derived.graph, [*primals, *given], params)
+    count = len(jaxpr.outvars)
+    rest = iter(out[count:])
+    out_tangents: list[Any] = [
+        next(rest) if has else Zero(tangent_aval(aval_of(x)))
+        for x, has in zip(out[:count], derived.outputs, strict=True)
+    ]
+    return out[:count], out_tangents
+
+
+def _jit_transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
+    linear = tuple(is_undefined(x) for x in operands)
+    nonzero = tuple(not is_zero(ct) for ct in cts)
+    derived = transpose_graph(jaxpr, linear, nonzero)
+    known = [x for x in operands if not is_undefined(x)]
+    given = [ct for ct in cts if not is_zero(ct)]
+    found = iter(_call(derived.graph, [*known, *given], params))
+    has = iter(derived.outputs)
+    return [
+        None if not is_linear else (next(found) if next(has) else Zero(x.aval))
+        for x, is_linear in zip(operands, linear, strict=True)
+    ]
+
+
+def _jit_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **params):
+    derived = batch_graph(jaxpr, axis, tuple(dims))
+    return _call(derived.graph, args, params), list(derived.outputs)
+
+
 jit_p = Primitive(
     "jit",
     Kind.CALL,
     multiple_results=True,
     aval=_jit_aval,
+    jvp=_jit_jvp,
+    transpose=_jit_transpose,
+    batch=_jit_batch,
     decompose=lambda *args, jaxpr, **_: evaluate(jaxpr, *args),
     show=_show,
 )

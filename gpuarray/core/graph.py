@@ -88,7 +88,7 @@ class Graph:
     it.
     """
 
-    __slots__ = ("_key", "consts", "constvars", "debug_name", "eqns", "invars", "outvars")
+    __slots__ = ("_key", "consts", "constvars", "debug_name", "derived", "eqns", "invars", "outvars")
 
     def __init__(
         self,
@@ -106,6 +106,7 @@ class Graph:
         self.consts = list(consts)
         self.debug_name = debug_name
         self._key: tuple | None = None
+        self.derived: dict[Any, Any] = {}  # transformed versions, made once
 
     # The ecosystem asks for a closed graph's `.jaxpr` and avals by these names.
     @property

@@ -57,5 +57,5 @@ def is_inexact(aval: ShapedArray) -> bool:
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """The aval of tangents: the same for floats and complex numbers, float0 for everything else."""
     if is_inexact(aval):
-        return aval.strip_weak_type()
+        return aval
     return ShapedArray(aval.shape, dtypes.float0)

@@ -77,6 +77,7 @@ class Primitive:
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
     weight: cost of one element in plain multiply-adds, for the fusion cost model
+    work(avals, **params): multiply-adds of the whole, where weight times elements is not it
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Primitive:
         show: Callable[[dict], dict] | None = None,
         combine: Any = None,
         weight: float = 1.0,
+        work: Callable[..., float] | None = None,
         multiple_results: bool = False,
         register: bool = True,
     ):
@@ -113,6 +115,7 @@ class Primitive:
         self.show = show
         self.combine = combine
         self.weight = weight
+        self.work = work
         self.multiple_results = multiple_results
         if register:
             if name in registry:

@@ -25,6 +25,11 @@ class Trace:
     def process(self, prim, args: tuple, params: dict) -> Any:
         raise TypeError(f"{type(self).__name__} cannot evaluate {prim.name}")
 
+    def adopt(self, constant: Any) -> None:
+        """Hear of a scalar made while this trace runs: a Graph writes those as literals."""
+        if self.parent is not None:
+            self.parent.adopt(constant)
+
 
 class _State(threading.local):
     """Per thread: the innermost trace. Starts as the base trace in every thread."""

@@ -40,7 +40,11 @@ _workers: concurrent.futures.ThreadPoolExecutor | None = None
 
 def thread_count() -> int:
     """How many threads share a large group."""
-    return state.num_threads or len(os.sched_getaffinity(0))
+    if state.num_threads:
+        return state.num_threads
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _pool() -> concurrent.futures.ThreadPoolExecutor:

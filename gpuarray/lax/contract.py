@@ -16,8 +16,8 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.ops.contract import DotDimensionNumbers as DotDimensionNumbers
 from gpuarray.ops.contract import dot_general_p
-from gpuarray.ops.elementwise import mul_p
 from gpuarray.ops.convert import convert_element_type_p
+from gpuarray.ops.elementwise import mul_p
 from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p
 from gpuarray.ops.precision import DotAlgorithm as DotAlgorithm
 from gpuarray.ops.precision import DotAlgorithmPreset as DotAlgorithmPreset

@@ -512,9 +512,7 @@ def conv_general_dilated_local(
     numbers = conv_dimension_numbers(shape, shape_of(rhs), dimension_numbers)
     lhs_spec, rhs_spec, out_spec = numbers
     batch = (tuple(out_spec[2:]), tuple(rhs_spec[2:]))
-    product = dot_general(
-        patches, rhs, (((out_spec[1],), (rhs_spec[1],)), batch), precision=chosen
-    )
+    product = dot_general(patches, rhs, (((out_spec[1],), (rhs_spec[1],)), batch), precision=chosen)
     # The product has its spatial axes first, then batch and feature.
     rank = len(shape)
     order = (rank - 2, rank - 1, *range(rank - 2))

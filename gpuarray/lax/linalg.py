@@ -17,6 +17,7 @@ from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import add, div, ge, select_n
 from gpuarray.ops.elementwise import add_p
+from gpuarray.ops.generate import iota_p
 from gpuarray.ops.linalg import (
     EighImplementation as EighImplementation,
 )
@@ -33,7 +34,6 @@ from gpuarray.ops.linalg import qr_p as qr_p
 from gpuarray.ops.linalg import schur_p as schur_p
 from gpuarray.ops.linalg import svd_p as svd_p
 from gpuarray.ops.linalg import tridiagonal_p as tridiagonal_p
-from gpuarray.ops.generate import iota_p
 from gpuarray.ops.movement import broadcast_in_dim_p, squeeze_p, transpose_p
 from gpuarray.ops.solve import cholesky_update_p as cholesky_update_p
 from gpuarray.ops.solve import householder_product_p as householder_product_p
@@ -68,9 +68,7 @@ def _lower_triangle(x: Any, diagonal: int = 0) -> Any:
     inside = ge(rows, iota_p.bind(dimension=1, **index))
 
     def spread(value, dims):
-        return broadcast_in_dim_p.bind(
-            value, shape=shape, broadcast_dimensions=dims, sharding=None
-        )
+        return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=dims, sharding=None)
 
     if len(shape) > 2:
         inside = spread(inside, (len(shape) - 2, len(shape) - 1))
@@ -143,9 +141,7 @@ def qr(
     (Array(True, dtype=bool), True)
     """
     (x,) = operands("qr", x)
-    return tuple(
-        qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma)
-    )  # pyright: ignore[reportReturnType]
+    return tuple(qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma))  # pyright: ignore[reportReturnType]
 
 
 def geqrf(a: ArrayLike) -> tuple[Array, Array]:

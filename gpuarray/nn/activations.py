@@ -1,14 +1,14 @@
 """Activation functions: pointwise, so each fuses with whatever stands before and after it.
 
 Floor 6. In: one array-like (lists are refused). Out: an Array of its shape; integers become floats
-where the mathematics needs it.
-They are plain functions over gpuarray.numpy, and their dtypes follow its promotion: a Python scalar
-stays weak.
+where the mathematics needs it. They are plain functions over gpuarray.numpy, and their dtypes
+follow its promotion: a Python scalar stays weak.
 """
 
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -274,13 +274,15 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     >>> gelu(gnp.array([0.0, 1.0])).round(4)
     Array([0.    , 0.8412], dtype=float32)
     """
-    [x] = promote_args_inexact("gelu", x)
-    dtype = gnp.asarray(x).dtype
+    promoted: Any
+    [promoted] = promote_args_inexact("gelu", x)
+    dtype = gnp.asarray(promoted).dtype
     if approximate:
         slope = np.asarray(np.sqrt(2 / np.pi)).astype(dtype)[()]
-        return x * (0.5 * (1.0 + gnp.tanh(slope * (x + 0.044715 * x**3))))
+        cubic = promoted + 0.044715 * promoted**3
+        return promoted * (0.5 * (1.0 + gnp.tanh(slope * cubic)))
     slope = np.asarray(np.sqrt(0.5)).astype(dtype)[()]
-    return gnp.array(0.5 * x * lax.erfc(-x * slope), dtype=dtype)
+    return gnp.array(0.5 * promoted * lax.erfc(-promoted * slope), dtype=dtype)
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:

@@ -1,7 +1,6 @@
 """dot_product_attention: softmax(Q K^T) V, with masks, biases, grouped heads and windows.
 
-Floor 6. In: query, key and value as (batch, time, heads, width). Out: an Array of the query's
-shape.
+Floor 6. In: query, key, value as (batch, time, heads, width). Out: an Array of the query's shape.
 Two batched products with one fused kernel between them; the scores are kept in 32 bits or more.
 """
 
@@ -37,17 +36,15 @@ def dot_product_attention(
 ) -> Array | tuple[Array, Array]:
     """softmax(scale * query @ key^T + bias) @ value, for each head.
 
-    Shape contract: query (B, T, N, H), key and value (B, S, K, H) with N a multiple of K, whose
-    heads are
-    then shared; without B where the arguments have three axes. bias and mask broadcast to (B, N, T,
-    S). Result: (B, T, N, H).
+    Shape contract: query (B, T, N, H), key and value (B, S, K, H), N a multiple of K (heads are
+    then shared) -> (B, T, N, H); all without B where the arguments have three axes.
 
-    bias: added to the scores; mask: False where a score does not count; is_causal: t sees no s > t
-    scale: 1/sqrt(H) where not given; query_seq_lengths, key_value_seq_lengths: int32 (B,), how much
-    of T and S is in use
-    local_window_size: t sees s in t - left ... t + right, one number for both sides or (left,
-    right)
-    implementation: None or "xla"; return_residual: also give the logsumexp of the scores, (B, T, N)
+    bias: added to the scores, broadcasts to (B, N, T, S); mask: likewise, False hides a score
+    scale: 1/sqrt(H) where not given; is_causal: t sees no s > t
+    query_seq_lengths, key_value_seq_lengths: int32 (B,), how much of T and of S is in use
+    local_window_size: t sees s from t - left to t + right, given as (left, right) or one number
+    implementation: None or "xla"
+    return_residual: also give the logsumexp of the scores, (B, T, N)
 
     >>> import gpuarray.numpy as gnp
     >>> q, k = gnp.ones((1, 1, 1, 4)), gnp.ones((1, 2, 1, 4))
@@ -124,7 +121,7 @@ def _check_implementation(implementation: str | None) -> None:
         )
 
 
-def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, int, int, int]:
+def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, ...]:
     """Check shapes and dtypes against the key's; return the query's shape."""
     batch, span, shared, width = k.shape
     expected = (

@@ -1,9 +1,8 @@
 """Initializers: functions (key, shape, dtype) -> Array that give weights their first values.
 
 Floor 6. In: a random key and a shape. Out: an Array. The scaled ones keep the variance of what
-flows through a layer:
-variance = scale / n with n the number of inputs (`fan_in`), of outputs (`fan_out`), or a mean of
-both.
+flows through a layer: variance = scale / n with n the number of inputs (`fan_in`), of outputs
+(`fan_out`), or a mean of both.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Functions of a whole axis: softmax, logsumexp, logmeanexp, standardize.
 
 Floor 6. In: array-likes, an axis (or several, or None for all), and `where`, a mask of the elements
-that take part.
-Out: Arrays. Every exponential is taken of differences to the maximum, so none overflows; each
-function is one fused kernel.
+that take part. Out: Arrays. Every exponential is taken of differences to the maximum, so none
+overflows; each function is one fused kernel.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def _floor_divide_int(x, y):
     quotient = div_p.bind(x, y)
     signs_differ = ne_p.bind(lax.sign(x), lax.sign(y))
     inexact_ = ne_p.bind(lax.rem(x, y), zero_of(x))
-    lower = sub_p.bind(quotient, constant(1, x))
-    return select(and_p.bind(signs_differ, inexact_), lower, quotient)
+    wrong = and_p.bind(signs_differ, inexact_)
+    return select(wrong, sub_p.bind(quotient, constant(1, x)), quotient)
 
 
 def _float_divmod(x, y):
@@ -132,8 +132,9 @@ def _remainder(x, y):
     if kind_of(aval_of(x).dtype) in "iu":
         y = select(eq_p.bind(y, zero), constant(1, x), y)
     rest = lax.rem(x, y)
-    wrong = and_p.bind(ne_p.bind(lt_p.bind(rest, zero), lt_p.bind(y, zero)), ne_p.bind(rest, zero))
-    return select(wrong, add_p.bind(rest, y), rest)
+    some = ne_p.bind(rest, zero)
+    other_sign = ne_p.bind(lt_p.bind(rest, zero), lt_p.bind(y, zero))
+    return select(and_p.bind(other_sign, some), add_p.bind(rest, y), rest)
 
 
 def _no_complex(name: str, dtype) -> None:

@@ -28,15 +28,18 @@ def composite(
     static: tuple[str, ...] = (),
     inline: bool = False,
     eager: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Make a function of arrays a unit.
 
     static: arguments that are no arrays, given by keyword
     inline: whether a traced function shows the primitives instead of the unit
     eager: whether small arrays run compiled (not worth it for a single primitive)
+    name: what the unit is called, where that is not the function's name
     """
     if function is None:
-        return functools.partial(composite, static=static, inline=inline, eager=eager)
+        return functools.partial(composite, static=static, inline=inline, eager=eager, name=name)
+    function.__name__ = name or function.__name__
     compiled = jit(function, static_argnames=static or None)
 
     @functools.wraps(function)

@@ -25,12 +25,14 @@ from gpuarray.numpy.promotion import (
     binary,
     check_arraylike,
     constant,
+    convert,
     documented,
     promote_args,
     promote_args_inexact,
     promote_shapes,
     select,
     unary,
+    value,
     zero_of,
 )
 from gpuarray.ops.bits import and_p, or_p
@@ -270,7 +272,7 @@ def modf(x, /, out=None) -> tuple[Array, Array]:
     return _modf(x)
 
 
-@composite
+@composite(name="modf")
 def _modf(x):
     (x,) = promote_args_inexact("modf", x)
     whole = select(lax.ge(x, zero_of(x)), lax.floor(x), lax.ceil(x))
@@ -545,7 +547,7 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan: bool = False) -> Array:
         x, y = promote_args_inexact("isclose", x, y)
     part = dtypes.to_real_dtype(aval_of(x).dtype)
     near = lax.abs(lax.sub(x, y))
-    rtol, atol = (as_type(asarray(t), part) for t in (rtol, atol))
+    rtol, atol = (convert(value(t), part, False) for t in (rtol, atol))
     allowed = add(atol, multiply(rtol, lax.abs(y)))
     out = logical_or(logical_and(isfinite(y), less_equal(near, allowed)), equal(x, y))
     if equal_nan:

@@ -332,8 +332,7 @@ def _rounded(a, decimals: int) -> Array:
     return as_type(rounded, a.dtype, a.weak_type)
 
 
-_rounded.__name__ = "round"
-_round = composite(_rounded, static=("decimals",))
+_round = composite(_rounded, static=("decimals",), eager=False, name="round")
 around = round
 
 
@@ -373,7 +372,7 @@ def clip(arr=None, /, min=None, max=None) -> Array:
     return _clip(arr, min, max)
 
 
-@composite
+@composite(name="clip")
 def _clip(arr, min, max):
     if min is not None:
         arr = maximum(min, arr)

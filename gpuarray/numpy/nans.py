@@ -63,7 +63,7 @@ def nansum(
     return _nansum(a, initial, where, **statics)
 
 
-@composite(static=_STATIC)
+@composite(static=_STATIC, name="nansum")
 def _nansum(a, initial, where, *, axis, dtype, keepdims):
     a = _nan_replaced("nansum", a, lambda d: d.type(0))
     return sum(a, axis, dtype, None, keepdims, initial, where)
@@ -85,7 +85,7 @@ def nanprod(
     return _nanprod(a, initial, where, **statics)
 
 
-@composite(static=_STATIC)
+@composite(static=_STATIC, name="nanprod")
 def _nanprod(a, initial, where, *, axis, dtype, keepdims):
     a = _nan_replaced("nanprod", a, lambda d: d.type(1))
     return prod(a, axis, dtype, None, keepdims, initial, where)
@@ -104,7 +104,7 @@ def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=N
     return _nanmax(a, initial, where, axis=plain_axis(axis), keepdims=keepdims)
 
 
-@composite(static=("axis", "keepdims"))
+@composite(static=("axis", "keepdims"), name="nanmax")
 def _nanmax(a, initial, where, *, axis, keepdims):
     return _nan_extreme("nanmax", max, lowest, a, axis, keepdims, initial, where)
 
@@ -122,7 +122,7 @@ def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=N
     return _nanmin(a, initial, where, axis=plain_axis(axis), keepdims=keepdims)
 
 
-@composite(static=("axis", "keepdims"))
+@composite(static=("axis", "keepdims"), name="nanmin")
 def _nanmin(a, initial, where, *, axis, keepdims):
     return _nan_extreme("nanmin", min, highest, a, axis, keepdims, initial, where)
 
@@ -149,7 +149,7 @@ def nanargmax(a, axis: int | None = None, out=None, keepdims: bool | None = None
     return _nanargmax(a, axis=axis, keepdims=bool(keepdims))
 
 
-@composite(static=("axis", "keepdims"))
+@composite(static=("axis", "keepdims"), name="nanargmax")
 def _nanargmax(a, *, axis, keepdims):
     return _nan_position("nanargmax", argmax, lowest, a, axis, keepdims)
 
@@ -167,7 +167,7 @@ def nanargmin(a, axis: int | None = None, out=None, keepdims: bool | None = None
     return _nanargmin(a, axis=axis, keepdims=bool(keepdims))
 
 
-@composite(static=("axis", "keepdims"))
+@composite(static=("axis", "keepdims"), name="nanargmin")
 def _nanargmin(a, *, axis, keepdims):
     return _nan_position("nanargmin", argmin, highest, a, axis, keepdims)
 
@@ -200,7 +200,7 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
     return _nanmean(a, where, axis=plain_axis(axis), dtype=dtype, keepdims=keepdims)
 
 
-@composite(static=_STATIC)
+@composite(static=_STATIC, name="nanmean")
 def _nanmean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("nanmean", a)
     return mean_of(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
@@ -231,7 +231,7 @@ def nanvar(
     return _nanvar(a, where, mean, ddof_of(ddof, correction), **statics)
 
 
-@composite(static=_STATIC)
+@composite(static=_STATIC, name="nanvar")
 def _nanvar(a, where, mean, ddof, *, axis, dtype, keepdims):
     (a,) = arrays("nanvar", a)
     numbers = _numbers(a, where)
@@ -276,7 +276,7 @@ def nancumsum(a, axis: int | None = None, dtype=None, out=None) -> Array:
     return _nancumsum(a, axis=axis, dtype=dtype)
 
 
-@composite(static=("axis", "dtype"))
+@composite(static=("axis", "dtype"), name="nancumsum")
 def _nancumsum(a, *, axis, dtype):
     return cumsum(_nan_replaced("nancumsum", a, lambda d: d.type(0)), axis, dtype)
 
@@ -294,6 +294,6 @@ def nancumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
     return _nancumprod(a, axis=axis, dtype=dtype)
 
 
-@composite(static=("axis", "dtype"))
+@composite(static=("axis", "dtype"), name="nancumprod")
 def _nancumprod(a, *, axis, dtype):
     return cumprod(_nan_replaced("nancumprod", a, lambda d: d.type(1)), axis, dtype)

@@ -176,7 +176,7 @@ def _checked(
     return _quantiles(a, q, weights, keepdims=keepdims, skip=skip, **statics)
 
 
-@composite(static=("name", "axis", "method", "keepdims", "skip"))
+@composite(static=("name", "axis", "method", "keepdims", "skip"), name="quantile")
 def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
     a, q = arrays(name, a, q)
     if kind_of(a.dtype) == "c" or kind_of(q.dtype) == "c":

@@ -251,12 +251,12 @@ def cumprod(a, axis: int | None = None, dtype=None, out=None) -> Array:
     return _cumprod(a, axis=axis, dtype=dtype)
 
 
-@composite(static=("axis", "dtype"), eager=False)
+@composite(static=("axis", "dtype"), eager=False, name="cumsum")
 def _cumsum(a, axis, dtype):
     return _cumulate("cumsum", lax.cumsum, a, axis, dtype)
 
 
-@composite(static=("axis", "dtype"), eager=False)
+@composite(static=("axis", "dtype"), eager=False, name="cumprod")
 def _cumprod(a, axis, dtype):
     return _cumulate("cumprod", lax.cumprod, a, axis, dtype)
 

@@ -276,7 +276,9 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     rows_first = rank == 0 or x.strides[1] < x.strides[-1]
     to_columns = (0, *range(2 + rank, 3 + 2 * rank), *range(1, 2 + rank))
 
-    line = groups * depth * math.prod(spatial[1:])  # elements of windows for one step of the first axis
+    line = (
+        groups * depth * math.prod(spatial[1:])
+    )  # elements of windows for one step of the first axis
     lines = spatial[0] if rank else 1
     step = max(1, min(lines, _PIECE // max(1, line)))
     images = max(1, _PIECE // max(1, line * lines)) if step == lines else 1

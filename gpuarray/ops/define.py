@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import UNWRITTEN, Kind, Primitive
+from gpuarray.core.primitive import UNWRITTEN, Kind, Primitive, registry
 
 # What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this
 # order.
@@ -26,6 +26,25 @@ NUMERIC = INTEGER | FLOATING | COMPLEX
 ANY = NUMERIC | BOOL
 KEYS = frozenset({"key"})
 _ORDER = ("integer", "signedinteger", "floating", "complexfloating", "bool", "key")
+
+
+class _ByName:
+    """Every primitive's `bind` as an attribute: `do.mul(x, y)`; `do.and_`, for Python's keywords.
+
+    Names are looked up when a rule runs, not when its module loads: derivatives refer to one another
+    in circles (the transpose of a broadcast is a sum, that of a sum a broadcast).
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        primitive = registry.get(name.removesuffix("_"))
+        if primitive is None:
+            raise AttributeError(f"no primitive is named {name!r}")
+        setattr(self, name, primitive.bind)
+        return primitive.bind
+
+
+#: What rules are written with.
+do = _ByName()
 
 
 def dtype_class(dtype) -> str:

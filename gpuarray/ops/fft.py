@@ -80,7 +80,9 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     if aval.size == 0 or prod(avals[0].shape) == 0:
         return lambda x: np.zeros(aval.shape, aval.dtype)
     axes = tuple(range(aval.ndim - rank, aval.ndim))
-    name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(fft_type, "irfftn")
+    name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(
+        fft_type, "irfftn"
+    )
     lengths = {"s": fft_lengths} if fft_type is FftType.IRFFT else {}
 
     def transform(x):

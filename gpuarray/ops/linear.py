@@ -14,10 +14,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import LINEAR
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.define import NUMERIC, elementwise
-from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p
-from gpuarray.ops.reduce import reduce_sum_p
+from gpuarray.ops.define import NUMERIC, do, elementwise
 
 #: The sum of two contributions to the same derivative. Not `add`: a printed graph shows which sums are ours.
 add_any_p = elementwise(
@@ -40,7 +37,7 @@ def zeros(aval: ShapedArray) -> Any:
     zero = np.zeros((), storage_dtype(aval))[()]
     if not aval.shape:
         return zero
-    return broadcast_in_dim_p.bind(
+    return do.broadcast_in_dim(
         zero, shape=aval.shape, broadcast_dimensions=(), sharding=None
     )
 
@@ -56,7 +53,7 @@ def broadcast_like(x: Any, aval: ShapedArray) -> Any:
     if given.shape == aval.shape:
         return x
     dims = () if not given.shape else tuple(range(aval.ndim))
-    return broadcast_in_dim_p.bind(
+    return do.broadcast_in_dim(
         x, shape=aval.shape, broadcast_dimensions=dims, sharding=None
     )
 
@@ -69,14 +66,14 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
     if shape == aval.shape:
         return ct
     if not aval.shape:
-        return reduce_sum_p.bind(ct, axes=tuple(range(len(shape))), out_sharding=None)
+        return do.reduce_sum(ct, axes=tuple(range(len(shape))), out_sharding=None)
     axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
-    total = reduce_sum_p.bind(ct, axes=axes, out_sharding=None)
-    return reshape_p.bind(total, new_sizes=aval.shape, dimensions=None, sharding=None)
+    total = do.reduce_sum(ct, axes=axes, out_sharding=None)
+    return do.reshape(total, new_sizes=aval.shape, dimensions=None, sharding=None)
 
 
 def cast_like(x: Any, aval: ShapedArray) -> Any:
     """A value in the dtype of an aval."""
     if aval_of(x).dtype == aval.dtype:
         return x
-    return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=False, sharding=None)
+    return do.convert_element_type(x, new_dtype=aval.dtype, weak_type=False, sharding=None)

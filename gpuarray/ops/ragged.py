@@ -136,9 +136,7 @@ def _aval(
         dims = _rows_numbers(numbers)
         (group,) = numbers.rhs_group_dimensions
         rhs = rhs.update(shape=tuple(n for i, n in enumerate(rhs.shape) if i != group))
-    aval = dot_aval(
-        lhs, rhs, dimension_numbers=dims, preferred_element_type=preferred_element_type
-    )
+    aval = dot_aval(lhs, rhs, dimension_numbers=dims, preferred_element_type=preferred_element_type)
     shape = (group_sizes.shape[-1], *aval.shape) if mode == "contracting" else aval.shape
     return aval.update(shape=shape, sharding=out_sharding)
 

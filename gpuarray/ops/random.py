@@ -36,7 +36,9 @@ class KeyImpl:
 
     __slots__ = ("bits", "fold_in", "key_shape", "name", "seed", "split", "tag")
 
-    def __init__(self, name: str, tag: str, key_shape: tuple[int, ...], *, seed, split, fold_in, bits):
+    def __init__(
+        self, name: str, tag: str, key_shape: tuple[int, ...], *, seed, split, fold_in, bits
+    ):
         self.name, self.tag, self.key_shape = name, tag, key_shape
         self.seed, self.split, self.fold_in, self.bits = seed, split, fold_in, bits
 

@@ -54,9 +54,7 @@ def wrapped(data: Any, impl: KeyImpl) -> Any:
             f"Got {data}. Make a key with gpuarray.random.key(seed)."
         )
     if data.ndim < 1:
-        raise TypeError(
-            f"invalid PRNG key data: expected key_data.ndim >= 1; got ndim={data.ndim}"
-        )
+        raise TypeError(f"invalid PRNG key data: expected key_data.ndim >= 1; got ndim={data.ndim}")
     rank = len(impl.key_shape)
     if tuple(data.shape[-rank:]) == impl.key_shape and data.dtype != np.uint32:
         raise TypeError(

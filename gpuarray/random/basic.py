@@ -21,7 +21,6 @@ from gpuarray.ops.movement import reshape_p, slice_p, squeeze_p
 from gpuarray.ops.random import random_bits_p, random_split_p, stream_params
 from gpuarray.random.arguments import (
     float_dtype,
-    int_dtype,
     one_key,
     placed,
     ranked,
@@ -111,9 +110,7 @@ def _uniform(key, minval, maxval, *, shape, dtype):
         numbers = as_(numbers, unsigned)
     one = np.ones((), dtype).view(unsigned)[()]
     # A random fraction under the exponent of 1 is a number in [1, 2).
-    numbers = lax.bitwise_or(
-        lax.shift_right_logical(numbers, unsigned.type(drawn - fraction)), one
-    )
+    numbers = lax.bitwise_or(lax.shift_right_logical(numbers, unsigned.type(drawn - fraction)), one)
     unit = lax.sub(lax.bitcast_convert_type(numbers, dtype), np.ones((), dtype)[()])
     numbers = lax.add(lax.mul(unit, lax.sub(maxval, minval)), minval)
     if not shape:
@@ -264,9 +261,7 @@ def bernoulli(
     if dtypes.kind_of(dtype) != "f":
         raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtype}.")
     shape = None if shape is None else canonicalize_shape(shape)
-    return placed(
-        "bernoulli", _bernoulli(key, as_(p, dtype), shape=shape, mode=mode), out_sharding
-    )
+    return placed("bernoulli", _bernoulli(key, as_(p, dtype), shape=shape, mode=mode), out_sharding)
 
 
 @sampler

@@ -330,9 +330,7 @@ def triangular(
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
     rising = lax.mul(lax.mul(u, lax.sub(high, low)), lax.sub(peak, low))
     below = lax.add(low, lax.sqrt(rising))
-    falling = lax.mul(
-        lax.mul(lax.sub(dtype.type(1), u), lax.sub(high, low)), lax.sub(high, peak)
-    )
+    falling = lax.mul(lax.mul(lax.sub(dtype.type(1), u), lax.sub(high, low)), lax.sub(high, peak))
     above = lax.sub(high, lax.sqrt(falling))
     return placed("triangular", lax.select_n(lax.lt(u, share), above, below), out_sharding)
 

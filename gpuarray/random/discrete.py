@@ -78,7 +78,9 @@ def permutation(
         if not _is_integer(x):
             raise TypeError("x must be an integer or at least 1-dimensional")
         n = max(0, _concrete("permutation", x))
-        return placed("permutation", _shuffle(key, lax.iota(dtypes.dtype(x), n), axis=0), out_sharding)
+        return placed(
+            "permutation", _shuffle(key, lax.iota(dtypes.dtype(x), n), axis=0), out_sharding
+        )
     if independent or rank == 1:
         return placed("permutation", _shuffle(key, x, axis=axis), out_sharding)
     order = _shuffle(key, lax.iota(dtypes.default_int(), shape_of(x)[axis]), axis=0)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray import config, util
+from gpuarray.compiler.simplify import inline_calls
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
-from gpuarray.core.graph import Eqn, Graph, Var, params_key
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
@@ -251,7 +253,9 @@ class EvalTrace(traces.Trace):
         return ArrayImpl(op.avals[0], place, [out])
 
     def call(self, prim: Primitive, args: tuple, params: dict):
-        """Primitives that hold a Graph evaluate by what they are made of."""
+        """Primitives that hold a Graph: a jitted call runs as one program, others by what they are made of."""
+        if prim.name == "jit":
+            return run_graph(params["jaxpr"], args)
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
         return prim.decompose(*args, **params)
@@ -274,6 +278,38 @@ def common_place(a: Place, b: Place) -> Place:
             f"{a.device} and another on {b.device}. Move one of them with gpuarray.device_put."
         )
     return b if b.committed and not a.committed else a
+
+
+def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
+    """Run a Graph as one compiled program."""
+    place = None
+    inputs: list[Any] = []
+    for x, v in zip(args, graph.invars, strict=True):
+        if type(x) is ArrayImpl:
+            place = x._place if place is None else common_place(place, x._place)
+            inputs.append(x)
+        else:
+            inputs.append(_scalar(x, v.aval))
+    place = devices.default_place() if place is None else place
+    key = (graph.key, frozenset(), config.state.fusion)
+    executable = compiled(key, lambda: graph, "jit", name=graph.debug_name)
+    arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+    launch(executable, inputs, arrays, place)
+    return arrays
+
+
+def find_bad_number(graph: Graph, inputs: list) -> None:
+    """Evaluate a Graph an equation at a time; raise at the first that makes a NaN (or an infinity)."""
+    flat = inline_calls(graph)
+    env: dict[Var, Any] = dict(zip(flat.constvars, flat.consts, strict=True))
+    env.update(zip(flat.invars, inputs, strict=True))
+    for eqn in flat.eqns:
+        values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+        with config.debug_nans(False), config.debug_infs(False):
+            out = eqn.primitive.bind(*values, **eqn.params)
+        results = out if eqn.primitive.multiple_results else [out]
+        env.update(zip(eqn.outvars, results, strict=True))
+        check_numbers(eqn.primitive.name, [x._buffer() for x in results], eqn.site)
 
 
 base = EvalTrace()

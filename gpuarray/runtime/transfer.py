@@ -40,8 +40,13 @@ def own(
             value = x.copy()
         return ArrayImpl(aval, place, [np.asarray(value)])
     if isinstance(x, np.generic):
-        return ArrayImpl(aval, place, [x if x.dtype == aval.dtype else x.astype(aval.dtype)])
-    return ArrayImpl(aval, place, [typed_scalar(x, aval.dtype)])
+        value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
+    else:
+        value = typed_scalar(x, aval.dtype)
+    array = ArrayImpl(aval, place, [value])
+    if not traces.is_base():
+        traces.state.trace.adopt(array)
+    return array
 
 
 def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:

@@ -83,6 +83,7 @@ class GraphTrace(traces.Trace):
         self.invars: list[Var] = []
         self.eqns: list[Eqn] = []
         self.constvars: dict[int, tuple[Var, Any]] = {}
+        self.adopted: dict[int, Any] = {}  # scalars made while tracing
         self.alive = True
 
     # ---- values in and out ----
@@ -95,11 +96,16 @@ class GraphTrace(traces.Trace):
         """The Var or Literal that stands for a value: ours, a constant, or a scalar."""
         if type(x) is GraphTracer and x._trace is self:
             return x.var
+        if id(x) in self.adopted:
+            return Literal(np.asarray(x)[()], x.aval)
         if isinstance(x, Array) or (isinstance(x, np.ndarray) and x.ndim):
             return self.constant(x)
         if isinstance(x, np.ndarray):
             x = x[()]
         return Literal(x, aval_of(x))
+
+    def adopt(self, constant: Any) -> None:
+        self.adopted[id(constant)] = constant
 
     def constant(self, x) -> Var:
         """The variable of a value from outside the function."""

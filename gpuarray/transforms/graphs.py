@@ -1,0 +1,135 @@
+"""Transformed Graphs: what a call that holds a Graph becomes under jvp, transposition and batching.
+
+Floor 3. In: a Graph and which inputs are concerned. Out: another Graph, made once and kept with the first, so that a jitted function
+stays one unit under every transformation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.ops.linear import instantiate
+from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
+from gpuarray.transforms.jvp import jvp_flat
+from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.transpose import transpose_flat
+
+
+class Derived(NamedTuple):
+    """A transformed Graph, and what its outputs are."""
+
+    graph: Graph
+    outputs: tuple
+
+
+def _staged(graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: str) -> Graph:
+    made = stage(fun, avals, TracedFunction(fun, purpose))
+    made.debug_name = graph.debug_name
+    return made
+
+
+def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) -> Derived:
+    """Inputs: primals, then the tangents that are not zero. Outputs: results, then tangents that are not zero.
+
+    `outputs` says of each result whether its tangent is among them (all of them, with `all_out`).
+    """
+    key = ("jvp", nonzero, all_out)
+    if key not in graph.derived:
+        flags: tuple[bool, ...] = ()
+        count = len(graph.invars)
+
+        def fun(*values):
+            nonlocal flags
+            given = iter(values[count:])
+            tangents = [
+                next(given) if nz else Zero(tangent_aval(v.aval))
+                for v, nz in zip(graph.invars, nonzero, strict=True)
+            ]
+            out, out_tangents = jvp_flat(
+                lambda *xs: evaluate(graph, *xs), values[:count], tangents
+            )
+            if all_out:
+                out_tangents = [_real(t) for t in out_tangents]
+            flags = tuple(not is_zero(t) for t in out_tangents)
+            return [*out, *(t for t in out_tangents if not is_zero(t))]
+
+        avals = [v.aval for v in graph.invars]
+        avals += [tangent_aval(v.aval) for v, nz in zip(graph.invars, nonzero, strict=True) if nz]
+        made = _staged(graph, fun, avals, "jvp")
+        graph.derived[key] = Derived(made, flags)
+    return graph.derived[key]
+
+
+def _real(t: Any) -> Any:
+    from_zero = is_zero(t) and tangent_aval(t.aval).dtype == t.aval.dtype
+    return instantiate(t) if from_zero else t
+
+
+def transpose_graph(
+    graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> Derived:
+    """Inputs: the values of the other inputs, then the cotangents that are not zero. Outputs: cotangents that are not zero.
+
+    `outputs` says of each linear input whether its cotangent is among them.
+    """
+    key = ("transpose", linear, nonzero)
+    if key not in graph.derived:
+        flags: tuple[bool, ...] = ()
+        known = [v.aval for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
+
+        def fun(*values):
+            nonlocal flags
+            given = iter(values[len(known) :])
+            cts = [
+                next(given) if nz else Zero(v.aval)
+                for v, nz in zip(graph.outvars, nonzero, strict=True)
+            ]
+            out = transpose_flat(graph, linear, values[: len(known)], cts)
+            flags = tuple(not is_zero(ct) for ct in out)
+            return [ct for ct in out if not is_zero(ct)]
+
+        avals = known + [v.aval for v, nz in zip(graph.outvars, nonzero, strict=True) if nz]
+        made = _staged(graph, fun, avals, "transpose")
+        graph.derived[key] = Derived(made, flags)
+    return graph.derived[key]
+
+
+def batch_graph(
+    graph: Graph,
+    axis: BatchAxis,
+    dims: tuple[int | None, ...],
+    out_dims: tuple[int | None, ...] | None = None,
+) -> Derived:
+    """Inputs with the extra axis where `dims` says; `outputs` says where it is in the results.
+
+    With `out_dims` the results have it there (None: must not have it).
+    """
+    key = ("batch", axis, dims, out_dims)
+    if key not in graph.derived:
+        found: tuple[int | None, ...] = ()
+
+        def fun(*values):
+            nonlocal found
+            out, where = batch_flat(lambda *xs: evaluate(graph, *xs), axis, values, dims)
+            if out_dims is not None:
+                out = [
+                    matched(x, d, want, axis.size)
+                    for x, d, want in zip(out, where, out_dims, strict=True)
+                ]
+                where = out_dims
+            found = tuple(where)
+            return out
+
+        avals = [
+            v.aval
+            if d is None
+            else v.aval.update(shape=(*v.aval.shape[:d], axis.size, *v.aval.shape[d:]))
+            for v, d in zip(graph.invars, dims, strict=True)
+        ]
+        made = _staged(graph, fun, avals, "vmap")
+        graph.derived[key] = Derived(made, found)
+    return graph.derived[key]

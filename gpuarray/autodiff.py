@@ -31,7 +31,9 @@ from gpuarray.transforms.transpose import transpose_flat
 class _Flat:
     """A function of pytrees as a function of leaves; remembers the structure of the last result."""
 
-    def __init__(self, fun: Callable, args: tuple, kwargs: dict | None = None, has_aux: bool = False):
+    def __init__(
+        self, fun: Callable, args: tuple, kwargs: dict | None = None, has_aux: bool = False
+    ):
         self.fun = fun
         self.kwargs = kwargs or {}
         self.has_aux = has_aux
@@ -176,7 +178,9 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     (Array(3., dtype=float32), Array(2., dtype=float32))
     """
     if reduce_axes:
-        raise NotImplementedError("reduce_axes argument to vjp is deprecated: use collectives instead")
+        raise NotImplementedError(
+            "reduce_axes argument to vjp is deprecated: use collectives instead"
+        )
     _check_callable(fun)
     flat = _Flat(fun, primals, has_aux=has_aux)
     lin = linearize_flat(flat, flat.leaves)
@@ -270,7 +274,9 @@ def _argnums_of(argnums: int | Sequence[int], count: int, fun: Callable) -> tupl
 def _check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
     aval = aval_of(x)
     if isinstance(aval.dtype, dtypes.KeyDtype):
-        raise TypeError(f"{what} with input element type {aval.dtype.name}: keys have no derivative")
+        raise TypeError(
+            f"{what} with input element type {aval.dtype.name}: keys have no derivative"
+        )
     is_complex = dtypes.issubdtype(aval.dtype, np.complexfloating)
     if holomorphic:
         if not is_complex:
@@ -335,7 +341,9 @@ def value_and_grad(
     """
     _check_callable(fun)
     if reduce_axes:
-        raise NotImplementedError("reduce_axes argument to grad is deprecated: use collectives instead")
+        raise NotImplementedError(
+            "reduce_axes argument to grad is deprecated: use collectives instead"
+        )
 
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
@@ -425,7 +433,9 @@ def _unstacked(x: Any, axis: int, leaves: Sequence[Any]) -> list[Any]:
     return pieces
 
 
-def _jacobian_fun(fun: Callable, argnums, has_aux: bool, holomorphic: bool, allow_int: bool, run, name):
+def _jacobian_fun(
+    fun: Callable, argnums, has_aux: bool, holomorphic: bool, allow_int: bool, run, name
+):
     _check_callable(fun)
 
     @functools.wraps(fun)

@@ -75,7 +75,9 @@ def vmap(
                 )
             rank = aval_of(x).ndim + (dim is None)
             if want is not None and not -rank <= want < rank:
-                raise ValueError(f"vmap out_axes {want} is out of bounds for an output of rank {rank}")
+                raise ValueError(
+                    f"vmap out_axes {want} is out of bounds for an output of rank {rank}"
+                )
             want = want + rank if want is not None and want < 0 else want
             placed.append(matched(x, dim, want, size))
         return tree.unflatten(out_spec, placed)
@@ -116,9 +118,9 @@ def _checked(x: Any, dim: Any) -> int | None:
 def _size(leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict) -> int:
     """The common length of the mapped axes."""
     found: dict[int, list[str]] = {}
-    names = [
-        f"args{path}" for path in tree.leaf_paths(args)
-    ] + [f"kwargs{path}" for path in tree.leaf_paths(kwargs)]
+    names = [f"args{path}" for path in tree.leaf_paths(args)] + [
+        f"kwargs{path}" for path in tree.leaf_paths(kwargs)
+    ]
     for x, d, name in zip(leaves, dims, names, strict=True):
         if d is not None:
             found.setdefault(aval_of(x).shape[d], []).append(f"{name} of shape {aval_of(x).shape}")

@@ -223,7 +223,10 @@ class _Writer:
         return self.finish("map", schedule, note)
 
     def body(
-        self, depth: int, fetched: dict[tuple, str] | None = None, kept: dict[Var, str] | None = None
+        self,
+        depth: int,
+        fetched: dict[tuple, str] | None = None,
+        kept: dict[Var, str] | None = None,
     ) -> None:
         """All members for one element, and its stores (into vectors where `kept` names them)."""
         fetched = {} if fetched is None else fetched
@@ -245,7 +248,9 @@ class _Writer:
 
     def vector_loads(self) -> list[Load]:
         """The distinct loads that may come as vectors."""
-        found = {(x.key, x.dims): x for x in self.group.loads() if self.steps_by_one(self.load_index(x))}
+        found = {
+            (x.key, x.dims): x for x in self.group.loads() if self.steps_by_one(self.load_index(x))
+        }
         return list(found.values())
 
     def width(self, values: list[Var]) -> int:
@@ -516,7 +521,9 @@ class _Writer:
             for k, line in enumerate(self.lines):
                 found = re.match(r"\s*const unsigned(?: long long)? (i\d+) = ", line)
                 if found and not any(
-                    re.search(rf"\b{found[1]}\b", other) for n, other in enumerate(self.lines) if n != k
+                    re.search(rf"\b{found[1]}\b", other)
+                    for n, other in enumerate(self.lines)
+                    if n != k
                 ):
                     del self.lines[k]
                     changed = True

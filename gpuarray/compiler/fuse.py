@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpuarray.compiler.group import Group, Load, Member, Operand, Refusal, Step
 from gpuarray.compiler.merge import merge, merge_reason
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 
 
@@ -50,7 +50,7 @@ class _Fuser:
     def run(self) -> None:
         for eqn in self.graph.eqns:
             kind = eqn.primitive.kind
-            if kind is Kind.VIEW or self._is_free_generator(eqn):
+            if is_view(eqn) or self._is_free_generator(eqn):
                 continue  # absorbed by whoever reads it
             if kind in _COMPUTE and _stretches(eqn):
                 step: Step = self._single(eqn)
@@ -94,9 +94,7 @@ class _Fuser:
         """Follow views back to the value they look at."""
         chain: list[Eqn] = []
         eqn = self.made_by.get(var)
-        while (
-            eqn is not None and eqn.primitive.kind is Kind.VIEW and isinstance(eqn.invars[0], Var)
-        ):
+        while eqn is not None and is_view(eqn) and isinstance(eqn.invars[0], Var):
             chain.append(eqn)
             var = eqn.invars[0]
             eqn = self.made_by.get(var)
@@ -250,7 +248,7 @@ class _Fuser:
             source, views = self._resolve(v)
             eqn = self.made_by.get(source)
             if eqn is not None and source not in self.step_of and source not in placed:
-                if eqn.primitive.kind is Kind.VIEW or self._is_free_generator(eqn):
+                if is_view(eqn) or self._is_free_generator(eqn):
                     placed.add(source)
                     order.append(eqn)
             for view in views:
@@ -294,9 +292,7 @@ def _stretches(eqn: Eqn) -> bool:
 
 def _same_width(eqn: Eqn) -> bool:
     shape = eqn.outvars[0].aval.shape
-    return all(
-        n in (1, m) for a in eqn.invars for n, m in zip(a.aval.shape, shape, strict=False)
-    )
+    return all(n in (1, m) for a in eqn.invars for n, m in zip(a.aval.shape, shape, strict=False))
 
 
 def _name_groups(steps: list[Step]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.primitive import Primitive
+from gpuarray.core.primitive import Kind, Primitive
 
 
 class Var:
@@ -88,7 +88,16 @@ class Graph:
     it.
     """
 
-    __slots__ = ("_key", "consts", "constvars", "debug_name", "derived", "eqns", "invars", "outvars")
+    __slots__ = (
+        "_key",
+        "consts",
+        "constvars",
+        "debug_name",
+        "derived",
+        "eqns",
+        "invars",
+        "outvars",
+    )
 
     def __init__(
         self,
@@ -195,6 +204,11 @@ def _value_key(value):
     if isinstance(value, bool):
         return ("bool", value)  # True == 1 in Python, not here
     return value
+
+
+def is_view(eqn: Eqn) -> bool:
+    """Whether an equation is one index map of its operand, which whoever reads it can apply."""
+    return eqn.primitive.kind is Kind.VIEW and not eqn.primitive.multiple_results
 
 
 def subgraphs(eqn: Eqn) -> Iterator[Graph]:

@@ -73,6 +73,8 @@ class Primitive:
     first operand and return it
     cuda: how the op is written in CUDA C++
     jvp, transpose, batch: rules of the transforms
+    assemble(avals, compile, **params) -> callable: for ops that hold Graphs; `compile` makes a Graph a function
+        of buffers that returns a list of buffers
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
@@ -93,6 +95,7 @@ class Primitive:
         jvp: Any = UNWRITTEN,
         transpose: Any = UNWRITTEN,
         batch: Any = UNWRITTEN,
+        assemble: Callable[..., Callable[..., Any]] | None = None,
         decompose: Callable[..., Any] | None = None,
         show: Callable[[dict], dict] | None = None,
         combine: Any = None,
@@ -111,6 +114,7 @@ class Primitive:
         self.jvp = jvp
         self.transpose = transpose
         self.batch = batch
+        self.assemble = assemble
         self.decompose = decompose
         self.show = show
         self.combine = combine

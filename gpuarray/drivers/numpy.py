@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.group import Group, Inner, Load, Operand
-from gpuarray.compiler.plan import Plan, members_in_order, step_inputs
-from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
+from gpuarray.compiler.plan import Plan, members_in_order, plan_graph, step_inputs
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.drivers import tiles
 
@@ -39,9 +39,20 @@ class _Local(threading.local):
 local = _Local()
 
 
-def eager_function(prim, avals, params) -> Callable[..., Any]:
+def function_of(prim, avals, params) -> Callable[..., Any]:
     """One primitive as a function on buffers."""
+    if prim.assemble is not None:
+        return prim.assemble(avals, compile_graph, **params)
     return prim.numpy_function(avals, params)
+
+
+def compile_graph(graph: Graph) -> Callable[..., list]:
+    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
+    if "plan" not in graph.derived:
+        plan = plan_graph(graph)
+        consts = [np.asarray(c) for c in plan.graph.consts]
+        graph.derived["plan"] = build(plan, consts)
+    return graph.derived["plan"]
 
 
 class _Writer:
@@ -77,7 +88,7 @@ class _Writer:
 
     def call(self, eqn: Eqn, operands: list[str]) -> None:
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
-        function = self.bind(name, eqn.primitive.numpy_function(avals, eqn.params))
+        function = self.bind(name, function_of(eqn.primitive, avals, eqn.params))
         given_up = self.overwrites.get(id(eqn))
         if given_up is not None:
             assert eqn.primitive.inplace is not None

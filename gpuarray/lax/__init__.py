@@ -34,7 +34,9 @@ from gpuarray.lax.convert import convert_element_type as convert_element_type
 from gpuarray.lax.convert import imag as imag
 from gpuarray.lax.convert import real as real
 from gpuarray.lax.convolution import ConvDimensionNumbers as ConvDimensionNumbers
-from gpuarray.lax.convolution import ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers
+from gpuarray.lax.convolution import (
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+)
 from gpuarray.lax.convolution import conv as conv
 from gpuarray.lax.convolution import conv_dimension_numbers as conv_dimension_numbers
 from gpuarray.lax.convolution import conv_general_dilated as conv_general_dilated

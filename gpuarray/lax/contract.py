@@ -1,6 +1,7 @@
 """Sums of products: dot, dot_general, batched and ragged matrix products.
 
-Floor 6. In: arrays, NumPy values and Python scalars. Out: one `dot_general` or `ragged_dot_general` a call.
+Floor 6. In: arrays, NumPy values and Python scalars. Out: one `dot_general` or `ragged_dot_general`
+a call.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def dot_general(
 ) -> Array:
     """Multiply two arrays and sum over pairs of axes, with other pairs carried along as a batch.
 
-    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the batch axes,
-    then the remaining axes of `lhs`, then those of `rhs`; its dtype is the wider of the two, or `preferred_element_type`.
+    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result
+    has the batch axes, then the remaining axes of `lhs`, then those of `rhs`; its dtype is the
+    wider of the two, or `preferred_element_type`.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -78,9 +80,10 @@ def dot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The product of vectors and matrices: vector·vector, matrix·vector, vector·matrix or matrix·matrix.
+    """The product of vectors and matrices: the last axis of `lhs` and the first of `rhs` are summed.
 
-    The last axis of `lhs` and the first of `rhs` are summed. Other products need `dimension_numbers`, see `dot_general`.
+    Vector·vector, matrix·vector, vector·matrix and matrix·matrix; other products need
+    `dimension_numbers`, see `dot_general`.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -93,8 +96,9 @@ def dot(
         plain = len(left) in (1, 2) and len(right) in (1, 2)
         if not plain or left[-1] != right[0]:
             raise ValueError(
-                "lax.dot: dimension_numbers must be specified when not performing simple un-batched matrix-matrix, "
-                f"matrix-vector, or vector-vector products; got lhs_shape={left} rhs_shape={right}"
+                "lax.dot: dimension_numbers must be specified when not performing simple "
+                "un-batched matrix-matrix, matrix-vector, or vector-vector products; got "
+                f"lhs_shape={left} rhs_shape={right}"
             )
         dimension_numbers = (((len(left) - 1,), (0,)), ((), ()))
     return dot_general(
@@ -138,10 +142,11 @@ def ragged_dot_general(
     group_offset: Array | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """A product in which one axis of `lhs` is cut into groups, of the lengths that `group_sizes` lists.
+    """A product with one axis of `lhs` cut into groups, of the lengths that `group_sizes` lists.
 
-    Where the ragged axis stays in the result, group g of it meets entry g of rhs's group axis. Where it is summed, the
-    result has a new first axis with one entry a group. Where it is a batch axis, batch entries beyond all groups are 0.
+    Where the ragged axis stays in the result, group g of it meets entry g of rhs's group axis.
+    Where it is summed, the result has a new first axis with one entry a group. Where it is a batch
+    axis, batch entries beyond all groups are 0.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -152,7 +157,8 @@ def ragged_dot_general(
     """
     if group_offset is not None:
         raise TypeError(
-            "ragged_dot_general does not support group_offset yet: slice rhs and group_sizes instead."
+            "ragged_dot_general does not support group_offset yet: slice rhs and group_sizes "
+            "instead."
         )
     lhs, rhs, group_sizes = operands("ragged_dot_general", lhs, rhs, group_sizes)
     return ragged_dot_general_p.bind(
@@ -181,7 +187,8 @@ def ragged_dot(
 ) -> Array:
     """Rows of `lhs` in groups, each group times its own matrix: [m, k] x [g, k, n] -> [m, n].
 
-    The first group_sizes[0] rows meet rhs[0], the next group_sizes[1] rows rhs[1]; rows beyond all groups are 0.
+    The first group_sizes[0] rows meet rhs[0], the next group_sizes[1] rows rhs[1]; rows beyond all
+    groups are 0.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -215,7 +222,8 @@ def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
     shape, blocks = shape_of(x), shape_of(scale)
     if len(shape) != len(blocks) or any(b == 0 or n % b for n, b in zip(shape, blocks)):
         raise TypeError(
-            f"scaled_dot: the lengths of {dims} {shape} must be multiples of those of its scale {blocks}."
+            f"scaled_dot: the lengths of {dims} {shape} must be multiples of those of its scale "
+            f"{blocks}."
         )
     # One scale stands for a block: give every block axes of its own.
     inner = [n for b, s in zip(blocks, shape) for n in (b, s // b)]
@@ -236,16 +244,18 @@ def scaled_dot(
     dimension_numbers: DotDimensionNumbers | None = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """A product of block-scaled operands: entries of a scale multiply whole blocks of their operand.
+    """A product of block-scaled operands: an entry of a scale multiplies a block of its operand.
 
-    Operands are matrices or stacks of them, unless `dimension_numbers` say otherwise. A scale has its operand's rank, and
-    lengths that divide the operand's. The result is bfloat16, or `preferred_element_type`.
+    Operands are matrices or stacks of them, unless `dimension_numbers` say otherwise. A scale has
+    its operand's rank, and lengths that divide the operand's. The result is bfloat16, or
+    `preferred_element_type`.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
     >>> x, y = gnp.ones((2, 32)), gnp.ones((32, 2))
-    >>> float(lax.scaled_dot(x, y, lhs_scale=gnp.full((2, 1), 4.), preferred_element_type="float32")[0, 0])
-    128.0
+    >>> lax.scaled_dot(x, y, lhs_scale=gnp.array([[4.], [1.]]), preferred_element_type="float32")
+    Array([[128., 128.],
+           [ 32.,  32.]], dtype=float32)
     """
     lhs, rhs = operands("scaled_dot", lhs, rhs)
     if dimension_numbers is None:

@@ -1,7 +1,7 @@
-"""Convolutions: from plain `conv` to transposed ones, patches, and kernels that differ from place to place.
+"""Convolutions: plain, transposed, as patches, and with kernels that differ from place to place.
 
-Floor 6. In: images, kernels, and strides, paddings and dilations as a user writes them. Out: `conv_general_dilated`, with
-every parameter spelled out.
+Floor 6. In: images, kernels, and strides, paddings and dilations as a user writes them. Out:
+`conv_general_dilated`, with every parameter spelled out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _ints(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def conv_general_permutations(dimension_numbers):
-    """Three strings such as ('NHWC', 'HWIO', 'NHWC') as permutations of axes into batch, feature, *spatial order.
+    """Strings such as ("NHWC", "HWIO", "NHWC") as permutations to batch, feature, *spatial.
 
     >>> from gpuarray import lax
     >>> lax.conv_general_permutations(("NHWC", "HWIO", "NCHW"))
@@ -48,8 +48,8 @@ def conv_general_permutations(dimension_numbers):
     for i, (spec, (first, second)) in enumerate(zip((lhs, rhs, out), ("NC", "OI", "NC"))):
         if spec.count(first) != 1 or spec.count(second) != 1:
             raise TypeError(
-                f"convolution dimension_numbers[{i}] must contain the characters '{first}' and '{second}' exactly "
-                f"once, got {spec}."
+                f"convolution dimension_numbers[{i}] must contain the characters '{first}' and "
+                f"'{second}' exactly once, got {spec}."
             )
         if len(set(spec)) != len(spec):
             raise TypeError(
@@ -58,8 +58,8 @@ def conv_general_permutations(dimension_numbers):
     spatial = [c for c in rhs if c not in "OI"]
     if not set(lhs) - set("NC") == set(spatial) == set(out) - set("NC"):
         raise TypeError(
-            "convolution dimension_numbers elements must each have the same set of spatial characters, got "
-            f"{dimension_numbers}."
+            "convolution dimension_numbers elements must each have the same set of spatial "
+            f"characters, got {dimension_numbers}."
         )
 
     def places(spec: str, ends: str) -> tuple[int, ...]:
@@ -87,11 +87,13 @@ def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers) -> ConvDimen
         return ConvDimensionNumbers(order, order, order)
     if not isinstance(dimension_numbers, (list, tuple)):
         raise TypeError(
-            f"convolution dimension_numbers must be tuple/list or None, got {type(dimension_numbers)}."
+            "convolution dimension_numbers must be tuple/list or None, got "
+            f"{type(dimension_numbers)}."
         )
     if len(dimension_numbers) != 3:
         raise TypeError(
-            f"convolution dimension_numbers list/tuple must be length 3, got {len(dimension_numbers)}."
+            "convolution dimension_numbers list/tuple must be length 3, got "
+            f"{len(dimension_numbers)}."
         )
     for i, spec in enumerate(dimension_numbers):
         if not isinstance(spec, str):
@@ -100,8 +102,9 @@ def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers) -> ConvDimen
             )
         if len(spec) != rank:
             raise TypeError(
-                f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs and rhs, got "
-                f"{len(spec)} for lhs and rhs shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}."
+                f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs and "
+                f"rhs, got {len(spec)} for lhs and rhs shapes {tuple(lhs_shape)} and "
+                f"{tuple(rhs_shape)}."
             )
     return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
 
@@ -207,10 +210,10 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The general convolution: every kernel slid over every image, over all channels (not flipped, as in neural nets).
+    """The general convolution: every kernel slid over every image, over all channels, not flipped.
 
-    Axes are batch, feature, *spatial for `lhs` and the result and out feature, in feature, *spatial for `rhs`, unless
-    `dimension_numbers` say otherwise. A spatial length n with kernel k becomes
+    Axes are batch, feature, *spatial for `lhs` and the result and out feature, in feature, *spatial
+    for `rhs`, unless `dimension_numbers` say otherwise. A spatial length n with kernel k becomes
     (dilated n + padding - dilated k) // stride + 1.
 
     >>> import gpuarray.numpy as gnp
@@ -224,7 +227,8 @@ def conv_general_dilated(
     numbers = conv_dimension_numbers(left, right, dimension_numbers)
     if len(left) < 2:
         raise TypeError(
-            f"conv_general_dilated needs operands with batch and feature axes, got shapes {left} and {right}."
+            f"conv_general_dilated needs operands with batch and feature axes, got shapes {left} "
+            f"and {right}."
         )
     ones = (1,) * (len(left) - 2)
     strides = _ints(window_strides)
@@ -233,14 +237,14 @@ def conv_general_dilated(
     if isinstance(padding, str):
         if any(d != 1 for d in lhs_dilation):
             raise ValueError(
-                "String padding is not implemented for transposed convolution using this op. Please either exactly "
-                "specify the required padding or use conv_transpose."
+                "String padding is not implemented for transposed convolution using this op. "
+                "Please either exactly specify the required padding or use conv_transpose."
             )
         for name, given in (("window_strides", strides), ("rhs_dilation", rhs_dilation)):
             if len(given) != len(ones):
                 raise ValueError(
-                    f"conv_general_dilated window and {name} must have the same number of dimensions, "
-                    f"but got {len(ones)} and {len(given)}"
+                    f"conv_general_dilated window and {name} must have the same number of "
+                    f"dimensions, but got {len(ones)} and {len(given)}"
                 )
         window = [right[d] for d in numbers.rhs_spec[2:]]
         window = [dilated(n, d) for n, d in zip(window, rhs_dilation)]
@@ -251,8 +255,8 @@ def conv_general_dilated(
             padding = [(operator.index(low), operator.index(high)) for low, high in padding]
         except (TypeError, ValueError):
             raise ValueError(
-                "padding argument to conv_general_dilated should be a string or a sequence of (low, high) pairs, "
-                f"got {padding}"
+                "padding argument to conv_general_dilated should be a string or a sequence of "
+                f"(low, high) pairs, got {padding}"
             ) from None
     return conv_general_dilated_p.bind(
         lhs,
@@ -326,7 +330,7 @@ def conv_with_general_padding(
 
 
 def _transposed_pads(k: int, s: int, padding: str) -> tuple[int, int]:
-    """Paddings that give a transposed convolution n * s ('SAME') or n * s + max(k - s, 0) ('VALID') elements."""
+    """Paddings that give n * s elements ('SAME') or n * s + max(k - s, 0) ('VALID')."""
     name = padding.upper()
     if name == "SAME":
         total = k + s - 2
@@ -353,9 +357,10 @@ def conv_transpose(
 ) -> Array:
     """The transposed ("fractionally strided") convolution, which enlarges images `strides` times.
 
-    Axes are channels-last unless `dimension_numbers` say otherwise. With `transpose_kernel` the kernel is that of the
-    convolution being transposed: it is flipped, and its feature axes are swapped. Explicit paddings count from the
-    dilated image, or with `use_consistent_padding` as the forward convolution's would.
+    Axes are channels-last unless `dimension_numbers` say otherwise. With `transpose_kernel` the
+    kernel is that of the convolution being transposed: it is flipped, and its feature axes are
+    swapped. Explicit paddings count from the dilated image, or with `use_consistent_padding` as the
+    forward convolution's would.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -368,12 +373,14 @@ def conv_transpose(
     rank = len(left)
     if rank != len(right) or rank < 2:
         raise TypeError(
-            f"convolution requires lhs and rhs ndim to be equal and at least 2, got {rank} and {len(right)}."
+            f"convolution requires lhs and rhs ndim to be equal and at least 2, got {rank} and "
+            f"{len(right)}."
         )
     if dimension_numbers is None:
         if rank > 5:
             raise ValueError(
-                f"No 4+ dimensional dimension_number defaults: give dimension_numbers for {rank - 2} spatial axes."
+                "No 4+ dimensional dimension_number defaults: give dimension_numbers for "
+                f"{rank - 2} spatial axes."
             )
         spatial = {0: "", 1: "H", 2: "HW", 3: "HWD"}[rank - 2]
         dimension_numbers = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
@@ -420,7 +427,7 @@ def _identity(n: int, dtype) -> Array:
 
 
 def conv_general_dilated_patches(
-    lhs: ArrayLike,
+    lhs: Any,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: Padding,
@@ -430,7 +437,7 @@ def conv_general_dilated_patches(
     precision: Precision | None = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The windows a convolution would look at, laid out along the feature axis (channel first, then place in the window).
+    """The windows a convolution would look at, laid out along the feature axis, channel first.
 
     A result has c * prod(filter_shape) features where `lhs` has c.
 

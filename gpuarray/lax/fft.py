@@ -1,6 +1,7 @@
 """Fourier transforms over the last axes.
 
-Floor 6. In: arrays, the sort of transform, the lengths of the axes. Out: the `fft` primitive on a dtype it takes.
+Floor 6. In: arrays, the sort of transform, the lengths of the axes. Out: the `fft` primitive on a
+dtype it takes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +32,8 @@ def _type_of(fft_type) -> FftType:
             f"Unknown FFT type '{fft_type}': expected one of {', '.join(FftType.__members__)}"
         )
     raise TypeError(
-        f"Unknown FFT type value '{fft_type}': expected a lax.FftType or one of {', '.join(FftType.__members__)}"
+        f"Unknown FFT type value '{fft_type}': expected a lax.FftType or one of "
+        f"{', '.join(FftType.__members__)}"
     )
 
 
@@ -38,8 +41,8 @@ def _type_of(fft_type) -> FftType:
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The discrete Fourier transform over the last len(fft_lengths) axes.
 
-    FFT and IFFT keep the shape; RFFT takes n real numbers to n // 2 + 1 complex ones along the last axis, and IRFFT takes
-    them back. X[k] = sum_j x[j] exp(-2πi jk / n); the inverse divides by n.
+    FFT and IFFT keep the shape; RFFT takes n real numbers to n // 2 + 1 complex ones along the last
+    axis, and IRFFT takes them back. X[k] = sum_j x[j] exp(-2πi jk / n); the inverse divides by n.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -53,10 +56,12 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     if kind is FftType.RFFT:
         if dtypes.kind_of(dtype) == "c":
             raise ValueError(
-                f"only real valued inputs supported for rfft, got {dtype.name}. Use fft, or take the real part."
+                f"only real valued inputs supported for rfft, got {dtype.name}. Use fft, or take "
+                "the real part."
             )
         if dtypes.kind_of(dtype) in "biu":
             x = convert_element_type(x, np.float64 if dtype.itemsize == 8 else np.float32)
     elif dtypes.kind_of(dtype) != "c":
         x = convert_element_type(x, np.complex128 if dtype.itemsize == 8 else np.complex64)
-    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else x
+    out: Any = fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else x
+    return out

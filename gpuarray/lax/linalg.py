@@ -1,7 +1,8 @@
-"""Linear algebra on stacks of matrices: factorisations, eigenvalues, triangular and tridiagonal systems.
+"""Linear algebra on stacks of matrices: factorisations, eigenvalues, systems of equations.
 
-Floor 6. In: arrays whose last two axes are matrices. Out: the primitives of ops/linalg.py and ops/solve.py, with what a
-user expects around them (symmetrised inputs, cleared triangles, factors in the usual order).
+Floor 6. In: arrays whose last two axes are matrices. Out: the primitives of ops/linalg.py and
+ops/solve.py, with what a user expects around them (symmetrised inputs, cleared triangles, factors
+in the usual order).
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def _lower_triangle(x: Any, diagonal: int = 0) -> Any:
 def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with x = L L^H: [..., n, n] -> [..., n, n].
 
-    A matrix that is not positive definite gives NaN. With `symmetrize_input` x is replaced by (x + x^H) / 2.
+    A matrix that is not positive definite gives NaN. With `symmetrize_input` x is replaced by (x +
+    x^H) / 2.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -96,9 +98,10 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
 
 
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
-    """(LU, pivots, permutation) with x[permutation] = L U: [..., m, n] -> [..., m, n], [..., k], [..., m].
+    """(LU, pivots, permutation) with x[permutation] = L U: [..., m, n] -> the same, [..., k], [..., m].
 
-    L has ones on its diagonal and lies below it, U on and above it; k = min(m, n). Row i was swapped with row pivots[i].
+    L has ones on its diagonal and lies below it, U on and above it; k = min(m, n). Row i was
+    swapped with row pivots[i].
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -112,7 +115,7 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """The permutation that the row swaps of `lu` amount to: int32[..., k] -> int32[..., permutation_size].
+    """The permutation that the row swaps of `lu` amount to: int32[..., k] -> int32[..., size].
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -132,7 +135,8 @@ def qr(
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]:
     """(Q, R) with x = Q R, or (Q, R, p) with x[:, p] = Q R when pivoting.
 
-    Q is [..., m, m] and R [..., m, n], or with `full_matrices=False` [..., m, k] and [..., k, n] with k = min(m, n).
+    Q is [..., m, m] and R [..., m, n], or with `full_matrices=False` [..., m, k] and [..., k, n]
+    with k = min(m, n).
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -141,11 +145,12 @@ def qr(
     (Array(True, dtype=bool), True)
     """
     (x,) = operands("qr", x)
-    return tuple(qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma))  # pyright: ignore[reportReturnType]
+    params = {"pivoting": pivoting, "full_matrices": full_matrices, "use_magma": use_magma}
+    return tuple(qr_p.bind(x, **params))  # pyright: ignore[reportReturnType]
 
 
 def geqrf(a: ArrayLike) -> tuple[Array, Array]:
-    """The packed QR factorisation: R on and above the diagonal, Householder vectors below it, and their scales.
+    """The packed QR factorisation: R above the diagonal, Householder vectors below, their scales.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -159,7 +164,7 @@ def geqrf(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
-    """The orthogonal matrix that packed Householder vectors stand for: [..., m, n], [..., k] -> [..., m, n].
+    """The orthogonal matrix of packed Householder vectors: [..., m, n], [..., k] -> [..., m, n].
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -174,7 +179,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Array:
-    """Q c, Q^H c (transpose), c Q or c Q^H (not left), for the Q that packed Householder vectors stand for.
+    """Q c, Q^H c (transpose), c Q or c Q^H (not left), for the Q of packed Householder vectors.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -198,10 +203,10 @@ def eigh(
     subset_by_index: tuple[int, int] | None = None,
     implementation: EighImplementation | None = None,
 ) -> tuple[Array, Array]:
-    """(V, w) with x V = V w for a symmetric or Hermitian x: [..., n, n] -> [..., n, n], [..., n], w ascending.
+    """(V, w) with x V = V w for a symmetric or Hermitian x, w ascending: [..., n, n], [..., n].
 
-    Only the triangle that `lower` names is read, after x has been replaced by (x + x^H) / 2 (`symmetrize_input`).
-    `subset_by_index` (start, stop) keeps some eigenvalues only.
+    Only the triangle that `lower` names is read, after x has been replaced by (x + x^H) / 2
+    (`symmetrize_input`). `subset_by_index` (start, stop) keeps some eigenvalues only.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -231,7 +236,7 @@ def eig(
     implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
 ) -> list[Array]:
-    """[w, left vectors, right vectors] of a general matrix, all complex; either sort of vectors can be left out.
+    """[w, left vectors, right vectors] of a general matrix, complex; vectors can be left out.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -262,7 +267,7 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
 ) -> Array | tuple[Array, Array, Array]:
-    """(U, s, V^H) with x = U s V^H and s descending, or s alone: [..., m, n] -> [..., m, m], [..., k], [..., n, n].
+    """(U, s, V^H) with x = U s V^H and s descending, or s alone: [..., m, m], [..., k], [..., n, n].
 
     With `full_matrices=False` U is [..., m, k] and V^H [..., k, n], k = min(m, n).
 
@@ -292,7 +297,7 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable[..., Any] | None = None,
 ) -> tuple[Array, Array]:
-    """(T, Q) with x = Q T Q^H, T triangular (in 2 x 2 blocks where eigenvalues of a real x are complex pairs).
+    """(T, Q) with x = Q T Q^H, T triangular but for 2 x 2 blocks of complex pairs in a real x.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -312,7 +317,7 @@ def schur(
 
 
 def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
-    """The packed Hessenberg form: zero below the first subdiagonal but for the Householder vectors kept there, and scales.
+    """The packed Hessenberg form (Householder vectors below the first subdiagonal) and scales.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -326,7 +331,7 @@ def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
-    """A symmetric or Hermitian matrix made tridiagonal: (packed vectors, diagonal, off-diagonal, scales).
+    """A symmetric or Hermitian matrix made tridiagonal: (packed, diagonal, off-diagonal, scales).
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -352,10 +357,10 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """x with op(a) x = b (`left_side`) or x op(a) = b, where a is triangular and op may transpose and conjugate.
+    """x with op(a) x = b (`left_side`) or x op(a) = b, for a triangular a.
 
-    a is [..., n, n] and b [..., n, k] ([..., k, n] from the right), or a stack of vectors [..., n]. The other triangle is
-    not read, nor the diagonal if `unit_diagonal` says it is one.
+    a is [..., n, n] and b [..., n, k] ([..., k, n] from the right), or a stack of vectors [..., n].
+    The other triangle is not read, nor the diagonal if `unit_diagonal` says it is one.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -387,9 +392,10 @@ def triangular_solve(
 def tridiagonal_solve(
     dl: Array, d: Array, du: Array, b: Array, *, perturb_singular: bool = False
 ) -> Array:
-    """x with T x = b for the tridiagonal T of a lower, main and upper diagonal: [..., n] three times, [..., n, k].
+    """x with T x = b for a tridiagonal T of three diagonals: three [..., n], b [..., n, k].
 
-    dl[0] and du[-1] are not used. A singular T gives NaN, or with `perturb_singular` very large numbers.
+    dl[0] and du[-1] are not used. A singular T gives NaN, or with `perturb_singular` very large
+    numbers.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -414,7 +420,8 @@ def symmetric_product(
 ) -> Array:
     """alpha a a^T + beta c: [..., m, n], [..., m, m] -> [..., m, m].
 
-    Only one triangle need be right on every device; `symmetrize_output` copies the lower one over the upper.
+    Only one triangle need be right on every device; `symmetrize_output` copies the lower one over
+    the upper.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax

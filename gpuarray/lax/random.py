@@ -1,6 +1,7 @@
 """Random bits without keys: generators that carry a state, as XLA has them.
 
-Floor 6. In: a state (four uint32 words) and a shape. Out: the next state and bits. `gpuarray.random` is what programs use.
+Floor 6. In: a state (four uint32 words) and a shape. Out: the next state and bits.
+`gpuarray.random` is what programs use.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def rng_bit_generator(
     *,
     out_sharding: Any = None,
 ) -> list[Array]:
-    """[next state, bits] of a generator with a state of its own: uint32[4] -> uint32[4], dtype[shape].
+    """[next state, bits] of a generator with a state: uint32[4] -> uint32[4], dtype[shape].
 
-    The first two words are the key, the last two a counter. Results belong to an algorithm: they are the same here on
-    every machine, but another library's default may be another algorithm.
+    The first two words are the key, the last two a counter. Results belong to an algorithm: they
+    are the same here on every machine, but another library's default may be another algorithm.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax

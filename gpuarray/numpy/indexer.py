@@ -18,6 +18,7 @@ from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.ops.elementwise import add_p, lt_p, select_n_p
+from gpuarray.transforms.jvp import JVPTracer
 
 _state = config.state
 
@@ -388,14 +389,13 @@ def known_value(x, otherwise: type[Exception] | None = None) -> Any:
     """The value of `x` as a NumPy array, where it is known; else `otherwise(x)` is raised, or None
     returned.
     """
+    while isinstance(x, JVPTracer):  # under grad, outside jit, the value is there
+        x = x.primal
     if not isinstance(x, Tracer):
         return np.asarray(x)
-    # A tracer that carries its value (under grad, outside jit) may give it.
-    give = getattr(x, "to_concrete_value", None)
-    value = give() if give is not None else None
-    if value is None and otherwise is not None:
+    if otherwise is not None:
         raise otherwise(x)
-    return None if value is None else np.asarray(value)
+    return None
 
 
 def _common_shape(shapes) -> tuple[int, ...]:

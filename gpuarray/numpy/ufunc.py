@@ -83,6 +83,10 @@ class ufunc:
             )
         return self.function(*arrays(self.__name__, *args))
 
+    def _elements(self, name: str, a: Array, dtype: Any) -> Array:
+        """An array as what is folded."""
+        return _typed(name, a, dtype)
+
     def _binary(self, method: str) -> None:
         if self.nin != 2 or self.nout != 1:
             raise ValueError(f"{method} only supported for binary ufuncs, {self} is none")
@@ -127,7 +131,7 @@ class ufunc:
             raise NotImplementedError(
                 f"{self.__name__}.reduce over a tuple of axes: fold them in turn"
             )
-        a, shape = _typed(self.__name__, a, dtype), a.shape
+        a, shape = self._elements(self.__name__, a, dtype), a.shape
         if where is not None:
             where = broadcast_to(asarray(where), shape)
         at = 0 if axis is None else axis
@@ -175,7 +179,7 @@ class ufunc:
         at = canonical_axis(axis, a.ndim)
         if self._accumulate is not None:
             return self._accumulate(a, axis=at, dtype=dtype)
-        steps = _slices(_typed(name, a, dtype), at)
+        steps = _slices(self._elements(name, a, dtype), at)
         kept = steps[:1]
         for x in steps[1:]:
             kept.append(as_type(self.function(kept[-1], x), x.dtype))
@@ -230,7 +234,7 @@ class ufunc:
         a, starts = arrays(name, a, indices)
         if starts.ndim != 1 or dtypes.kind_of(starts.dtype) not in "iu":
             raise ValueError(f"{name}: indices must be one-dimensional integers")
-        a = _typed(name, a, dtype)
+        a = self._elements(name, a, dtype)
         at = canonical_axis(axis, a.ndim)
         n = a.shape[at]
         ends = lax.concatenate(
@@ -290,6 +294,13 @@ class _Builtin(ufunc):
 
     def __reduce__(self):
         return _by_name, (self.__name__,)
+
+
+class _Logical(_Builtin):
+    """A ufunc that folds truth values."""
+
+    def _elements(self, name: str, a: Array, dtype: Any) -> Array:
+        return truth(a)
 
 
 def _by_name(name: str) -> ufunc:
@@ -434,7 +445,7 @@ minimum = _Builtin(
     accumulate=_running(lax.cummin),
     at=_updating("min"),
 )
-logical_and = _Builtin(
+logical_and = _Logical(
     _C.logical_and,
     2,
     1,
@@ -442,7 +453,7 @@ logical_and = _Builtin(
     reduce=_logical("logical_and", lax.reduce_and, True),
     accumulate=_running_truth(lax.cummin),
 )
-logical_or = _Builtin(
+logical_or = _Logical(
     _C.logical_or,
     2,
     1,
@@ -450,7 +461,7 @@ logical_or = _Builtin(
     reduce=_logical("logical_or", lax.reduce_or, False),
     accumulate=_running_truth(lax.cummax),
 )
-logical_xor = _Builtin(
+logical_xor = _Logical(
     _C.logical_xor, 2, 1, identity=False, reduce=_logical("logical_xor", lax.reduce_xor, False)
 )
 bitwise_and = _Builtin(

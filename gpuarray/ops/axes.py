@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core.avals import aval_of
-from gpuarray.ops.movement import broadcast_in_dim_p, transpose_p
+from gpuarray.ops.define import do
 
 
 def move_axis(x: Any, source: int, destination: int) -> Any:
@@ -17,7 +17,7 @@ def move_axis(x: Any, source: int, destination: int) -> Any:
         return x
     order = [i for i in range(aval_of(x).ndim) if i != source]
     order.insert(destination, source)
-    return transpose_p.bind(x, permutation=tuple(order))
+    return do.transpose(x, permutation=tuple(order))
 
 
 def add_axis(x: Any, position: int, size: int = 1) -> Any:
@@ -25,7 +25,7 @@ def add_axis(x: Any, position: int, size: int = 1) -> Any:
     shape = aval_of(x).shape
     dims = tuple(i for i in range(len(shape) + 1) if i != position)
     full = (*shape[:position], size, *shape[position:])
-    return broadcast_in_dim_p.bind(x, shape=full, broadcast_dimensions=dims, sharding=None)
+    return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=dims, sharding=None)
 
 
 def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
@@ -37,4 +37,4 @@ def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
     lead = 1 if keep_first else 0
     full = shape[:lead] + (1,) * missing + shape[lead:]
     dims = tuple(range(lead)) + tuple(range(lead + missing, rank))
-    return broadcast_in_dim_p.bind(x, shape=full, broadcast_dimensions=dims, sharding=None)
+    return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=dims, sharding=None)

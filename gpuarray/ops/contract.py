@@ -1,8 +1,9 @@
-"""Sums of products: dot_general, and the matrix product it shares with convolution and ragged products.
+"""Sums of products: dot_general, and the matrix product that convolutions use too.
 
-Floor 2. In: arrays, and which of their axes are summed (contracting) or carried along (batch). Out: primitives whose
-NumPy rules bring both operands into the form [batch, rows, sum] x [batch, sum, columns] and call BLAS. Half types are
-multiplied and summed in float32, integers wrap as machine integers do.
+Floor 2. In: arrays, and which of their axes are summed (contracting) or carried along (batch). Out:
+primitives whose NumPy rules bring both operands into the form [batch, rows, sum] x [batch, sum,
+columns] and call BLAS. Half types are multiplied and summed in float32, integers wrap as machine
+integers do.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SMALL = 1 << 14  # multiplications below which NumPy's own integer loops are qu
 
 
 def _rank(dtype) -> tuple:
-    """Sorts dtypes by what they can hold: kind first, then width or largest value; signed before unsigned."""
+    """Sorts dtypes by what they hold: kind, then width or largest value, signed before unsigned."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return (0,)
@@ -57,7 +58,7 @@ def joined_dtype(op: str, lhs, rhs):
 
 
 def check_preferred(joined, preferred) -> None:
-    """An integer result may not be narrower than its operands: its sums would be lost without a sign."""
+    """Raise where an integer result is narrower than its operands: its sums would be lost."""
     kinds = dtypes.kind_of(joined), dtypes.kind_of(preferred)
     if kinds[0] in "iu" and kinds[1] in "biu":
         bits = 1 if kinds[1] == "b" else dtypes.iinfo(preferred).bits
@@ -69,7 +70,7 @@ def check_preferred(joined, preferred) -> None:
 
 
 def working_dtype(joined, out, accumulate=None):
-    """The dtype in which products are formed and summed: at least float32 where anything is a float."""
+    """The dtype products are formed and summed in: at least float32 where anything is a float."""
     kinds = dtypes.kind_of(joined) + dtypes.kind_of(out)
     if not set(kinds) - set("biu"):
         return out
@@ -84,37 +85,26 @@ def working_dtype(joined, out, accumulate=None):
 
 
 def matrix_product(working, out) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A function [..., m, k] x [..., k, n] -> [..., m, n] which sums in `working` and returns `out`."""
+    """A function [..., m, k] x [..., k, n] -> [..., m, n]: sums in `working`, result in `out`."""
     kind = dtypes.kind_of(working)
     if kind == "b":
-        # A count of hits is exact enough to tell zero from more.
-        def product(a, b):
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)) != 0
+        # A count of hits is exact enough to tell none from some.
+        return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) != 0
+    if kind in "iu":
+        return lambda a, b: integer_product(a, b, working).astype(out, copy=False)
 
-    elif kind in "iu":
-
-        def product(a, b):
-            return integer_product(a, b, working).astype(out, copy=False)
-
-    elif working == out:
-
-        def product(a, b):
-            return np.matmul(a.astype(working, copy=False), b.astype(working, copy=False))
-
-    else:
-
-        def product(a, b):
-            full = np.matmul(a.astype(working, copy=False), b.astype(working, copy=False))
-            return narrow(full, out)
+    def product(a, b):
+        full = np.matmul(a.astype(working, copy=False), b.astype(working, copy=False))
+        return full if working == out else narrow(full, out)
 
     return product
 
 
 def narrow(x: np.ndarray, out) -> np.ndarray:
-    """Convert sums to the result dtype: complex to real drops the imaginary part, float to int saturates."""
+    """Convert sums to the result dtype: complex to real takes the real part, float to int saturates."""
     kind = dtypes.kind_of(out)
     if np.iscomplexobj(x) and kind != "c":
-        x = x.real
+        x = np.real(x)
     if kind in "iu" and dtypes.kind_of(x.dtype) == "f":
         return float_to_int(x, out)
     return x.astype(out, copy=False)
@@ -125,10 +115,11 @@ def _bound(x: np.ndarray) -> int:
 
 
 def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
-    """[..., m, k] x [..., k, n] of integers modulo 2**bits, through float64 BLAS where that is exact.
+    """[..., m, k] x [..., k, n] of integers modulo 2**bits, by float64 BLAS where that is exact.
 
-    NumPy has no fast integer product. Small values fit a double; 32-bit ones are cut into 16-bit halves, of which
-    three products matter: lo*lo + 2**16 * (hi*lo + lo*hi), the fourth being a multiple of 2**32.
+    NumPy has no fast integer product. Small values fit a double; 32-bit ones are cut into 16-bit
+    halves, of which three products matter: lo*lo + 2**16 * (hi*lo + lo*hi), the fourth being a
+    multiple of 2**32.
     """
     plain = dtypes.int64 if out.itemsize > 4 else out
     if dtypes.kind_of(out) in "iu" and out.name.endswith(("int4", "int2", "int1")):
@@ -164,9 +155,9 @@ def _check_dot(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> None:
     for side, a, batch, contract in (("lhs", lhs, lb, lc), ("rhs", rhs, rb, rc)):
         if not all(0 <= d < a.ndim for d in (*batch, *contract)):
             raise TypeError(
-                f"dot_general requires {side} dimension numbers to be nonnegative and less than the number "
-                f"of axes of the {side} value, got {side}_batch of {batch} and {side}_contracting of "
-                f"{contract} for {side} of rank {a.ndim}"
+                f"dot_general requires {side} dimension numbers to be nonnegative and less than "
+                f"the number of axes of the {side} value, got {side}_batch of {batch} and "
+                f"{side}_contracting of {contract} for {side} of rank {a.ndim}"
             )
     for what, left, right in (("batch", lb, rb), ("contracting", lc, rc)):
         for side, dims in (("lhs", left), ("rhs", right)):
@@ -191,8 +182,8 @@ def _check_dot(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> None:
         lengths = tuple(lhs.shape[d] for d in left), tuple(rhs.shape[d] for d in right)
         if lengths[0] != lengths[1]:
             raise TypeError(
-                f"dot_general requires {what} dimensions to have the same shape, got "
-                f"{lengths[0]} and {lengths[1]}."
+                f"dot_general requires {what} dimensions to have the same shape, got {lengths[0]} "
+                f"and {lengths[1]}."
             )
 
 
@@ -228,7 +219,7 @@ def dot_aval(
 
 
 class _Side(NamedTuple):
-    """How one operand becomes a stack of matrices: transpose, reshape, and swap where that saves a copy."""
+    """How one operand becomes a stack of matrices: transpose, reshape, swap to save a copy."""
 
     permutation: tuple[int, ...]
     shape: tuple[int, int, int]

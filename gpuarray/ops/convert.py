@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import COMPLEX, elementwise, hide_defaults
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_inexact, is_undefined, tangent_aval
+from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.ops.define import COMPLEX, do, elementwise, hide_defaults
+from gpuarray.ops.linear import share_of
 from gpuarray.ops.numerics import fresh, join
 
 # ---- element types ----
@@ -95,9 +97,26 @@ def _to_signed(x, dtype):
     return out
 
 
+def _convert_jvp(primals, tangents, **params):
+    out = do.convert_element_type(*primals, **params)
+    if not is_inexact(aval_of(out)):
+        return out, Zero(tangent_aval(aval_of(out)))
+    return out, do.convert_element_type(*tangents, **params)
+
+
+def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding=None):
+    old = x.aval
+    back = do.convert_element_type(
+        ct, new_dtype=old.dtype, weak_type=old.weak_type, sharding=sharding
+    )
+    return (back,)
+
+
 convert_element_type_p = Primitive(
     "convert_element_type",
     Kind.POINTWISE,
+    jvp=_convert_jvp,
+    transpose=_convert_transpose,
     aval=_convert_aval,
     numpy_pick=_convert_pick,
     show=hide_defaults({"sharding": None}),

@@ -1,7 +1,8 @@
-"""Convolution: conv_general_dilated with strides, paddings, dilations of both operands and both kinds of groups.
+"""Convolution with strides, paddings, dilations of both operands and both kinds of groups.
 
-Floor 2. In: lhs (images), rhs (kernels) and where each keeps its batch, feature and spatial axes. Out: one primitive;
-its NumPy rule lays the windows out as rows (in bounded pieces) and leaves the sums to BLAS.
+Floor 2. In: lhs (images), rhs (kernels) and where each keeps its batch, feature and spatial axes.
+Out: one primitive; its NumPy rule lays the windows out as rows (in bounded pieces) and leaves the
+sums to BLAS.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PIECE = 1 << 22  # elements of windows laid out at once: 16 MB of float32
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where axes are: lhs and out as (batch, feature, *spatial), rhs as (out feature, in feature, *spatial).
+    """Where axes are: (batch, feature, *spatial) of lhs and out, (out, in, *spatial) of rhs.
 
     >>> ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)).lhs_spec
     (0, 3, 1, 2)
@@ -56,7 +57,8 @@ def conv_shape(lhs, rhs, strides, padding, batch_group_count: int = 1) -> tuple[
     """
     if len(padding) != len(lhs) - 2:
         raise TypeError(
-            f"Wrong number of explicit pads for convolution: expected {len(lhs) - 2}, got {len(padding)}."
+            f"Wrong number of explicit pads for convolution: expected {len(lhs) - 2}, got "
+            f"{len(padding)}."
         )
     spatial = []
     for n, k, stride, (low, high) in zip(lhs[2:], rhs[2:], strides, padding, strict=True):
@@ -74,8 +76,8 @@ def _check_counts(name: str, count: int, lhs_size: int, rhs_size: int) -> None:
         raise ValueError(f"conv_general_dilated {name} must be a positive integer, got {count}.")
     if rhs_size % count:
         raise ValueError(
-            "conv_general_dilated rhs output feature dimension size must be a multiple of "
-            f"{name}, but {rhs_size} is not a multiple of {count}."
+            f"conv_general_dilated rhs output feature dimension size must be a multiple of {name}, "
+            f"but {rhs_size} is not a multiple of {count}."
         )
 
 
@@ -83,7 +85,8 @@ def _check_conv(lhs: ShapedArray, rhs: ShapedArray, p: dict) -> None:
     numbers = p["dimension_numbers"]
     if lhs.ndim < 2:
         raise TypeError(
-            f"conv_general_dilated needs operands with batch and feature axes, got shape {lhs.shape}."
+            "conv_general_dilated needs operands with batch and feature axes, got shape "
+            f"{lhs.shape}."
         )
     n, lhs_feature = (lhs.shape[d] for d in numbers.lhs_spec[:2])
     out_feature, in_feature = (rhs.shape[d] for d in numbers.rhs_spec[:2])
@@ -92,8 +95,9 @@ def _check_conv(lhs: ShapedArray, rhs: ShapedArray, p: dict) -> None:
         _check_counts("feature_group_count", groups, lhs_feature, out_feature)
     if lhs_feature // groups != in_feature or lhs_feature % groups:
         raise ValueError(
-            "conv_general_dilated lhs feature dimension size divided by feature_group_count must equal the rhs "
-            f"input feature dimension size, but {lhs_feature} // {groups} != {in_feature}."
+            "conv_general_dilated lhs feature dimension size divided by feature_group_count must "
+            f"equal the rhs input feature dimension size, but {lhs_feature} // {groups} != "
+            f"{in_feature}."
         )
     _check_counts("feature_group_count", groups, lhs_feature, out_feature)
     if batch_groups < 1:
@@ -133,9 +137,10 @@ def _result_dtype(dtype, preferred):
         compatible = kinds[0] == kinds[1]
     if not compatible:
         raise TypeError(
-            "Input type is incompatible with `preferred_element_type`. The compatible combinations of (input_type, "
-            "preferred_element_type) are (integral, integral), (integral, floating), (floating, floating), "
-            f"(complex, complex); got ({dtype.name}, {preferred.name})."
+            "Input type is incompatible with `preferred_element_type`. The compatible "
+            "combinations of (input_type, preferred_element_type) are (integral, integral), "
+            f"(integral, floating), (floating, floating), (complex, complex); got ({dtype.name}, "
+            f"{preferred.name})."
         )
     same_sort = kinds[1] in "iu" if kinds[0] in "iu" else kinds[0] == kinds[1]
     if same_sort and dtypes.itemsize_bits(preferred) < dtypes.itemsize_bits(dtype):
@@ -201,7 +206,8 @@ def _conv_numpy(avals, **p) -> Callable[..., Any]:
         x, w = lhs.transpose(lhs_spec), rhs.transpose(rhs_spec)
         g = groups
         if batch_groups > 1:
-            # Batch groups are feature groups of another arrangement: group b sees its own part of the batch.
+            # Batch groups are feature groups of another arrangement: group b sees its own part of
+            # the batch.
             g = batch_groups
             split = x.reshape(g, x.shape[0] // g, *x.shape[1:])
             x = split.swapaxes(0, 1).reshape(split.shape[1], g * x.shape[1], *x.shape[2:])
@@ -254,8 +260,8 @@ def _depthwise(out, x, w, groups: int, strides, dilation) -> None:
 def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     """Windows laid out as a matrix times kernels as a matrix, a piece of the images at a time.
 
-    The layout follows the images': with channels last, every window is a row; with channels first, a column.
-    Either way the innermost copies are long runs.
+    The layout follows the images': with channels last, every window is a row; with channels first,
+    a column. Either way the innermost copies are long runs.
     """
     n, features, per = x.shape[0], w.shape[0], w.shape[1]
     kernel, spatial = w.shape[2:], out.shape[2:]

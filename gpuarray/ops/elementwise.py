@@ -13,8 +13,9 @@ import functools
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.ops.define import (
     ANY,
     BOOL,
@@ -24,7 +25,17 @@ from gpuarray.ops.define import (
     KEYS,
     NUMERIC,
     SIGNED,
+    do,
     elementwise,
+)
+from gpuarray.ops.linear import (
+    broadcast_like,
+    cast_like,
+    constant,
+    full_like,
+    instantiate,
+    share_of,
+    zeros,
 )
 from gpuarray.ops.numerics import by_dtype, fresh, order_key
 
@@ -36,8 +47,43 @@ def everywhere(function):
 
 # ---- arithmetic ----
 
-add_p = elementwise("add", arity=2, dtypes=NUMERIC, numpy_pick=everywhere(np.add))
-sub_p = elementwise("sub", arity=2, dtypes=NUMERIC, numpy_pick=everywhere(np.subtract))
+
+def _add_jvp(primals, tangents):
+    out = do.add(*primals)
+    t, u = tangents
+    if is_zero(t) or is_zero(u):
+        return out, broadcast_like(t if is_zero(u) else u, aval_of(out))
+    return out, do.add(t, u)
+
+
+def _sub_jvp(primals, tangents):
+    out = do.sub(*primals)
+    t, u = tangents
+    if is_zero(u):
+        return out, broadcast_like(t, aval_of(out))
+    return out, broadcast_like(do.neg(u), aval_of(out)) if is_zero(t) else do.sub(t, u)
+
+
+def _sub_transpose(ct, x, y):
+    return share_of(ct, x), do.neg(share_of(ct, y)) if is_undefined(y) else None
+
+
+add_p = elementwise(
+    "add",
+    arity=2,
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.add),
+    jvp=_add_jvp,
+    transpose=lambda ct, x, y: (share_of(ct, x), share_of(ct, y)),
+)
+sub_p = elementwise(
+    "sub",
+    arity=2,
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.subtract),
+    jvp=_sub_jvp,
+    transpose=_sub_transpose,
+)
 
 _multiply = everywhere(np.multiply)
 
@@ -49,8 +95,22 @@ def _mul_pick(avals, *, out_dtype=None):
     return lambda x, y: multiply(x.astype(out_dtype), y.astype(out_dtype))
 
 
+def _mul_transpose(ct, x, y, *, out_dtype=None):
+    """The product of `ct` and the known factor; both in the wider type, if there is one."""
+    unknown, known = (x, y) if is_undefined(x) else (y, x)
+    known = cast_like(known, aval_of(ct))
+    product = do.mul(ct, known) if unknown is x else do.mul(known, ct)
+    share = share_of(cast_like(product, unknown.aval), unknown)
+    return (share, None) if unknown is x else (None, share)
+
+
 mul_p = elementwise(
     "mul",
+    jvp=(
+        lambda t, out, x, y, **given: do.mul(t, y, **given),
+        lambda t, out, x, y, **given: do.mul(x, t, **given),
+    ),
+    transpose=_mul_transpose,
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=_mul_pick,
@@ -82,6 +142,11 @@ def _remainder(x, y):
 
 div_p = elementwise(
     "div",
+    jvp=(
+        lambda t, out, x, y: do.div(t, y),
+        lambda t, out, x, y: do.mul(do.mul(do.neg(t), x), do.integer_pow(y, y=-2)),
+    ),
+    transpose=lambda ct, x, y: (share_of(do.div(ct, y), x), None),
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=by_dtype(
@@ -92,16 +157,44 @@ div_p = elementwise(
     ),
     weight=4,
 )
+
+
+def _whole_quotient(x, y):
+    """x / y rounded towards zero."""
+    return do.mul(do.sign(do.div(x, y)), do.floor(do.abs(do.div(x, y))))
+
+
 rem_p = elementwise(
     "rem",
+    jvp=(
+        lambda t, out, x, y: t,
+        lambda t, out, x, y: do.mul(do.neg(t), _whole_quotient(x, y)),
+    ),
     arity=2,
     dtypes=INTEGER | FLOATING,
     numpy_pick=by_dtype(integer=_remainder, floating=np.fmod),
     weight=8,
 )
-neg_p = elementwise("neg", dtypes=NUMERIC, numpy_pick=everywhere(np.negative))
+neg_p = elementwise(
+    "neg",
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.negative),
+    jvp=LINEAR,
+    transpose=lambda ct, x: (do.neg(ct),),
+)
+
+
+def _abs_derivative(t, out, x):
+    if dtypes.kind_of(aval_of(x).dtype) != "c":
+        return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
+    size = cast_like(out, aval_of(x))
+    safe = do.select_n(do.eq(size, constant(x, 0)), size, full_like(x, 1))  # 0 / 0 would be nan
+    return do.real(do.mul(t, do.div(do.conj(x, input_dtype=aval_of(x).dtype), safe)))
+
+
 abs_p = elementwise(
     "abs",
+    jvp=(_abs_derivative,),
     dtypes=SIGNED | FLOATING | COMPLEX,
     numpy_pick=everywhere(np.abs),
     result=lambda x: dtypes.to_real_dtype(x) if dtypes.kind_of(x) == "c" else x,
@@ -118,6 +211,7 @@ def _sign_complex(x):
 
 sign_p = elementwise(
     "sign",
+    jvp=NOT_DIFFERENTIABLE,
     dtypes=NUMERIC,
     numpy_pick=by_dtype(
         integer=np.sign, floating=lambda x: np.copysign(np.sign(x), x), complex=_sign_complex
@@ -134,9 +228,22 @@ def _smaller_complex(x, y):
     return np.where((x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag)), x, y)
 
 
+def _where_chosen(t, out, this, other):
+    """The tangent where the result is this operand; half of it where both are."""
+    chosen = do.select_n(do.eq(this, out), full_like(out, 0), full_like(out, 1))
+    count = do.select_n(do.eq(other, out), full_like(out, 1), full_like(out, 2))
+    return do.mul(t, do.div(chosen, count))
+
+
+_EXTREME_JVP = (
+    lambda t, out, x, y: _where_chosen(t, out, x, y),
+    lambda t, out, x, y: _where_chosen(t, out, y, x),
+)
+
 # Of 0.0 and -0.0, which are equal, NumPy's maximum and minimum may return either.
 max_p = elementwise(
     "max",
+    jvp=_EXTREME_JVP,
     arity=2,
     dtypes=ANY,
     numpy_pick=by_dtype(
@@ -145,13 +252,19 @@ max_p = elementwise(
 )
 min_p = elementwise(
     "min",
+    jvp=_EXTREME_JVP,
     arity=2,
     dtypes=ANY,
     numpy_pick=by_dtype(
         integer=np.minimum, floating=np.minimum, complex=_smaller_complex, boolean=np.logical_and
     ),
 )
-square_p = elementwise("square", dtypes=NUMERIC, numpy_pick=everywhere(np.square))
+square_p = elementwise(
+    "square",
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.square),
+    jvp=(lambda t, out, x: do.mul(t, do.mul(constant(x, 2), x)),),
+)
 
 
 def _check_integer_pow(x: ShapedArray, *, y: int) -> None:
@@ -181,8 +294,20 @@ def _power_rule(y: int):
     return everywhere(np.square if y == 2 else power)
 
 
+def _integer_pow_jvp(primals, tangents, *, y: int):
+    (x,), (t,) = primals, tangents
+    out = do.integer_pow(x, y=y)
+    if y == 0:
+        return out, Zero(tangent_aval(aval_of(out)))
+    if y == 1:
+        return out, t
+    power = x if y == 2 else do.integer_pow(x, y=y - 1)
+    return out, do.mul(t, do.mul(constant(x, y), power))
+
+
 integer_pow_p = elementwise(
     "integer_pow",
+    jvp=_integer_pow_jvp,
     dtypes=NUMERIC,
     numpy_pick=lambda avals, *, y: _power_rule(y)(avals),
     check=_check_integer_pow,
@@ -217,10 +342,11 @@ _ROUNDING = {
     RoundingMethod.TO_NEAREST_EVEN: by_dtype(floating=np.rint),
 }
 
-floor_p = elementwise("floor", dtypes=FLOATING, numpy=np.floor)
-ceil_p = elementwise("ceil", dtypes=FLOATING, numpy=np.ceil)
+floor_p = elementwise("floor", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.floor)
+ceil_p = elementwise("ceil", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.ceil)
 round_p = elementwise(
     "round",
+    jvp=NOT_DIFFERENTIABLE,
     dtypes=FLOATING,
     numpy_pick=lambda avals, *, rounding_method: _ROUNDING[rounding_method](avals),
     weight=2,

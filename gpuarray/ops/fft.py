@@ -1,7 +1,7 @@
-"""Fourier transforms over the last axes: one primitive for the complex, the real and the inverse real transform.
+"""Fourier transforms over the last axes: complex, real and inverse real, one primitive.
 
-Floor 2. In: an array and the lengths of its last axes. Out: the `fft` primitive on SciPy's pocketfft, which works in the
-precision of its input (complex64 stays complex64).
+Floor 2. In: an array and the lengths of its last axes. Out: the `fft` primitive on SciPy's
+pocketfft, which works in the precision of its input (complex64 stays complex64).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _fft = lazy_module("scipy.fft")
 
 
 class FftType(enum.IntEnum):
-    """Which transform: complex to complex (FFT, IFFT), real to half-spectrum (RFFT) and back (IRFFT).
+    """Which transform: complex (FFT, IFFT), real to half-spectrum (RFFT) and back (IRFFT).
 
     >>> FftType.RFFT
     <FftType.RFFT: 2>
@@ -49,7 +49,8 @@ def _aval(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
     rank = len(fft_lengths)
     if x.ndim < rank:
         raise ValueError(
-            f"{name} input shape {x.shape} must have at least as many input dimensions as fft_lengths {fft_lengths}."
+            f"{name} input shape {x.shape} must have at least as many input dimensions as "
+            f"fft_lengths {fft_lengths}."
         )
     if not rank:
         return x.strip_weak_type()
@@ -60,7 +61,8 @@ def _aval(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
     if x.shape[x.ndim - rank :] != expected:
         note = f", that is {expected} as a half-spectrum" if fft_type is FftType.IRFFT else ""
         raise ValueError(
-            f"{name} input shape {x.shape} minor dimensions must be equal to fft_lengths {fft_lengths}{note}"
+            f"{name} input shape {x.shape} minor dimensions must be equal to fft_lengths "
+            f"{fft_lengths}{note}"
         )
     if fft_type is FftType.RFFT:
         complex_ = dtypes.complex128 if x.dtype == np.float64 else dtypes.complex64

@@ -1,7 +1,8 @@
 """Gamma-distributed numbers from keys: rejection sampling, every element with a key of its own.
 
-Floor 2. In: keys, and shape parameters alpha. Out: the `random_gamma` primitive. Samples depend on the key and on the
-element's place alone, so the loop below runs over all elements that are not accepted yet, in any order.
+Floor 2. In: keys, and shape parameters alpha. Out: the `random_gamma` primitive. Samples depend on
+the key and on the element's place alone, so the loop below runs over all elements that are not
+accepted yet, in any order.
 
 Method: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000).
 """
@@ -25,7 +26,8 @@ def _aval(keys: ShapedArray, alpha: ShapedArray, *, log_space: bool, **_: Any) -
     check_dtype("random_gamma", alpha.dtype, FLOATING, 1)
     if alpha.shape[: keys.ndim] != keys.shape:
         raise TypeError(
-            f"random_gamma needs alpha to have the leading axes of its keys, got shapes {keys.shape} and {alpha.shape}."
+            "random_gamma needs alpha to have the leading axes of its keys, got shapes "
+            f"{keys.shape} and {alpha.shape}."
         )
     return ShapedArray(alpha.shape, alpha.dtype)
 

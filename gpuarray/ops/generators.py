@@ -1,8 +1,9 @@
 """Counter-based random generators on NumPy words: Threefry-2x32 and Philox-4x32.
 
-Floor 2. In: key words and counters (uint32). Out: random words, the same on every machine. Long streams are made in
-blocks that stay in cache, in place; a few words are made with Python integers, which is quicker than 100 NumPy calls.
-Both algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
+Floor 2. In: key words and counters (uint32). Out: random words, the same on every machine. Long
+streams are made in blocks that stay in cache, in place; a few words are made with Python integers,
+which is quicker than 100 NumPy calls. Both algorithms are those of Salmon et al., "Parallel random
+numbers: as easy as 1, 2, 3" (2011).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _PARITY = 0x1BD11BDA
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 _u32, _u64 = np.uint32, np.uint64
-# The same as NumPy scalars: (left shift, right shift) of every round, and the number of every group of four.
+# The same as NumPy scalars: (left shift, right shift) of every round, and the number of every group
+# of four.
 _SHIFTS = [[(_u32(r), _u32(32 - r)) for r in rounds] for rounds in _ROTATIONS]
 _NUMBERS = [_u32(i) for i in range(6)]
 
@@ -61,7 +63,7 @@ def _schedule(k0, k1):
 
 
 def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
-    """Encrypt the counters (x0, x1) with the keys (k0, k1): four uint32 arrays that broadcast, two results.
+    """Encrypt counters (x0, x1) with keys (k0, k1): uint32 arrays that broadcast, two results.
 
     >>> a, b = threefry2x32(*np.zeros(4, np.uint32))
     >>> hex(a), hex(b)
@@ -96,8 +98,9 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
 def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.ndarray:
     """The first words of a key's stream: uint32[2] -> uint32[size].
 
-    The original stream numbers all words and encrypts the first half of them with the second half, so a word depends on
-    the size. The partitionable one encrypts every word's 64-bit number by itself: any part can be made anywhere.
+    The original stream numbers all words and encrypts the first half of them with the second half,
+    so a word depends on the size. The partitionable one encrypts every word's 64-bit number by
+    itself: any part can be made anywhere.
     """
     if not partitionable and size > _MASK:
         return _long_stream(key, size)
@@ -143,7 +146,7 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
 
 
 def _long_stream(key: np.ndarray, size: int) -> np.ndarray:
-    """More words than a 32-bit counter has: the key is split, and every part makes one full stream."""
+    """More words than a 32-bit counter has: the key is split, every part makes a full stream."""
     parts, rest = divmod(size, _MASK)
     keys = threefry_stream(key, 2 * (parts + 1), partitionable=False).reshape(-1, 2)
     sizes = [_MASK] * parts + [rest]
@@ -199,9 +202,10 @@ def _philox_rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
 
 
 def philox_words(key, counter: int, count: int) -> np.ndarray:
-    """uint32[count] words of Philox-4x32-10; every four of them take one step of the 64-bit counter.
+    """uint32[count] words of Philox-4x32-10; four of them take one step of the 64-bit counter.
 
-    The key words fill the upper half of the 128-bit number that is encrypted; a full counter carries into them.
+    The key words fill the upper half of the 128-bit number that is encrypted; a full counter
+    carries into them.
     """
     groups = math.ceil(count / 4)
     out = np.empty((groups, 4), _u32)

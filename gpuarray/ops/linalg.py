@@ -1,13 +1,15 @@
-"""Factorisations of matrices: Cholesky, LU, QR, symmetric and general eigenvalues, singular values, Schur, Hessenberg.
+"""Factorisations of matrices: Cholesky, LU, QR, eigenvalues, singular values, Schur, Hessenberg.
 
-Floor 2. In: arrays whose last two axes are matrices. Out: primitives that call LAPACK (through SciPy) on every matrix of
-the stack, in the precision they are given. A factorisation that does not exist (a matrix that is not positive definite,
-an iteration that does not converge, an input with NaN) is NaN throughout, never an exception.
+Floor 2. In: arrays whose last two axes are matrices. Out: primitives that call LAPACK (through
+SciPy) on every matrix of the stack, in the precision they are given. A factorisation that does not
+exist (a matrix that is not positive definite, an iteration that does not converge, an input with
+NaN) is NaN throughout, never an exception.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,8 +68,8 @@ def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., 
     letter = _LETTER.get(dtype)
     if letter is None:
         raise NotImplementedError(
-            f"Unsupported dtype {dtype.name}: LAPACK has routines for float32, float64, complex64 and complex128. "
-            "Convert the matrix first, for example with .astype('float32')."
+            f"Unsupported dtype {dtype.name}: LAPACK has routines for float32, float64, complex64 "
+            "and complex128. Convert the matrix first, for example with .astype('float32')."
         )
     return getattr(_lapack, letter + (complex_name or name if letter in "cz" else name))
 
@@ -96,7 +98,7 @@ def check_square(op: str, x: ShapedArray) -> None:
 def stacked(
     function: Callable[..., Any], arrays: Sequence[np.ndarray], ranks: Sequence[int], avals
 ) -> list[np.ndarray]:
-    """Apply `function` to every matrix of a stack; None from it means NaN in all floating-point results."""
+    """Apply `function` to every matrix of a stack; None from it means NaN in all its results."""
     results = [np.zeros(a.shape, a.dtype) for a in avals]
     first = arrays[0]
     for index in np.ndindex(first.shape[: first.ndim - ranks[0]]):
@@ -115,7 +117,7 @@ def _matrices(out: Sequence[tuple[tuple[int, ...], Any]], x: ShapedArray) -> lis
 
 
 def factorisation(name: str, aval, build, *, single: bool = False, **rules) -> Primitive:
-    """A primitive on one stack of matrices: `build(dtype, shape, **params)` is what happens to one matrix."""
+    """A primitive on a stack of matrices; `build(dtype, shape, **params)` handles one of them."""
 
     def pick(avals, **params):
         (x,) = avals
@@ -142,7 +144,7 @@ def factorisation(name: str, aval, build, *, single: bool = False, **rules) -> P
 
 
 def _of_empty(a: np.ndarray, outs, single: bool):
-    """Results for matrices without elements: orthogonal factors are identities, all else is empty."""
+    """Results for matrices without elements: factors are identities, all else is empty."""
     results = []
     for o in outs:
         square = len(o.shape) >= 2 and o.shape[-1] == o.shape[-2] and o.dtype.kind in "fc"
@@ -188,11 +190,12 @@ def _lu_aval(x: ShapedArray):
 
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
-    """The permutation that row swaps (i with pivots[i], in order) amount to; leading axes are a stack."""
+    """The permutation that row swaps (i with pivots[i], in order) amount to; leading axes stack."""
     permutation = np.empty((*pivots.shape[:-1], size), np.int32)
     permutation[...] = np.arange(size, dtype=np.int32)
-    rows = pivots.reshape(-1, pivots.shape[-1])
-    flat = permutation.reshape(-1, size)
+    count = math.prod(pivots.shape[:-1])
+    rows = pivots.reshape(count, pivots.shape[-1])
+    flat = permutation.reshape(count, size)
     every = np.arange(flat.shape[0])
     for i in range(pivots.shape[-1]):
         j = rows[:, i]
@@ -225,12 +228,13 @@ def _pivots_aval(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
         )
     if pivots.ndim < 1:
         raise TypeError(
-            f"Input 0 to lu_pivots_to_permutation must have rank at least 1, but got shape={pivots.shape}"
+            "Input 0 to lu_pivots_to_permutation must have rank at least 1, but got "
+            f"shape={pivots.shape}"
         )
     if permutation_size < pivots.shape[-1]:
         raise ValueError(
-            f"Output permutation size {permutation_size} has to exceed the trailing dimension of the pivots. "
-            f"Got pivots size {pivots.shape[-1]}"
+            f"Output permutation size {permutation_size} has to exceed the trailing dimension of "
+            f"the pivots. Got pivots size {pivots.shape[-1]}"
         )
     return ShapedArray((*pivots.shape[:-1], permutation_size), _int32)
 
@@ -252,11 +256,11 @@ def _geqrf_aval(x: ShapedArray):
 
 
 def best_workspace(function, *args) -> int:
-    """The workspace LAPACK likes best for such arguments, which decides whether it works in blocks."""
+    """The workspace LAPACK likes best for such arguments: it decides about working in blocks."""
     return int(function(*args, lwork=-1)[-2][0].real)
 
 
-def _workspace(name: str, dtype, *sizes, complex_name: str | None = None, **options) -> int:
+def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
     """The same from the routines that SciPy wraps for the purpose."""
     complex_name = f"{complex_name or name}_lwork"
     return int(np.real(routine(f"{name}_lwork", dtype, complex_name)(*sizes, **options)[0]))
@@ -330,7 +334,8 @@ def _eigh_aval(x: ShapedArray, *, lower, sort_eigenvalues, subset_by_index, algo
 def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=None):
     if algorithm not in (None, EighImplementation.QR):
         raise NotImplementedError(
-            f"{algorithm.name} implementation is not available on CPU, only EighImplementation.QR is"
+            f"{algorithm.name} implementation is not available on CPU, only EighImplementation.QR "
+            "is"
         )
     syevd = routine("syevd", dtype, "heevd")
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
@@ -360,7 +365,7 @@ def _eig_aval(
 
 
 def _complex_vectors(v: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
-    """Real eigenvectors as LAPACK packs them: a conjugate pair is stored as its real and its imaginary part."""
+    """Real eigenvectors as LAPACK packs them: a conjugate pair is its real and imaginary part."""
     out = v.astype(_COMPLEX[v.dtype])
     for j in np.flatnonzero(imaginary > 0):
         out[:, j] = v[:, j] + 1j * v[:, j + 1]
@@ -381,7 +386,7 @@ def _eig(
         raise ValueError("Only the lapack implementation is supported on CPU.")
     geev = routine("geev", dtype)
     left, right = bool(compute_left_eigenvectors), bool(compute_right_eigenvectors)
-    params = {"compute_vl": int(left), "compute_vr": int(right)}
+    params: dict[str, Any] = {"compute_vl": int(left), "compute_vr": int(right)}
     lwork = _workspace("geev", dtype, shape[0], **params)
 
     def one(a):
@@ -424,12 +429,15 @@ def _svd_aval(x: ShapedArray, *, full_matrices, compute_uv, subset_by_index, alg
 def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=None):
     if algorithm in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
         raise NotImplementedError(
-            "The SVD Jacobi and Polar algorithms are not implemented on CPU. Use SvdAlgorithm.QR or "
-            "SvdAlgorithm.DIVIDE_AND_CONQUER."
+            "The SVD Jacobi and Polar algorithms are not implemented on CPU. Use SvdAlgorithm.QR "
+            "or SvdAlgorithm.DIVIDE_AND_CONQUER."
         )
     name = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
     function = routine(name, dtype)
-    params = {"compute_uv": int(compute_uv), "full_matrices": int(full_matrices)}
+    params: dict[str, Any] = {
+        "compute_uv": int(compute_uv),
+        "full_matrices": int(full_matrices),
+    }
     lwork = _workspace(name, dtype, *shape, **params)
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
     cut = part if not full_matrices else slice(None)

@@ -12,7 +12,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
-from gpuarray.core.linear import Zero, is_zero
+from gpuarray.core.linear import Zero, is_undefined, is_zero
 from gpuarray.core.primitive import LINEAR
 from gpuarray.ops.define import NUMERIC, do, elementwise
 
@@ -37,9 +37,7 @@ def zeros(aval: ShapedArray) -> Any:
     zero = np.zeros((), storage_dtype(aval))[()]
     if not aval.shape:
         return zero
-    return do.broadcast_in_dim(
-        zero, shape=aval.shape, broadcast_dimensions=(), sharding=None
-    )
+    return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
 
 
 def instantiate(x: Any) -> Any:
@@ -53,9 +51,7 @@ def broadcast_like(x: Any, aval: ShapedArray) -> Any:
     if given.shape == aval.shape:
         return x
     dims = () if not given.shape else tuple(range(aval.ndim))
-    return do.broadcast_in_dim(
-        x, shape=aval.shape, broadcast_dimensions=dims, sharding=None
-    )
+    return do.broadcast_in_dim(x, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
 
 
 def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
@@ -70,6 +66,25 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
     axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
     total = do.reduce_sum(ct, axes=axes, out_sharding=None)
     return do.reshape(total, new_sizes=aval.shape, dimensions=None, sharding=None)
+
+
+def share_of(ct: Any, x: Any) -> Any:
+    """The cotangent of an operand that was stretched to the shape of `ct`; None if it is no linear one."""
+    return unbroadcast(ct, x.aval) if is_undefined(x) else None
+
+
+def constant(x: Any, value: float) -> Any:
+    """A number of the dtype of `x`, weakly typed if `x` is, so that results stay so."""
+    aval = aval_of(x)
+    if aval.weak_type and aval_of(value).dtype == aval.dtype:
+        return value
+    return aval.dtype.type(value)
+
+
+def full_like(x: Any, value: float) -> Any:
+    """An array of one number, of the shape and dtype of `x`."""
+    aval = aval_of(x)
+    return broadcast_like(aval.dtype.type(value), aval)
 
 
 def cast_like(x: Any, aval: ShapedArray) -> Any:

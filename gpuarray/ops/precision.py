@@ -1,7 +1,7 @@
-"""How exactly products are computed: `Precision`, named algorithms, and one function that reads what a user gave.
+"""How exactly products are computed: `Precision`, named algorithms, and how arguments are read.
 
-Floor 2. In: a `precision=` argument. Out: None, a pair of `Precision`, or a named or described algorithm, which is what
-the contraction primitives keep among their params.
+Floor 2. In: a `precision=` argument. Out: None, a pair of `Precision`, or a named or described
+algorithm, which is what the contraction primitives keep among their params.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _SYNONYMS = {
 class Precision(enum.Enum):
     """How much of float32's precision a matrix unit keeps in products.
 
-    DEFAULT is the fastest, HIGH the middle way and HIGHEST full float32; on a CPU all three are full float32.
+    DEFAULT is the fastest, HIGH the middle way and HIGHEST full float32; on a CPU all three are
+    full float32.
 
     >>> Precision("float32"), Precision("tensorfloat32"), Precision(None)
     (Precision.HIGHEST, Precision.HIGH, Precision.DEFAULT)
@@ -53,10 +54,10 @@ class Precision(enum.Enum):
 
 
 class DotAlgorithm(NamedTuple):
-    """A way to multiply matrices, spelled out: types the operands are rounded to, type sums are kept in.
+    """A way to multiply matrices, spelled out: operand types, and the type sums are kept in.
 
-    The component counts say how many narrow numbers stand for one wide operand (bf16_3x has 2 and 2), and
-    `num_primitive_operations` how many narrow products make one wide product.
+    The component counts say how many narrow numbers stand for one wide operand (bf16_3x has 2 and
+    2), and `num_primitive_operations` how many narrow products make one wide product.
 
     >>> DotAlgorithm(np.float16, np.float16, np.float32).accumulation_type.__name__
     'float32'
@@ -72,7 +73,7 @@ class DotAlgorithm(NamedTuple):
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """The algorithms that have names: lhs type, rhs type, type of the sums, and how often parts are multiplied.
+    """Algorithms by name: lhs type, rhs type, type of the sums, how often parts are multiplied.
 
     >>> DotAlgorithmPreset.BF16_BF16_F32
     DotAlgorithmPreset.BF16_BF16_F32
@@ -129,7 +130,7 @@ def _one(given) -> Any:
 
 
 def canonicalize_precision(precision) -> Any:
-    """None, a pair of Precision, or an algorithm, from whatever a user may write; None reads the setting.
+    """None, a pair of Precision, or an algorithm, from what a user wrote; None reads the setting.
 
     >>> canonicalize_precision("highest")
     (Precision.HIGHEST, Precision.HIGHEST)
@@ -149,16 +150,18 @@ def canonicalize_precision(precision) -> Any:
             return both
     words = [w for w in _SYNONYMS if w is not None]
     raise ValueError(
-        f"Precision argument must be one of: None, a string in {words}, a lax.Precision, a tuple of two "
-        f"of these, a lax.DotAlgorithmPreset or the name of one, or a lax.DotAlgorithm; but got {precision}."
+        f"Precision argument must be one of: None, a string in {words}, a lax.Precision, a tuple "
+        "of two of these, a lax.DotAlgorithmPreset or the name of one, or a lax.DotAlgorithm; but "
+        f"got {precision}."
     )
 
 
 def rounding_of(precision) -> tuple[Any, Any, Any]:
-    """(lhs dtype, rhs dtype, sum dtype) an algorithm asks for; None where it leaves things as they are.
+    """(lhs dtype, rhs dtype, sum dtype) an algorithm asks for; None means as they are.
 
-    Algorithms that add up several narrow products (the X3, X6, X9 ones) exist to come near float32: the CPU,
-    which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed that a CPU would not gain.
+    Algorithms that add up several narrow products (the X3, X6, X9 ones) exist to come near float32:
+    the CPU, which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed
+    that a CPU would not gain.
     """
     if isinstance(precision, DotAlgorithm):
         wide = precision.num_primitive_operations > 1

@@ -1,6 +1,7 @@
-"""Ragged products: one axis of lhs is cut into groups, and every group has its own matrix (or its own result).
+"""Ragged products: one axis of lhs is cut into groups, each with a matrix of its own.
 
-Floor 2. In: lhs, rhs and the sizes of the groups. Out: `ragged_dot_general`, a loop over groups of ordinary products.
+Floor 2. In: lhs, rhs and the sizes of the groups. Out: `ragged_dot_general`, a loop over groups of
+ordinary products.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpuarray.ops.define import library
 
 
 class RaggedDotDimensionNumbers:
-    """Axes of a ragged product: those of dot_general, the ragged lhs axis, the rhs axis that has one entry a group.
+    """Axes of a ragged product: those of dot_general, the ragged one, and rhs's axis of groups.
 
     >>> RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,)).lhs_ragged_dimensions
     (0,)
@@ -60,7 +61,7 @@ def _without(dims: Sequence[int], gone: int) -> tuple[int, ...]:
 
 
 def _prefix_axes(numbers: RaggedDotDimensionNumbers, ndim: int) -> tuple[int, ...]:
-    """The lhs axes that may have group sizes of their own: batch axes, then free (or summed) axes before the ragged one."""
+    """The lhs axes that may have group sizes of their own: batch axes, then others before ragged."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     mode = _mode(numbers)
@@ -85,20 +86,21 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
     mode, groups = _mode(numbers), numbers.rhs_group_dimensions
     if mode == "rows" and len(groups) != 1:
         raise TypeError(
-            "ragged_dot_general requires exactly one rhs group dimension when lhs ragged dimension is "
-            f"noncontracting, got rhs_group_dimensions {groups}."
+            "ragged_dot_general requires exactly one rhs group dimension when lhs ragged "
+            f"dimension is noncontracting, got rhs_group_dimensions {groups}."
         )
     if mode != "rows" and groups:
         raise TypeError(
-            "ragged_dot_general requires zero group dimensions in the rhs when lhs ragged dimension is "
-            f"contracting or batch, got rhs_group_dimensions {groups}."
+            "ragged_dot_general requires zero group dimensions in the rhs when lhs ragged "
+            f"dimension is contracting or batch, got rhs_group_dimensions {groups}."
         )
     if mode == "rows":
         (_, rc), (_, rb) = numbers.dot_dimension_numbers
         if groups[0] in (*rc, *rb):
             raise TypeError(
-                "ragged_dot_general requires rhs group dimensions to be disjoint from contracting and batch "
-                f"dimensions, got rhs_group_dimensions {groups}, rhs_contracting {rc} and rhs_batch {rb}."
+                "ragged_dot_general requires rhs group dimensions to be disjoint from contracting "
+                f"and batch dimensions, got rhs_group_dimensions {groups}, rhs_contracting {rc} "
+                f"and rhs_batch {rb}."
             )
     count = group_sizes.shape[-1] if group_sizes.ndim else 0
     if mode == "rows" and rhs.shape[groups[0]] != count:
@@ -163,7 +165,8 @@ def _numpy(
     if group_sizes.ndim == 1:
         _fill(out, lhs, rhs, group_sizes, numbers, params)
         return out
-    # One row of group sizes for every entry of the leading axes: each entry is a ragged product by itself.
+    # One row of group sizes for every entry of the leading axes: each entry is a ragged product by
+    # itself.
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     shift = 1 if _mode(numbers) == "contracting" else 0
     places = (*lb, *free_axes(lhs.ndim, lb, lc))
@@ -186,7 +189,7 @@ def _numpy(
 
 
 def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
-    """Write the products of all groups, one after another, into `out` (zero where no group reaches)."""
+    """Write the products of all groups into `out`, zero where no group reaches."""
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     mode = _mode(numbers)

@@ -1,7 +1,8 @@
-"""Random keys and bits: seeding, splitting, folding in, and bits of any width, as primitives on typed keys.
+"""Random keys and bits: seeding, splitting, folding in, and bits, as primitives on typed keys.
 
-Floor 2. In: seeds, key words, keys. Out: primitives, and the generators they know (`implementations`). A key is stored as
-one NumPy element (uint64 for two words, complex128 for four), so whatever moves elements moves keys.
+Floor 2. In: seeds, key words, keys. Out: primitives, and the generators they know
+(`implementations`). A key is stored as one NumPy element (uint64 for two words, complex128 for
+four), so whatever moves elements moves keys.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _MANY = 1 << 12  # words from which streams of many keys are made one key at a t
 
 
 class KeyImpl:
-    """A random generator: how a key is made from a seed, split, mixed with data and turned into bits.
+    """A random generator: how a key is seeded, split, mixed with data and turned into bits.
 
-    Its functions work on key words, uint32[..., words]: one key, or many at once. `str` is the tag that dtypes show.
+    Its functions work on key words, uint32[..., words]: one key, or many at once. `str` is the tag
+    that dtypes show.
     """
 
     __slots__ = ("bits", "fold_in", "key_shape", "name", "seed", "split", "tag")
@@ -111,7 +113,8 @@ def _threefry_bits(keys, width: int, shape, partitionable: bool) -> np.ndarray:
     if width == 64:
         high, low = words[..., :size].astype(np.uint64), words[..., size:]
         return (high << np.uint64(32) | low).reshape(full)
-    # Narrow numbers are cut from each word, lowest part first: on these machines, the bytes as they lie.
+    # Narrow numbers are cut from each word, lowest part first: on these machines, the bytes as they
+    # lie.
     return np.ascontiguousarray(words).view(dtype)[..., :size].reshape(full)
 
 
@@ -213,8 +216,8 @@ def check_keys(op: str, keys: ShapedArray) -> None:
     """Raise unless the operand is an array of typed keys."""
     if not isinstance(keys.dtype, dtypes.KeyDtype):
         raise TypeError(
-            f"{op} needs random keys, got {keys.str_short()}. Make one with gpuarray.random.key(seed), or wrap "
-            "key data with gpuarray.random.wrap_key_data."
+            f"{op} needs random keys, got {keys.str_short()}. Make one with "
+            "gpuarray.random.key(seed), or wrap key data with gpuarray.random.wrap_key_data."
         )
 
 
@@ -315,7 +318,7 @@ def hide_stream(params: dict) -> dict:
 
 
 def stream_params() -> dict[str, bool]:
-    """The params that record which of the two Threefry streams is meant; compile caches must tell them apart."""
+    """Which of the two Threefry streams is meant; compile caches must tell them apart."""
     return {"partitionable": config.state.threefry_partitionable}
 
 
@@ -436,7 +439,8 @@ def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype.name}")
     if (state.shape, state.dtype) not in (((4,), _uint32), ((2,), np.dtype(np.uint64))):
         raise TypeError(
-            f"rng_bit_generator needs a state of type uint32[4] or uint64[2], got {state.str_short()}."
+            "rng_bit_generator needs a state of type uint32[4] or uint64[2], got "
+            f"{state.str_short()}."
         )
     _check_shape("rng_bit_generator", shape)
     return [ShapedArray(state.shape, state.dtype), ShapedArray(shape, dtype, sharding=out_sharding)]

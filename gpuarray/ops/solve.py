@@ -1,6 +1,7 @@
-"""Solving with factored matrices, and products with the orthogonal factors LAPACK packs into Householder vectors.
+"""Solving triangular and tridiagonal systems, and products with packed orthogonal factors.
 
-Floor 2. In: stacks of triangular, tridiagonal or packed matrices. Out: primitives on BLAS and LAPACK through SciPy.
+Floor 2. In: stacks of triangular, tridiagonal or packed matrices. Out: primitives on BLAS and
+LAPACK through SciPy.
 """
 
 from __future__ import annotations
@@ -85,8 +86,9 @@ def _tridiagonal_solve_aval(dl, d, du, b, *, perturb_singular: bool = False) -> 
         )
     if b.shape[:-1] != d.shape:
         raise TypeError(
-            "tridiagonal_solve requires that the leading ndim-1 dimensions of b equal the dimensions of the "
-            f"diagonal arguments, got b of shape {b.shape} and diagonals of shape {d.shape}."
+            "tridiagonal_solve requires that the leading ndim-1 dimensions of b equal the "
+            f"dimensions of the diagonal arguments, got b of shape {b.shape} and diagonals of "
+            f"shape {d.shape}."
         )
     return b.strip_weak_type()
 
@@ -110,7 +112,7 @@ def _tridiagonal_solve(avals, *, perturb_singular: bool = False):
 
 
 def _perturbed_solve(dl, d, du, b) -> np.ndarray:
-    """Elimination with row swaps, in which the smallest normal number stands in for a pivot that is zero."""
+    """Elimination with row swaps; the smallest normal number stands in for a pivot that is zero."""
     n, tiny, zero = d.shape[0], np.finfo(d.dtype).tiny, d.dtype.type(0)
     x, rows = b.copy(), []
     row = (d[0], du[0], zero)  # what row i has at columns i, i + 1, i + 2
@@ -149,7 +151,8 @@ def _check_reflectors(op: str, a: ShapedArray, taus: ShapedArray) -> None:
         )
     if a.shape[:-2] != taus.shape[:-1]:
         raise TypeError(
-            f"All inputs to {op} must have the same batch dimensions, got shapes {a.shape} and {taus.shape}."
+            f"All inputs to {op} must have the same batch dimensions, got shapes {a.shape} and "
+            f"{taus.shape}."
         )
 
 
@@ -159,12 +162,13 @@ def _householder_aval(a: ShapedArray, taus: ShapedArray) -> ShapedArray:
     m, n = a.shape[-2:]
     if m < n:
         raise ValueError(
-            f"The first argument to {op} must have at least as many rows as columns, got shape {a.shape}"
+            f"The first argument to {op} must have at least as many rows as columns, got shape "
+            f"{a.shape}"
         )
     if taus.shape[-1] > n:
         raise ValueError(
-            f"The second argument to {op} must not have more rows than the minimum of the first argument's "
-            f"rows and columns, got {taus.shape[-1]} rows for shape {a.shape}."
+            f"The second argument to {op} must not have more rows than the minimum of the first "
+            f"argument's rows and columns, got {taus.shape[-1]} rows for shape {a.shape}."
         )
     return a.strip_weak_type()
 
@@ -185,7 +189,8 @@ def _householder(avals):
     return lambda a, taus: stacked(one, [a, taus], [2, 1], [out])[0]
 
 
-#: the first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i lies below the diagonal of a
+#: the first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i lies below the
+#: diagonal of a
 householder_product_p = _library("householder_product", _householder_aval, _householder)
 
 
@@ -197,12 +202,13 @@ def _ormqr_aval(a, taus, c, *, left: bool, transpose: bool) -> ShapedArray:
     if common != a.shape[-2]:
         what = "rows" if left else "columns"
         raise ValueError(
-            f"ormqr with left={left} expects c to have the same number of {what} as the Householder matrix a. "
-            f"Got a shape {a.shape} and c shape {c.shape}."
+            f"ormqr with left={left} expects c to have the same number of {what} as the "
+            f"Householder matrix a. Got a shape {a.shape} and c shape {c.shape}."
         )
     if c.shape[:-2] != a.shape[:-2]:
         raise TypeError(
-            f"All inputs to ormqr must have the same batch dimensions, got shapes {a.shape} and {c.shape}."
+            f"All inputs to ormqr must have the same batch dimensions, got shapes {a.shape} and "
+            f"{c.shape}."
         )
     return c.strip_weak_type()
 
@@ -240,8 +246,8 @@ def _symmetric_product_aval(a: ShapedArray, c: ShapedArray, *, alpha, beta) -> S
     square = (a.shape[-2],) * 2 if a.ndim >= 2 else ()
     if a.ndim < 2 or c.shape != (*a.shape[:-2], *square):
         raise ValueError(
-            "symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of shape (m, m). "
-            f"Got shapes {a.shape} and {c.shape}."
+            "symmetric_update expects a rectangular matrix of shape (m, n) and a square matrix of "
+            f"shape (m, m). Got shapes {a.shape} and {c.shape}."
         )
     return c.strip_weak_type()
 
@@ -270,8 +276,8 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> ShapedArray:
     square = r.ndim >= 2 and r.shape[-1] == r.shape[-2]
     if not square or w.shape != r.shape[:-1]:
         raise ValueError(
-            "Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the same size as input. "
-            f"Got shapes {r.shape} and {w.shape} instead"
+            "Rank-1 update to Cholesky decomposition takes a square matrix and a vector of the "
+            f"same size as input. Got shapes {r.shape} and {w.shape} instead"
         )
     return r.strip_weak_type()
 

@@ -1,4 +1,4 @@
-"""Random numbers from keys: the same key gives the same numbers, on every machine and inside any transformation.
+"""Random numbers from keys: the same key gives the same numbers, on every machine.
 
 Floor 6. Every public name of the modules in this folder. Split a key before each use:
 `key, subkey = random.split(key)`, then `random.normal(subkey, (3, 2))`.

@@ -1,6 +1,7 @@
-"""What every sampler does with its arguments first: one typed key, a float dtype, a shape that fits the parameters.
+"""What every sampler does first: one typed key, a float dtype, a shape that fits the parameters.
 
-Floor 6. In: what a user passed. Out: values the traced samplers take, or an error that names the sampler.
+Floor 6. In: what a user passed. Out: values the traced samplers take, or an error that names the
+sampler.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def generator(impl: Any) -> KeyImpl:
     if isinstance(impl, str):
         return implementation(impl)
     raise TypeError(
-        f"unrecognized type {type(impl)} for specifying PRNG implementation. Give its name, such as 'threefry2x32'."
+        f"unrecognized type {type(impl)} for specifying PRNG implementation. Give its name, such "
+        "as 'threefry2x32'."
     )
 
 
@@ -75,7 +77,7 @@ def typed(key: Any) -> tuple[Any, bool]:
 
 
 def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
-    """(one typed key, whether it came as plain words); `consume` says that its randomness is used up."""
+    """(one typed key, whether it came as words); `consume` says its randomness is used up."""
     found, plain = typed(key)
     if found.ndim:
         raise ValueError(
@@ -88,7 +90,7 @@ def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
 
 
 def use_up(name: str, key: Any) -> None:
-    """Remember that a key was used, and raise if it was used before (the setting `debug_key_reuse`)."""
+    """Remember that a key was used; raise if it was used before (setting `debug_key_reuse`)."""
     if isinstance(key, Tracer):
         used = key._trace.__dict__.setdefault("used_keys", {})
         again = used.get(id(key)) is key
@@ -99,8 +101,9 @@ def use_up(name: str, key: Any) -> None:
         _consumed[ident] = weakref.ref(key, lambda _: _consumed.pop(ident, None))
     if again:
         raise KeyReuseError(
-            f"Previously-consumed key passed to {name}: a key used twice gives the same numbers twice. Split it "
-            "(key, subkey = random.split(key)), or say that it is meant with random.clone(key)."
+            f"Previously-consumed key passed to {name}: a key used twice gives the same numbers "
+            "twice. Split it (key, subkey = random.split(key)), or say that it is meant with "
+            "random.clone(key)."
         )
 
 
@@ -114,7 +117,8 @@ def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
     if kind != "f" and not (complex_too and kind == "c"):
         sorts = "float or complex" if complex_too else "float"
         raise ValueError(
-            f"dtype argument to `{name}` must be a {sorts} dtype, got {getattr(found, 'name', found)}"
+            f"dtype argument to `{name}` must be a {sorts} dtype, got "
+            f"{getattr(found, 'name', found)}"
         )
     return found
 
@@ -130,16 +134,16 @@ def int_dtype(name: str, dtype: Any) -> Any:
 
 
 def sample_shape(name: str, shape: Any, *parameters: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a result: what the parameters broadcast to, or the one asked for if they fit it."""
+    """The shape of a result: what parameters broadcast to, or the one asked for if they fit it."""
     if shape is None:
         return lax.broadcast_shapes(*parameters)
     shape = canonicalize_shape(shape)
     common = lax.broadcast_shapes(shape, *parameters)
     if common != shape:
         raise ValueError(
-            f"{name} parameter shapes must be broadcast-compatible with shape argument, and the result of "
-            f"broadcasting the shapes must equal the shape argument, but got result {common} for shape argument "
-            f"{shape}."
+            f"{name} parameter shapes must be broadcast-compatible with shape argument, and the "
+            "result of broadcasting the shapes must equal the shape argument, but got result "
+            f"{common} for shape argument {shape}."
         )
     return shape
 
@@ -162,7 +166,7 @@ def spread(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def ranked(x: Any, rank: int) -> Any:
-    """`x` with leading axes of length 1, so that lax combines it with arrays of that rank; scalars stay."""
+    """`x` with leading axes of length 1 up to a rank, as lax wants operands; scalars stay."""
     own = shape_of(x)
     if not own or len(own) == rank:
         return x
@@ -177,6 +181,6 @@ def placed(name: str, x: Any, out_sharding: Any) -> Any:
     if isinstance(out_sharding, Sharding):
         return device_put(x, out_sharding)
     raise TypeError(
-        f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or `PartitionSpec`. Got "
-        f"{out_sharding} of type: {type(out_sharding)}"
+        f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
+        f"`PartitionSpec`. Got {out_sharding} of type: {type(out_sharding)}"
     )

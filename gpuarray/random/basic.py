@@ -1,7 +1,7 @@
 """The samplers that others are made of: bits, uniform, normal, integers, coin flips.
 
-Floor 6. In: a key, a shape, a dtype. Out: arrays that depend on the key alone. The functions with an underscore are traced
-once for each kind of call, and fuse with what uses their numbers.
+Floor 6. In: a key, a shape, a dtype. Out: arrays that depend on the key alone. The functions with
+an underscore are traced once for each kind of call, and fuse with what uses their numbers.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     found = dtypes.check_user_dtype(dtypes.default_uint() if dtype is None else dtype, "bits")
     if dtypes.kind_of(found) != "u":
         raise ValueError(
-            f"dtype argument to `bits` must be an unsigned int dtype, got {getattr(found, 'name', found)}"
+            "dtype argument to `bits` must be an unsigned int dtype, got "
+            f"{getattr(found, 'name', found)}"
         )
     out = raw_bits(key, max(8, dtypes.itemsize_bits(found)), canonicalize_shape(shape))
     return placed("bits", as_(out, found), out_sharding)
@@ -248,7 +249,7 @@ def bernoulli(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """True with probability p: bool of `shape`, or of p's shape. `mode='high'` resolves very small p better.
+    """True with probability p: bool of `shape`, or of p's shape; 'high' resolves small p better.
 
     >>> from gpuarray import random
     >>> random.bernoulli(random.key(0), 1.0, (3,))
@@ -346,7 +347,8 @@ def randint(
     if dtypes.itemsize_bits(found) >= 32:
         out = _randint(key, minval, maxval, shape=shape, dtype=found)
         return placed("randint", out, out_sharding)
-    # Narrow integers are drawn as 32-bit ones within their range; one past the largest value is a fair bound.
+    # Narrow integers are drawn as 32-bit ones within their range; one past the largest value is a
+    # fair bound.
     info, wide = dtypes.iinfo(found), np.dtype(np.int32)
     minval = _limited(as_(minval, wide), max=int(info.max), min=int(info.min))
     maxval = _limited(as_(maxval, wide), max=int(info.max) + 1, min=int(info.min))

@@ -273,7 +273,7 @@ def _combined(function, x: Any, y: Any) -> Any:
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
 ) -> Array:
-    """Weibull numbers: scale * e^(1 / concentration) for exponential e; parameters broadcast with `shape`.
+    """Weibull numbers: scale * e^(1 / concentration) for exponential e; parameters broadcast.
 
     >>> from gpuarray import random
     >>> bool((random.weibull_min(random.key(0), 1., 2., (10,)) >= 0).all())
@@ -283,9 +283,12 @@ def weibull_min(
     return _with("weibull_min", _weibull_min, key, parameters, shape, dtype)
 
 
+_ONE = np.float32(1.0)
+
+
 def lognormal(
     key: Any,
-    sigma: Any = np.float32(1.0),
+    sigma: Any = _ONE,
     shape: Any = None,
     dtype: Any = None,
     *,

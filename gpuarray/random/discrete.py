@@ -27,8 +27,8 @@ from gpuarray.util import canonical_axis, prod
 def _check_array(name: str, x: Any) -> None:
     if not (isinstance(x, ArrayLike) or hasattr(x, "__jax_array__")):
         raise TypeError(
-            f"{name} requires ndarray or scalar arguments, got {type(x)} at position 0. Convert it first with "
-            "gpuarray.numpy.asarray(...)."
+            f"{name} requires ndarray or scalar arguments, got {type(x)} at position 0. Convert it "
+            "first with gpuarray.numpy.asarray(...)."
         )
 
 
@@ -36,14 +36,15 @@ def _is_integer(x: Any) -> bool:
     return dtypes.kind_of(dtypes.dtype(x)) in "iu"
 
 
-def _concrete(name: str, x: Any) -> int:
+def _concrete(x: Any) -> int:
     """A scalar integer whose value is needed now."""
-    return operator.index(np.asarray(x).item() if not isinstance(x, (int, Array)) else x)
+    return operator.index(x)
 
 
 @functools.partial(jit, static_argnames=("axis",))
 def _shuffle(key, x, *, axis):
-    # Sorting by random 32-bit numbers once is fair enough up to some size; more rounds make up for ties beyond.
+    # Sorting by random 32-bit numbers once is fair enough up to some size; more rounds make up for
+    # ties beyond.
     size = prod(shape_of(x))
     rounds = math.ceil(3 * math.log(max(1, size)) / math.log(np.iinfo(np.uint32).max))
     for _ in range(rounds):
@@ -77,7 +78,7 @@ def permutation(
     if not rank:
         if not _is_integer(x):
             raise TypeError("x must be an integer or at least 1-dimensional")
-        n = max(0, _concrete("permutation", x))
+        n = max(0, _concrete(x))
         return placed(
             "permutation", _shuffle(key, lax.iota(dtypes.dtype(x), n), axis=0), out_sharding
         )
@@ -96,7 +97,7 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
-    """Random entries of `a` along an axis (or numbers below a), all equally likely or with probabilities p.
+    """Random entries of `a` along an axis (or numbers below a), with equal or given probabilities.
 
     The result has `shape` in place of the axis. Without `replace` no entry is chosen twice.
 
@@ -113,20 +114,20 @@ def choice(
     own = shape_of(a)
     whole = not own
     if whole:
-        n = _concrete("choice", a) if _is_integer(a) else int(a)
+        n = _concrete(a) if _is_integer(a) else int(a)
     else:
         axis = canonical_axis(axis, len(own))
         n = own[axis]
     draws = prod(shape)
     if draws == 0:
-        empty = () if whole else (own[:axis], own[axis + 1 :])
-        full = shape if whole else empty[0] + shape + empty[1]
+        full = shape if whole else own[:axis] + shape + own[axis + 1 :]
         return lax.full(full, 0, dtypes.default_int() if whole else dtypes.dtype(a))
     if n <= 0:
         raise ValueError("a must be greater than 0 unless no samples are taken")
     if not replace and draws > n:
         raise ValueError(
-            f"Cannot take a larger sample (size {draws}) than population (size {n}) when 'replace=False'"
+            f"Cannot take a larger sample (size {draws}) than population (size {n}) when "
+            "'replace=False'"
         )
     if p is None:
         if replace:
@@ -174,8 +175,8 @@ def categorical(
 ) -> Array:
     """Random indices along an axis, with probabilities softmax(logits).
 
-    The result has the shape of `logits` without the axis; `shape` may put more axes in front of that. Without `replace`
-    the samples of one distribution are all different.
+    The result has the shape of `logits` without the axis; `shape` may put more axes in front of
+    that. Without `replace` the samples of one distribution are all different.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random
@@ -204,7 +205,8 @@ def categorical(
     draws = prod(front)
     if draws > own[axis]:
         raise ValueError(
-            f"Number of samples without replacement ({draws}) cannot exceed number of categories ({own[axis]})."
+            f"Number of samples without replacement ({draws}) cannot exceed number of categories "
+            f"({own[axis]})."
         )
     last = len(own) - 1
     scores = lax.add(logits, noise)

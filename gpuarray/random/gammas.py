@@ -1,4 +1,4 @@
-"""Distributions built on gamma-distributed numbers: beta, Dirichlet, chi-square, F, Student's t, the ball.
+"""Distributions built on gamma numbers: beta, Dirichlet, chi-square, F, Student's t, the ball.
 
 Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of samples.
 """
@@ -162,7 +162,7 @@ def f(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """F-distributed numbers: ratios of two chi-square numbers, each divided by its degrees of freedom.
+    """F-distributed numbers: ratios of two chi-square numbers over their degrees of freedom.
 
     >>> from gpuarray import random
     >>> bool((random.f(random.key(0), 2., 3., (10,)) > 0).all())

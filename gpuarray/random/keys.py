@@ -1,6 +1,7 @@
 """Keys: made from seeds, split, mixed with numbers, taken apart into words and put together again.
 
-Floor 6. In: seeds and keys (typed, or plain uint32 words as older programs use them). Out: keys of the same sort.
+Floor 6. In: seeds and keys (typed, or plain uint32 words as older programs use them). Out: keys of
+the same sort.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
     seed = operand(name, seed)
     if shape_of(seed):
         raise TypeError(
-            f"{name} accepts a scalar seed, but was given an array of shape {shape_of(seed)} != (). "
-            "Use vmap for batching"
+            f"{name} accepts a scalar seed, but was given an array of shape {shape_of(seed)} != "
+            "(). Use vmap for batching"
         )
     return random_seed_p.bind(seed, impl=generator(impl))
 
@@ -53,8 +54,9 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
 def key(seed: int | Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A typed random key from an integer seed.
 
-    All randomness comes from keys: the same key gives the same numbers, so split a key before each use.
-    `impl` names the generator: 'threefry2x32' (the default), 'rbg' or 'unsafe_rbg'; `dtype` gives it as a key dtype.
+    All randomness comes from keys: the same key gives the same numbers, so split a key before each
+    use. `impl` names the generator: 'threefry2x32' (the default), 'rbg' or 'unsafe_rbg'; `dtype`
+    gives it as a key dtype.
 
     >>> from gpuarray import random
     >>> random.key(7)
@@ -71,7 +73,7 @@ def key(seed: int | Any, *, impl: Any = None, dtype: Any = None) -> Array:
 
 
 def PRNGKey(seed: int | Any, *, impl: Any = None) -> Array:
-    """A random key as plain uint32 words, from an integer seed; `key` makes typed keys, which are safer.
+    """A random key as plain uint32 words, from an integer seed; `key` makes typed, safer ones.
 
     >>> from gpuarray import random
     >>> random.PRNGKey(7)
@@ -131,7 +133,7 @@ def _like(found: Any, plain: bool) -> Any:
 
 
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
-    """New keys from one: key -> key[num], or key[*num] for a tuple. Use each of them once, and the old one no more.
+    """New keys from one: key -> key[num], or key[*num] for a tuple. Use every key once only.
 
     >>> from gpuarray import random
     >>> key, subkey = random.split(random.key(7))
@@ -139,22 +141,18 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     (3,)
     """
     found, plain = one_key("split", key)
-    given = tuple(num) if isinstance(num, Iterable) and not shape_is_scalar(num) else (num,)
+    many = isinstance(num, Iterable) and getattr(num, "shape", None) != ()
+    given: Iterable[Any] = num if many else (num,)  # pyright: ignore[reportAssignmentType]
     shape = tuple(operator.index(n) for n in given)
     return _like(random_split_p.bind(found, shape=shape, **stream_params()), plain)
-
-
-def shape_is_scalar(x: Any) -> bool:
-    """Whether `x` is an array without axes (which Python takes for iterable)."""
-    return getattr(x, "shape", None) == ()
 
 
 def fold_in(key: Any, data: int | Any) -> Array:
     """A new key from a key and a 32-bit number, such as a step or a device index.
 
     >>> from gpuarray import random
-    >>> key = random.key(7)
-    >>> bool((random.key_data(random.fold_in(key, 1)) == random.key_data(random.fold_in(key, 2))).all())
+    >>> steps = [random.fold_in(random.key(7), step) for step in (1, 2)]
+    >>> bool(steps[0] == steps[1])
     False
     """
     found, plain = one_key("fold_in", key, consume=False)
@@ -163,7 +161,8 @@ def fold_in(key: Any, data: int | Any) -> Array:
     if shape_of(data) or isinstance(data, (list, tuple)):
         shape = np.shape(data) if isinstance(data, (list, tuple)) else shape_of(data)
         raise TypeError(
-            f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use vmap for batching."
+            f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use vmap "
+            "for batching."
         )
     if is_key(data):
         raise ValueError("fold_in cannot convert a key to uint32: pass an integer as data.")
@@ -174,7 +173,7 @@ def fold_in(key: Any, data: int | Any) -> Array:
 
 
 def clone(key: Any) -> Array:
-    """The same key as a new value, for a program that means to use it again (see the setting `debug_key_reuse`).
+    """The same key as a new value, to use it again on purpose (see `debug_key_reuse`).
 
     >>> from gpuarray import random
     >>> random.clone(random.key(7))

@@ -47,7 +47,8 @@ def multivariate_normal(
 ) -> Array:
     """Normal vectors of a mean and covariance: [..., n] and [..., n, n] -> [*shape, n].
 
-    `method` factors the covariance: 'cholesky' is quickest, 'svd' and 'eigh' take matrices that are only semidefinite.
+    `method` factors the covariance: 'cholesky' is quickest, 'svd' and 'eigh' take matrices that are
+    only semidefinite.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random
@@ -73,7 +74,8 @@ def multivariate_normal(
     n = left[-1]
     if right[-2:] != (n, n):
         raise ValueError(
-            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == {right}."
+            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape "
+            f"== {right}."
         )
     shape = None if shape is None else canonicalize_shape(shape)
     out = _multivariate_normal(key, mean, cov, shape=shape, dtype=dtype, method=method)
@@ -99,7 +101,7 @@ def orthogonal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Matrices drawn uniformly from those with orthonormal rows or columns: [*shape, n, m], m = n by default.
+    """Matrices drawn uniformly from those with orthonormal rows or columns: [*shape, n, m].
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import random

@@ -43,7 +43,7 @@ class Op:
         self.params = params
         self.avals = prim.out_avals(in_avals, params)
         self.multiple = prim.multiple_results
-        self.function = driver.eager_function(prim, in_avals, params)
+        self.function = driver.function_of(prim, in_avals, params)
         self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)
 
 
@@ -256,6 +256,11 @@ class EvalTrace(traces.Trace):
         """Primitives that hold a Graph: a jitted call runs as one program, others by what they are made of."""
         if prim.name == "jit":
             return run_graph(params["jaxpr"], args)
+        if prim.assemble is not None:
+            invars = [Var(aval_of(a)) for a in args]
+            outvars = [Var(a) for a in prim.out_avals([v.aval for v in invars], params)]
+            eqn = Eqn(prim, invars, outvars, params, util.user_frame())
+            return run_graph(Graph(invars, outvars, [eqn], debug_name=prim.name), args)
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
         return prim.decompose(*args, **params)

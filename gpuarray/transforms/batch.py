@@ -103,9 +103,7 @@ def batch_pointwise(
 ) -> tuple[Any, Any]:
     """The same op with the extra axis in front; operands without one get an axis of length 1, scalars stay."""
     rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))
-    shapes = {
-        (aval_of(v).shape, d) for v, d in zip(values, dims, strict=True) if aval_of(v).ndim
-    }
+    shapes = {(aval_of(v).shape, d) for v, d in zip(values, dims, strict=True) if aval_of(v).ndim}
     if len(shapes) == 1 and all(
         d is not None or not aval_of(v).ndim for v, d in zip(values, dims, strict=True)
     ):

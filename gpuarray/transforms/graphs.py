@@ -49,9 +49,7 @@ def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) ->
                 next(given) if nz else Zero(tangent_aval(v.aval))
                 for v, nz in zip(graph.invars, nonzero, strict=True)
             ]
-            out, out_tangents = jvp_flat(
-                lambda *xs: evaluate(graph, *xs), values[:count], tangents
-            )
+            out, out_tangents = jvp_flat(lambda *xs: evaluate(graph, *xs), values[:count], tangents)
             if all_out:
                 out_tangents = [_real(t) for t in out_tangents]
             flags = tuple(not is_zero(t) for t in out_tangents)
@@ -69,9 +67,7 @@ def _real(t: Any) -> Any:
     return instantiate(t) if from_zero else t
 
 
-def transpose_graph(
-    graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
-) -> Derived:
+def transpose_graph(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Derived:
     """Inputs: the values of the other inputs, then the cotangents that are not zero. Outputs: cotangents that are not zero.
 
     `outputs` says of each linear input whether its cotangent is among them.

@@ -159,5 +159,3 @@ def flat(graph: Graph) -> Graph:
     return Graph(
         graph.invars, [read(a) for a in graph.outvars], eqns, constvars, consts, graph.debug_name
     )
-
-

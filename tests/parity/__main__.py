@@ -167,7 +167,9 @@ def coverage(cases: list[Case], ours: str) -> dict[str, dict[str, Any]]:
         reference = public_names(f"jax.{path}")
         mine = public_names(f"{ours}.{path}")
         missing = sorted(reference - mine)
-        uncovered = [n for n in sorted(reference & mine) if f"{prefix}.{n}" not in known | SKIPPED.keys()]
+        uncovered = [
+            n for n in sorted(reference & mine) if f"{prefix}.{n}" not in known | SKIPPED.keys()
+        ]
         found[path] = {"names": len(reference), "missing": missing, "uncovered": uncovered}
     return found
 
@@ -187,12 +189,20 @@ def public_names(path: str) -> set[str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.parity", description=__doc__)
     parser.add_argument("--report", type=Path, help="write everything as JSON to this file")
-    parser.add_argument("--only", default="", help="run cases whose section, name or text matches this regex")
+    parser.add_argument(
+        "--only", default="", help="run cases whose section, name or text matches this regex"
+    )
     parser.add_argument("--quick", action="store_true", help="about a fifth of the cases")
-    parser.add_argument("--self", action="store_true", help="compare JAX with itself: checks the harness")
+    parser.add_argument(
+        "--self", action="store_true", help="compare JAX with itself: checks the harness"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
-    parser.add_argument("--cache", default="build/jax-cache", help="folder for JAX's compiled code, '' for none")
-    parser.add_argument("--all", action="store_true", help="print every disagreement, not one for a name")
+    parser.add_argument(
+        "--cache", default="build/jax-cache", help="folder for JAX's compiled code, '' for none"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="print every disagreement, not one for a name"
+    )
     options = parser.parse_args(arguments)
     started = time.monotonic()
     ours = "jax" if options.self else "gpuarray"
@@ -232,16 +242,30 @@ def summarize(
             for reason in covering:
                 reason.used += 1
             why = covering[0].reason if covering else ""
-            differing.append({"section": case.section, "name": case.name, "case": case.id, "reason": result.reason, "explained": why})
+            differing.append(
+                {
+                    "section": case.section,
+                    "name": case.name,
+                    "case": case.id,
+                    "reason": result.reason,
+                    "explained": why,
+                }
+            )
         if result.other_words:
-            words.append({"case": case.id, "error": result.error, "words": result.other_words[:400]})
+            words.append(
+                {"case": case.id, "error": result.error, "words": result.other_words[:400]}
+            )
     counted = {name: counts for name, counts in sections.items() if name != "jaxpr"}
     agree = sum(c["agree"] for c in counted.values())
     differ = sum(c["differ"] for c in counted.values())
     rate = 100 * agree / max(agree + differ, 1)
     jaxprs = sections.get("jaxpr", collections.Counter())
     jaxpr_gate = JAXPR_GATE if whole else 0
-    broken = [{"case": cases[n].id, "reason": r.reason} for n, r in results.items() if r.status == "broken"]
+    broken = [
+        {"case": cases[n].id, "reason": r.reason}
+        for n, r in results.items()
+        if r.status == "broken"
+    ]
     stale = [r.name + (f" {r.cases}" if r.cases else "") for r in reasons if whole and not r.used]
     return {
         "sections": {name: dict(counts) for name, counts in sections.items()},
@@ -256,7 +280,10 @@ def summarize(
         "broken": broken,
         "missing": sorted({cases[n].name for n, r in results.items() if r.status == "missing"}),
         "other_words": words,
-        "slowest": [(round(r.seconds, 2), cases[r.number].id) for r in sorted(results.values(), key=lambda r: -r.seconds)[:40]],
+        "slowest": [
+            (round(r.seconds, 2), cases[r.number].id)
+            for r in sorted(results.values(), key=lambda r: -r.seconds)[:40]
+        ],
         "seconds_by_section": {},
     }
 
@@ -275,9 +302,13 @@ def print_report(report: dict[str, Any], every: bool) -> None:
         print(f"broken case: {entry['case']}: {entry['reason']}")
     for entry in report["stale"]:
         print(f"stale exception (nothing differs any more): {entry}")
-    print(f"\nerrors of the right type in other words: {len(report['other_words'])} (for information)")
+    print(
+        f"\nerrors of the right type in other words: {len(report['other_words'])} (for information)"
+    )
     print(f"jaxprs printed alike: {report['jaxprs_equal']} (gate {JAXPR_GATE})")
-    print(f"agreement without jaxprs: {report['agreement']:.2f}% (gate {AGREEMENT_GATE}%), explained: {report['explained']}, {report['seconds']} s")
+    print(
+        f"agreement without jaxprs: {report['agreement']:.2f}% (gate {AGREEMENT_GATE}%), explained: {report['explained']}, {report['seconds']} s"
+    )
     print(f"{report['passed']} passed, {report['failed']} failed")
 
 
@@ -298,7 +329,9 @@ def print_names(report: dict[str, Any]) -> None:
     print(f"\n{'namespace':<18}{'names':>7}{'missing':>9}{'no case':>9}")
     total = uncovered = missing = 0
     for path, found in report["coverage"].items():
-        print(f"{path:<18}{found['names']:>7}{len(found['missing']):>9}{len(found['uncovered']):>9}")
+        print(
+            f"{path:<18}{found['names']:>7}{len(found['missing']):>9}{len(found['uncovered']):>9}"
+        )
         total += found["names"]
         missing += len(found["missing"])
         uncovered += len(found["uncovered"])

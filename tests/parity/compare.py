@@ -14,7 +14,9 @@ import ml_dtypes
 import numpy as np
 
 
-ACCIDENTS = r"(tuple|list)( assignment)? index out of range|pop from|std::|'\w+' object has no attribute"
+ACCIDENTS = (
+    r"(tuple|list)( assignment)? index out of range|pop from|std::|'\w+' object has no attribute"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +96,9 @@ def _walk(value: Any, leaves: list[Any], lib: Any) -> str:
 
 
 def _limits(info: Any) -> str:
-    names = "bits eps max min tiny smallest_normal epsneg resolution nmant nexp maxexp minexp precision"
+    names = (
+        "bits eps max min tiny smallest_normal epsneg resolution nmant nexp maxexp minexp precision"
+    )
     found = {n: getattr(info, n) for n in names.split() if hasattr(info, n)}
     return "limits " + ", ".join(f"{n}={float(v):.17g}" for n, v in found.items())
 
@@ -108,14 +112,22 @@ def _library_leaf(value: Any, lib: Any) -> Leaf:
     weak = bool(getattr(value, "weak_type", False))
     dtype = str(value.dtype)
     if dtype.startswith("key<"):
-        return Leaf("array", dtype, tuple(value.shape), weak, np.asarray(lib.random.key_data(value)))
+        return Leaf(
+            "array", dtype, tuple(value.shape), weak, np.asarray(lib.random.key_data(value))
+        )
     return Leaf("array", dtype, tuple(value.shape), weak, np.asarray(value))
 
 
 def accidental(outcome: Outcome) -> bool:
     """Whether an error is an accident inside the reference, whose type is no promise to anyone."""
     first = outcome.error[0] if outcome.error else ""
-    if first in ("AssertionError", "JaxRuntimeError", "NotImplementedError", "ZeroDivisionError", "KeyError"):
+    if first in (
+        "AssertionError",
+        "JaxRuntimeError",
+        "NotImplementedError",
+        "ZeroDivisionError",
+        "KeyError",
+    ):
         return True
     if first in ("IndexError", "RuntimeError", "AttributeError", "StopIteration"):
         return bool(re.match(ACCIDENTS, outcome.message))
@@ -178,7 +190,9 @@ def value_difference(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) ->
     flat = int(np.argmax(bad.reshape(-1)))
     a, b = want.reshape(-1)[flat], got.reshape(-1)[flat]
     apart = f", {_ulps(want, got).reshape(-1)[flat]:.3g} ulp" if _is_float(want.dtype) else ""
-    return f"{int(bad.sum())}/{bad.size} values differ, first at {flat}: expected {a}, got {b}{apart}"
+    return (
+        f"{int(bad.sum())}/{bad.size} values differ, first at {flat}: expected {a}, got {b}{apart}"
+    )
 
 
 def _is_float(dtype: np.dtype) -> bool:

@@ -1,4 +1,4 @@
-"""Indexing: `x[...]`, `x.at[...]`, take, where and their kin, against NumPy and by their own rules."""
+"""Indexing: `x[...]`, `x.at[...]`, take, where and their kin: against NumPy and their own rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the numpy namespace does with arguments: types, weak types, ranks, errors, plans kept for later.
+"""What the numpy namespace does with arguments: types, weak types, ranks, errors, kept plans.
 
 In: pairs of operands. Out: the dtype and weak type they become, or the error they deserve.
 """
@@ -66,7 +66,7 @@ def test_result_types(x, y, dtype, weak):
         assert (out.dtype, out.weak_type) == (np.dtype(dtype), weak)
         again = gnp.add(left, right)  # by the plan that is kept
         assert (again.dtype, again.weak_type) == (np.dtype(dtype), weak)
-    traced = ga.make_jaxpr(gnp.add)(*[v for v in (gnp.asarray(x), gnp.asarray(y))]).out_avals[0]
+    traced = ga.make_jaxpr(gnp.add)(gnp.asarray(x), gnp.asarray(y)).out_avals[0]
     assert traced.dtype == np.dtype(dtype)
 
 
@@ -89,7 +89,7 @@ def test_real_functions_make_floats(x, dtype, weak):
 def test_x64_and_strict_have_plans_of_their_own():
     x, y = a(F32), a(I32)
     assert gnp.add(x, y).dtype == np.float32
-    with ga.config.enable_x64(True) if hasattr(ga.config, "enable_x64") else ga.enable_x64(True):
+    with ga.enable_x64(True):
         assert gnp.add(np.ones(2), 1).dtype == np.float64
         assert gnp.sin(1).dtype == np.float64
     assert gnp.add(np.ones(2), 1).dtype == np.float32
@@ -110,12 +110,12 @@ def test_scalars_convert_as_arrays_would():
 
 @pytest.mark.parametrize("bad", [[1.0], (1.0,), None, "a", {1}, range(3), object()])
 def test_non_arrays_are_refused_by_name_and_place(bad):
-    with pytest.raises(TypeError, match=r"add requires ndarray or scalar arguments, got <class .* at position 1"):
+    text = r"{} requires ndarray or scalar arguments, got <class .* at position {}"
+    with pytest.raises(TypeError, match=text.format("add", 1)):
         gnp.add(a(F32), bad)
-    with pytest.raises(TypeError, match=r"sin requires ndarray or scalar arguments, got .* at position 0"):
-        gnp.sin(bad)
-    with pytest.raises(TypeError, match=r"sum requires ndarray or scalar arguments, got .* at position 0"):
-        gnp.sum(bad)
+    for function in (gnp.sin, gnp.sum, gnp.mean, gnp.cumsum, gnp.median):
+        with pytest.raises(TypeError, match=text.format(function.__name__, 0)):
+            function(bad)
 
 
 def test_the_message_for_lists_says_how_to_fix_it():
@@ -124,17 +124,9 @@ def test_the_message_for_lists_says_how_to_fix_it():
 
 
 def test_permissive_takes_lists():
-    with ga.config.permissive(True) if callable(getattr(ga.config, "permissive", None)) else _permissive():
-        assert gnp.add([1.0, 2.0], 1).tolist() == [2.0, 3.0]
-        assert gnp.sum([1.0, 2.0]) == 3.0
-
-
-def _permissive():
-    from gpuarray import config as module
-
-    return getattr(module, "permissive", None) or __import__("sys").modules[
-        "gpuarray.config"
-    ].permissive(True)
+    ga.config.update("permissive", True)
+    assert gnp.add([1.0, 2.0], 1).tolist() == [2.0, 3.0]
+    assert gnp.sum([1.0, 2.0]) == 3.0
 
 
 def test_rank_promotion_setting():

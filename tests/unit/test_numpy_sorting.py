@@ -1,4 +1,4 @@
-"""Sorting, searching, sets, histograms, differences, interpolation, statistics, bits: against NumPy."""
+"""Sorting, sets, histograms, differences, interpolation, statistics, bits: against NumPy."""
 
 from __future__ import annotations
 

@@ -26,7 +26,14 @@ GE1 = over("f32 bf16", "D(7, kind='ge1')")
 POSITIVE = over("f32 bf16", "D(7, kind='pos')")
 
 # Two operands: equal and mixed dtypes, weak scalars on either side, broadcasting, special values crossed.
-MIXED = ["f32(4), i32(4)", "bf16(4), f16(4)", "u8(4), i8(4)", "i32(4), u32(4)", "b1(4), i8(4)", "i8(4), bf16(4)"]
+MIXED = [
+    "f32(4), i32(4)",
+    "bf16(4), f16(4)",
+    "u8(4), i8(4)",
+    "i32(4), u32(4)",
+    "b1(4), i8(4)",
+    "i8(4), bf16(4)",
+]
 SCALARS = [
     "f32(3), 2",
     "2.5, bf16(3)",
@@ -85,7 +92,10 @@ TABLE = [
     ("bitwise_invert", UNARY_SHORT),
     ("modf frexp", [*over(FLOATS, "D(5)"), "sp('f32')", "i32(3)", "c64(3)", "2.5"]),
     ("angle", ["c64(4), deg=True", "f32(4), True", "sp('c64')"]),
-    ("nan_to_num", [*UNARY, "sp('f32'), nan=1.0", "sp('f32'), posinf=2.0, neginf=-3", "sp('f16'), True, 7"]),
+    (
+        "nan_to_num",
+        [*UNARY, "sp('f32'), nan=1.0", "sp('f32'), posinf=2.0, neginf=-3", "sp('f16'), True, 7"],
+    ),
     (
         "round around",
         [
@@ -104,7 +114,10 @@ TABLE = [
             "[1.5]",
         ],
     ),
-    ("iscomplexobj isrealobj", ["f32(3)", "c64(3)", "1j", "2", "i32()", "[1j]", "None", "np.ones(2)"]),
+    (
+        "iscomplexobj isrealobj",
+        ["f32(3)", "c64(3)", "1j", "2", "i32()", "[1j]", "None", "np.ones(2)"],
+    ),
     ("isscalar", ["2", "f32()", "f32(1)", "'a'", "None", "np.float32(1)", "1j", "[1]", "True"]),
     ("iterable", ["2", "f32()", "f32(1)", "'a'", "[1]"]),
     # --- two operands ---
@@ -115,8 +128,22 @@ TABLE = [
     ("mod", BINARY_SHORT),
     ("divmod", BINARY_SHORT + over("i32 u8 f16", "D(5), D(5, s=1)")),
     ("power", [*BINARY, *over(FLOATS + " i32 u8", "D(5, kind='pos'), D(5, kind='pos', s=1)")]),
-    ("power", ["i32(4), -1", "f32(4), 3", "f32(4), -2", "i32(4), 3", "c64(4), 2", "bf16(4), 2", "f32(4), 0.5"]),
-    ("pow float_power", BINARY_SHORT + ["f32(5, kind='pos'), f32(5, s=1)", "i32(4), 2", "c64(3), 2"]),
+    (
+        "power",
+        [
+            "i32(4), -1",
+            "f32(4), 3",
+            "f32(4), -2",
+            "i32(4), 3",
+            "c64(4), 2",
+            "bf16(4), 2",
+            "f32(4), 0.5",
+        ],
+    ),
+    (
+        "pow float_power",
+        BINARY_SHORT + ["f32(5, kind='pos'), f32(5, s=1)", "i32(4), 2", "c64(3), 2"],
+    ),
     ("arctan2", BINARY),
     ("atan2", BINARY_SHORT),
     ("maximum minimum fmax fmin", BINARY),
@@ -126,8 +153,22 @@ TABLE = [
     ("bitwise_and bitwise_or bitwise_xor left_shift right_shift", BITWISE),
     ("bitwise_left_shift bitwise_right_shift", BITWISE[:8]),
     # Not with the smallest integer: JAX's gcd does not end on it.
-    ("gcd lcm", [row for row in BITWISE if "spx" not in row] + ["i32([0, 0, 12, -18]), i32([0, 5, 18, 12])"]),
-    ("ldexp", ["f32(4), i32(4)", "f16(4), i8(4)", "f32(4), 2", "f32(4), f32(4)", "i32(3), i32(3)", "2.5, 3"]),
+    (
+        "gcd lcm",
+        [row for row in BITWISE if "spx" not in row]
+        + ["i32([0, 0, 12, -18]), i32([0, 5, 18, 12])"],
+    ),
+    (
+        "ldexp",
+        [
+            "f32(4), i32(4)",
+            "f16(4), i8(4)",
+            "f32(4), 2",
+            "f32(4), f32(4)",
+            "i32(3), i32(3)",
+            "2.5, 3",
+        ],
+    ),
     ("ldexp", ["sp('f32'), 2", "f32([1.0, 1.5]), i32([127, -126])", "c64(2), 1", "b1(2), 1"]),
     (
         "isclose",
@@ -142,10 +183,19 @@ TABLE = [
             "[1.0], f32(1)",
         ],
     ),
-    ("allclose", ["f32(4), f32(4)", "f32(4), f32(4, s=1)", "f32([np.nan]), f32([np.nan])", "[1.0], [1.0]"]),
+    (
+        "allclose",
+        ["f32(4), f32(4)", "f32(4), f32(4, s=1)", "f32([np.nan]), f32([np.nan])", "[1.0], [1.0]"],
+    ),
     ("allclose", ["f32([np.nan]), f32([np.nan]), equal_nan=True", "i32(3), 1", "f32(0), f32(0)"]),
-    ("array_equal array_equiv", ["f32(4), f32(4)", "f32(4), i32(4)", "f32(4), f32(3)", "f32(2, 3), f32(3)"]),
-    ("array_equal array_equiv", ["f32(1, 3), f32(3)", "2, 2", "[1, 2], i32([1, 2])", "f32([np.nan]), f32([np.nan])"]),
+    (
+        "array_equal array_equiv",
+        ["f32(4), f32(4)", "f32(4), i32(4)", "f32(4), f32(3)", "f32(2, 3), f32(3)"],
+    ),
+    (
+        "array_equal array_equiv",
+        ["f32(1, 3), f32(3)", "2, 2", "[1, 2], i32([1, 2])", "f32([np.nan]), f32([np.nan])"],
+    ),
     ("array_equal", ["f32([np.nan]), f32([np.nan]), equal_nan=True", "sp('f32'), sp('f32'), True"]),
     # --- three operands and choices ---
     (
@@ -214,13 +264,40 @@ TABLE = [
         ],
     ),
     ("choose", ["i32(3, kind='index'), [f32(3), f32(3, s=1), f32(3, s=2), 0.0]"]),
-    ("choose", ["i32([0, 5, -1]), [1, 2, 3], mode='clip'", "i32([0, 5, -1]), [1, 2, 3], mode='wrap'"]),
-    ("choose", ["i32([0, 5]), [1, 2]", "f32(3), [1, 2]", "i32([0, 1]), [f32(2), i32(2)], mode='wrap'"]),
-    ("unwrap", ["f32(6, kind='big')", "f32(2, 4, kind='big'), axis=0", "i32([0, 5, 1]), period=4", "f32(5), 2.0"]),
+    (
+        "choose",
+        ["i32([0, 5, -1]), [1, 2, 3], mode='clip'", "i32([0, 5, -1]), [1, 2, 3], mode='wrap'"],
+    ),
+    (
+        "choose",
+        ["i32([0, 5]), [1, 2]", "f32(3), [1, 2]", "i32([0, 1]), [f32(2), i32(2)], mode='wrap'"],
+    ),
+    (
+        "unwrap",
+        [
+            "f32(6, kind='big')",
+            "f32(2, 4, kind='big'), axis=0",
+            "i32([0, 5, 1]), period=4",
+            "f32(5), 2.0",
+        ],
+    ),
     ("unwrap", ["c64(3)", "f32(0)", "f32(1)"]),
     ("interp", ["f32(5), f32([-1, 0, 2]), f32([3, 1, 5])", "0.5, f32([0, 1]), f32([3, 4])"]),
-    ("interp", ["f32(5), f32([0, 1]), i32([3, 4]), left=-9, right=9", "f32(5), f32([0, 1, 3]), f32(3), period=2.5"]),
-    ("interp", ["i32(5), i32([-2, 2]), f32(2)", "f32(5), f32([0, 1]), f32(2), 'extrapolate'", "f32(3), f32(2), f32(3)"]),
+    (
+        "interp",
+        [
+            "f32(5), f32([0, 1]), i32([3, 4]), left=-9, right=9",
+            "f32(5), f32([0, 1, 3]), f32(3), period=2.5",
+        ],
+    ),
+    (
+        "interp",
+        [
+            "i32(5), i32([-2, 2]), f32(2)",
+            "f32(5), f32([0, 1]), f32(2), 'extrapolate'",
+            "f32(3), f32(2), f32(3)",
+        ],
+    ),
     ("interp", ["sp('f32'), f32([-1, 0, 2]), f32([3, 1, 5])", "f32(3), f32([0, 1]), c64(2)"]),
 ]
 
@@ -251,7 +328,12 @@ VECTORIZED = [
 
 # Methods of the functions that are ufuncs.
 UFUNC = [
-    *over(FEW, "reduce(D(2, 3))", "reduce(D(2, 3), axis=1, keepdims=True)", "accumulate(D(2, 3), axis=1)"),
+    *over(
+        FEW,
+        "reduce(D(2, 3))",
+        "reduce(D(2, 3), axis=1, keepdims=True)",
+        "accumulate(D(2, 3), axis=1)",
+    ),
     "reduce(f32(0))",
     "reduce(f32(2, 3), axis=None)",
     "reduce(f32(4), initial=2.0)",
@@ -271,6 +353,10 @@ UFUNCS = "add multiply maximum logical_and bitwise_xor logaddexp subtract"
 CASES = [
     *calls(SECTION, "jnp.", TABLE),
     *expressions(SECTION, VECTORIZED),
-    *expressions(SECTION, [("jnp." + n, [f"jnp.{n}.{row}" for row in UFUNC]) for n in UFUNCS.split()]),
-    *expressions(SECTION, [("jnp.ufunc", [f"isinstance(jnp.{n}, jnp.ufunc)" for n in UFUNCS.split()])]),
+    *expressions(
+        SECTION, [("jnp." + n, [f"jnp.{n}.{row}" for row in UFUNC]) for n in UFUNCS.split()]
+    ),
+    *expressions(
+        SECTION, [("jnp.ufunc", [f"isinstance(jnp.{n}, jnp.ufunc)" for n in UFUNCS.split()])]
+    ),
 ]

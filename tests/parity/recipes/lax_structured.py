@@ -10,13 +10,20 @@ POINT_G = f"{GDN}(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,
 ROW_G = f"{GDN}(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))"
 WINDOW_G = f"{GDN}(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(0, 1))"
 BATCH_G = f"{GDN}(offset_dims=(), collapsed_slice_dims=(1,), start_index_map=(1,), operand_batching_dims=(0,), start_indices_batching_dims=(0,))"
-POINT_S = f"{SDN}(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))"
-ROW_S = f"{SDN}(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))"
+POINT_S = (
+    f"{SDN}(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))"
+)
+ROW_S = (
+    f"{SDN}(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))"
+)
 WINDOW_S = f"{SDN}(update_window_dims=(0, 1), inserted_window_dims=(), scatter_dims_to_operand_dims=(0, 1))"
 
 GATHER = [
     *over("f32 i32 b1 c64", f"D(5), i32([[0], [3], [1]]), {POINT_G}, (1,)"),
-    *[f"f32(5), i32([[0], [9], [-2]]), {POINT_G}, (1,), mode='{m}'" for m in ("clip", "fill", "drop")],
+    *[
+        f"f32(5), i32([[0], [9], [-2]]), {POINT_G}, (1,), mode='{m}'"
+        for m in ("clip", "fill", "drop")
+    ],
     f"f32(5), i32([[9]]), {POINT_G}, (1,), mode='fill', fill_value=7",
     f"i32(5), i32([[9]]), {POINT_G}, (1,)",
     f"f32(4, 3), i32([[2], [0]]), {ROW_G}, (1, 3)",
@@ -32,7 +39,10 @@ GATHER = [
 ]
 SCATTER = [
     *over("f32 i32 c64", f"D(5), i32([[0], [3], [0]]), D(3, s=1), {POINT_S}"),
-    *[f"f32(5), i32([[0], [9], [-2]]), f32(3), {POINT_S}, mode='{m}'" for m in ("clip", "drop", "fill")],
+    *[
+        f"f32(5), i32([[0], [9], [-2]]), f32(3), {POINT_S}, mode='{m}'"
+        for m in ("clip", "drop", "fill")
+    ],
     f"f32(4, 3), i32([[2], [0]]), f32(2, 3), {ROW_S}",
     f"f32(4, 5), i32([2, 1]), f32(2, 2), {WINDOW_S}",
     f"f32(4, 5), i32([3, 4]), f32(2, 2), {WINDOW_S}, mode='clip'",
@@ -82,20 +92,79 @@ CONV = [
 TABLE = [
     ("gather", GATHER),
     ("scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub", SCATTER),
-    ("scatter_apply", [f"f32(5), i32([[0], [3]]), jnp.sin, {POINT_S}", f"f32(5), i32([[0], [9]]), lambda x: x * 2, {POINT_S}, mode='drop'"]),
-    ("reduce_window", [t.replace("{init}", i).replace("{op}", o) for t in WINDOW for i, o in (("0", "lax.add"), ("-np.inf", "lax.max"))]),
-    ("reduce_window", ["f32(6), 1.0, lax.mul, (2,), (1,), 'VALID'", "i32(6), jnp.iinfo('int32').max, lax.min, (3,), (1,), 'VALID'", "i32(6), 0, lax.add, (2,), (2,), 'SAME'"]),
-    ("reduce_window", ["f32(6), 0.0, lambda a, b: a + 2 * b, (2,), (1,), 'VALID'", "(f32(4), i32(4)), (0.0, 0), lambda a, b: (a[0] + b[0], a[1] + b[1]), (2,), (1,), 'VALID'"]),
+    (
+        "scatter_apply",
+        [
+            f"f32(5), i32([[0], [3]]), jnp.sin, {POINT_S}",
+            f"f32(5), i32([[0], [9]]), lambda x: x * 2, {POINT_S}, mode='drop'",
+        ],
+    ),
+    (
+        "reduce_window",
+        [
+            t.replace("{init}", i).replace("{op}", o)
+            for t in WINDOW
+            for i, o in (("0", "lax.add"), ("-np.inf", "lax.max"))
+        ],
+    ),
+    (
+        "reduce_window",
+        [
+            "f32(6), 1.0, lax.mul, (2,), (1,), 'VALID'",
+            "i32(6), jnp.iinfo('int32').max, lax.min, (3,), (1,), 'VALID'",
+            "i32(6), 0, lax.add, (2,), (2,), 'SAME'",
+        ],
+    ),
+    (
+        "reduce_window",
+        [
+            "f32(6), 0.0, lambda a, b: a + 2 * b, (2,), (1,), 'VALID'",
+            "(f32(4), i32(4)), (0.0, 0), lambda a, b: (a[0] + b[0], a[1] + b[1]), (2,), (1,), 'VALID'",
+        ],
+    ),
     ("reduce_window_shape_tuple", ["(6,), (2,), (1,), [(0, 0)]"]),
-    ("reduce", ["f32(2, 3), 0.0, lax.add, (0,)", "i32(2, 3), 1, lax.mul, (0, 1)", "f32(2, 3), -np.inf, lax.max, (1,)", "b1(2, 3), False, lax.bitwise_or, (1,)", "b1(2, 3), True, lax.bitwise_and, (0,)"]),
-    ("reduce", ["(f32(4), i32(4)), (-np.inf, 0), lambda a, b: (lax.max(a[0], b[0]), a[1] + b[1]), (0,)", "f32(3), 0, lax.add, (0,)", "f32(2, 3), 0.0, lax.add, (2,)", "f32(3), 0.0, lambda a, b: a + b * 1, (0,)"]),
+    (
+        "reduce",
+        [
+            "f32(2, 3), 0.0, lax.add, (0,)",
+            "i32(2, 3), 1, lax.mul, (0, 1)",
+            "f32(2, 3), -np.inf, lax.max, (1,)",
+            "b1(2, 3), False, lax.bitwise_or, (1,)",
+            "b1(2, 3), True, lax.bitwise_and, (0,)",
+        ],
+    ),
+    (
+        "reduce",
+        [
+            "(f32(4), i32(4)), (-np.inf, 0), lambda a, b: (lax.max(a[0], b[0]), a[1] + b[1]), (0,)",
+            "f32(3), 0, lax.add, (0,)",
+            "f32(2, 3), 0.0, lax.add, (2,)",
+            "f32(3), 0.0, lambda a, b: a + b * 1, (0,)",
+        ],
+    ),
     ("conv_general_dilated", CONV),
-    ("conv", ["f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME'", "f32(1, 2, 5, 5), f32(3, 2, 3, 3), (2, 2), 'VALID'"]),
-    ("conv_with_general_padding", ["f32(1, 2, 6), f32(3, 2, 3), (1,), [(1, 1)], (1,), (2,)", "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME', None, None"]),
+    (
+        "conv",
+        [
+            "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME'",
+            "f32(1, 2, 5, 5), f32(3, 2, 3, 3), (2, 2), 'VALID'",
+        ],
+    ),
+    (
+        "conv_with_general_padding",
+        [
+            "f32(1, 2, 6), f32(3, 2, 3), (1,), [(1, 1)], (1,), (2,)",
+            "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME', None, None",
+        ],
+    ),
     (
         "conv_transpose",
         [
-            *[f"f32(1, 5, 2), f32(3, 2, 4), ({s},), '{p}'" for s in (1, 2, 3) for p in ("SAME", "VALID")],
+            *[
+                f"f32(1, 5, 2), f32(3, 2, 4), ({s},), '{p}'"
+                for s in (1, 2, 3)
+                for p in ("SAME", "VALID")
+            ],
             "f32(1, 5, 2), f32(3, 2, 4), (2,), [(1, 2)]",
             "f32(1, 4, 5, 2), f32(3, 3, 2, 4), (2, 2), 'SAME'",
             "f32(1, 5, 2), f32(3, 4, 2), (2,), 'SAME', transpose_kernel=True",
@@ -104,7 +173,14 @@ TABLE = [
             "f32(1, 5, 2), f32(3, 2, 4), (2,), 'SAME', use_consistent_padding=True",
         ],
     ),
-    ("conv_general_dilated_patches", ["f32(1, 2, 6), (3,), (1,), 'VALID'", "f32(1, 2, 5, 5), (2, 2), (2, 2), 'SAME'", "f32(1, 6, 2), (3,), (1,), 'VALID', dimension_numbers=('NHC', 'HIO', 'NHC')"]),
+    (
+        "conv_general_dilated_patches",
+        [
+            "f32(1, 2, 6), (3,), (1,), 'VALID'",
+            "f32(1, 2, 5, 5), (2, 2), (2, 2), 'SAME'",
+            "f32(1, 6, 2), (3,), (1,), 'VALID', dimension_numbers=('NHC', 'HIO', 'NHC')",
+        ],
+    ),
     ("conv_general_dilated_local", ["f32(1, 2, 5), f32(4, 6, 3), (1,), 'VALID', (3,)"]),
     ("conv_general_permutations", ["('NCH', 'OIH', 'NCH')", "('NHC', 'HIO', 'NHC')"]),
     ("conv_general_shape_tuple", ["(1, 2, 6), (3, 2, 3), (1,), 'SAME', ('NCH', 'OIH', 'NCH')"]),
@@ -216,33 +292,136 @@ TABLE = [
             "True, [lambda: 1, lambda: 2]",
         ],
     ),
-    ("map", ["lambda x: x * 2, f32(3)", "lambda x: x.sum(), f32(3, 2)", "lambda x: (x['a'], 1), {'a': f32(3)}", "lambda x: x * 2, f32(5), batch_size=2", "lambda x: x, f32(0)", "lambda x: x, f32()", "lambda x: x, (f32(2), f32(3))"]),
-    ("custom_root", ["lambda x: x**2 - 2.0, 1.0, lambda f, x0: lax.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x0), lambda g, y: y / g(1.0)"]),
-    ("custom_linear_solve", ["lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, lambda vm, b: b / 2.0", "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, symmetric=True"]),
+    (
+        "map",
+        [
+            "lambda x: x * 2, f32(3)",
+            "lambda x: x.sum(), f32(3, 2)",
+            "lambda x: (x['a'], 1), {'a': f32(3)}",
+            "lambda x: x * 2, f32(5), batch_size=2",
+            "lambda x: x, f32(0)",
+            "lambda x: x, f32()",
+            "lambda x: x, (f32(2), f32(3))",
+        ],
+    ),
+    (
+        "custom_root",
+        [
+            "lambda x: x**2 - 2.0, 1.0, lambda f, x0: lax.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x0), lambda g, y: y / g(1.0)"
+        ],
+    ),
+    (
+        "custom_linear_solve",
+        [
+            "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, lambda vm, b: b / 2.0",
+            "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, symmetric=True",
+        ],
+    ),
 ]
 
 AX = "axis_name='i'"
 COLLECTIVES = [
-    *[(f"lax.{n}", [f"jax.vmap(lambda x: lax.{n}(x, 'i'), {AX})({d}(4, 2))" for d in ("f32", "i32", "bf16")]) for n in ("psum", "pmean", "pmax", "pmin")],
-    *[(f"lax.{n}", [f"lax.{n}(f32(2), 'i')", f"jax.vmap(lambda x: lax.{n}(x, 'j'), {AX})(f32(4))"]) for n in ("psum", "pmean", "pmax", "all_gather")],
-    ("lax.psum", [f"jax.vmap(lambda x: lax.psum(1, 'i') * x, {AX})(f32(4))", f"jax.vmap(lambda x: lax.psum((x, 2 * x), 'i'), {AX})(f32(4))"]),
-    ("lax.psum", [f"jax.vmap(lambda x: lax.psum(x, 'i', axis_index_groups=[[0, 1], [2, 3]]), {AX})(f32(4))", f"jax.vmap(lambda x: lax.psum(x, ()), {AX})(f32(4))"]),
-    ("lax.psum", ["jax.vmap(jax.vmap(lambda x: lax.psum(x, ('i', 'j')), axis_name='j'), axis_name='i')(f32(2, 3))"]),
-    ("lax.axis_index", [f"jax.vmap(lambda x: x + lax.axis_index('i'), {AX})(f32(3))", "lax.axis_index('i')"]),
-    ("lax.axis_size", [f"jax.vmap(lambda x: x * lax.axis_size('i'), {AX})(f32(3))", "lax.axis_size('i')"]),
-    ("lax.all_gather", [f"jax.vmap(lambda x: lax.all_gather(x, 'i'), {AX})(f32(3, 2))", f"jax.vmap(lambda x: lax.all_gather(x, 'i', axis=1), {AX})(f32(3, 2))", f"jax.vmap(lambda x: lax.all_gather(x, 'i', tiled=True), {AX})(f32(3, 2))"]),
-    ("lax.all_to_all", [f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 3))", f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0, tiled=True), {AX})(f32(2, 4))", f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 2))"]),
-    ("lax.ppermute", [f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (1, 2), (2, 0)]), {AX})(f32(3))", f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1)]), {AX})(f32(3))", f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (2, 1)]), {AX})(f32(3))"]),
-    ("lax.pshuffle", [f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0, 1]), {AX})(f32(3))", f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0]), {AX})(f32(3))"]),
+    *[
+        (
+            f"lax.{n}",
+            [
+                f"jax.vmap(lambda x: lax.{n}(x, 'i'), {AX})({d}(4, 2))"
+                for d in ("f32", "i32", "bf16")
+            ],
+        )
+        for n in ("psum", "pmean", "pmax", "pmin")
+    ],
+    *[
+        (
+            f"lax.{n}",
+            [f"lax.{n}(f32(2), 'i')", f"jax.vmap(lambda x: lax.{n}(x, 'j'), {AX})(f32(4))"],
+        )
+        for n in ("psum", "pmean", "pmax", "all_gather")
+    ],
+    (
+        "lax.psum",
+        [
+            f"jax.vmap(lambda x: lax.psum(1, 'i') * x, {AX})(f32(4))",
+            f"jax.vmap(lambda x: lax.psum((x, 2 * x), 'i'), {AX})(f32(4))",
+        ],
+    ),
+    (
+        "lax.psum",
+        [
+            f"jax.vmap(lambda x: lax.psum(x, 'i', axis_index_groups=[[0, 1], [2, 3]]), {AX})(f32(4))",
+            f"jax.vmap(lambda x: lax.psum(x, ()), {AX})(f32(4))",
+        ],
+    ),
+    (
+        "lax.psum",
+        [
+            "jax.vmap(jax.vmap(lambda x: lax.psum(x, ('i', 'j')), axis_name='j'), axis_name='i')(f32(2, 3))"
+        ],
+    ),
+    (
+        "lax.axis_index",
+        [f"jax.vmap(lambda x: x + lax.axis_index('i'), {AX})(f32(3))", "lax.axis_index('i')"],
+    ),
+    (
+        "lax.axis_size",
+        [f"jax.vmap(lambda x: x * lax.axis_size('i'), {AX})(f32(3))", "lax.axis_size('i')"],
+    ),
+    (
+        "lax.all_gather",
+        [
+            f"jax.vmap(lambda x: lax.all_gather(x, 'i'), {AX})(f32(3, 2))",
+            f"jax.vmap(lambda x: lax.all_gather(x, 'i', axis=1), {AX})(f32(3, 2))",
+            f"jax.vmap(lambda x: lax.all_gather(x, 'i', tiled=True), {AX})(f32(3, 2))",
+        ],
+    ),
+    (
+        "lax.all_to_all",
+        [
+            f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 3))",
+            f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0, tiled=True), {AX})(f32(2, 4))",
+            f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 2))",
+        ],
+    ),
+    (
+        "lax.ppermute",
+        [
+            f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (1, 2), (2, 0)]), {AX})(f32(3))",
+            f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1)]), {AX})(f32(3))",
+            f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (2, 1)]), {AX})(f32(3))",
+        ],
+    ),
+    (
+        "lax.pshuffle",
+        [
+            f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0, 1]), {AX})(f32(3))",
+            f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0]), {AX})(f32(3))",
+        ],
+    ),
     ("lax.pswapaxes", [f"jax.vmap(lambda x: lax.pswapaxes(x, 'i', 0), {AX})(f32(3, 3))"]),
-    ("lax.psum_scatter", [f"jax.vmap(lambda x: lax.psum_scatter(x, 'i'), {AX})(f32(3, 3))", f"jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), {AX})(f32(2, 4))"]),
+    (
+        "lax.psum_scatter",
+        [
+            f"jax.vmap(lambda x: lax.psum_scatter(x, 'i'), {AX})(f32(3, 3))",
+            f"jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), {AX})(f32(2, 4))",
+        ],
+    ),
     ("lax.pbroadcast", [f"jax.vmap(lambda x: lax.pbroadcast(x, 'i', 1), {AX})(f32(3))"]),
 ]
 OTHER = [
-    ("lax.GatherDimensionNumbers", [POINT_G, f"hash({POINT_G}) == hash({POINT_G})", f"{POINT_G} == {ROW_G}"]),
+    (
+        "lax.GatherDimensionNumbers",
+        [POINT_G, f"hash({POINT_G}) == hash({POINT_G})", f"{POINT_G} == {ROW_G}"],
+    ),
     ("lax.ScatterDimensionNumbers", [POINT_S]),
     ("lax.ConvDimensionNumbers", ["lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))"]),
-    ("lax.with_sharding_constraint", ["lax.with_sharding_constraint(f32(3), jax.sharding.SingleDeviceSharding(jax.devices()[0]))"]),
+    (
+        "lax.with_sharding_constraint",
+        [
+            "lax.with_sharding_constraint(f32(3), jax.sharding.SingleDeviceSharding(jax.devices()[0]))"
+        ],
+    ),
 ]
 
-CASES = calls(SECTION, "lax.", TABLE) + expressions(SECTION, COLLECTIVES) + expressions(SECTION, OTHER)
+CASES = (
+    calls(SECTION, "lax.", TABLE) + expressions(SECTION, COLLECTIVES) + expressions(SECTION, OTHER)
+)

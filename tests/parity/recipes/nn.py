@@ -4,7 +4,16 @@ from .dsl import MOST, calls, expressions, over
 
 SECTION = "nn"
 
-ACTIVATION = [*over(MOST, "D(7)"), "sp('f32')", "f32()", "f32(0)", "w(0.5)", "2", "np.arange(2.0)", "[1.0]"]
+ACTIVATION = [
+    *over(MOST, "D(7)"),
+    "sp('f32')",
+    "f32()",
+    "f32(0)",
+    "w(0.5)",
+    "2",
+    "np.arange(2.0)",
+    "[1.0]",
+]
 SOFTMAX = [
     *over("f32 f16 bf16 i32 c64", "D(2, 3)"),
     "f32(2, 3), axis=0",
@@ -24,14 +33,49 @@ SOFTMAX = [
 ]
 
 TABLE = [
-    ("relu relu6 sigmoid softplus soft_sign silu log_sigmoid sparse_plus sparse_sigmoid", ACTIVATION),
+    (
+        "relu relu6 sigmoid softplus soft_sign silu log_sigmoid sparse_plus sparse_sigmoid",
+        ACTIVATION,
+    ),
     ("hard_tanh hard_sigmoid hard_silu selu mish identity log1mexp", ACTIVATION),
     ("swish hard_swish tanh", ["f32(7)", "sp('f32')", "i32(3)", "[1.0]"]),
-    ("elu celu leaky_relu squareplus", [*ACTIVATION, "f32(5), 0.5", "f32(5), 2", "i32(5), 0.5", "f32(3), f32(3, s=1)"]),
-    ("gelu", [*ACTIVATION, "f32(7), approximate=False", "bf16(7), False", "sp('f32'), False", "i32(3), False"]),
-    ("glu", ["f32(4)", "f32(2, 3), axis=0", "f32(3)", "bf16(2, 4)", "f32(2, 4), 1", "i32(4)", "[1.0, 2.0]"]),
+    (
+        "elu celu leaky_relu squareplus",
+        [*ACTIVATION, "f32(5), 0.5", "f32(5), 2", "i32(5), 0.5", "f32(3), f32(3, s=1)"],
+    ),
+    (
+        "gelu",
+        [
+            *ACTIVATION,
+            "f32(7), approximate=False",
+            "bf16(7), False",
+            "sp('f32'), False",
+            "i32(3), False",
+        ],
+    ),
+    (
+        "glu",
+        [
+            "f32(4)",
+            "f32(2, 3), axis=0",
+            "f32(3)",
+            "bf16(2, 4)",
+            "f32(2, 4), 1",
+            "i32(4)",
+            "[1.0, 2.0]",
+        ],
+    ),
     ("softmax log_softmax", SOFTMAX),
-    ("standardize", [*SOFTMAX[:9], "f32(2, 3), mean=0.5, variance=2.0", "f32(2, 3), epsilon=0.1", "f32(2, 3), algorithm='two_pass'", "f32(2, 3), algorithm='odd'"]),
+    (
+        "standardize",
+        [
+            *SOFTMAX[:9],
+            "f32(2, 3), mean=0.5, variance=2.0",
+            "f32(2, 3), epsilon=0.1",
+            "f32(2, 3), algorithm='two_pass'",
+            "f32(2, 3), algorithm='odd'",
+        ],
+    ),
     (
         "logsumexp",
         [
@@ -50,7 +94,16 @@ TABLE = [
             "[1.0]",
         ],
     ),
-    ("logmeanexp", ["f32(2, 3)", "f32(2, 3), axis=0", "f32(2, 3), axis=1, where=b1(2, 3)", "i32(3)", "f32(2, 3), keepdims=True"]),
+    (
+        "logmeanexp",
+        [
+            "f32(2, 3)",
+            "f32(2, 3), axis=0",
+            "f32(2, 3), axis=1, where=b1(2, 3)",
+            "i32(3)",
+            "f32(2, 3), keepdims=True",
+        ],
+    ),
     (
         "one_hot",
         [
@@ -94,25 +147,103 @@ TABLE = [
 INIT = "jax.nn.initializers."
 SCALED = "glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform lecun_normal lecun_uniform xavier_normal xavier_uniform"
 INITIALIZERS = [
-    *[(INIT + n, [f"{INIT}{n}()(key(1), (3, 4))", f"{INIT}{n}()(key(1), (2, 3, 4), 'bfloat16')", f"{INIT}{n}()(key(1), (3,))"]) for n in SCALED.split()],
-    *[(INIT + n, [f"{INIT}{n}(in_axis=0, out_axis=1, dtype='float16')(rawkey(1), (3, 4))", f"{INIT}{n}()(key(1), (3, 4), 'int32')"]) for n in ("glorot_normal", "he_uniform")],
+    *[
+        (
+            INIT + n,
+            [
+                f"{INIT}{n}()(key(1), (3, 4))",
+                f"{INIT}{n}()(key(1), (2, 3, 4), 'bfloat16')",
+                f"{INIT}{n}()(key(1), (3,))",
+            ],
+        )
+        for n in SCALED.split()
+    ],
+    *[
+        (
+            INIT + n,
+            [
+                f"{INIT}{n}(in_axis=0, out_axis=1, dtype='float16')(rawkey(1), (3, 4))",
+                f"{INIT}{n}()(key(1), (3, 4), 'int32')",
+            ],
+        )
+        for n in ("glorot_normal", "he_uniform")
+    ],
     (INIT + "zeros", [f"{INIT}zeros(key(), (2, 3))", f"{INIT}zeros(key(), (2,), 'int32')"]),
     (INIT + "ones", [f"{INIT}ones(key(), (2, 3))", f"{INIT}ones(key(), (2,), jnp.bfloat16)"]),
-    (INIT + "constant", [f"{INIT}constant(2.5)(key(), (2,))", f"{INIT}constant(f32(3))(key(), (2, 3))", f"{INIT}constant(1, 'int32')(key(), (2,))"]),
-    (INIT + "normal", [f"{INIT}normal()(key(1), (3, 4))", f"{INIT}normal(0.5, 'bfloat16')(key(1), (3,))", f"{INIT}normal()(key(1), (3,), 'int32')"]),
-    (INIT + "uniform", [f"{INIT}uniform()(key(1), (3, 4))", f"{INIT}uniform(2.0)(rawkey(1), (3,), 'float16')"]),
-    (INIT + "truncated_normal", [f"{INIT}truncated_normal()(key(1), (3, 4))", f"{INIT}truncated_normal(0.5, lower=-1.0, upper=0.5)(key(1), (5,))"]),
-    (INIT + "orthogonal", [f"{INIT}orthogonal()(key(1), (3, 4))", f"{INIT}orthogonal(2.0, 0)(key(1), (4, 2))", f"{INIT}orthogonal()(key(1), (3,))"]),
-    (INIT + "delta_orthogonal", [f"{INIT}delta_orthogonal()(key(1), (3, 2, 4))", f"{INIT}delta_orthogonal()(key(1), (3, 4, 2))", f"{INIT}delta_orthogonal()(key(1), (2, 2))"]),
+    (
+        INIT + "constant",
+        [
+            f"{INIT}constant(2.5)(key(), (2,))",
+            f"{INIT}constant(f32(3))(key(), (2, 3))",
+            f"{INIT}constant(1, 'int32')(key(), (2,))",
+        ],
+    ),
+    (
+        INIT + "normal",
+        [
+            f"{INIT}normal()(key(1), (3, 4))",
+            f"{INIT}normal(0.5, 'bfloat16')(key(1), (3,))",
+            f"{INIT}normal()(key(1), (3,), 'int32')",
+        ],
+    ),
+    (
+        INIT + "uniform",
+        [f"{INIT}uniform()(key(1), (3, 4))", f"{INIT}uniform(2.0)(rawkey(1), (3,), 'float16')"],
+    ),
+    (
+        INIT + "truncated_normal",
+        [
+            f"{INIT}truncated_normal()(key(1), (3, 4))",
+            f"{INIT}truncated_normal(0.5, lower=-1.0, upper=0.5)(key(1), (5,))",
+        ],
+    ),
+    (
+        INIT + "orthogonal",
+        [
+            f"{INIT}orthogonal()(key(1), (3, 4))",
+            f"{INIT}orthogonal(2.0, 0)(key(1), (4, 2))",
+            f"{INIT}orthogonal()(key(1), (3,))",
+        ],
+    ),
+    (
+        INIT + "delta_orthogonal",
+        [
+            f"{INIT}delta_orthogonal()(key(1), (3, 2, 4))",
+            f"{INIT}delta_orthogonal()(key(1), (3, 4, 2))",
+            f"{INIT}delta_orthogonal()(key(1), (2, 2))",
+        ],
+    ),
     (
         INIT + "variance_scaling",
-        [f"{INIT}variance_scaling(2.0, '{m}', '{d}')(key(1), (3, 5))" for m in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg") for d in ("normal", "uniform", "truncated_normal")]
-        + [f"{INIT}variance_scaling(1.0, 'odd', 'normal')(key(1), (3, 5))", f"{INIT}variance_scaling(1.0, 'fan_in', 'odd')(key(1), (3, 5))", f"{INIT}variance_scaling(1.0, 'fan_in', 'normal', batch_axis=0)(key(1), (2, 3, 5))"],
+        [
+            f"{INIT}variance_scaling(2.0, '{m}', '{d}')(key(1), (3, 5))"
+            for m in ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
+            for d in ("normal", "uniform", "truncated_normal")
+        ]
+        + [
+            f"{INIT}variance_scaling(1.0, 'odd', 'normal')(key(1), (3, 5))",
+            f"{INIT}variance_scaling(1.0, 'fan_in', 'odd')(key(1), (3, 5))",
+            f"{INIT}variance_scaling(1.0, 'fan_in', 'normal', batch_axis=0)(key(1), (2, 3, 5))",
+        ],
     ),
     (INIT + "Initializer", [f"isinstance({INIT}zeros, {INIT}Initializer)"]),
-    ("nn.scaled_matmul", ["nn.scaled_matmul(f8(1, 4, 32), f8(1, 3, 32), jnp.ones((1, 4, 1), 'float8_e8m0fnu'), jnp.ones((1, 3, 1), 'float8_e8m0fnu'))"]),
-    ("nn.scaled_dot_general", ["nn.scaled_dot_general(f32(2, 32), f32(3, 32), (((1,), (1,)), ((), ())))"]),
-    ("nn.get_scaled_dot_general_config", ["nn.get_scaled_dot_general_config('mxfp8').mode", "nn.get_scaled_dot_general_config('odd')"]),
+    (
+        "nn.scaled_matmul",
+        [
+            "nn.scaled_matmul(f8(1, 4, 32), f8(1, 3, 32), jnp.ones((1, 4, 1), 'float8_e8m0fnu'), jnp.ones((1, 3, 1), 'float8_e8m0fnu'))"
+        ],
+    ),
+    (
+        "nn.scaled_dot_general",
+        ["nn.scaled_dot_general(f32(2, 32), f32(3, 32), (((1,), (1,)), ((), ())))"],
+    ),
+    (
+        "nn.get_scaled_dot_general_config",
+        [
+            "nn.get_scaled_dot_general_config('mxfp8').mode",
+            "nn.get_scaled_dot_general_config('odd')",
+        ],
+    ),
 ]
 
 CASES = calls(SECTION, "nn.", TABLE) + expressions(SECTION, INITIALIZERS)

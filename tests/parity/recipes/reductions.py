@@ -86,8 +86,14 @@ QUANTILE = [
     "f32(2, 3), 0.5, axis=1, keepdims=True",
     "f32(2, 3), f32([0.1, 0.9]), axis=1",
     "f32(2, 3), f32([0.1, 0.9]), axis=(0, 1)",
-    *[f"f32(6), 0.35, method='{m}'" for m in "linear lower higher midpoint nearest inverted_cdf".split()],
-    *[f"f32(6), 0.35, method='{m}'" for m in "hazen weibull median_unbiased normal_unbiased".split()],
+    *[
+        f"f32(6), 0.35, method='{m}'"
+        for m in "linear lower higher midpoint nearest inverted_cdf".split()
+    ],
+    *[
+        f"f32(6), 0.35, method='{m}'"
+        for m in "hazen weibull median_unbiased normal_unbiased".split()
+    ],
     *[f"f32(6), 0.35, method='{m}'" for m in "averaged_inverted_cdf closest_observation".split()],
     "f32(6), 0.35, method='interpolated_inverted_cdf'",
     "f32(6), 0.5, method='cubic'",
@@ -115,14 +121,36 @@ MEDIAN = [
 
 TABLE = [
     ("sum prod", EACH + AXES + WHERE + INITIAL + DTYPE + OUT),
-    ("sum prod", ["i8(4), promote_integers=False", "u8(4), promote_integers=False", "b1(4), promote_integers=False"]),
+    (
+        "sum prod",
+        [
+            "i8(4), promote_integers=False",
+            "u8(4), promote_integers=False",
+            "b1(4), promote_integers=False",
+        ],
+    ),
     ("max min", EACH + AXES + WHERE + INITIAL + OUT),
     ("amax amin", ["f32(2, 3)", "i32(2, 3), axis=0", "f32(0)"]),
     ("all any", EACH + AXES + WHERE + OUT),
     ("mean", EACH + AXES + WHERE + DTYPE),
     ("var std", EACH + AXES + WHERE + DTYPE),
-    ("var std", ["f32(2, 3), ddof=1", "f32(2, 3), axis=1, correction=1", "f32(5), mean=0.5", "f32(1), ddof=1"]),
-    ("var std", ["f32(3), ddof=1, correction=1", "i32(5), ddof=2", "f32(2, 3), axis=0, ddof=1, where=b1(2, 3)"]),
+    (
+        "var std",
+        [
+            "f32(2, 3), ddof=1",
+            "f32(2, 3), axis=1, correction=1",
+            "f32(5), mean=0.5",
+            "f32(1), ddof=1",
+        ],
+    ),
+    (
+        "var std",
+        [
+            "f32(3), ddof=1, correction=1",
+            "i32(5), ddof=2",
+            "f32(2, 3), axis=0, ddof=1, where=b1(2, 3)",
+        ],
+    ),
     ("ptp", EACH + AXES[:20]),
     ("count_nonzero", EACH + AXES),
     ("nansum nanprod", over(MOST, "D(2, 3, kind='nan')") + AXES + WHERE + INITIAL[:2] + DTYPE[:3]),
@@ -131,9 +159,23 @@ TABLE = [
     ("nanmedian", [r.replace("D(7)", "D(7, kind='nan')") for r in MEDIAN]),
     ("median", MEDIAN),
     ("quantile", QUANTILE),
-    ("nanquantile", QUANTILE[:8] + ["f32(6, kind='nan'), 0.4", "f32(2, 6, kind='nan'), 0.4, axis=1"]),
-    ("percentile", ["f32(7), 30", "f32(7), f32([10, 90])", "i32(7), 50", "f32(2, 3), 25, axis=0, method='lower'"]),
-    ("nanpercentile", ["f32(7, kind='nan'), 30", "f32(2, 6, kind='nan'), 25, axis=1", "i32(7), 50"]),
+    (
+        "nanquantile",
+        QUANTILE[:8] + ["f32(6, kind='nan'), 0.4", "f32(2, 6, kind='nan'), 0.4, axis=1"],
+    ),
+    (
+        "percentile",
+        [
+            "f32(7), 30",
+            "f32(7), f32([10, 90])",
+            "i32(7), 50",
+            "f32(2, 3), 25, axis=0, method='lower'",
+        ],
+    ),
+    (
+        "nanpercentile",
+        ["f32(7, kind='nan'), 30", "f32(2, 6, kind='nan'), 25, axis=1", "i32(7), 50"],
+    ),
     (
         "average",
         [
@@ -153,8 +195,14 @@ TABLE = [
     ("nanargmax nanargmin", ARG),
     ("cumsum cumprod", CUM),
     ("nancumsum nancumprod", CUM),
-    ("cumulative_sum cumulative_prod", over(NUMBERS, "D(5)") + ["f32(2, 3), axis=1", "f32(2, 3)", "f32()"]),
-    ("cumulative_sum cumulative_prod", ["f32(3), include_initial=True", "i32(2, 3), axis=0, include_initial=True"]),
+    (
+        "cumulative_sum cumulative_prod",
+        over(NUMBERS, "D(5)") + ["f32(2, 3), axis=1", "f32(2, 3)", "f32()"],
+    ),
+    (
+        "cumulative_sum cumulative_prod",
+        ["f32(3), include_initial=True", "i32(2, 3), axis=0, include_initial=True"],
+    ),
     (
         "sort",
         [
@@ -196,7 +244,16 @@ TABLE = [
     ("sort_complex", ["c64(5)", "f32(5)", "i32(3)", "c64([1j, 1 - 1j, 0])"]),
     ("partition", ["i32(7), 2", "f32(2, 5), 1, axis=0", "f32(7), -1", "f32(7), 7", "[1, 2], 0"]),
     ("argpartition", ["i32([5, 3, 1, 4]), 0", "f32(2, 3), 1, axis=1", "f32(7), 7"]),
-    ("lexsort", ["(i32(6), f32(6))", "i32(2, 5)", "[i32([1, 1, 0]), i32([2, 1, 3])]", "i32(2, 3), axis=0", "[]"]),
+    (
+        "lexsort",
+        [
+            "(i32(6), f32(6))",
+            "i32(2, 5)",
+            "[i32([1, 1, 0]), i32([2, 1, 3])]",
+            "i32(2, 3), axis=0",
+            "[]",
+        ],
+    ),
     (
         "searchsorted",
         [
@@ -206,7 +263,10 @@ TABLE = [
             "f32([1, 2, 2, 3]), 2",
             "f32([1, 2, np.nan]), f32([np.nan, 2])",
             "f32([3, 1, 2]), f32([2]), sorter=i32([1, 2, 0])",
-            *[f"f32([1, 2, 2, 3]), f32([2, 2.5]), method='{m}'" for m in "scan scan_unrolled sort compare_all".split()],
+            *[
+                f"f32([1, 2, 2, 3]), f32([2, 2.5]), method='{m}'"
+                for m in "scan scan_unrolled sort compare_all".split()
+            ],
             "f32([1, 2]), f32(2, 3), side='middle'",
             "f32(2, 2), f32(2)",
             "i32([1, 2, 3]), 2.5",
@@ -214,7 +274,15 @@ TABLE = [
             "[1], [2]",
         ],
     ),
-    ("digitize", ["f32(5), f32([-1, 0, 1])", "f32(5), f32([1, 0, -1])", "i32(5), i32([0, 1]), right=True", "f32(3), f32(2, 2)"]),
+    (
+        "digitize",
+        [
+            "f32(5), f32([-1, 0, 1])",
+            "f32(5), f32([1, 0, -1])",
+            "i32(5), i32([0, 1]), right=True",
+            "f32(3), f32(2, 2)",
+        ],
+    ),
     ("digitize", ["f32(3), f32([1, 0, 1]), method='sort'", "2.0, f32([1, 2])"]),
     (
         "nonzero",
@@ -247,7 +315,15 @@ TABLE = [
             "f32(3), axis=1",
         ],
     ),
-    ("ediff1d", ["f32(2, 3)", "i32(4), to_end=9", "f32(4), to_end=f32(2), to_begin=-1.0", "i32(3), to_end=2.5"]),
+    (
+        "ediff1d",
+        [
+            "f32(2, 3)",
+            "i32(4), to_end=9",
+            "f32(4), to_end=f32(2), to_begin=-1.0",
+            "i32(3), to_end=2.5",
+        ],
+    ),
     (
         "gradient",
         [
@@ -263,10 +339,32 @@ TABLE = [
             "f32(3, 4), 1.0, 2.0, 3.0",
         ],
     ),
-    ("trapezoid", ["f32(5)", "f32(5), dx=0.5", "f32(2, 5), f32([0, 1, 3, 4, 7])", "i32(5)", "f32(3, 4), axis=0", "c64(3)"]),
+    (
+        "trapezoid",
+        [
+            "f32(5)",
+            "f32(5), dx=0.5",
+            "f32(2, 5), f32([0, 1, 3, 4, 7])",
+            "i32(5)",
+            "f32(3, 4), axis=0",
+            "c64(3)",
+        ],
+    ),
     ("trapezoid", ["bf16(6)", "f32(1)", "f32(0)", "f32(3), f32(2)"]),
-    ("isin", ["i32(2, 3), i32(2)", "f32(5), [1.0, 2.0]", "i32(5), i32(3), invert=True", "i32(3), 1", "u8(3), i32(2)"]),
-    ("isin", [f"i32(5), i32(3), method='{m}'" for m in "compare_all binary_search sort auto".split()]),
+    (
+        "isin",
+        [
+            "i32(2, 3), i32(2)",
+            "f32(5), [1.0, 2.0]",
+            "i32(5), i32(3), invert=True",
+            "i32(3), 1",
+            "u8(3), i32(2)",
+        ],
+    ),
+    (
+        "isin",
+        [f"i32(5), i32(3), method='{m}'" for m in "compare_all binary_search sort auto".split()],
+    ),
 ]
 
 CASES = calls(SECTION, "jnp.", TABLE)

@@ -4,10 +4,115 @@ from .dsl import expressions
 
 SECTION = "transforms"
 
-SCALAR = ["sin", "cos", "tan", "arcsin", "arctan", "sinh", "cosh", "tanh", "arcsinh", "exp", "expm1", "log1p", "exp2", "sqrt", "cbrt", "square", "abs", "sign", "floor", "reciprocal", "log", "log2", "log10", "sinc", "i0"]
-REDUCE = ["sum", "prod", "max", "min", "mean", "var", "std", "median", "linalg.norm", "cumsum", "cumprod", "sort", "ptp", "nansum", "nanmean", "diff", "trapezoid"]
-SHAPES = ["jnp.reshape(x, (3, 2))", "x.T", "jnp.flip(x)", "jnp.roll(x, 1)", "jnp.pad(x, 1)", "jnp.concatenate([x, 2 * x])", "jnp.stack([x, x])", "x[::2]", "x[:, 1]", "x[jnp.array([1, 0, 1])]", "jnp.tile(x, 2)", "jnp.repeat(x, 2)", "jnp.broadcast_to(x, (2, 2, 3))", "jnp.squeeze(x[None])", "jnp.triu(x)", "jnp.where(x > 0, x, 0.5 * x)", "jnp.clip(x, -1, 1)", "jnp.maximum(x, 0)", "x.at[0].set(1.0)", "x.at[:, 1].add(2 * x[:, 0])", "x.at[0].multiply(x[1])", "jnp.take_along_axis(x, i32([[0], [1]]), 1)", "jnp.diagonal(x)", "x @ x.T", "jnp.einsum('ij,ik->jk', x, x)", "jnp.outer(x, x)", "jnp.kron(x, x)", "lax.stop_gradient(x) * x", "x.astype('bfloat16')", "jnp.split(x, 3, axis=1)[1]", "jnp.max(x, axis=1)", "jnp.logaddexp(x, 2 * x)", "x ** 3", "2.0 ** x", "jnp.arctan2(x, x + 3)", "jnp.hypot(x, x)", "lax.top_k(x, 2)[0]", "lax.reduce_window(x, -jnp.inf, lax.max, (1, 2), (1, 1), 'VALID')", "lax.cumlogsumexp(x, 1)", "jnp.mod(x, 0.7)"]
-NN = ["relu", "gelu", "silu", "softplus", "sigmoid", "elu", "selu", "celu", "leaky_relu", "log_sigmoid", "softmax", "log_softmax", "logsumexp", "mish", "hard_tanh", "relu6", "soft_sign", "squareplus", "standardize"]
+SCALAR = [
+    "sin",
+    "cos",
+    "tan",
+    "arcsin",
+    "arctan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsinh",
+    "exp",
+    "expm1",
+    "log1p",
+    "exp2",
+    "sqrt",
+    "cbrt",
+    "square",
+    "abs",
+    "sign",
+    "floor",
+    "reciprocal",
+    "log",
+    "log2",
+    "log10",
+    "sinc",
+    "i0",
+]
+REDUCE = [
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "mean",
+    "var",
+    "std",
+    "median",
+    "linalg.norm",
+    "cumsum",
+    "cumprod",
+    "sort",
+    "ptp",
+    "nansum",
+    "nanmean",
+    "diff",
+    "trapezoid",
+]
+SHAPES = [
+    "jnp.reshape(x, (3, 2))",
+    "x.T",
+    "jnp.flip(x)",
+    "jnp.roll(x, 1)",
+    "jnp.pad(x, 1)",
+    "jnp.concatenate([x, 2 * x])",
+    "jnp.stack([x, x])",
+    "x[::2]",
+    "x[:, 1]",
+    "x[jnp.array([1, 0, 1])]",
+    "jnp.tile(x, 2)",
+    "jnp.repeat(x, 2)",
+    "jnp.broadcast_to(x, (2, 2, 3))",
+    "jnp.squeeze(x[None])",
+    "jnp.triu(x)",
+    "jnp.where(x > 0, x, 0.5 * x)",
+    "jnp.clip(x, -1, 1)",
+    "jnp.maximum(x, 0)",
+    "x.at[0].set(1.0)",
+    "x.at[:, 1].add(2 * x[:, 0])",
+    "x.at[0].multiply(x[1])",
+    "jnp.take_along_axis(x, i32([[0], [1]]), 1)",
+    "jnp.diagonal(x)",
+    "x @ x.T",
+    "jnp.einsum('ij,ik->jk', x, x)",
+    "jnp.outer(x, x)",
+    "jnp.kron(x, x)",
+    "lax.stop_gradient(x) * x",
+    "x.astype('bfloat16')",
+    "jnp.split(x, 3, axis=1)[1]",
+    "jnp.max(x, axis=1)",
+    "jnp.logaddexp(x, 2 * x)",
+    "x ** 3",
+    "2.0 ** x",
+    "jnp.arctan2(x, x + 3)",
+    "jnp.hypot(x, x)",
+    "lax.top_k(x, 2)[0]",
+    "lax.reduce_window(x, -jnp.inf, lax.max, (1, 2), (1, 1), 'VALID')",
+    "lax.cumlogsumexp(x, 1)",
+    "jnp.mod(x, 0.7)",
+]
+NN = [
+    "relu",
+    "gelu",
+    "silu",
+    "softplus",
+    "sigmoid",
+    "elu",
+    "selu",
+    "celu",
+    "leaky_relu",
+    "log_sigmoid",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+    "mish",
+    "hard_tanh",
+    "relu6",
+    "soft_sign",
+    "squareplus",
+    "standardize",
+]
 LAX = ["erf", "erfc", "logistic", "rsqrt", "lgamma", "digamma", "bessel_i0e", "bessel_i1e"]
 LOOP = "lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) * x, x)"
 SCAN = "lambda x: lax.scan(lambda c, v: (c * v, c + v), 1.0, x)[1]"
@@ -17,14 +122,26 @@ WHILE = "lambda x: lax.while_loop(lambda c: jnp.sum(c) < 100, lambda c: c * 2.0 
 GRADS = [
     ("jax.grad", [f"jax.grad(lambda x: jnp.sum(jnp.{f}(x)))(f32(5, kind='prob'))" for f in SCALAR]),
     ("jax.grad", [f"jax.grad(jax.grad(jnp.{f}))(0.37)" for f in SCALAR[:12]]),
-    ("jax.grad", [f"jax.grad(lambda x: jnp.sum(jnp.{f}(x) * 1.5))(f32(6, kind='distinct') * 0.7 + 0.1)" for f in REDUCE]),
+    (
+        "jax.grad",
+        [
+            f"jax.grad(lambda x: jnp.sum(jnp.{f}(x) * 1.5))(f32(6, kind='distinct') * 0.7 + 0.1)"
+            for f in REDUCE
+        ],
+    ),
     ("jax.grad", [f"jax.grad(lambda x: jnp.sum(jnp.cos({e})))(f32(2, 3))" for e in SHAPES]),
     ("jax.jvp", [f"jax.jvp(lambda x: {e}, (f32(2, 3),), (f32(2, 3, s=1),))" for e in SHAPES[::2]]),
     ("jax.vmap", [f"jax.vmap(lambda x: {e})(f32(4, 2, 3))" for e in SHAPES]),
     ("jax.grad", [f"jax.grad(lambda x: jnp.sum(nn.{f}(x) * f32(5, s=3)))(f32(5))" for f in NN]),
     ("jax.grad", [f"jax.grad(lambda x: jnp.sum(lax.{f}(x)))(f32(5, kind='pos'))" for f in LAX]),
-    ("jax.grad", [f"jax.grad(lambda x: jnp.sum(({f})(x)))(f32(4, kind='prob'))" for f in (LOOP, SCAN, COND)]),
-    ("jax.jvp", [f"jax.jvp({f}, (f32(4, kind='prob'),), (f32(4),))" for f in (LOOP, SCAN, COND, WHILE)]),
+    (
+        "jax.grad",
+        [f"jax.grad(lambda x: jnp.sum(({f})(x)))(f32(4, kind='prob'))" for f in (LOOP, SCAN, COND)],
+    ),
+    (
+        "jax.jvp",
+        [f"jax.jvp({f}, (f32(4, kind='prob'),), (f32(4),))" for f in (LOOP, SCAN, COND, WHILE)],
+    ),
     ("jax.vmap", [f"jax.vmap({f})(f32(3, 4, kind='prob'))" for f in (LOOP, SCAN, COND, WHILE)]),
     (
         "jax.grad",
@@ -77,19 +194,116 @@ GRADS = [
             "jax.grad(jax.grad(jax.grad(lambda x: x**4)))(2.0)",
         ],
     ),
-    ("jax.value_and_grad", ["jax.value_and_grad(lambda x: x**2)(3.0)", "jax.value_and_grad(lambda x, y: (x * y, y), argnums=1, has_aux=True)(2.0, 3.0)", "jax.value_and_grad(lambda x: x)(f32(2))"]),
-    ("jax.jvp", ["jax.jvp(jnp.sin, (1.0,), (2.0,))", "jax.jvp(lambda x: x, (f32(3),), (f32(2),))", "jax.jvp(lambda x: x, (i32(3),), (np.zeros(3, jax.float0),))", "jax.jvp(lambda x: x, (f32(3),), (i32(3),))", "jax.jvp(lambda x, y: x * y, (1.0, 2.0), (3.0, 4.0))", "jax.jvp(lambda x: x, 1.0, 1.0)", "jax.jvp(lambda x: (x, 2 * x), (1.0,), (1.0,), has_aux=True)", "jax.jvp(lambda x, y: x, (1.0,), (1.0,))"]),
-    ("jax.vjp", ["jax.vjp(lambda x: x**2, 3.0)[1](1.0)", "jax.vjp(lambda x, y: x @ y, f32(2, 3), f32(3))[1](f32(2))", "jax.vjp(lambda x: (x, 2 * x), 3.0)[1]((1.0, 1.0))", "jax.vjp(lambda x: x, f32(3))[1](f32(2))", "jax.vjp(lambda x: x, f32(3))[1](i32(3))", "jax.vjp(lambda x: (x, x), 1.0)[1](1.0)", "jax.vjp(lambda x: (x, 5), 1.0, has_aux=True)[2]", "jax.vjp(lambda d: d['a'] * 2, {'a': f32(2)})[1](f32(2))"]),
-    ("jax.linearize", ["(lambda r: [r[0], r[1](2.0)])(jax.linearize(lambda x: x**3, 2.0))", "jax.linearize(jnp.sin, f32(3))[1](f32(3))", "jax.linearize(jnp.sin, f32(3))[1](f32(2))", "jax.linearize(lambda x, y: x * y, 2.0, 3.0)[1](1.0, 1.0)"]),
-    ("jax.linear_transpose", ["jax.linear_transpose(lambda x: 2 * x, f32(3))(f32(3, s=1))", "jax.linear_transpose(lambda x: x[::2], f32(5))(f32(3))", "jax.linear_transpose(lambda x: x * x, f32(3))(f32(3))", "jax.linear_transpose(lambda x: x + 1, f32(3))(f32(3))", "jax.linear_transpose(jnp.sum, f32(2, 3))(1.0)"]),
-    ("jax.jacfwd", ["jax.jacfwd(lambda x: x**2)(f32(3))", "jax.jacfwd(lambda x, y: x @ y, argnums=(0, 1))(f32(2, 3), f32(3))", "jax.jacfwd(lambda x: {'a': x, 'b': x.sum()})(f32(2))", "jax.jacfwd(lambda x: x)(i32(3))", "jax.jacfwd(lambda x: (x**2, x), has_aux=True)(f32(2))"]),
-    ("jax.jacrev", ["jax.jacrev(lambda x: x**2)(f32(3))", "jax.jacrev(lambda x, y: x @ y, argnums=(0, 1))(f32(2, 3), f32(3))", "jax.jacrev(lambda x: {'a': x, 'b': x.sum()})(f32(2))", "jax.jacrev(lambda x: x)(i32(3))"]),
+    (
+        "jax.value_and_grad",
+        [
+            "jax.value_and_grad(lambda x: x**2)(3.0)",
+            "jax.value_and_grad(lambda x, y: (x * y, y), argnums=1, has_aux=True)(2.0, 3.0)",
+            "jax.value_and_grad(lambda x: x)(f32(2))",
+        ],
+    ),
+    (
+        "jax.jvp",
+        [
+            "jax.jvp(jnp.sin, (1.0,), (2.0,))",
+            "jax.jvp(lambda x: x, (f32(3),), (f32(2),))",
+            "jax.jvp(lambda x: x, (i32(3),), (np.zeros(3, jax.float0),))",
+            "jax.jvp(lambda x: x, (f32(3),), (i32(3),))",
+            "jax.jvp(lambda x, y: x * y, (1.0, 2.0), (3.0, 4.0))",
+            "jax.jvp(lambda x: x, 1.0, 1.0)",
+            "jax.jvp(lambda x: (x, 2 * x), (1.0,), (1.0,), has_aux=True)",
+            "jax.jvp(lambda x, y: x, (1.0,), (1.0,))",
+        ],
+    ),
+    (
+        "jax.vjp",
+        [
+            "jax.vjp(lambda x: x**2, 3.0)[1](1.0)",
+            "jax.vjp(lambda x, y: x @ y, f32(2, 3), f32(3))[1](f32(2))",
+            "jax.vjp(lambda x: (x, 2 * x), 3.0)[1]((1.0, 1.0))",
+            "jax.vjp(lambda x: x, f32(3))[1](f32(2))",
+            "jax.vjp(lambda x: x, f32(3))[1](i32(3))",
+            "jax.vjp(lambda x: (x, x), 1.0)[1](1.0)",
+            "jax.vjp(lambda x: (x, 5), 1.0, has_aux=True)[2]",
+            "jax.vjp(lambda d: d['a'] * 2, {'a': f32(2)})[1](f32(2))",
+        ],
+    ),
+    (
+        "jax.linearize",
+        [
+            "(lambda r: [r[0], r[1](2.0)])(jax.linearize(lambda x: x**3, 2.0))",
+            "jax.linearize(jnp.sin, f32(3))[1](f32(3))",
+            "jax.linearize(jnp.sin, f32(3))[1](f32(2))",
+            "jax.linearize(lambda x, y: x * y, 2.0, 3.0)[1](1.0, 1.0)",
+        ],
+    ),
+    (
+        "jax.linear_transpose",
+        [
+            "jax.linear_transpose(lambda x: 2 * x, f32(3))(f32(3, s=1))",
+            "jax.linear_transpose(lambda x: x[::2], f32(5))(f32(3))",
+            "jax.linear_transpose(lambda x: x * x, f32(3))(f32(3))",
+            "jax.linear_transpose(lambda x: x + 1, f32(3))(f32(3))",
+            "jax.linear_transpose(jnp.sum, f32(2, 3))(1.0)",
+        ],
+    ),
+    (
+        "jax.jacfwd",
+        [
+            "jax.jacfwd(lambda x: x**2)(f32(3))",
+            "jax.jacfwd(lambda x, y: x @ y, argnums=(0, 1))(f32(2, 3), f32(3))",
+            "jax.jacfwd(lambda x: {'a': x, 'b': x.sum()})(f32(2))",
+            "jax.jacfwd(lambda x: x)(i32(3))",
+            "jax.jacfwd(lambda x: (x**2, x), has_aux=True)(f32(2))",
+        ],
+    ),
+    (
+        "jax.jacrev",
+        [
+            "jax.jacrev(lambda x: x**2)(f32(3))",
+            "jax.jacrev(lambda x, y: x @ y, argnums=(0, 1))(f32(2, 3), f32(3))",
+            "jax.jacrev(lambda x: {'a': x, 'b': x.sum()})(f32(2))",
+            "jax.jacrev(lambda x: x)(i32(3))",
+        ],
+    ),
     ("jax.jacobian", ["jax.jacobian(lambda x: x**3)(f32(2))"]),
-    ("jax.hessian", ["jax.hessian(lambda x: jnp.sum(x**3))(f32(3))", "jax.hessian(lambda x, y: jnp.sum(x * y), argnums=(0, 1))(f32(2), f32(2))", "jax.hessian(lambda p: p['a']**2 * p['b'])({'a': 2.0, 'b': 3.0})"]),
-    ("jax.custom_jvp", ["(lambda f: (f.defjvps(lambda t, ans, x: 7.0 * t), jax.grad(f)(2.0))[1])(jax.custom_jvp(lambda x: x * 2))", "jax.grad(jax.custom_jvp(lambda x: x * 2))(2.0)", "(lambda f: (f.defjvp(lambda p, t: (f(*p), 5.0 * t[0])), jax.vmap(jax.grad(f))(f32(3)))[1])(jax.custom_jvp(lambda x: x * 2))"]),
-    ("jax.custom_vjp", ["(lambda f: (f.defvjp(lambda x: (f(x), x), lambda r, g: (9.0 * g * r,)), jax.grad(f)(2.0))[1])(jax.custom_vjp(lambda x: x * 2))", "jax.custom_vjp(lambda x: x * 2)(2.0)", "(lambda f: (f.defvjp(lambda x: (f(x), x), lambda r, g: (g, g)), jax.grad(f)(2.0))[1])(jax.custom_vjp(lambda x: x * 2))", "(lambda f: (f.defvjp(lambda x: (f(x), x), lambda r, g: (g,)), jax.jvp(f, (2.0,), (1.0,)))[1])(jax.custom_vjp(lambda x: x * 2))"]),
-    ("jax.custom_gradient", ["jax.grad(jax.custom_gradient(lambda x: (x**2, lambda g: (g * x,))))(3.0)"]),
-    ("jax.checkpoint", ["jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)", "jax.grad(jax.checkpoint(lambda x, n: x**n, static_argnums=1))(2.0, 3)", "jax.grad(jax.checkpoint(jnp.sin, policy=jax.checkpoint_policies.everything_saveable))(1.0)"]),
+    (
+        "jax.hessian",
+        [
+            "jax.hessian(lambda x: jnp.sum(x**3))(f32(3))",
+            "jax.hessian(lambda x, y: jnp.sum(x * y), argnums=(0, 1))(f32(2), f32(2))",
+            "jax.hessian(lambda p: p['a']**2 * p['b'])({'a': 2.0, 'b': 3.0})",
+        ],
+    ),
+    (
+        "jax.custom_jvp",
+        [
+            "(lambda f: (f.defjvps(lambda t, ans, x: 7.0 * t), jax.grad(f)(2.0))[1])(jax.custom_jvp(lambda x: x * 2))",
+            "jax.grad(jax.custom_jvp(lambda x: x * 2))(2.0)",
+            "(lambda f: (f.defjvp(lambda p, t: (f(*p), 5.0 * t[0])), jax.vmap(jax.grad(f))(f32(3)))[1])(jax.custom_jvp(lambda x: x * 2))",
+        ],
+    ),
+    (
+        "jax.custom_vjp",
+        [
+            "(lambda f: (f.defvjp(lambda x: (f(x), x), lambda r, g: (9.0 * g * r,)), jax.grad(f)(2.0))[1])(jax.custom_vjp(lambda x: x * 2))",
+            "jax.custom_vjp(lambda x: x * 2)(2.0)",
+            "(lambda f: (f.defvjp(lambda x: (f(x), x), lambda r, g: (g, g)), jax.grad(f)(2.0))[1])(jax.custom_vjp(lambda x: x * 2))",
+            "(lambda f: (f.defvjp(lambda x: (f(x), x), lambda r, g: (g,)), jax.jvp(f, (2.0,), (1.0,)))[1])(jax.custom_vjp(lambda x: x * 2))",
+        ],
+    ),
+    (
+        "jax.custom_gradient",
+        ["jax.grad(jax.custom_gradient(lambda x: (x**2, lambda g: (g * x,))))(3.0)"],
+    ),
+    (
+        "jax.checkpoint",
+        [
+            "jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)",
+            "jax.grad(jax.checkpoint(lambda x, n: x**n, static_argnums=1))(2.0, 3)",
+            "jax.grad(jax.checkpoint(jnp.sin, policy=jax.checkpoint_policies.everything_saveable))(1.0)",
+        ],
+    ),
     ("jax.remat", ["jax.grad(jax.remat(jnp.sin))(1.0)"]),
     ("jax.closure_convert", ["jax.closure_convert(lambda x: x * 2, 1.0)[0](3.0)"]),
     ("jax.fwd_and_bwd", ["jax.fwd_and_bwd(lambda x: x**2, 0)[0](3.0)[0]"]),
@@ -189,25 +403,144 @@ STAGE = [
             "jax.jit(lambda x: jnp.repeat(x, x.astype('int32')))(f32([1, 2]))",
         ],
     ),
-    ("jax.eval_shape", ["jax.eval_shape(lambda x: x @ x.T, f32(2, 3))", "jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((2, 3), jnp.float32))", "jax.eval_shape(lambda x: {'a': x, 'b': 1}, 2.0)", "jax.eval_shape(jnp.dot, f32(2), f32(3))"]),
-    ("jax.ShapeDtypeStruct", ["jax.ShapeDtypeStruct((2, 3), 'float32')", "jax.ShapeDtypeStruct((2,), jnp.bfloat16) == jax.ShapeDtypeStruct((2,), jnp.bfloat16)", "jax.ShapeDtypeStruct((2,), None)", "jax.ShapeDtypeStruct((2, 3), int).size", "jax.ShapeDtypeStruct((2, 3), int).dtype", "len(jax.ShapeDtypeStruct((2, 3), int))"]),
-    ("jax.make_jaxpr", ["jax.make_jaxpr(lambda x: x, return_shape=True)(f32(3))[1]", "len(jax.make_jaxpr(lambda x: x + 1)(1.0).eqns)", "jax.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.eqns[0].primitive.name", "jax.make_jaxpr(lambda x: x)('a')", "[str(v.aval) for v in jax.make_jaxpr(lambda x: x + 1)(f32(3)).jaxpr.invars]"]),
-    ("jax.typeof", ["jax.typeof(f32(3))", "jax.typeof(2.0)", "str(jax.typeof(w(2)))", "jax.typeof('a')"]),
-    ("jax.device_put", ["jax.device_put(np.ones((2, 3)))", "jax.device_put(2.0)", "jax.device_put({'a': [1, f32(2)]})", "jax.device_put('a')", "jax.device_put(f32(2), jax.devices()[0])"]),
-    ("jax.device_get", ["jax.device_get(f32(2))", "jax.device_get({'a': f32(2), 'b': 3})", "jax.device_get('a')"]),
+    (
+        "jax.eval_shape",
+        [
+            "jax.eval_shape(lambda x: x @ x.T, f32(2, 3))",
+            "jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((2, 3), jnp.float32))",
+            "jax.eval_shape(lambda x: {'a': x, 'b': 1}, 2.0)",
+            "jax.eval_shape(jnp.dot, f32(2), f32(3))",
+        ],
+    ),
+    (
+        "jax.ShapeDtypeStruct",
+        [
+            "jax.ShapeDtypeStruct((2, 3), 'float32')",
+            "jax.ShapeDtypeStruct((2,), jnp.bfloat16) == jax.ShapeDtypeStruct((2,), jnp.bfloat16)",
+            "jax.ShapeDtypeStruct((2,), None)",
+            "jax.ShapeDtypeStruct((2, 3), int).size",
+            "jax.ShapeDtypeStruct((2, 3), int).dtype",
+            "len(jax.ShapeDtypeStruct((2, 3), int))",
+        ],
+    ),
+    (
+        "jax.make_jaxpr",
+        [
+            "jax.make_jaxpr(lambda x: x, return_shape=True)(f32(3))[1]",
+            "len(jax.make_jaxpr(lambda x: x + 1)(1.0).eqns)",
+            "jax.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.eqns[0].primitive.name",
+            "jax.make_jaxpr(lambda x: x)('a')",
+            "[str(v.aval) for v in jax.make_jaxpr(lambda x: x + 1)(f32(3)).jaxpr.invars]",
+        ],
+    ),
+    (
+        "jax.typeof",
+        ["jax.typeof(f32(3))", "jax.typeof(2.0)", "str(jax.typeof(w(2)))", "jax.typeof('a')"],
+    ),
+    (
+        "jax.device_put",
+        [
+            "jax.device_put(np.ones((2, 3)))",
+            "jax.device_put(2.0)",
+            "jax.device_put({'a': [1, f32(2)]})",
+            "jax.device_put('a')",
+            "jax.device_put(f32(2), jax.devices()[0])",
+        ],
+    ),
+    (
+        "jax.device_get",
+        ["jax.device_get(f32(2))", "jax.device_get({'a': f32(2), 'b': 3})", "jax.device_get('a')"],
+    ),
     ("jax.block_until_ready", ["jax.block_until_ready((f32(2), 1))", "jax.block_until_ready('a')"]),
-    ("jax.devices", ["len(jax.devices())", "jax.devices()[0].platform", "jax.devices('nonsense')", "jax.device_count()", "jax.local_device_count()", "jax.process_index()", "jax.process_count()", "jax.default_backend()", "jax.devices()[0].id", "str(jax.devices()[0])", "repr(jax.devices()[0])"]),
-    ("jax.pure_callback", ["jax.pure_callback(lambda x: np.asarray(x) * 2, f32(3), f32(3))", "jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), 'float32'), x))(f32(3))", "jax.vmap(lambda x: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((), 'float32'), x, vmap_method='sequential'))(f32(3))"]),
-    ("jax.ensure_compile_time_eval", ["(lambda c: (c.__enter__(), f32(2) + 1, c.__exit__(None, None, None))[1])(jax.ensure_compile_time_eval())"]),
+    (
+        "jax.devices",
+        [
+            "len(jax.devices())",
+            "jax.devices()[0].platform",
+            "jax.devices('nonsense')",
+            "jax.device_count()",
+            "jax.local_device_count()",
+            "jax.process_index()",
+            "jax.process_count()",
+            "jax.default_backend()",
+            "jax.devices()[0].id",
+            "str(jax.devices()[0])",
+            "repr(jax.devices()[0])",
+        ],
+    ),
+    (
+        "jax.pure_callback",
+        [
+            "jax.pure_callback(lambda x: np.asarray(x) * 2, f32(3), f32(3))",
+            "jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), 'float32'), x))(f32(3))",
+            "jax.vmap(lambda x: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((), 'float32'), x, vmap_method='sequential'))(f32(3))",
+        ],
+    ),
+    (
+        "jax.ensure_compile_time_eval",
+        [
+            "(lambda c: (c.__enter__(), f32(2) + 1, c.__exit__(None, None, None))[1])(jax.ensure_compile_time_eval())"
+        ],
+    ),
     ("jax.named_call", ["jax.named_call(lambda x: x + 1, name='n')(1.0)"]),
-    ("jax.disable_jit", ["(lambda c: (c.__enter__(), jax.jit(lambda x: x if x > 0 else -x)(-2.0), c.__exit__(None, None, None))[1])(jax.disable_jit())"]),
-    ("jax.pmap", ["jax.pmap(lambda x: x + 1)(f32(1, 3))", "jax.pmap(lambda x: lax.psum(x, 'i'), axis_name='i')(f32(1, 3))", "jax.pmap(lambda x: x)(f32(9, 3))", "jax.pmap(lambda x: x)(2.0)"]),
+    (
+        "jax.disable_jit",
+        [
+            "(lambda c: (c.__enter__(), jax.jit(lambda x: x if x > 0 else -x)(-2.0), c.__exit__(None, None, None))[1])(jax.disable_jit())"
+        ],
+    ),
+    (
+        "jax.pmap",
+        [
+            "jax.pmap(lambda x: x + 1)(f32(1, 3))",
+            "jax.pmap(lambda x: lax.psum(x, 'i'), axis_name='i')(f32(1, 3))",
+            "jax.pmap(lambda x: x)(f32(9, 3))",
+            "jax.pmap(lambda x: x)(2.0)",
+        ],
+    ),
     ("jax.live_arrays", ["isinstance(jax.live_arrays(), list)"]),
-    ("jax.config", ["jax.config.update('nonsense', 1)", "jax.config.jax_enable_x64", "jax.config.nonsense", "jax.config.update('jax_enable_x64', 'odd')"]),
-    ("jax.errors", [f"[c.__name__ for c in jax.errors.{e}.__mro__]" for e in "ConcretizationTypeError TracerArrayConversionError TracerBoolConversionError TracerIntegerConversionError NonConcreteBooleanIndexError UnexpectedTracerError KeyReuseError JaxRuntimeError".split()]),
-    ("jax.new_ref", ["(lambda r: (r.__setitem__(0, 5.0), r[...])[1])(jax.new_ref(f32(3)))", "jax.new_ref(f32(3))[0]", "jax.freeze(jax.new_ref(f32(2)))"]),
-    ("jax.flatten_util", ["__import__('importlib').import_module(jax.__name__ + '.flatten_util').ravel_pytree({'a': f32(2), 'b': i32(2, 2)})[0]", "(lambda r: r[1](r[0] * 2))(__import__('importlib').import_module(jax.__name__ + '.flatten_util').ravel_pytree([f32(2), (f32(1, 2),)]))"]),
-    ("jax.image.resize", [f"jax.image.resize(f32(4, 5), (6, 3), '{m}')" for m in ("nearest", "linear", "cubic", "lanczos3", "odd")] + ["jax.image.resize(f32(4, 5), (2, 5), 'linear', antialias=False)", "jax.image.resize(f32(4), (2, 2), 'linear')"]),
+    (
+        "jax.config",
+        [
+            "jax.config.update('nonsense', 1)",
+            "jax.config.jax_enable_x64",
+            "jax.config.nonsense",
+            "jax.config.update('jax_enable_x64', 'odd')",
+        ],
+    ),
+    (
+        "jax.errors",
+        [
+            f"[c.__name__ for c in jax.errors.{e}.__mro__]"
+            for e in "ConcretizationTypeError TracerArrayConversionError TracerBoolConversionError TracerIntegerConversionError NonConcreteBooleanIndexError UnexpectedTracerError KeyReuseError JaxRuntimeError".split()
+        ],
+    ),
+    (
+        "jax.new_ref",
+        [
+            "(lambda r: (r.__setitem__(0, 5.0), r[...])[1])(jax.new_ref(f32(3)))",
+            "jax.new_ref(f32(3))[0]",
+            "jax.freeze(jax.new_ref(f32(2)))",
+        ],
+    ),
+    (
+        "jax.flatten_util",
+        [
+            "__import__('importlib').import_module(jax.__name__ + '.flatten_util').ravel_pytree({'a': f32(2), 'b': i32(2, 2)})[0]",
+            "(lambda r: r[1](r[0] * 2))(__import__('importlib').import_module(jax.__name__ + '.flatten_util').ravel_pytree([f32(2), (f32(1, 2),)]))",
+        ],
+    ),
+    (
+        "jax.image.resize",
+        [
+            f"jax.image.resize(f32(4, 5), (6, 3), '{m}')"
+            for m in ("nearest", "linear", "cubic", "lanczos3", "odd")
+        ]
+        + [
+            "jax.image.resize(f32(4, 5), (2, 5), 'linear', antialias=False)",
+            "jax.image.resize(f32(4), (2, 2), 'linear')",
+        ],
+    ),
 ]
 
 CASES = expressions(SECTION, GRADS + VMAP + STAGE)

@@ -63,11 +63,45 @@ MAPS = [
 TUPLE = "lambda t: isinstance(t, tuple)"
 PATHS = [f"{t}" for t in TREES[5:20]]
 STRUCTURE = "tree_util.tree_structure"
-REDUCE = ["operator.add, (1, [2, 3])", "operator.add, (1, [2, 3]), 10", "operator.add, ()", "operator.add, (), 0", "lambda a, b: a + b, {'a': 'x', 'b': 'y'}", "max, [(1, 2)], is_leaf=" + TUPLE]
-ASSOC = ["operator.add, (1, [2, 3])", "operator.add, ()", "operator.add, (), identity=0", "lambda a, b: f'({a}{b})', list('abcde')", "lambda a, b: f'({a}{b})', list('abcdef'), identity='e'"]
-ALLS = ["(True, [1])", "(True, 0)", "()", "{'a': None}", "[False, 1]", "f32(2)", "(True, (0, 1)), is_leaf=" + TUPLE]
-BROADCAST = ["1, (2, 3)", "(1, 2), ((3, 4), {'a': 5})", "{'a': 1}, {'a': [1, 2]}", "(1, 2), (1, 2, 3)", "None, (1,)", "(1, 2), [3, 4]", "1, (2, (3,)), is_leaf=" + TUPLE]
-FLATTEN = [*TREES, "((1, 2), 3), is_leaf=" + TUPLE, "((1, 2), 3), lambda t: isinstance(t, list)", "[None], is_leaf=lambda t: t is None"]
+REDUCE = [
+    "operator.add, (1, [2, 3])",
+    "operator.add, (1, [2, 3]), 10",
+    "operator.add, ()",
+    "operator.add, (), 0",
+    "lambda a, b: a + b, {'a': 'x', 'b': 'y'}",
+    "max, [(1, 2)], is_leaf=" + TUPLE,
+]
+ASSOC = [
+    "operator.add, (1, [2, 3])",
+    "operator.add, ()",
+    "operator.add, (), identity=0",
+    "lambda a, b: f'({a}{b})', list('abcde')",
+    "lambda a, b: f'({a}{b})', list('abcdef'), identity='e'",
+]
+ALLS = [
+    "(True, [1])",
+    "(True, 0)",
+    "()",
+    "{'a': None}",
+    "[False, 1]",
+    "f32(2)",
+    "(True, (0, 1)), is_leaf=" + TUPLE,
+]
+BROADCAST = [
+    "1, (2, 3)",
+    "(1, 2), ((3, 4), {'a': 5})",
+    "{'a': 1}, {'a': [1, 2]}",
+    "(1, 2), (1, 2, 3)",
+    "None, (1,)",
+    "(1, 2), [3, 4]",
+    "1, (2, (3,)), is_leaf=" + TUPLE,
+]
+FLATTEN = [
+    *TREES,
+    "((1, 2), 3), is_leaf=" + TUPLE,
+    "((1, 2), 3), lambda t: isinstance(t, list)",
+    "[None], is_leaf=lambda t: t is None",
+]
 UNFLATTEN = [
     f"{STRUCTURE}((1, [2, 3])), [4, 5, 6]",
     f"{STRUCTURE}({{'b': 1, 'a': None}}), [7]",
@@ -87,11 +121,24 @@ TRANSPOSE = [
     f"{STRUCTURE}([0, 0]), {STRUCTURE}((0, 0)), [1, 2]",
     f"{STRUCTURE}(0), {STRUCTURE}((0, 0)), (1, 2)",
 ]
-WITH_PATH = ["lambda p, x: (tree_util.keystr(p), x), {'a': [1, 2], 'b': Record(3, 4)}", "lambda p, x, y: (len(p), x + y), (1, [2]), (3, [4])", "lambda p, x: p, Keyed(1, 2)", "lambda p, x: x, 5"]
+WITH_PATH = [
+    "lambda p, x: (tree_util.keystr(p), x), {'a': [1, 2], 'b': Record(3, 4)}",
+    "lambda p, x, y: (len(p), x + y), (1, [2]), (3, [4])",
+    "lambda p, x: p, Keyed(1, 2)",
+    "lambda p, x: x, 5",
+]
 
 TABLE = [
     ("tree_flatten tree_leaves tree_structure", FLATTEN),
-    ("tree_flatten_with_path tree_leaves_with_path", [*PATHS, "5", "((1, 2), 3), is_leaf=" + TUPLE, "((1, 2), 3), is_leaf=lambda p, t: len(p) == 1, is_leaf_takes_path=True"]),
+    (
+        "tree_flatten_with_path tree_leaves_with_path",
+        [
+            *PATHS,
+            "5",
+            "((1, 2), 3), is_leaf=" + TUPLE,
+            "((1, 2), 3), is_leaf=lambda p, t: len(p) == 1, is_leaf_takes_path=True",
+        ],
+    ),
     ("tree_map", MAPS),
     ("tree_map_with_path", WITH_PATH),
     ("tree_unflatten", UNFLATTEN),
@@ -100,14 +147,39 @@ TABLE = [
     ("tree_all", ALLS),
     ("tree_broadcast", BROADCAST),
     ("tree_transpose", TRANSPOSE),
-    ("all_leaves", ["[1, 2]", "[1, (2,)]", "[]", "[None]", "(1, 'a')", "[(1, 2)], is_leaf=" + TUPLE]),
-    ("is_tree_node", ["list", "tuple", "dict", "int", "Pair", "Point", "type(None)", "collections.OrderedDict", "Fixed"]),
+    (
+        "all_leaves",
+        ["[1, 2]", "[1, (2,)]", "[]", "[None]", "(1, 'a')", "[(1, 2)], is_leaf=" + TUPLE],
+    ),
+    (
+        "is_tree_node",
+        [
+            "list",
+            "tuple",
+            "dict",
+            "int",
+            "Pair",
+            "Point",
+            "type(None)",
+            "collections.OrderedDict",
+            "Fixed",
+        ],
+    ),
     ("flatten_one_level", TREES[5:19]),
     ("flatten_one_level_with_keys", TREES[5:19]),
     ("treedef_children", [f"{STRUCTURE}({t})" for t in TREES[:16]]),
     ("treedef_is_leaf", [f"{STRUCTURE}({t})" for t in TREES[:10]]),
     ("treedef_tuple", [f"[{STRUCTURE}((1, 2)), {STRUCTURE}({{'a': 1}})]", "[]"]),
-    ("keystr", ["(tree_util.DictKey('a'), tree_util.SequenceKey(1))", "(tree_util.GetAttrKey('x'), tree_util.FlattenedIndexKey(2))", "()", "(tree_util.DictKey('a'), tree_util.GetAttrKey('b')), simple=True, separator='/'", "('odd',)"]),
+    (
+        "keystr",
+        [
+            "(tree_util.DictKey('a'), tree_util.SequenceKey(1))",
+            "(tree_util.GetAttrKey('x'), tree_util.FlattenedIndexKey(2))",
+            "()",
+            "(tree_util.DictKey('a'), tree_util.GetAttrKey('b')), simple=True, separator='/'",
+            "('odd',)",
+        ],
+    ),
     ("DictKey", ["'a'", "1", "key='b'"]),
     ("SequenceKey", ["1", "idx=2"]),
     ("GetAttrKey", ["'a'", "name='b'"]),
@@ -120,7 +192,17 @@ EXPRESSIONS = [
     (
         "tree_util.PyTreeDef",
         [
-            *[f"{NODE}.{m}" for m in ("num_leaves", "num_nodes", "children()", "node_data()", "unflatten([1, 2])", "flatten_up_to({'a': (1, [2]), 'b': None})")],
+            *[
+                f"{NODE}.{m}"
+                for m in (
+                    "num_leaves",
+                    "num_nodes",
+                    "children()",
+                    "node_data()",
+                    "unflatten([1, 2])",
+                    "flatten_up_to({'a': (1, [2]), 'b': None})",
+                )
+            ],
             f"{NODE}.flatten_up_to({{'a': (1,), 'b': None}})",
             f"{NODE}.flatten_up_to({{'a': 1, 'b': None}})",
             f"{NODE} == {NODE}",
@@ -138,15 +220,62 @@ EXPRESSIONS = [
             "tree_util.PyTreeDef",
         ],
     ),
-    ("tree_util.Partial", ["tree_util.Partial(max, 1)(5)", "tree_util.Partial(sorted, reverse=True)([1, 3, 2])", "jax.jit(lambda f: f(2.0))(tree_util.Partial(jnp.add, 1.0))", "tree_util.tree_leaves(tree_util.Partial(max, 1, key=2))"]),
-    ("tree_util.register_pytree_node_class", ["tree_util.register_pytree_node_class(type('Q', (), {'tree_flatten': lambda s: ((1,), None), 'tree_unflatten': classmethod(lambda c, a, k: c())})).__name__"]),
-    ("tree_util.register_pytree_with_keys_class", ["tree_util.register_pytree_with_keys_class(type('Q2', (), {'tree_flatten_with_keys': lambda s: (((tree_util.GetAttrKey('a'), 1),), None), 'tree_unflatten': classmethod(lambda c, a, k: c())})).__name__"]),
+    (
+        "tree_util.Partial",
+        [
+            "tree_util.Partial(max, 1)(5)",
+            "tree_util.Partial(sorted, reverse=True)([1, 3, 2])",
+            "jax.jit(lambda f: f(2.0))(tree_util.Partial(jnp.add, 1.0))",
+            "tree_util.tree_leaves(tree_util.Partial(max, 1, key=2))",
+        ],
+    ),
+    (
+        "tree_util.register_pytree_node_class",
+        [
+            "tree_util.register_pytree_node_class(type('Q', (), {'tree_flatten': lambda s: ((1,), None), 'tree_unflatten': classmethod(lambda c, a, k: c())})).__name__"
+        ],
+    ),
+    (
+        "tree_util.register_pytree_with_keys_class",
+        [
+            "tree_util.register_pytree_with_keys_class(type('Q2', (), {'tree_flatten_with_keys': lambda s: (((tree_util.GetAttrKey('a'), 1),), None), 'tree_unflatten': classmethod(lambda c, a, k: c())})).__name__"
+        ],
+    ),
     ("tree_util.register_pytree_with_keys", ["tree_util.tree_leaves_with_path(Keyed(1, 2))"]),
-    ("tree_util.register_dataclass", ["tree_util.tree_leaves(Record(1, 2, 'z'))", "tree_util.register_dataclass(type('R0', (), {}))", "tree_util.register_dataclass(dataclasses.make_dataclass('R1', ['a', 'b']), ['a'], [])"]),
-    ("tree_util.register_static", ["tree_util.tree_structure(Fixed(2)) == tree_util.tree_structure(Fixed(2))", "tree_util.tree_structure(Fixed(2)) == tree_util.tree_structure(Fixed(3))"]),
-    ("tree_util.default_registry", ["tree_util.default_registry.flatten((1, [2]))[0]", "tree_util.default_registry.flatten_one_level([1, 2])"]),
+    (
+        "tree_util.register_dataclass",
+        [
+            "tree_util.tree_leaves(Record(1, 2, 'z'))",
+            "tree_util.register_dataclass(type('R0', (), {}))",
+            "tree_util.register_dataclass(dataclasses.make_dataclass('R1', ['a', 'b']), ['a'], [])",
+        ],
+    ),
+    (
+        "tree_util.register_static",
+        [
+            "tree_util.tree_structure(Fixed(2)) == tree_util.tree_structure(Fixed(2))",
+            "tree_util.tree_structure(Fixed(2)) == tree_util.tree_structure(Fixed(3))",
+        ],
+    ),
+    (
+        "tree_util.default_registry",
+        [
+            "tree_util.default_registry.flatten((1, [2]))[0]",
+            "tree_util.default_registry.flatten_one_level([1, 2])",
+        ],
+    ),
     *[(f"tree_util.{n}", [f"tree_util.{n} is not None"]) for n in ("KeyPath", "KeyEntry")],
-    *[(f"tree_util.{k}", [f"tree_util.{k}('a') == tree_util.{k}('a')", f"hash(tree_util.{k}('a')) == hash(tree_util.{k}('a'))", f"str(tree_util.{k}('a'))"]) for k in ("DictKey", "GetAttrKey")],
+    *[
+        (
+            f"tree_util.{k}",
+            [
+                f"tree_util.{k}('a') == tree_util.{k}('a')",
+                f"hash(tree_util.{k}('a')) == hash(tree_util.{k}('a'))",
+                f"str(tree_util.{k}('a'))",
+            ],
+        )
+        for k in ("DictKey", "GetAttrKey")
+    ],
 ]
 SHORT = [
     ("flatten leaves structure", FLATTEN[5:12]),
@@ -162,4 +291,8 @@ SHORT = [
     ("static", ["default=3"]),
 ]
 
-CASES = [*calls(SECTION, "tree_util.", TABLE), *expressions(SECTION, EXPRESSIONS), *calls(SECTION, "tree.", SHORT)]
+CASES = [
+    *calls(SECTION, "tree_util.", TABLE),
+    *expressions(SECTION, EXPRESSIONS),
+    *calls(SECTION, "tree.", SHORT),
+]

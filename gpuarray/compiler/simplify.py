@@ -95,7 +95,7 @@ def merge_equal(graph: Graph) -> Graph:
             params = {"new_sizes": shape, "dimensions": None, "sharding": None}
             eqn = Eqn(prim, ins, eqn.outvars, params, eqn.site)
         key = (prim, tuple(map(atom_key, ins)), params_key(eqn.params))
-        found = seen.get(key)
+        found = None if prim.effect else seen.get(key)
         if found is not None:
             env.update(zip(eqn.outvars, found, strict=True))
             continue
@@ -191,7 +191,7 @@ def drop_dead(graph: Graph) -> Graph:
     live = {a for a in graph.outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     for eqn in reversed(graph.eqns):
-        if any(v in live for v in eqn.outvars):
+        if eqn.primitive.effect or any(v in live for v in eqn.outvars):
             kept.append(eqn)
             live.update(a for a in eqn.invars if isinstance(a, Var))
     kept.reverse()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.core import trace
@@ -56,6 +57,25 @@ NOT_DIFFERENTIABLE = Sentinel("NOT_DIFFERENTIABLE", "the operation has no deriva
 #: The jvp of a linear op is the op itself.
 LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
 
+@dataclass(frozen=True)
+class Combine:
+    """The CUDA rule of a reduction: what it starts from and how two partial results merge.
+
+    All are templates as in the `cuda` rules of pointwise ops; {T} is the type of an element, and
+    {ZERO}, {ONE}, {ONES} (all bits), {LOW} and {HIGH} (the ends of its range) are constants of it.
+    merge: may also be the `cuda` rule of a pointwise op of two operands
+    state: the type of a partial result, where it is not the element's
+    lift: an element {0}, at position {1} of its row, as a partial result
+    finish: the result, from the last partial result {0}
+    """
+
+    identity: str
+    merge: Any
+    state: str = "{T}"
+    lift: str = "{0}"
+    finish: str = "{0}"
+
+
 #: Every primitive by name, in order of definition. Meta tests walk it.
 registry: dict[str, Primitive] = {}
 
@@ -71,7 +91,10 @@ class Primitive:
     dtypes or params inplace(avals, **params) -> callable: like `numpy_pick`, but the callable may
     overwrite its
     first operand and return it
-    cuda: how the op is written in CUDA C++
+    cuda: how the op is written in CUDA C++: a template such as "ga_sin({0})", one for each result,
+    or
+    `cuda(avals, **params)` that returns it. {0}, {1}, ... are the operands (16-bit floats come as
+    float), {T} is the type of the result as a value, {M} in memory. A `Combine` for reductions
     jvp, transpose, batch: rules of the transforms
     assemble(avals, compile, **params) -> callable: for ops that hold Graphs; `compile` makes a Graph a function
         of buffers that returns a list of buffers
@@ -79,6 +102,7 @@ class Primitive:
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
     weight: cost of one element in plain multiply-adds, for the fusion cost model
+    effect: whether running it does more than make its results, so that it is never dropped or merged
     work(avals, **params): multiply-adds of the whole, where weight times elements is not it
     """
 
@@ -102,6 +126,7 @@ class Primitive:
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
         multiple_results: bool = False,
+        effect: bool = False,
         register: bool = True,
     ):
         self.name = name
@@ -121,6 +146,7 @@ class Primitive:
         self.weight = weight
         self.work = work
         self.multiple_results = multiple_results
+        self.effect = effect
         if register:
             if name in registry:
                 raise ValueError(f"a primitive named {name!r} is already defined")

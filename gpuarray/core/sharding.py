@@ -86,12 +86,21 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
 
 
-class Place(NamedTuple):
-    """A sharding, and whether the user chose it (committed) or it was just the default."""
+class Place:
+    """A sharding, and whether the user chose it (committed) or it was just the default.
 
-    sharding: Any
-    committed: bool
-    device: Device
+    There is one Place for each (see `place_of`), so they compare and hash by identity.
+    """
+
+    __slots__ = ("committed", "device", "sharding")
+
+    def __init__(self, sharding: Any, committed: bool, device: Device):
+        self.sharding = sharding
+        self.committed = committed
+        self.device = device
+
+    def __repr__(self) -> str:
+        return f"Place({self.sharding!r}, committed={self.committed})"
 
 
 _places: dict[tuple, Place] = {}

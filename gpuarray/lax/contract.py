@@ -80,7 +80,7 @@ def dot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The product of vectors and matrices: the last axis of `lhs` and the first of `rhs` are summed.
+    """Multiply vectors and matrices: the last axis of `lhs` and the first of `rhs` are summed.
 
     Vector·vector, matrix·vector, vector·matrix and matrix·matrix; other products need
     `dimension_numbers`, see `dot_general`.

@@ -98,7 +98,7 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
 
 
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
-    """(LU, pivots, permutation) with x[permutation] = L U: [..., m, n] -> the same, [..., k], [..., m].
+    """(LU, pivots, permutation) with x[permutation] = L U: [..., m, n], [..., k], [..., m].
 
     L has ones on its diagonal and lies below it, U on and above it; k = min(m, n). Row i was
     swapped with row pivots[i].
@@ -267,7 +267,7 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
 ) -> Array | tuple[Array, Array, Array]:
-    """(U, s, V^H) with x = U s V^H and s descending, or s alone: [..., m, m], [..., k], [..., n, n].
+    """(U, s, V^H) with x = U s V^H, s descending, or s alone: [..., m, m], [..., k], [..., n, n].
 
     With `full_matrices=False` U is [..., m, k] and V^H [..., k, n], k = min(m, n).
 

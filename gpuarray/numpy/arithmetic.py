@@ -331,7 +331,8 @@ def known_integer(x: Any) -> int | None:
     if isinstance(x, (np.ndarray, np.generic)) or (
         isinstance(x, Array) and not isinstance(x, Tracer)
     ):
-        return int(x) if not x.shape and kind_of(x.dtype) in "iu" else None
+        whole = not x.shape and kind_of(x.dtype) in "iu"
+        return int(x) if whole else None  # pyright: ignore[reportArgumentType]
     return None
 
 

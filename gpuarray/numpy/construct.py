@@ -144,7 +144,8 @@ def plain_scalar(x: Any) -> Any:
     """A Python scalar as itself: enums and other subclasses as the number they are."""
     if type(x) in _PYTHON:
         return x
-    return next(kind(x) for kind in (bool, int, float, complex) if isinstance(x, kind))
+    kinds: tuple[Any, ...] = (bool, int, float, complex)
+    return next(kind(x) for kind in kinds if isinstance(x, kind))
 
 
 _MISSING = "None is not a valid value for jnp.array: a number is missing"

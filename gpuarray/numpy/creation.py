@@ -219,7 +219,7 @@ def _iota(dtype: Any, n: int) -> Array:
     return lax.iota(dtype, max(0, n))
 
 
-def _number(x: Any, dtype: Any) -> np.generic:
+def _number(x: Any, dtype: Any) -> Any:
     with np.errstate(all="ignore"):
         return np.asarray(x).astype(dtype)[()]
 

@@ -150,6 +150,11 @@ def histogram2d(
            [0, 2]], dtype=int32)
     """
     x, y = arrays("histogram2d", x, y)
+    if x.shape != y.shape or x.ndim != 1:
+        raise TypeError(
+            f"histogram2d needs two one-dimensional arrays of one length, got shapes {x.shape} and "
+            f"{y.shape}"
+        )
     sizes = np.shape(bins) if not isinstance(bins, (list, tuple)) else (len(bins),)
     if sizes not in ((), (1,), (2,)):
         bins = [asarray(bins)] * 2

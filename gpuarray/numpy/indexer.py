@@ -277,7 +277,7 @@ def _entries(shape, index):
     """The index with one entry an axis (and the Nones): ints, full slices for an Ellipsis, masks as
     positions.
     """
-    if isinstance(index, list) and not _state.permissive:
+    if isinstance(index, (list, range)) and not _state.permissive:
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
             "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted "
@@ -343,7 +343,7 @@ def _entry(e):
             "there are no "
             "structured dtypes. Use a dict of arrays."
         )
-    if isinstance(e, (list, tuple)):
+    if isinstance(e, (list, tuple, range)):
         # A list of plain numbers stays known; one with arrays in it is stacked.
         holds_arrays = any(isinstance(item, Array) for item in e)
         e = asarray(e) if holds_arrays else np.asarray(e, np.int32 if len(e) == 0 else None)

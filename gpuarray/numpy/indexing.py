@@ -334,6 +334,8 @@ class IndexUpdateRef:
         if mask is not None:
             return lax.select(mask, _as(func(x), x), x)
         t = indexer.target(x.shape, self.index, wrap_negative_indices)
+        if not t.starts and 0 not in t.shape:
+            return _as(func(x), x)
         return _scatter(
             x,
             t,

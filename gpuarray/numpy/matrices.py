@@ -149,12 +149,11 @@ def diag(v, k: int = 0) -> Array:
 @composite(static=("k",))
 def _diag(v, k):
     zero = zero_of(v)
-    v = lax.pad(v, zero, ((max(0, k), max(0, -k), 0),))
+    v = lax.pad(v, zero, ((max(0, -k), max(0, k), 0),))
     n = v.shape[0]
     rows, columns = _coordinates((n, n))
-    # Padded in front, the elements stand in the column they belong to, else in the row.
     on = lax.eq(lax.add(rows, np.int32(k)), columns)
-    lines = lax.broadcast_in_dim(v, (n, n), (1,) if k > 0 else (0,))
+    lines = lax.broadcast_in_dim(v, (n, n), (0,))
     return select(on, lines, zero)
 
 

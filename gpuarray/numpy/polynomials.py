@@ -168,6 +168,7 @@ def poly(seq_of_zeros) -> Array:
     Array([ 1., -3.,  2.], dtype=float32)
     """
     (zeros,) = promoted_inexact("poly", seq_of_zeros)
+    zeros = atleast_1d(zeros)
     shape = zeros.shape
     if len(shape) == 2 and shape[0] == shape[1] and shape[0] != 0:
         zeros = linalg.eigvals(zeros)

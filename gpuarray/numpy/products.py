@@ -13,6 +13,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.joining import stack
 from gpuarray.numpy.operands import array, arrays, no_out, promoted
@@ -26,7 +27,6 @@ from gpuarray.numpy.shapes import (
     stretch,
     transpose,
 )
-from gpuarray.ops.elementwise import mul_p
 from gpuarray.util import canonical_axis
 
 
@@ -152,6 +152,7 @@ def matvec(x1, x2, /) -> Array:
     a, b, dtype, weak = factors("matvec", x1, x2, None)
     _need_axes("matvec", a, 2, "matrix")
     _need_axes("matvec", b, 1, "vector")
+    _same_length("matvec", a, -1, b, -1)
     return batched_dot(a, 2, 1, b, 1, 0, None, dtype, weak)
 
 
@@ -165,6 +166,7 @@ def vecmat(x1, x2, /) -> Array:
     a, b, dtype, weak = factors("vecmat", x1, x2, None)
     _need_axes("vecmat", a, 1, "vector")
     _need_axes("vecmat", b, 2, "matrix")
+    _same_length("vecmat", a, -1, b, -2)
     return batched_dot(_conj(a), 1, 0, b, 2, 0, None, dtype, weak)
 
 
@@ -172,6 +174,14 @@ def _need_axes(name: str, x: Array, count: int, what: str) -> None:
     if x.ndim < count:
         raise ValueError(
             f"{name}: input with shape {x.shape} does not have enough dimensions for a {what}"
+        )
+
+
+def _same_length(name: str, a: Array, i: int, b: Array, j: int) -> None:
+    if a.shape[i] != b.shape[j]:
+        raise ValueError(
+            f"{name}: inconsistent size for the dimension that is summed over: {a.shape[i]} vs "
+            f"{b.shape[j]} for inputs with shapes {a.shape} and {b.shape}"
         )
 
 
@@ -236,7 +246,7 @@ def outer(a, b, out=None) -> Array:
     """
     no_out("outer", out)
     a, b = promoted("outer", a, b)
-    return mul_p.bind(add_axes(ravel(a), (1,)), add_axes(ravel(b), (0,)))
+    return multiply(add_axes(ravel(a), (1,)), add_axes(ravel(b), (0,)))
 
 
 def tensordot(
@@ -292,7 +302,7 @@ def kron(a, b) -> Array:
     rank = max(a.ndim, b.ndim)
     a = add_axes(a, range(rank - a.ndim)) if a.ndim < rank else a
     b = add_axes(b, range(rank - b.ndim)) if b.ndim < rank else b
-    blocks = mul_p.bind(add_axes(a, range(1, 2 * rank, 2)), add_axes(b, range(0, 2 * rank, 2)))
+    blocks = multiply(add_axes(a, range(1, 2 * rank, 2)), add_axes(b, range(0, 2 * rank, 2)))
     return reshape(blocks, tuple(m * n for m, n in zip(a.shape, b.shape, strict=True)))
 
 

@@ -233,12 +233,12 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         x = select(any(undefined, -1, keepdims=True), nan, x)
         count = lax.full(x.shape[:-1], n, dtype)
     if loads is None:
-        x = lax.sort(x, x.ndim - 1)
+        (x,) = lax.sort((x,), dimension=x.ndim - 1)
         position = _position(q, count, method)
     else:
-        loads = select(undefined, dtype.type(0), loads) if skip else loads
-        x, loads = lax.sort((x, loads), dimension=x.ndim - 1, num_keys=1)
-        position = _weighted_position(q, loads)
+        counted = select(undefined, dtype.type(0), loads) if skip else loads
+        x, ordered = lax.sort((x, counted), dimension=x.ndim - 1, num_keys=1)
+        position = _weighted_position(q, ordered)
     low, high = lax.floor(position), lax.ceil(position)
     below, above = _pick(x, low), _pick(x, high)
     if method == "lower":

@@ -176,7 +176,7 @@ def _as_elements(fold: Fold, x: Array, through: Any) -> Array:
 def plain_axis(axis: Any) -> Any:
     """Axes as a number or a tuple: arrays of one number become that number, lists tuples."""
     if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
-        return int(axis)
+        return int(axis)  # pyright: ignore[reportArgumentType]
     return tuple(axis) if isinstance(axis, list) else axis
 
 

@@ -176,5 +176,5 @@ def isscalar(element: Any) -> builtins.bool:
     (True, False)
     """
     if isinstance(element, (Array, np.ndarray)) or hasattr(element, "__jax_array__"):
-        return np.ndim(element) == 0
+        return asarray(element).ndim == 0
     return np.isscalar(element)

@@ -17,7 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import mod
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
@@ -136,10 +136,12 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     number = lax.convert_element_type(stretch(a, target), np.int32)
     cases = [stretch(c, target) for c in options]
     if count == 1:
-        return cases[0]
-    if count == 2:
-        return select_n_p.bind(lax.ne(number, np.int32(0)), *cases)
-    return select_n_p.bind(number, *cases)
+        out = cases[0]
+    elif count == 2:
+        out = select_n_p.bind(lax.ne(number, np.int32(0)), *cases)
+    else:
+        out = select_n_p.bind(number, *cases)
+    return as_type(out, out.dtype)
 
 
 # ---- where the elements are -----------------------------------------------------------------

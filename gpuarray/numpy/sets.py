@@ -14,7 +14,7 @@ from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
-from gpuarray.numpy.operands import array, need_concrete, promoted
+from gpuarray.numpy.operands import array, arrays, need_concrete, promoted
 from gpuarray.numpy.selection import choose_by, nonzero
 from gpuarray.numpy.shapes import moveaxis, ravel, reshape
 from gpuarray.numpy.sorting import argsort, searchsorted, sort
@@ -154,7 +154,9 @@ def unique(
         inverse = lax.full((n,), 0, kind).at[found.order].set(group)
         out.append(reshape(inverse, ar.shape) if axis is None else inverse)
     if return_counts:
-        out.append(_counts(places, n))
+        # One place more than asked for: where a group ends that is cut off from the next one.
+        after = places if size is None else _places(found.first, size + 1, "unique")
+        out.append(_counts(after, n, places.shape[0]))
     return tuple(out) if len(out) > 1 else out[0]
 
 
@@ -169,13 +171,10 @@ def _sorted_rows(rows: Array, equal_nan: bool) -> Sorted:
     return Sorted(values, order, _differs(values, equal_nan))
 
 
-def _counts(places: Array, n: int) -> Array:
+def _counts(places: Array, n: int, size: int) -> Array:
     """How many elements each group has: the distance to where the next one begins."""
-    size = places.shape[0]
-    if size == 0:
-        return lax.full((0,), 0, places.dtype)
     ends = lax.concatenate([getitem(places, slice(1, None)), lax.full((1,), n, places.dtype)], 0)
-    return lax.sub(ends, places)
+    return lax.sub(getitem(ends, slice(0, size)), getitem(places, slice(0, size)))
 
 
 def unique_all(x, /, *, size: int | None = None, fill_value=None) -> _UniqueAllResult:
@@ -255,7 +254,8 @@ def isin(
     if n == 0 or element.size == 0:
         return lax.full(element.shape, invert)
     ordered = sort(tests)
-    at = lax.min(searchsorted(ordered, element), dtypes.default_int().type(n - 1))
+    at = searchsorted(ordered, element)
+    at = lax.min(at, at.dtype.type(n - 1))
     found = lax.eq(getitem(ordered, at), element)
     return lax.bitwise_not(found) if invert else found
 
@@ -325,7 +325,8 @@ def setdiff1d(
     >>> gnp.setdiff1d(gnp.array([3, 1, 2]), gnp.array([1]))
     Array([2, 3], dtype=int32)
     """
-    a, b = _flat_pair("setdiff1d", ar1, ar2)
+    a, b = arrays("setdiff1d", ar1, ar2)
+    a, b = ravel(a), ravel(b)
     keep = isin(a, b, invert=True)
     if not assume_unique:
         found = _sorted(a)
@@ -343,7 +344,7 @@ def setxor1d(
     Array([2, 3, 5], dtype=int32)
     """
     a, b = _flat_pair("setxor1d", ar1, ar2)
-    found = _sorted(lax.concatenate([a, b], 0))
+    found = _sorted(lax.concatenate([a, b], 0), equal_nan=False)
     shared = lax.bitwise_and(isin(found.values, a), isin(found.values, b))
     keep = lax.bitwise_and(found.first, lax.bitwise_not(shared))
     places = _places(keep, size, "setxor1d")

@@ -38,3 +38,8 @@ def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
     full = shape[:lead] + (1,) * missing + shape[lead:]
     dims = tuple(range(lead)) + tuple(range(lead + missing, rank))
     return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=dims, sharding=None)
+
+
+def with_axis(x: Any, dim: int | None, position: int, size: int) -> Any:
+    """A value with its extra axis at `position`: moved there, or made by repetition."""
+    return add_axis(x, position, size) if dim is None else move_axis(x, dim, position)

@@ -10,8 +10,9 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
-from gpuarray.ops.define import BOOL, FLOATING, INTEGER, elementwise
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops.axes import move_axis
+from gpuarray.ops.define import BOOL, FLOATING, INTEGER, do, elementwise
 from gpuarray.ops.numerics import SIGNED_TWIN, UNSIGNED_TWIN, by_dtype, fresh
 
 # ---- logic ----
@@ -182,6 +183,11 @@ def _repack(x, old_bits, new_dtype, new_bits, shape):
     return packed.view(new_dtype).reshape(shape)
 
 
+def _bitcast_batch(axis, args, dims, *, new_dtype):
+    """The extra axis in front: the last one may be split or joined."""
+    return do.bitcast_convert_type(move_axis(args[0], dims[0], 0), new_dtype=new_dtype), 0
+
+
 # Pointwise where the widths agree; otherwise the result has an axis more or less, as its aval says.
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type",
@@ -189,6 +195,8 @@ bitcast_convert_type_p = Primitive(
     aval=_bitcast_aval,
     numpy_pick=_bitcast_pick,
     jvp=NOT_DIFFERENTIABLE,
+    transpose=NOT_LINEAR,
+    batch=_bitcast_batch,
 )
 
 
@@ -233,6 +241,8 @@ def _precision_pick(avals, *, exponent_bits, mantissa_bits):
 
 reduce_precision_p = elementwise(
     "reduce_precision",
+    jvp=LINEAR,
+    transpose=lambda ct, x, **params: (do.reduce_precision(ct, **params),),
     dtypes=FLOATING,
     check=_check_precision,
     numpy_pick=_precision_pick,

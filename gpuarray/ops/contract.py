@@ -101,7 +101,7 @@ def matrix_product(working, out) -> Callable[[np.ndarray, np.ndarray], np.ndarra
 
 
 def narrow(x: np.ndarray, out) -> np.ndarray:
-    """Convert sums to the result dtype: complex to real takes the real part, float to int saturates."""
+    """Convert sums to the result dtype: complex to real drops a part, float to int saturates."""
     kind = dtypes.kind_of(out)
     if np.iscomplexobj(x) and kind != "c":
         x = np.real(x)

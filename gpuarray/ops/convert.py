@@ -15,7 +15,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_undefined, tangent_aval
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.ops.define import COMPLEX, do, elementwise, hide_defaults
-from gpuarray.ops.linear import share_of
+from gpuarray.ops.linear import constant, share_of
 from gpuarray.ops.numerics import fresh, join
 
 # ---- element types ----
@@ -161,19 +161,49 @@ def _real_as_complex(x):
     return x.astype(dtypes.to_complex_dtype(x.dtype))
 
 
+def _complex_transpose(ct, x, y):
+    return (
+        share_of(do.real(ct), x) if is_undefined(x) else None,
+        share_of(do.imag(do.neg(ct)), y) if is_undefined(y) else None,
+    )
+
+
+def _conj_transpose(ct, x, *, input_dtype):
+    is_complex = dtypes.kind_of(x.aval.dtype) == "c"
+    return (do.conj(ct, input_dtype=input_dtype) if is_complex else do.real(ct),)
+
+
 complex_p = elementwise(
     "complex",
+    jvp=LINEAR,
+    transpose=_complex_transpose,
     arity=2,
     same=False,
     check=_check_parts,
     result=_to_complex,
     numpy=lambda x, y: join(x, y, dtypes.to_complex_dtype(x.dtype)),
 )
-real_p = elementwise("real", dtypes=COMPLEX, result=_to_real, numpy=lambda x: x.real.copy())
-imag_p = elementwise("imag", dtypes=COMPLEX, result=_to_real, numpy=lambda x: x.imag.copy())
+real_p = elementwise(
+    "real",
+    jvp=LINEAR,
+    transpose=lambda ct, x: (do.complex(ct, constant(ct, 0)),),
+    dtypes=COMPLEX,
+    result=_to_real,
+    numpy=lambda x: x.real.copy(),
+)
+imag_p = elementwise(
+    "imag",
+    jvp=LINEAR,
+    transpose=lambda ct, x: (do.complex(constant(ct, 0), do.neg(ct)),),
+    dtypes=COMPLEX,
+    result=_to_real,
+    numpy=lambda x: x.imag.copy(),
+)
 # `input_dtype` says what the operand was before it was conjugated: its tangents are of that type.
 conj_p = elementwise(
     "conj",
+    jvp=LINEAR,
+    transpose=_conj_transpose,
     check=_check_conj,
     result=_to_complex,
     numpy_pick=lambda avals, *, input_dtype: (

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import UNWRITTEN, Kind, Primitive, registry
+from gpuarray.core.primitive import NOT_LINEAR, UNWRITTEN, Kind, Primitive, registry
 
 # What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this
 # order.
@@ -31,8 +31,8 @@ _ORDER = ("integer", "signedinteger", "floating", "complexfloating", "bool", "ke
 class _ByName:
     """Every primitive's `bind` as an attribute: `do.mul(x, y)`; `do.and_`, for Python's keywords.
 
-    Names are looked up when a rule runs, not when its module loads: derivatives refer to one another
-    in circles (the transpose of a broadcast is a sum, that of a sum a broadcast).
+    Names are looked up when a rule runs, not when its module loads: rules refer to one another in
+    circles (the transpose of a broadcast is a sum, that of a sum a broadcast).
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -148,6 +148,7 @@ def elementwise(
 
     if defaults and "show" not in rules:
         rules["show"] = hide_defaults(defaults)
+    rules.setdefault("transpose", NOT_LINEAR)  # most are not, and the others say so
     return Primitive(
         name,
         Kind.POINTWISE,

@@ -16,6 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops.axes import move_axis
 from gpuarray.ops.define import (
     ANY,
     BOOL,
@@ -313,12 +314,21 @@ integer_pow_p = elementwise(
     check=_check_integer_pow,
     weight=3,
 )
+
+
+def _nextafter_jvp(primals, tangents):
+    raise NotImplementedError(
+        "Differentiation rule for 'nextafter' not implemented: it steps along the floats. Guard its "
+        "operands with gpuarray.lax.stop_gradient if no derivative is wanted."
+    )
+
+
 nextafter_p = elementwise(
     "nextafter",
     arity=2,
     dtypes=FLOATING,
     numpy=np.nextafter,
-    jvp=NOT_DIFFERENTIABLE,
+    jvp=_nextafter_jvp,
     weight=4,
 )
 
@@ -459,7 +469,70 @@ def _select(which, *cases):
     return out
 
 
-select_n_p = Primitive("select_n", Kind.POINTWISE, aval=_select_n_aval, numpy=_select)
+def _select_n_jvp(primals, tangents):
+    out = do.select_n(*primals)
+    return out, do.select_n(primals[0], *[instantiate(t) for t in tangents[1:]])
+
+
+def _select_n_transpose(ct, which, *cases):
+    nothing = zeros(aval_of(ct))
+    shares = [
+        do.select_n(which, *[ct if other is case else nothing for other in cases])
+        if is_undefined(case)
+        else None
+        for case in cases
+    ]
+    return None, *shares
+
+
+def _batch_with_scalars(name: str, scalars: tuple[int, ...]):
+    """The batch rule of an op whose operands are of one shape, those at `scalars` perhaps ()."""
+
+    def rule(axis, args, dims, **params):
+        avals = [aval_of(x) for x in args]
+        whole = max((a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)))
+        stays = [
+            i in scalars and d is None and not a.ndim
+            for i, (a, d) in enumerate(zip(avals, dims, strict=True))
+        ]
+        moving = [(a, d) for a, d, stay in zip(avals, dims, stays, strict=True) if not stay]
+        first, dim = moving[0]
+        if dim is None or any(d != dim or a.ndim != whole + 1 for a, d in moving):
+            shape = next(
+                a.shape if d is None else a.shape[:d] + a.shape[d + 1 :]
+                for a, d in zip(avals, dims, strict=True)
+                if a.ndim - (d is not None) == whole
+            )
+            dim = 0
+            args = [
+                x if stay else _stretch(x, d, (axis.size, *shape))
+                for x, d, stay in zip(args, dims, stays, strict=True)
+            ]
+        return getattr(do, name)(*args, **params), dim
+
+    return rule
+
+
+def _stretch(x, dim: int | None, shape: tuple[int, ...]):
+    """`x` in a shape whose first axis is the extra one, which is at `dim` or not yet there."""
+    if dim is not None:
+        x = move_axis(x, dim, 0)
+    if aval_of(x).shape == shape:
+        return x
+    start = 1 if dim is None else 0
+    axes = tuple(range(start, start + aval_of(x).ndim))
+    return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
+
+
+select_n_p = Primitive(
+    "select_n",
+    Kind.POINTWISE,
+    jvp=_select_n_jvp,
+    transpose=_select_n_transpose,
+    batch=_batch_with_scalars("select_n", (0,)),
+    aval=_select_n_aval,
+    numpy=_select,
+)
 
 
 def _clamp_aval(lower: ShapedArray, x: ShapedArray, upper: ShapedArray) -> ShapedArray:
@@ -484,23 +557,55 @@ def _clamp_pick(avals):
     return lambda lower, x, upper: smaller(larger(x, lower), upper)
 
 
-clamp_p = Primitive("clamp", Kind.POINTWISE, aval=_clamp_aval, numpy_pick=_clamp_pick, weight=2)
+def _masked(kept, t, out):
+    """The tangent where it is kept, 0 elsewhere."""
+    return do.select_n(kept, full_like(out, 0), broadcast_like(t, aval_of(out)))
+
+
+clamp_p = Primitive(
+    "clamp",
+    Kind.POINTWISE,
+    jvp=(
+        lambda t, out, low, x, high: _masked(do.and_(do.gt(low, x), do.lt(low, high)), t, out),
+        lambda t, out, low, x, high: _masked(do.and_(do.gt(x, low), do.lt(x, high)), t, out),
+        lambda t, out, low, x, high: _masked(do.lt(high, x), t, out),
+    ),
+    transpose=NOT_LINEAR,
+    batch=_batch_with_scalars("clamp", (0, 2)),
+    aval=_clamp_aval,
+    numpy_pick=_clamp_pick,
+    weight=2,
+)
 
 # ---- identity ----
 
 
-def _identity(name: str, kind: Kind = Kind.POINTWISE) -> Primitive:
-    return Primitive(name, kind, aval=lambda x: x, numpy=fresh, weight=0)
+def _identity(name: str, **rules) -> Primitive:
+    return Primitive(name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, weight=0, **rules)
 
 
-copy_p = _identity("copy")
-stop_gradient_p = _identity("stop_gradient")
-stage_p = _identity("stage")
+copy_p = _identity("copy", jvp=LINEAR, transpose=lambda ct, x: (do.copy(ct),))
+stop_gradient_p = _identity("stop_gradient", jvp=NOT_DIFFERENTIABLE, transpose=NOT_LINEAR)
+stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
+
+
+def _barrier_on_some(xs):
+    """All that are values through one barrier together; symbolic zeros stay what they are."""
+    passed = iter(do.optimization_barrier(*[x for x in xs if not is_zero(x)]))
+    return [x if is_zero(x) else next(passed) for x in xs]
+
+
+def _barrier_jvp(primals, tangents):
+    return do.optimization_barrier(*primals), _barrier_on_some(tangents)
+
 
 #: All results are there before anything that uses one of them starts: nothing fuses across it.
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,
+    jvp=_barrier_jvp,
+    transpose=lambda cts, *xs: _barrier_on_some(cts),
+    batch=lambda axis, args, dims: (do.optimization_barrier(*args), dims),
     aval=lambda *xs: list(xs),
     numpy=lambda *xs: list(xs),
     weight=0,

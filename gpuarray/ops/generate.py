@@ -14,7 +14,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
 from gpuarray.ops.define import COMPLEX, FLOATING, INTEGER, check_dtype
-from gpuarray.ops.movement import check_nonnegative
+from gpuarray.ops.movement_checks import check_nonnegative
 
 
 def _iota_aval(*, dtype, shape, dimension, sharding=None):

@@ -1,4 +1,4 @@
-"""What derivatives are put together from: sums of cotangents, zeros made real, broadcasts and their transposes.
+"""What derivatives are put together from: sums, zeros made real, broadcasts and their transposes.
 
 Floor 2. In: values, symbolic zeros, avals. Out: values of the shape that was asked for.
 """
@@ -16,7 +16,7 @@ from gpuarray.core.linear import Zero, is_undefined, is_zero
 from gpuarray.core.primitive import LINEAR
 from gpuarray.ops.define import NUMERIC, do, elementwise
 
-#: The sum of two contributions to the same derivative. Not `add`: a printed graph shows which sums are ours.
+#: The sum of two contributions to one derivative. Not `add`: a printed graph shows the difference.
 add_any_p = elementwise(
     "add_any", numpy=np.add, arity=2, dtypes=NUMERIC, jvp=LINEAR, cuda="{0} + {1}"
 )
@@ -69,15 +69,17 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
 
 
 def share_of(ct: Any, x: Any) -> Any:
-    """The cotangent of an operand that was stretched to the shape of `ct`; None if it is no linear one."""
+    """The cotangent of an operand stretched to the shape of `ct`; None if it is no linear one."""
     return unbroadcast(ct, x.aval) if is_undefined(x) else None
 
 
 def constant(x: Any, value: float) -> Any:
     """A number of the dtype of `x`, weakly typed if `x` is, so that results stay so."""
     aval = aval_of(x)
-    if aval.weak_type and aval_of(value).dtype == aval.dtype:
-        return value
+    if aval.weak_type:
+        plain = complex(value) if dtypes.kind_of(aval.dtype) == "c" else float(value)
+        if aval_of(plain).dtype == aval.dtype:
+            return plain
     return aval.dtype.type(value)
 
 

@@ -10,68 +10,20 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 
-from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import storage_dtype
-from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import check_same_dtypes
+from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.ops import movement_checks as checks
+from gpuarray.ops import movement_rules as rules
 
 #: Broadcasts to at most this many elements copy: that is cheaper than making a NumPy view.
 _COPY_UP_TO = 1024
 
 
-def with_shape(aval: ShapedArray, shape) -> ShapedArray:
-    """The aval of the same kind of elements in another shape."""
-    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type)
-
-
-def is_permutation(axes: Sequence[int], ndim: int) -> bool:
-    return sorted(axes) == list(range(ndim))
-
-
-def check_nonnegative(op: str, what: str, values) -> None:
-    if any(v < 0 for v in values):
-        raise TypeError(f"{op} {what} must have every element be nonnegative, got {tuple(values)}.")
-
-
 # ---- views ----
-
-
-def _broadcast_aval(operand, *, shape, broadcast_dimensions, sharding=None):
-    op = "broadcast_in_dim"
-    given = tuple(broadcast_dimensions)
-    check_nonnegative(op, "shape", shape)
-    check_nonnegative(op, "broadcast_dimensions", given)
-    if len(given) != operand.ndim:
-        raise TypeError(
-            f"{op} broadcast_dimensions must have length equal to operand ndim; got "
-            f"broadcast_dimensions {given} for operand ndim {operand.ndim}. Name the result axis "
-            "of every operand axis."
-        )
-    if operand.ndim > len(shape):
-        raise TypeError(
-            f"{op} target broadcast shape must have equal or higher rank to the operand shape; got "
-            f"operand ndim {operand.ndim} and target broadcast ndim {len(shape)}."
-        )
-    if any(d >= len(shape) for d in given):
-        raise TypeError(
-            f"{op} broadcast_dimensions must be a subset of output dimensions, got {given} for "
-            f"operand ndim {operand.ndim} and shape {shape}."
-        )
-    if len(set(given)) != len(given):
-        raise TypeError(f"{op} broadcast_dimensions must be distinct, got {given}.")
-    if any(n not in (1, shape[d]) for n, d in zip(operand.shape, given)):
-        raise TypeError(
-            f"{op} operand dimension sizes must either be 1, or be equal to their corresponding "
-            f"dimensions in the target broadcast shape; got operand of shape {operand.shape}, "
-            f"target broadcast shape {shape}, broadcast_dimensions {given}."
-        )
-    return with_shape(operand, shape)
 
 
 def _broadcast_pick(avals, *, shape, broadcast_dimensions, sharding=None):
@@ -115,30 +67,13 @@ def _show_broadcast(params: dict) -> dict:
 broadcast_in_dim_p = Primitive(
     "broadcast_in_dim",
     Kind.VIEW,
-    aval=_broadcast_aval,
+    aval=checks.broadcast_aval,
     numpy_pick=_broadcast_pick,
     show=_show_broadcast,
+    jvp=LINEAR,
+    transpose=rules.broadcast_transpose,
+    batch=rules.broadcast_batch,
 )
-
-
-def _reshape_aval(operand, *, new_sizes, dimensions=None, sharding=None):
-    if any(n < 0 for n in new_sizes):
-        raise TypeError(
-            f"reshape new_sizes must all be positive, got {new_sizes}. lax.reshape does not infer "
-            "a length from -1: gpuarray.numpy.reshape does."
-        )
-    if dimensions is not None and not is_permutation(dimensions, operand.ndim):
-        raise TypeError(
-            "reshape dimensions must be a permutation of operand dimensions, got dimensions "
-            f"{dimensions} for shape {operand.shape}."
-        )
-    if math.prod(new_sizes) != operand.size:
-        raise ValueError(
-            f"reshape total size must be unchanged: number of output elements "
-            f"({math.prod(new_sizes)}) of new_sizes {new_sizes} doesn't match expected number of "
-            f"elements ({operand.size}) of shape {operand.shape}."
-        )
-    return with_shape(operand, new_sizes)
 
 
 def _reshape_pick(avals, *, new_sizes, dimensions=None, sharding=None):
@@ -147,79 +82,39 @@ def _reshape_pick(avals, *, new_sizes, dimensions=None, sharding=None):
     return lambda x: x.transpose(dimensions).reshape(new_sizes)
 
 
-reshape_p = Primitive("reshape", Kind.VIEW, aval=_reshape_aval, numpy_pick=_reshape_pick)
-
-
-def _squeeze_aval(operand, *, dimensions):
-    if len(set(dimensions)) != len(dimensions):
-        raise ValueError(f"dimensions are not unique: {dimensions}")
-    for d in dimensions:
-        if not 0 <= d < operand.ndim:
-            raise ValueError(f"axis {d} is out of bounds for array of dimension {operand.ndim}")
-    if any(operand.shape[d] != 1 for d in dimensions):
-        raise ValueError(
-            "cannot select an axis to squeeze out which has size not equal to one, got "
-            f"shape={operand.shape} and dimensions={dimensions}"
-        )
-    return with_shape(operand, [n for d, n in enumerate(operand.shape) if d not in dimensions])
+reshape_p = Primitive(
+    "reshape",
+    Kind.VIEW,
+    aval=checks.reshape_aval,
+    numpy_pick=_reshape_pick,
+    jvp=LINEAR,
+    transpose=rules.reshape_transpose,
+    batch=rules.reshape_batch,
+)
 
 
 squeeze_p = Primitive(
     "squeeze",
     Kind.VIEW,
-    aval=_squeeze_aval,
+    aval=checks.squeeze_aval,
     numpy_pick=lambda avals, *, dimensions: operator.methodcaller(
-        "reshape", _squeeze_aval(*avals, dimensions=dimensions).shape
+        "reshape", checks.squeeze_aval(*avals, dimensions=dimensions).shape
     ),
+    jvp=LINEAR,
+    transpose=rules.squeeze_transpose,
+    batch=rules.squeeze_batch,
 )
-
-
-def _transpose_aval(operand, *, permutation):
-    if not is_permutation(permutation, operand.ndim):
-        raise TypeError(
-            "transpose permutation isn't a permutation of operand dimensions, got permutation "
-            f"{permutation} for operand shape {operand.shape}."
-        )
-    return with_shape(operand, [operand.shape[d] for d in permutation])
 
 
 transpose_p = Primitive(
     "transpose",
     Kind.VIEW,
-    aval=_transpose_aval,
+    aval=checks.transpose_aval,
     numpy_pick=lambda avals, *, permutation: operator.methodcaller("transpose", permutation),
+    jvp=LINEAR,
+    transpose=rules.transpose_transpose,
+    batch=rules.transpose_batch,
 )
-
-
-def _slice_aval(operand, *, start_indices, limit_indices, strides=None):
-    shape = operand.shape
-    for what, given in (
-        ("start_indices", start_indices),
-        ("limit_indices", limit_indices),
-        ("strides", strides),
-    ):
-        if given is not None and len(given) != len(shape):
-            raise TypeError(
-                f"slice {what} must have length equal to the number of dimensions of the operand, "
-                f"got {what} {given} for operand shape {shape}."
-            )
-    check_nonnegative("slice", "start_indices", start_indices)
-    if any(limit > n for limit, n in zip(limit_indices, shape)):
-        raise TypeError(
-            "slice limit_indices must be less than or equal to operand shape, got limit_indices "
-            f"{limit_indices} for operand shape {shape}."
-        )
-    if any(start > limit for start, limit in zip(start_indices, limit_indices)):
-        raise TypeError(
-            "slice limit_indices must be greater than or equal to start_indices, got start_indices "
-            f"{start_indices} and limit_indices {limit_indices}."
-        )
-    if strides is None:
-        return with_shape(operand, [b - a for a, b in zip(start_indices, limit_indices)])
-    if any(s <= 0 for s in strides):
-        raise TypeError(f"slice strides must be positive, got {strides}.")
-    lengths = [-((a - b) // s) for a, b, s in zip(start_indices, limit_indices, strides)]
-    return with_shape(operand, lengths)
 
 
 def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
@@ -227,19 +122,15 @@ def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
     return operator.itemgetter(tuple(map(slice, start_indices, limit_indices, steps)))
 
 
-slice_p = Primitive("slice", Kind.VIEW, aval=_slice_aval, numpy_pick=_slice_pick)
-
-
-def _rev_aval(operand, *, dimensions):
-    check_nonnegative("rev", "dimensions", dimensions)
-    if len(set(dimensions)) != len(dimensions):
-        raise TypeError(f"rev dimensions must be unique, got {dimensions}.")
-    if any(d >= operand.ndim for d in dimensions):
-        raise TypeError(
-            f"rev dimensions must all be less than operand ndim, got dimensions {dimensions} for "
-            f"operand ndim {operand.ndim}."
-        )
-    return operand
+slice_p = Primitive(
+    "slice",
+    Kind.VIEW,
+    aval=checks.slice_aval,
+    numpy_pick=_slice_pick,
+    jvp=LINEAR,
+    transpose=rules.slice_transpose,
+    batch=rules.slice_batch,
+)
 
 
 def _rev_pick(avals, *, dimensions):
@@ -249,49 +140,23 @@ def _rev_pick(avals, *, dimensions):
     )
 
 
-rev_p = Primitive("rev", Kind.VIEW, aval=_rev_aval, numpy_pick=_rev_pick)
+rev_p = Primitive(
+    "rev",
+    Kind.VIEW,
+    aval=checks.rev_aval,
+    numpy_pick=_rev_pick,
+    jvp=LINEAR,
+    transpose=rules.rev_transpose,
+    batch=rules.rev_batch,
+)
 
 
 # ---- movements ----
 
 
-def _pad_aval(operand, padding_value, *, padding_config):
-    if operand.dtype != padding_value.dtype:
-        raise TypeError(
-            "pad operand and padding_value must be same dtype: got "
-            f"{operand.dtype.name} and {padding_value.dtype.name}."
-        )
-    if padding_value.ndim:
-        raise ValueError(
-            f"padding_value must be a scalar; got np.shape(padding_value)={padding_value.shape}"
-        )
-    if len(padding_config) != operand.ndim:
-        raise ValueError(
-            "length of padding_config must equal the number of axes of operand, got padding_config "
-            f"{padding_config} for operand shape {operand.shape}"
-        )
-    if any(inner < 0 for _, _, inner in padding_config):
-        raise ValueError(
-            "interior padding in padding_config must be nonnegative, got padding_config "
-            f"{padding_config}"
-        )
-    shape = padded_shape(operand.shape, padding_config)
-    if any(n < 0 for n in shape):
-        raise ValueError(
-            f"Dimension size after padding is not at least 0, got result shape {shape}, for "
-            f"padding_config {padding_config} and operand shape {operand.shape}"
-        )
-    return ShapedArray(shape, operand.dtype, operand.weak_type and padding_value.weak_type)
-
-
-def padded_shape(shape, config) -> tuple[int, ...]:
-    """The shape after (low, high, interior) padding; low and high may be negative."""
-    return tuple(lo + n + max(n - 1, 0) * i + hi for n, (lo, hi, i) in zip(shape, config))
-
-
 def _pad_pick(avals, *, padding_config):
     operand = avals[0]
-    shape = padded_shape(operand.shape, padding_config)
+    shape = checks.padded_shape(operand.shape, padding_config)
     source, target = [], []
     for n, m, (low, _, interior) in zip(operand.shape, shape, padding_config):
         step = interior + 1
@@ -312,38 +177,15 @@ def _pad_pick(avals, *, padding_config):
     return pad
 
 
-pad_p = Primitive("pad", Kind.MOVEMENT, aval=_pad_aval, numpy_pick=_pad_pick)
-
-
-def _listed(avals) -> str:
-    return ", ".join(str(a.shape) for a in avals)
-
-
-def _concatenate_aval(*operands, dimension):
-    if not operands:
-        raise ValueError("concatenate requires a non-empty sequences of arrays")
-    first = operands[0]
-    if len({a.ndim for a in operands}) != 1:
-        raise TypeError(
-            "Cannot concatenate arrays with different numbers of dimensions: got "
-            f"{_listed(operands)}."
-        )
-    if not 0 <= dimension < first.ndim:
-        raise TypeError(
-            f"concatenate dimension out of bounds: dimension {dimension} for shapes "
-            f"{_listed(operands)}."
-        )
-    rest = first.shape[:dimension], first.shape[dimension + 1 :]
-    if any((a.shape[:dimension], a.shape[dimension + 1 :]) != rest for a in operands):
-        raise TypeError(
-            "Cannot concatenate arrays with shapes that differ in dimensions other than the one "
-            f"being concatenated: concatenating along dimension {dimension} for shapes "
-            f"{_listed(operands)}."
-        )
-    check_same_dtypes("concatenate", operands)
-    total = sum(a.shape[dimension] for a in operands)
-    weak = all(a.weak_type for a in operands)
-    return ShapedArray((*rest[0], total, *rest[1]), first.dtype, weak)
+pad_p = Primitive(
+    "pad",
+    Kind.MOVEMENT,
+    aval=checks.pad_aval,
+    numpy_pick=_pad_pick,
+    jvp=LINEAR,
+    transpose=rules.pad_transpose,
+    batch=rules.pad_batch,
+)
 
 
 def _concatenate_pick(avals, *, dimension):
@@ -352,29 +194,18 @@ def _concatenate_pick(avals, *, dimension):
 
 
 concatenate_p = Primitive(
-    "concatenate", Kind.MOVEMENT, aval=_concatenate_aval, numpy_pick=_concatenate_pick
+    "concatenate",
+    Kind.MOVEMENT,
+    aval=checks.concatenate_aval,
+    numpy_pick=_concatenate_pick,
+    jvp=LINEAR,
+    transpose=rules.concatenate_transpose,
+    batch=rules.concatenate_batch,
 )
 
 
-def _stack_aval(*operands, axis):
-    if not operands:
-        raise ValueError("stack requires a non-empty sequence of arrays")
-    first = operands[0]
-    if len({a.ndim for a in operands}) != 1:
-        raise ValueError(
-            f"Cannot stack arrays with different numbers of dimensions: got {_listed(operands)}."
-        )
-    if any(a.shape != first.shape for a in operands):
-        raise ValueError(f"stack requires arrays of one shape, got {_listed(operands)}.")
-    if not 0 <= axis <= first.ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {first.ndim + 1}")
-    check_same_dtypes("stack", operands)
-    shape = (*first.shape[:axis], len(operands), *first.shape[axis:])
-    return ShapedArray(shape, first.dtype, all(a.weak_type for a in operands))
-
-
 def _stack_pick(avals, *, axis):
-    shape = _stack_aval(*avals, axis=axis).shape
+    shape = checks.stack_aval(*avals, axis=axis).shape
     dtype = storage_dtype(avals[0])
     places = [(slice(None),) * axis + (i,) for i in range(len(avals))]
 
@@ -387,14 +218,15 @@ def _stack_pick(avals, *, axis):
     return stack
 
 
-stack_p = Primitive("stack", Kind.MOVEMENT, aval=_stack_aval, numpy_pick=_stack_pick)
-
-
-def _unstack_aval(operand, *, axis):
-    if not 0 <= axis < operand.ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {operand.ndim}")
-    part = with_shape(operand, operand.shape[:axis] + operand.shape[axis + 1 :])
-    return [part] * operand.shape[axis]
+stack_p = Primitive(
+    "stack",
+    Kind.MOVEMENT,
+    aval=checks.stack_aval,
+    numpy_pick=_stack_pick,
+    jvp=LINEAR,
+    transpose=rules.stack_transpose,
+    batch=rules.stack_batch,
+)
 
 
 def _unstack_pick(avals, *, axis):
@@ -403,22 +235,15 @@ def _unstack_pick(avals, *, axis):
 
 
 unstack_p = Primitive(
-    "unstack", Kind.VIEW, aval=_unstack_aval, numpy_pick=_unstack_pick, multiple_results=True
+    "unstack",
+    Kind.VIEW,
+    aval=checks.unstack_aval,
+    numpy_pick=_unstack_pick,
+    multiple_results=True,
+    jvp=LINEAR,
+    transpose=rules.unstack_transpose,
+    batch=rules.unstack_batch,
 )
-
-
-def _split_aval(operand, *, sizes, axis):
-    if not 0 <= axis < operand.ndim:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {operand.ndim}")
-    if any(n < 0 for n in sizes):
-        raise ValueError(f"Sizes passed to split must be nonnegative, got {list(sizes)}")
-    shape = operand.shape
-    if sum(sizes) != shape[axis]:
-        raise ValueError(
-            f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "
-            f"{list(shape)}"
-        )
-    return [with_shape(operand, (*shape[:axis], n, *shape[axis + 1 :])) for n in sizes]
 
 
 def _split_pick(avals, *, sizes, axis):
@@ -429,71 +254,34 @@ def _split_pick(avals, *, sizes, axis):
 
 
 split_p = Primitive(
-    "split", Kind.VIEW, aval=_split_aval, numpy_pick=_split_pick, multiple_results=True
+    "split",
+    Kind.VIEW,
+    aval=checks.split_aval,
+    numpy_pick=_split_pick,
+    multiple_results=True,
+    jvp=LINEAR,
+    transpose=rules.split_transpose,
+    batch=rules.split_batch,
 )
-
-
-def _tile_aval(operand, *, reps):
-    if len(reps) != operand.ndim:
-        raise TypeError(
-            f"reps length must be equal to the ndim of x, got len(reps)={len(reps)} and "
-            f"x.ndim={operand.ndim}."
-        )
-    check_nonnegative("tile", "reps", reps)
-    return with_shape(operand, [n * r for n, r in zip(operand.shape, reps)])
 
 
 def _tile_pick(avals, *, reps):
     (operand,) = avals
-    shape = _tile_aval(operand, reps=reps).shape
+    shape = checks.tile_aval(operand, reps=reps).shape
     single = tuple(k for n in operand.shape for k in (1, n))
     repeated = tuple(k for n, r in zip(operand.shape, reps) for k in (r, n))
     return lambda x: np.array(np.broadcast_to(x.reshape(single), repeated)).reshape(shape)
 
 
-tile_p = Primitive("tile", Kind.MOVEMENT, aval=_tile_aval, numpy_pick=_tile_pick)
-
-
-def check_start_indices(op: str, starts: Sequence[ShapedArray]) -> None:
-    """Start indices are scalars of one integer dtype."""
-    if any(s.ndim for s in starts):
-        raise TypeError(
-            f"start_indices arguments to {op} must be scalars, got indices with shapes "
-            f"{_listed(starts)}"
-        )
-    if len({s.dtype for s in starts}) > 1 or any(
-        not dtypes.issubdtype(s.dtype, np.integer) for s in starts
-    ):
-        raise TypeError(
-            f"index arguments to {op} must be integers of the same type, got: "
-            f"{', '.join(s.dtype.name for s in starts)}. Convert them with .astype('int32')."
-        )
-
-
-def _dynamic_slice_aval(operand, *starts, slice_sizes):
-    shape = operand.shape
-    if len(starts) != len(shape):
-        raise ValueError(
-            "Length of slice indices must match number of operand dimensions "
-            f"({len(starts)} vs {shape})"
-        )
-    if len(slice_sizes) != len(shape):
-        raise TypeError(
-            "dynamic_slice slice_sizes must have the same length as start_indices, got "
-            f"slice_sizes {slice_sizes} for operand shape {shape}."
-        )
-    if any(k > n for k, n in zip(slice_sizes, shape)):
-        raise TypeError(
-            "slice slice_sizes must be less than or equal to operand shape, got slice_sizes "
-            f"{slice_sizes} for operand shape {shape}."
-        )
-    if any(k < 0 for k in slice_sizes):
-        raise TypeError(
-            "slice slice_sizes must be greater than or equal to zero, got slice_sizes of "
-            f"{slice_sizes}."
-        )
-    check_start_indices("dynamic_slice", starts)
-    return with_shape(operand, slice_sizes)
+tile_p = Primitive(
+    "tile",
+    Kind.MOVEMENT,
+    aval=checks.tile_aval,
+    numpy_pick=_tile_pick,
+    jvp=LINEAR,
+    transpose=rules.tile_transpose,
+    batch=rules.tile_batch,
+)
 
 
 def _windows(shape, sizes):
@@ -516,30 +304,14 @@ def _dynamic_slice_pick(avals, *, slice_sizes):
 
 
 dynamic_slice_p = Primitive(
-    "dynamic_slice", Kind.MOVEMENT, aval=_dynamic_slice_aval, numpy_pick=_dynamic_slice_pick
+    "dynamic_slice",
+    Kind.MOVEMENT,
+    aval=checks.dynamic_slice_aval,
+    numpy_pick=_dynamic_slice_pick,
+    jvp=rules.dynamic_slice_jvp,
+    transpose=rules.dynamic_slice_transpose,
+    batch=rules.dynamic_slice_batch,
 )
-
-
-def _dynamic_update_slice_aval(operand, update, *starts):
-    op = "dynamic_update_slice"
-    if operand.ndim != update.ndim:
-        raise TypeError(
-            f"{op} update must have the same rank as operand, got update shape {update.shape} for "
-            f"operand shape {operand.shape}."
-        )
-    if len(starts) != operand.ndim:
-        raise ValueError(
-            "Length of slice indices must match number of operand dimensions "
-            f"({len(starts)} vs {operand.shape})"
-        )
-    if any(k > n for k, n in zip(update.shape, operand.shape)):
-        raise TypeError(
-            f"{op} update shape must be smaller than operand shape, got update shape "
-            f"{update.shape} for operand shape {operand.shape}."
-        )
-    check_same_dtypes(op, [operand, update])
-    check_start_indices(op, starts)
-    return ShapedArray(operand.shape, operand.dtype, operand.weak_type and update.weak_type)
 
 
 def _dynamic_update_slice_pick(avals, inplace: bool = False):
@@ -556,7 +328,10 @@ def _dynamic_update_slice_pick(avals, inplace: bool = False):
 dynamic_update_slice_p = Primitive(
     "dynamic_update_slice",
     Kind.MOVEMENT,
-    aval=_dynamic_update_slice_aval,
+    aval=checks.dynamic_update_slice_aval,
     numpy_pick=_dynamic_update_slice_pick,
     inplace=lambda avals: _dynamic_update_slice_pick(avals, inplace=True),
+    jvp=rules.dynamic_update_slice_jvp,
+    transpose=rules.dynamic_update_slice_transpose,
+    batch=rules.dynamic_update_slice_batch,
 )

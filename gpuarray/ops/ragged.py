@@ -61,7 +61,7 @@ def _without(dims: Sequence[int], gone: int) -> tuple[int, ...]:
 
 
 def _prefix_axes(numbers: RaggedDotDimensionNumbers, ndim: int) -> tuple[int, ...]:
-    """The lhs axes that may have group sizes of their own: batch axes, then others before ragged."""
+    """The lhs axes that may have group sizes of their own: batch axes, others before ragged."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     mode = _mode(numbers)

@@ -13,10 +13,20 @@ import math
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
-from gpuarray.ops.define import BOOL, FLOATING, INTEGER, NUMERIC, check_axes, check_dtype, reduction
+from gpuarray.core.linear import Zero
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops.define import (
+    BOOL,
+    FLOATING,
+    INTEGER,
+    NUMERIC,
+    check_axes,
+    check_dtype,
+    do,
+    reduction,
+)
 from gpuarray.ops.numerics import is_narrow
 from gpuarray.ops.scalar_graph import check_fold, on_arrays
 
@@ -95,17 +105,109 @@ def _bitwise(on_bits: np.ufunc, on_bools: np.ufunc):
     return pick
 
 
+# ---- derivatives ----
+
+
+def _kept(ndim: int, axes) -> tuple[int, ...]:
+    return tuple(d for d in range(ndim) if d not in axes)
+
+
+def _sum_transpose(ct, operand, *, axes, out_sharding=None):
+    shape = operand.aval.shape
+    dims = _kept(len(shape), axes)
+    return (do.broadcast_in_dim(ct, shape=shape, broadcast_dimensions=dims, sharding=None),)
+
+
+def _prod_jvp(primals, tangents, *, axes):
+    """Halves multiplied with one another until one slice is left: right with zeros among the factors, to any order."""
+    (x,), (t,) = primals, tangents
+    shape = aval_of(x).shape
+    kept = _kept(len(shape), axes)
+    length, rest = math.prod(shape[a] for a in axes), tuple(shape[d] for d in kept)
+    order = (*axes, *kept)
+    if length == 0:
+        out = do.reduce_prod(x, axes=axes)
+        return out, Zero(aval_of(out))
+    if order != tuple(range(len(order))):
+        x, t = do.transpose(x, permutation=order), do.transpose(t, permutation=order)
+    if len(axes) != 1:
+        x, t = (
+            do.reshape(v, new_sizes=(length, *rest), dimensions=None, sharding=None)
+            for v in (x, t)
+        )
+    while length > 1:
+        half = length // 2
+        (a, b), (ta, tb) = _halves(x, half), _halves(t, half)
+        out, tangent = do.mul(a, b), do.add_any(do.mul(a, tb), do.mul(ta, b))
+        if length % 2:
+            out, tangent = (
+                do.concatenate(v, _rows(whole, 2 * half, length), dimension=0)
+                for v, whole in ((out, x), (tangent, t))
+            )
+        x, t, length = out, tangent, half + length % 2
+    return do.squeeze(x, dimensions=(0,)), do.squeeze(t, dimensions=(0,))
+
+
+def _rows(x, start: int, stop: int):
+    shape = aval_of(x).shape
+    return do.slice(
+        x,
+        start_indices=(start, *(0,) * (len(shape) - 1)),
+        limit_indices=(stop, *shape[1:]),
+        strides=None,
+    )
+
+
+def _halves(x, half: int):
+    return _rows(x, 0, half), _rows(x, half, 2 * half)
+
+
+def _extreme_jvp(t, out, operand, *, axes, out_sharding=None):
+    """The mean of the tangents of all elements that are the extreme one."""
+    shape = aval_of(operand).shape
+    kept = _kept(len(shape), axes)
+    single = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    out = do.reshape(out, new_sizes=single, dimensions=None, sharding=None)
+    hits = do.convert_element_type(
+        do.eq(operand, out), new_dtype=aval_of(t).dtype, weak_type=False, sharding=None
+    )
+    count = do.reduce_sum(hits, axes=axes, out_sharding=None)
+    return do.div(do.reduce_sum(do.mul(t, hits), axes=axes, out_sharding=None), count)
+
+
+# ---- sums, products, extremes ----
+
 reduce_sum_p = reduction(
-    "reduce_sum", numpy_pick=_accumulate(np.add), combine=np.add, dtypes=NUMERIC
+    "reduce_sum",
+    numpy_pick=_accumulate(np.add),
+    combine=np.add,
+    dtypes=NUMERIC,
+    jvp=LINEAR,
+    transpose=_sum_transpose,
 )
 reduce_prod_p = reduction(
-    "reduce_prod", numpy_pick=_accumulate(np.multiply), combine=np.multiply, dtypes=NUMERIC
+    "reduce_prod",
+    numpy_pick=_accumulate(np.multiply),
+    combine=np.multiply,
+    dtypes=NUMERIC,
+    jvp=_prod_jvp,
+    transpose=NOT_LINEAR,
 )
 reduce_max_p = reduction(
-    "reduce_max", numpy_pick=_extremes(np.maximum), combine=np.maximum, dtypes=NUMERIC | BOOL
+    "reduce_max",
+    numpy_pick=_extremes(np.maximum),
+    combine=np.maximum,
+    dtypes=NUMERIC | BOOL,
+    jvp=(_extreme_jvp,),
+    transpose=NOT_LINEAR,
 )
 reduce_min_p = reduction(
-    "reduce_min", numpy_pick=_extremes(np.minimum), combine=np.minimum, dtypes=NUMERIC | BOOL
+    "reduce_min",
+    numpy_pick=_extremes(np.minimum),
+    combine=np.minimum,
+    dtypes=NUMERIC | BOOL,
+    jvp=(_extreme_jvp,),
+    transpose=NOT_LINEAR,
 )
 
 

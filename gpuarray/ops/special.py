@@ -6,23 +6,29 @@ function. All but the error functions are computed in double precision and round
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gpuarray import util
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.primitive import Primitive
-from gpuarray.ops.define import FLOATING, elementwise
+from gpuarray.ops.define import FLOATING, do, elementwise
+from gpuarray.ops.linear import broadcast_like, constant, full_like
 from gpuarray.ops.numerics import by_dtype
 
 sp = util.lazy_module("scipy.special")
 
 
-def _function(name: str, function, arity: int = 1, *, weight: float) -> Primitive:
+def _function(name: str, function, arity: int = 1, *, weight: float, jvp: tuple) -> Primitive:
     return elementwise(
         name,
         arity=arity,
         dtypes=FLOATING,
         numpy_pick=by_dtype(floating=function),
         weight=weight,
+        jvp=jvp,
     )
 
 
@@ -32,6 +38,26 @@ def _in_double(function):
         return np.asarray(out).astype(xs[0].dtype)
 
     return rule
+
+
+def _no_derivative(name: str, operand: str):
+    """The rule of an operand in which the derivative has no closed form."""
+
+    def rule(*_):
+        raise ValueError(
+            f"{name} gradient with respect to {operand} is not supported. Guard {operand} with "
+            "gpuarray.lax.stop_gradient, or differentiate numerically."
+        )
+
+    return rule
+
+
+def _log(x):
+    return do.log(x, accuracy=None)
+
+
+def _exp(x):
+    return do.exp(x, accuracy=None)
 
 
 # ---- error functions ----
@@ -119,9 +145,22 @@ def _erf_inv(x):
     return out
 
 
-erf_p = _function("erf", lambda x: sp.erf(x), weight=16)
-erfc_p = _function("erfc", lambda x: sp.erfc(x), weight=20)
-erf_inv_p = _function("erf_inv", _erf_inv, weight=24)
+def _erf_derivative(scale: float):
+    """t scale e^(-x²)"""
+    return lambda t, y, x: do.mul(constant(x, scale), do.mul(t, _exp(do.neg(do.square(x)))))
+
+
+def _erf_inv_derivative(t, y, x):
+    return do.mul(constant(x, math.sqrt(math.pi) / 2), do.mul(t, _exp(do.square(y))))
+
+
+erf_p = _function(
+    "erf", lambda x: sp.erf(x), weight=16, jvp=(_erf_derivative(2 / math.sqrt(math.pi)),)
+)
+erfc_p = _function(
+    "erfc", lambda x: sp.erfc(x), weight=20, jvp=(_erf_derivative(-2 / math.sqrt(math.pi)),)
+)
+erf_inv_p = _function("erf_inv", _erf_inv, weight=24, jvp=(_erf_inv_derivative,))
 
 # ---- gamma functions ----
 
@@ -205,22 +244,127 @@ def _random_gamma_grad(a, x):
     return np.where((x == 0) & (a > 0), 0.0, out)
 
 
-lgamma_p = _function("lgamma", _in_double(_lgamma), weight=40)
-digamma_p = _function("digamma", _in_double(_digamma), weight=40)
-polygamma_p = _function("polygamma", _in_double(_polygamma), 2, weight=120)
-zeta_p = _function("zeta", _in_double(_zeta), 2, weight=120)
-igamma_p = _function("igamma", _in_double(_igamma), 2, weight=200)
-igammac_p = _function("igammac", _in_double(lambda a, x: sp.gammaincc(a, x)), 2, weight=200)
-igamma_grad_a_p = _function("igamma_grad_a", _in_double(_igamma_slope), 2, weight=400)
-random_gamma_grad_p = _function("random_gamma_grad", _in_double(_random_gamma_grad), 2, weight=400)
+def _igamma_derivative(t, y, a, x):
+    """t x^(a - 1) e^-x / Γ(a)"""
+    power = do.add(do.neg(x), do.mul(do.sub(a, full_like(a, 1)), _log(x)))
+    return do.mul(t, _exp(do.sub(power, do.lgamma(a))))
+
+
+def _score(a, x):
+    """d log(density) / da of the gamma distribution: log x - ψ(a)"""
+    return do.sub(_log(x), do.digamma(a))
+
+
+def _igamma_grad_derivative(t, y, a, x):
+    return do.mul(_igamma_derivative(t, y, a, x), _score(a, x))
+
+
+def _variate_slope_derivative(t, y, a, x):
+    """-(dP/da) / p by x, p being the density: log p has the slope (a - 1) / x - 1."""
+    one = constant(a, 1)
+    slope = do.sub(do.div(do.sub(a, one), x), one)
+    return do.mul(t, do.neg(do.add(_score(a, x), do.mul(y, slope))))
+
+
+def _betainc_derivative(t, y, a, b, x):
+    """t x^(a - 1) (1 - x)^(b - 1) / B(a, b)"""
+    log_beta = do.sub(do.add(do.lgamma(a), do.lgamma(b)), do.lgamma(do.add(a, b)))
+    right = do.mul(do.sub(b, constant(b, 1)), do.log1p(do.neg(x), accuracy=None))
+    left = do.mul(do.sub(a, constant(a, 1)), _log(x))
+    return do.mul(_exp(do.sub(do.add(right, left), log_beta)), t)
+
+
+lgamma_p = _function(
+    "lgamma", _in_double(_lgamma), weight=40, jvp=(lambda t, y, x: do.mul(t, do.digamma(x)),)
+)
+digamma_p = _function(
+    "digamma",
+    _in_double(_digamma),
+    weight=40,
+    jvp=(lambda t, y, x: do.mul(t, do.polygamma(constant(x, 1), x)),),
+)
+polygamma_p = _function(
+    "polygamma",
+    _in_double(_polygamma),
+    2,
+    weight=120,
+    jvp=(
+        _no_derivative("polygamma", "m"),
+        lambda t, y, m, x: do.mul(t, do.polygamma(do.add(m, constant(m, 1)), x)),
+    ),
+)
+zeta_p = _function(
+    "zeta",
+    _in_double(_zeta),
+    2,
+    weight=120,
+    jvp=(
+        _no_derivative("zeta", "x"),
+        lambda t, y, x, q: do.mul(t, do.mul(do.neg(x), do.zeta(do.add(x, constant(x, 1)), q))),
+    ),
+)
+igamma_p = _function(
+    "igamma",
+    _in_double(_igamma),
+    2,
+    weight=200,
+    jvp=(lambda t, y, a, x: do.mul(t, do.igamma_grad_a(a, x)), _igamma_derivative),
+)
+igammac_p = _function(
+    "igammac",
+    _in_double(lambda a, x: sp.gammaincc(a, x)),
+    2,
+    weight=200,
+    jvp=(
+        lambda t, y, a, x: do.neg(do.mul(t, do.igamma_grad_a(a, x))),
+        lambda t, y, a, x: do.neg(_igamma_derivative(t, y, a, x)),
+    ),
+)
+igamma_grad_a_p = _function(
+    "igamma_grad_a",
+    _in_double(_igamma_slope),
+    2,
+    weight=400,
+    jvp=(_no_derivative("igamma_grad_a", "a"), _igamma_grad_derivative),
+)
+random_gamma_grad_p = _function(
+    "random_gamma_grad",
+    _in_double(_random_gamma_grad),
+    2,
+    weight=400,
+    jvp=(_no_derivative("random_gamma_grad", "a"), _variate_slope_derivative),
+)
 regularized_incomplete_beta_p = _function(
     "regularized_incomplete_beta",
     _in_double(lambda a, b, x: sp.betainc(a, b, x)),
     3,
     weight=200,
+    jvp=(
+        _no_derivative("regularized_incomplete_beta", "a"),
+        _no_derivative("regularized_incomplete_beta", "b"),
+        _betainc_derivative,
+    ),
 )
 
 # ---- Bessel functions ----
 
-bessel_i0e_p = _function("bessel_i0e", _in_double(lambda x: sp.i0e(x)), weight=40)
-bessel_i1e_p = _function("bessel_i1e", _in_double(lambda x: sp.i1e(x)), weight=40)
+
+def _bessel_i1e_derivative(t, y, x):
+    """t (i0e(x) - i1e(x) (sign(x) + 1 / x)); the limit at 0 is a half."""
+    tiny = constant(x, float(dtypes.finfo(aval_of(x).dtype).eps))
+    far = do.gt(do.abs(x), tiny)
+    safe = do.select_n(far, broadcast_like(tiny, aval_of(x)), x)
+    slope = do.add(do.sign(safe), do.integer_pow(safe, y=-1))
+    inner = do.sub(do.bessel_i0e(safe), do.mul(y, slope))
+    return do.mul(t, do.select_n(far, full_like(x, 0.5), inner))
+
+
+bessel_i0e_p = _function(
+    "bessel_i0e",
+    _in_double(lambda x: sp.i0e(x)),
+    weight=40,
+    jvp=(lambda t, y, x: do.mul(t, do.sub(do.bessel_i1e(x), do.mul(do.sign(x), y))),),
+)
+bessel_i1e_p = _function(
+    "bessel_i1e", _in_double(lambda x: sp.i1e(x)), weight=40, jvp=(_bessel_i1e_derivative,)
+)

@@ -13,9 +13,10 @@ import math
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Primitive
-from gpuarray.ops.define import COMPLEX, FLOATING, NUMERIC, elementwise
+from gpuarray.ops.define import COMPLEX, FLOATING, NUMERIC, do, elementwise
+from gpuarray.ops.linear import broadcast_like, cast_like, constant, full_like
 from gpuarray.ops.numerics import by_dtype, join
 
 
@@ -46,13 +47,17 @@ class Tolerance:
 _ACCURACY = {"accuracy": None}
 
 
-def _function(name: str, real, complex=None, *, weight: float, accuracy: bool = False) -> Primitive:
+def _function(
+    name: str, real, complex=None, *, derivative, weight: float, accuracy: bool = False
+) -> Primitive:
+    """derivative(t, y, x): the tangent of y = f(x) along t."""
     accepted = FLOATING if complex is None else FLOATING | COMPLEX
     return elementwise(
         name,
         dtypes=accepted,
         numpy_pick=by_dtype(floating=real, complex=complex),
         defaults=_ACCURACY if accuracy else None,
+        jvp=(derivative,),
         weight=weight,
     )
 
@@ -76,12 +81,44 @@ def _logistic(x):
     return x.dtype.type(1) / (1 + np.exp(-x))
 
 
-exp_p = _function("exp", np.exp, np.exp, weight=8, accuracy=True)
-exp2_p = _function("exp2", np.exp2, _exp2_complex, weight=8, accuracy=True)
-expm1_p = _function("expm1", np.expm1, np.expm1, weight=12, accuracy=True)
-log_p = _function("log", np.log, np.log, weight=10, accuracy=True)
-log1p_p = _function("log1p", np.log1p, _log1p_complex, weight=12, accuracy=True)
-logistic_p = _function("logistic", _logistic, _logistic, weight=12, accuracy=True)
+exp_p = _function(
+    "exp", np.exp, np.exp, weight=8, accuracy=True, derivative=lambda t, y, x, **_: do.mul(t, y)
+)
+exp2_p = _function(
+    "exp2",
+    np.exp2,
+    _exp2_complex,
+    weight=8,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(do.log(constant(x, 2), accuracy=None), do.mul(t, y)),
+)
+expm1_p = _function(
+    "expm1",
+    np.expm1,
+    np.expm1,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.add(y, constant(x, 1))),
+)
+log_p = _function(
+    "log", np.log, np.log, weight=10, accuracy=True, derivative=lambda t, y, x, **_: do.div(t, x)
+)
+log1p_p = _function(
+    "log1p",
+    np.log1p,
+    _log1p_complex,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.div(t, do.add(x, constant(x, 1))),
+)
+logistic_p = _function(
+    "logistic",
+    _logistic,
+    _logistic,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.mul(y, do.sub(constant(x, 1), y))),
+)
 
 # ---- roots and powers ----
 
@@ -90,9 +127,29 @@ def _reciprocal_root(x):
     return x.dtype.type(1) / np.sqrt(x)
 
 
-sqrt_p = _function("sqrt", np.sqrt, np.sqrt, weight=4, accuracy=True)
-rsqrt_p = _function("rsqrt", _reciprocal_root, _reciprocal_root, weight=4, accuracy=True)
-cbrt_p = _function("cbrt", np.cbrt, weight=16, accuracy=True)
+sqrt_p = _function(
+    "sqrt",
+    np.sqrt,
+    np.sqrt,
+    weight=4,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.div(constant(x, 0.5), y)),
+)
+rsqrt_p = _function(
+    "rsqrt",
+    _reciprocal_root,
+    _reciprocal_root,
+    weight=4,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.mul(constant(x, -0.5), do.div(y, x))),
+)
+cbrt_p = _function(
+    "cbrt",
+    np.cbrt,
+    weight=16,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.mul(constant(x, 1 / 3), do.integer_pow(y, y=-2))),
+)
 
 
 def _check_pow(x: ShapedArray, y: ShapedArray) -> None:
@@ -111,8 +168,27 @@ _integer_power = by_dtype(
     complex=lambda x, y: np.power(x, y.astype(x.dtype)),
 )
 
+
+def _pow_derivative_x(t, out, x, y):
+    """t y x^(y - 1); of an integer power 0 it is 0, though x is 0 too."""
+    if dtypes.kind_of(aval_of(y).dtype) not in "iu":
+        return do.mul(t, do.mul(y, do.pow(x, do.sub(y, full_like(y, 1)))))
+    y = cast_like(y, aval_of(x))
+    is_zero = do.eq(y, constant(y, 0))
+    factor = do.select_n(is_zero, y, full_like(y, 1))
+    slope = do.mul(factor, do.pow(x, do.sub(y, full_like(y, 1))))
+    kept = broadcast_like(is_zero, aval_of(out))
+    return do.mul(t, do.select_n(kept, slope, full_like(out, 0)))
+
+
+def _pow_derivative_y(t, out, x, y):
+    safe = do.select_n(do.eq(x, constant(x, 0)), x, full_like(x, 1))  # log(0) would make nan
+    return do.mul(t, do.mul(do.log(safe, accuracy=None), out))
+
+
 pow_p = elementwise(
     "pow",
+    jvp=(_pow_derivative_x, _pow_derivative_y),
     arity=2,
     dtypes=[FLOATING | COMPLEX, NUMERIC],
     same=False,
@@ -126,18 +202,91 @@ pow_p = elementwise(
 
 # ---- trigonometric and hyperbolic functions ----
 
-sin_p = _function("sin", np.sin, np.sin, weight=10, accuracy=True)
-cos_p = _function("cos", np.cos, np.cos, weight=10, accuracy=True)
-tan_p = _function("tan", np.tan, np.tan, weight=16, accuracy=True)
-asin_p = _function("asin", np.arcsin, np.arcsin, weight=12)
-acos_p = _function("acos", np.arccos, np.arccos, weight=12)
-atan_p = _function("atan", np.arctan, np.arctan, weight=12)
-sinh_p = _function("sinh", np.sinh, np.sinh, weight=16)
-cosh_p = _function("cosh", np.cosh, np.cosh, weight=14)
-tanh_p = _function("tanh", np.tanh, np.tanh, weight=12, accuracy=True)
-asinh_p = _function("asinh", np.arcsinh, np.arcsinh, weight=16)
-acosh_p = _function("acosh", np.arccosh, np.arccosh, weight=16)
-atanh_p = _function("atanh", np.arctanh, np.arctanh, weight=14)
+
+def _rsqrt(x):
+    return do.rsqrt(x, accuracy=None)
+
+
+def _acosh_derivative(t, y, x):
+    one = constant(x, 1)
+    if dtypes.kind_of(aval_of(x).dtype) == "c":  # the root of the product has another branch cut
+        return do.mul(t, do.mul(_rsqrt(do.sub(x, one)), _rsqrt(do.add(x, one))))
+    return do.mul(t, _rsqrt(do.sub(do.square(x), one)))
+
+
+def _atanh_derivative(t, y, x):
+    one = constant(x, 1)
+    return do.mul(do.integer_pow(do.add(one, x), y=-1), do.div(t, do.sub(one, x)))
+
+
+sin_p = _function(
+    "sin",
+    np.sin,
+    np.sin,
+    weight=10,
+    accuracy=True,
+    derivative=lambda t, y, x, **given: do.mul(t, do.cos(x, **given)),
+)
+cos_p = _function(
+    "cos",
+    np.cos,
+    np.cos,
+    weight=10,
+    accuracy=True,
+    derivative=lambda t, y, x, **given: do.neg(do.mul(t, do.sin(x, **given))),
+)
+tan_p = _function(
+    "tan",
+    np.tan,
+    np.tan,
+    weight=16,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.add(constant(x, 1), do.square(y))),
+)
+asin_p = _function(
+    "asin",
+    np.arcsin,
+    np.arcsin,
+    weight=12,
+    derivative=lambda t, y, x: do.mul(t, _rsqrt(do.sub(constant(x, 1), do.square(x)))),
+)
+acos_p = _function(
+    "acos",
+    np.arccos,
+    np.arccos,
+    weight=12,
+    derivative=lambda t, y, x: do.mul(t, do.neg(_rsqrt(do.sub(constant(x, 1), do.square(x))))),
+)
+atan_p = _function(
+    "atan",
+    np.arctan,
+    np.arctan,
+    weight=12,
+    derivative=lambda t, y, x: do.div(t, do.add(constant(x, 1), do.square(x))),
+)
+sinh_p = _function(
+    "sinh", np.sinh, np.sinh, weight=16, derivative=lambda t, y, x: do.mul(t, do.cosh(x))
+)
+cosh_p = _function(
+    "cosh", np.cosh, np.cosh, weight=14, derivative=lambda t, y, x: do.mul(t, do.sinh(x))
+)
+tanh_p = _function(
+    "tanh",
+    np.tanh,
+    np.tanh,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(do.add(t, do.mul(t, y)), do.sub(constant(x, 1), y)),
+)
+asinh_p = _function(
+    "asinh",
+    np.arcsinh,
+    np.arcsinh,
+    weight=16,
+    derivative=lambda t, y, x: do.mul(t, _rsqrt(do.add(do.square(x), constant(x, 1)))),
+)
+acosh_p = _function("acosh", np.arccosh, np.arccosh, weight=16, derivative=_acosh_derivative)
+atanh_p = _function("atanh", np.arctanh, np.arctanh, weight=14, derivative=_atanh_derivative)
 
 
 def _atan2_complex(y, x):
@@ -145,8 +294,16 @@ def _atan2_complex(y, x):
     return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
 
 
+def _atan2_slope(a, y, x):
+    return do.div(a, do.add(do.square(y), do.square(x)))
+
+
 atan2_p = elementwise(
     "atan2",
+    jvp=(
+        lambda t, out, y, x: do.mul(t, _atan2_slope(x, y, x)),
+        lambda t, out, y, x: do.mul(t, _atan2_slope(do.neg(y), y, x)),
+    ),
     arity=2,
     dtypes=FLOATING | COMPLEX,
     numpy_pick=by_dtype(floating=np.arctan2, complex=_atan2_complex),

@@ -38,13 +38,12 @@ def own(
         value = x.astype(aval.dtype, copy=False)
         if value is x and copy:
             value = x.copy()
-        return ArrayImpl(aval, place, [np.asarray(value)])
-    if isinstance(x, np.generic):
+    elif isinstance(x, np.generic):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:
         value = typed_scalar(x, aval.dtype)
     array = ArrayImpl(aval, place, [value])
-    if not traces.is_base():
+    if not aval.shape and not traces.is_base():
         traces.state.trace.adopt(array)
     return array
 

@@ -17,13 +17,30 @@ struct ga_f16 {
     unsigned short bits;
     ga_f16() = default;
     __device__ __forceinline__ explicit ga_f16(float x) {
+#ifndef GA_HOST
         asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
+        unsigned u = __float_as_uint(x), sign = (u >> 16) & 0x8000u;
+        u &= 0x7fffffffu;
+        if (u > 0x7f800000u) u = 0x7e00u;         // nan
+        else if (u >= 0x477ff000u) u = 0x7c00u;   // 65520 and more are infinite
+        else if (u < 0x38800000u)                 // subnormal: the sum rounds at 2^-24
+            u = __float_as_uint(__uint_as_float(u) + 0.5f) - 0x3f000000u;
+        else u = (u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13;
+        bits = (unsigned short)(u | sign);
+#endif
     }
 };
 GA_INLINE float ga_value(ga_f16 x) {
+#ifndef GA_HOST
     float f;
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x.bits));
     return f;
+#else
+    const unsigned e = (x.bits >> 10) & 31u, m = x.bits & 1023u, sign = (unsigned)(x.bits & 0x8000u) << 16;
+    if (e == 0) return __uint_as_float(__float_as_uint((float)m * 5.9604644775390625e-8f) | sign);
+    return __uint_as_float((e == 31 ? 0x7f800000u : (e + 112u) << 23) | m << 13 | sign);
+#endif
 }
 
 //@ ga_bf16
@@ -32,8 +49,12 @@ struct ga_bf16 {
     unsigned short bits;
     ga_bf16() = default;
     __device__ __forceinline__ explicit ga_bf16(float x) {
+#if !defined(GA_HOST) && __CUDA_ARCH__ >= 800
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
         const unsigned u = __float_as_uint(x);
-        bits = x != x ? 0x7fc0 : (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+        bits = (unsigned short)(x != x ? u >> 16 | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
     }
 };
 GA_INLINE float ga_value(ga_bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
@@ -41,6 +62,28 @@ GA_INLINE float ga_value(ga_bf16 x) { return __uint_as_float((unsigned)x.bits <<
 //@ ga_round
 // A float rounded to what a 16-bit type holds: the declared dtype of a value is its precision.
 template <class T> GA_INLINE float ga_round(float x) { return ga_value(T(x)); }
+
+//@ ga_odd
+// A double as a float that still rounds to the half the double rounds to: what is cut off leaves its mark.
+GA_INLINE float ga_odd(double x) {
+    const float f = (float)x;
+    if (f != f || (double)f == x) return f;
+    const unsigned u = __float_as_uint(f);
+    return __uint_as_float((fabs((double)f) > fabs(x) ? u - 1u : u) | 1u);
+}
+
+//@ ga_complex ga_c64 ga_c128
+template <class T> struct alignas(2 * sizeof(T)) ga_complex { T re, im; };
+typedef ga_complex<float> ga_c64;
+typedef ga_complex<double> ga_c128;
+template <class T> GA_INLINE ga_complex<T> operator+(ga_complex<T> a, ga_complex<T> b) { return {a.re + b.re, a.im + b.im}; }
+template <class T> GA_INLINE ga_complex<T> operator-(ga_complex<T> a, ga_complex<T> b) { return {a.re - b.re, a.im - b.im}; }
+template <class T> GA_INLINE ga_complex<T> operator-(ga_complex<T> a) { return {-a.re, -a.im}; }
+template <class T> GA_INLINE ga_complex<T> operator*(ga_complex<T> a, ga_complex<T> b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+template <class T> GA_INLINE bool operator==(ga_complex<T> a, ga_complex<T> b) { return a.re == b.re && a.im == b.im; }
+template <class T> GA_INLINE bool operator!=(ga_complex<T> a, ga_complex<T> b) { return !(a == b); }
 
 //@ ga_lowest ga_highest
 template <class T> GA_INLINE T ga_lowest();

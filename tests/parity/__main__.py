@@ -1,8 +1,9 @@
 """`python -m tests.parity`: run the cases in worker processes, print the tables, decide.
 
-In: the cases of `recipes`, the reasons of `exceptions.toml`. Out: a table of agreement by section, the
-disagreements by name with a first example, names that are missing or without a case, and a last line
-`N passed, M failed`. Exit status 1 when agreement or the count of equal jaxprs is under its gate.
+In: the cases of `recipes`, the reasons of `exceptions.toml`. Out: a table of agreement by
+section, the disagreements by name with a first example, names that are missing or without a case,
+and a last line `N passed, M failed`. Exit status 1 when agreement or the count of equal jaxprs is
+under its gate.
 """
 
 import argparse
@@ -49,7 +50,7 @@ NAMESPACES = {
 
 @dataclasses.dataclass
 class Reason:
-    """An entry of exceptions.toml: disagreements of `name` whose text matches `cases` are accounted for."""
+    """An entry of exceptions.toml: why cases of `name` (those matching `cases`) differ."""
 
     name: str
     reason: str
@@ -88,7 +89,10 @@ class Worker:
 def run_cases(
     cases: list[Case], chosen: list[int], ours: str, count: int, cache: str
 ) -> dict[int, Result]:
-    """Deal the chosen cases out, all cases of a name to one worker; a case that kills its worker is a result."""
+    """Deal the chosen cases out, those of one name to one worker.
+
+    A case during which its worker dies or falls silent has that as its result; the rest go on.
+    """
     groups: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
     for number in chosen:
         groups[cases[number].section, cases[number].name].append(number)
@@ -145,7 +149,7 @@ def progress(done: int, total: int) -> None:
 
 
 def choose(cases: list[Case], only: str, quick: bool) -> list[int]:
-    """Numbers of the cases to run; quick takes the first two of a name and every eighth of the rest."""
+    """Numbers of the cases to run; quick takes two of a name and every eighth of the rest."""
     position: dict[tuple[str, str], int] = collections.Counter()
     chosen = []
     for number, case in enumerate(cases):
@@ -160,7 +164,7 @@ def choose(cases: list[Case], only: str, quick: bool) -> list[int]:
 
 
 def coverage(cases: list[Case], ours: str) -> dict[str, dict[str, Any]]:
-    """For each namespace: how many public names the reference has, which we lack, which have no case."""
+    """For each namespace: how many names the reference has, which we lack, which have no case."""
     known = {case.name for case in cases}
     found = {}
     for prefix, path in NAMESPACES.items():
@@ -175,7 +179,7 @@ def coverage(cases: list[Case], ours: str) -> dict[str, dict[str, Any]]:
 
 
 def public_names(path: str) -> set[str]:
-    """Public names of a module that are not modules, nor primitives (`_p`); empty if there is no module."""
+    """Public names of a module that are neither modules nor primitives; empty without it."""
     try:
         module = importlib.import_module(path)
     except ImportError:
@@ -284,7 +288,6 @@ def summarize(
             (round(r.seconds, 2), cases[r.number].id)
             for r in sorted(results.values(), key=lambda r: -r.seconds)[:40]
         ],
-        "seconds_by_section": {},
     }
 
 
@@ -302,13 +305,10 @@ def print_report(report: dict[str, Any], every: bool) -> None:
         print(f"broken case: {entry['case']}: {entry['reason']}")
     for entry in report["stale"]:
         print(f"stale exception (nothing differs any more): {entry}")
-    print(
-        f"\nerrors of the right type in other words: {len(report['other_words'])} (for information)"
-    )
+    print(f"\nright error, other words: {len(report['other_words'])} (for information)")
     print(f"jaxprs printed alike: {report['jaxprs_equal']} (gate {JAXPR_GATE})")
-    print(
-        f"agreement without jaxprs: {report['agreement']:.2f}% (gate {AGREEMENT_GATE}%), explained: {report['explained']}, {report['seconds']} s"
-    )
+    print(f"agreement, jaxprs aside: {report['agreement']:.2f}% (gate {AGREEMENT_GATE}%)")
+    print(f"{report['explained']} disagreements have a reason; {report['seconds']} s")
     print(f"{report['passed']} passed, {report['failed']} failed")
 
 

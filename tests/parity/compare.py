@@ -1,7 +1,8 @@
 """What a call did, and whether two calls did the same.
 
-In: the value a case returned, or the error it raised. Out: an `Outcome`, plain data without any library
-object in it; `difference(reference, ours, tolerance)` says in one line how two outcomes differ, or "".
+In: the value a case returned, or the error it raised. Out: an `Outcome`, plain data without any
+library object in it; `difference(reference, ours, tolerance)` says in one line how two outcomes
+differ, or "".
 """
 
 import dataclasses
@@ -13,7 +14,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-
 ACCIDENTS = (
     r"(tuple|list)( assignment)? index out of range|pop from|std::|'\w+' object has no attribute"
 )
@@ -21,16 +21,21 @@ ACCIDENTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """Allowed distance in units in the last place; `norm` measures them at the largest element."""
+    """Allowed distance in units in the last place.
+
+    `norm` takes the unit at the largest element of the array, for results of sums; `floor` takes it
+    at that number where the elements are smaller, for functions that cancel.
+    """
 
     ulp: float = 4
     norm: bool = False
+    floor: float = 0.0
     zero_sign: bool = True
 
 
 @dataclasses.dataclass
 class Outcome:
-    """Either a structure with leaves, or an error: its type names (most derived first) and message."""
+    """A structure with leaves, or an error: its type names (most derived first) and message."""
 
     structure: str = ""
     leaves: list[Any] = dataclasses.field(default_factory=list)
@@ -148,7 +153,8 @@ def difference(reference: Outcome, ours: Outcome, tolerance: Tolerance) -> str:
         if want.type_text() != got.type_text():
             return f"expected {want.type_text()}, got {got.type_text()}"
         if want.value.dtype != got.value.dtype or want.value.shape != got.value.shape:
-            return f"value of {want.value.dtype}{want.value.shape} came as {got.value.dtype}{got.value.shape}"
+            shapes = f"{want.value.dtype}{want.value.shape}, {got.value.dtype}{got.value.shape}"
+            return f"as NumPy arrays they differ in type: {shapes}"
         if reason := value_difference(want.value, got.value, tolerance):
             return reason
     return ""
@@ -187,7 +193,8 @@ def value_difference(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) ->
         bad = np.asarray(want != got)
     if not bad.any():
         return ""
-    flat = int(np.argmax(bad.reshape(-1)))
+    apart = _ulps(want, got) if _is_float(want.dtype) else bad
+    flat = int(np.argmax(np.where(bad, apart, -1.0)))
     a, b = want.reshape(-1)[flat], got.reshape(-1)[flat]
     apart = f", {_ulps(want, got).reshape(-1)[flat]:.3g} ulp" if _is_float(want.dtype) else ""
     return (
@@ -201,21 +208,23 @@ def _is_float(dtype: np.dtype) -> bool:
 
 def _close_float(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) -> np.ndarray:
     info = ml_dtypes.finfo(want.dtype)
-    wide_want, wide_got = want.astype(np.float64), got.astype(np.float64)
-    nan = np.isnan(wide_want) & np.isnan(wide_got)
+    a, b = want.astype(np.float64), got.astype(np.float64)
+    size = np.abs(a)
     near = _ulps(want, got) <= tolerance.ulp
-    # The reference may flush subnormal numbers to zero; a kept one is not wrong.
-    tiny = float(info.tiny)
-    near |= (np.abs(wide_want) < tiny) & (np.abs(wide_got) < tiny)
-    if tolerance.norm:
-        finite = np.abs(wide_want[np.isfinite(wide_want)])
-        scale = float(finite.max()) if finite.size else 0.0
-        with np.errstate(invalid="ignore"):
-            near |= np.abs(wide_want - wide_got) <= tolerance.ulp * float(info.eps) * scale
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(a - b)
+        # The reference may flush subnormal numbers to zero; a kept one is not wrong.
+        tiny = float(info.tiny)
+        near |= (size < tiny) & (np.abs(b) < tiny)
+        if tolerance.ulp:
+            near |= apart <= tiny
+        if tolerance.norm:
+            size = np.full_like(size, size[np.isfinite(size)].max(initial=0.0))
+        if tolerance.norm or tolerance.floor:
+            near |= apart <= tolerance.ulp * float(info.eps) * np.maximum(size, tolerance.floor)
     if tolerance.zero_sign:
-        zeros = (wide_want == 0) & (wide_got == 0)
-        near &= ~(zeros & (np.signbit(wide_want) != np.signbit(wide_got)))
-    return nan | near
+        near &= ~((a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b)))
+    return near | (np.isnan(a) & np.isnan(b))
 
 
 def _close_complex(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) -> np.ndarray:
@@ -226,7 +235,7 @@ def _close_complex(want: np.ndarray, got: np.ndarray, tolerance: Tolerance) -> n
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(want.astype(np.float64) - got.astype(np.float64)).max(-1)
         size = np.abs(want.astype(np.float64)).max(-1)
-        whole = np.isfinite(size) & (apart <= loose.ulp * eps * size)
+        whole = np.isfinite(size) & (apart <= loose.ulp * eps * np.maximum(size, loose.floor))
     return each | whole
 
 

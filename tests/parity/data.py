@@ -1,7 +1,8 @@
 """The names a case may use: the library under test and deterministic inputs made with it.
 
-In: a library (`jax`, or `gpuarray` wearing the same face). Out: a dict for `eval`. Inputs depend only on
-dtype, shape, kind and salt, so both libraries see the same bits and every run sees the same data.
+In: a library (`jax`, or `gpuarray` wearing the same face). Out: a dict for `eval`. Inputs depend
+only on dtype, shape, kind and salt, so both libraries see the same bits and every run sees the
+same data.
 """
 
 import collections
@@ -44,7 +45,7 @@ COMPLEX_CODES = {"c64", "c128"}
 
 
 def raw(code: str, *shape: Any, kind: str = "", s: int = 0) -> np.ndarray:
-    """A fresh NumPy array of dtype `code`; a single list argument is taken as the values themselves."""
+    """A fresh NumPy array of dtype `code`; a single list argument holds the values themselves."""
     dtype = DTYPES[code]
     if len(shape) == 1 and not isinstance(shape[0], int):
         return np.array(shape[0]).astype(dtype)
@@ -88,12 +89,13 @@ def _draw(rng: np.random.Generator, code: str, shape: tuple[int, ...], kind: str
 
 
 def specials(code: str) -> np.ndarray:
-    """The values at which implementations differ: signed zeros, infinities, NaN, extremes of integers."""
+    """Values at which implementations differ: signed zeros, infinities, NaN, extreme integers."""
     dtype = DTYPES[code]
     if code == "b1":
         return np.array([False, True])
     if code in COMPLEX_CODES:
-        parts = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan]
+        # Finite only: what an infinite or missing part means is not agreed on between C99 and XLA.
+        parts = [0.0, -0.0, 1.0, -2.5, 1e-3, 40.0]
         return np.array([complex(a, b) for a, b in itertools.product(parts, parts)]).astype(dtype)
     if code in FLOAT_CODES:
         info = ml_dtypes.finfo(dtype)

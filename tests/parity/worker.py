@@ -1,7 +1,7 @@
 """One process that runs cases with both libraries and sends back what it saw.
 
-In: over a pipe, lists of case numbers. Out: one `Result` for each case, as soon as it is known, so that the
-parent can tell which case was running when a worker died.
+In: over a pipe, lists of case numbers. Out: one `Result` for each case, as soon as it is known,
+so that the parent can tell which case was running when a worker died.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ from .recipes import Case, all_cases
 from .tolerances import tolerance_for
 
 SECONDS_PER_CALL = 60
+CASES_PER_CLEARING = 1500
 SUBMODULES = "scipy.special scipy.linalg scipy.stats scipy.signal ops image flatten_util".split()
 
 
 @dataclasses.dataclass
 class Result:
-    """`status` is one of agree, differ, missing (no such name), beyond (the reference cannot), broken."""
+    """`status`: agree, differ, missing, beyond (the reference cannot), broken (a bad recipe)."""
 
     number: int
     status: str
@@ -127,9 +128,13 @@ def work(pipe: Connection, ours: str, cache: str) -> None:
         update("jax_persistent_cache_min_compile_time_secs", 0)
         update("jax_persistent_cache_min_entry_size_bytes", -1)
     cases = all_cases()
+    done = 0
     with contextlib.suppress(EOFError):
         while True:
             for number in pipe.recv():
+                done += 1
+                if done % CASES_PER_CLEARING == 0:  # compiled code is never dropped by itself
+                    sides[0].lib.clear_caches()
                 started = time.monotonic()
                 result = compare_case(number, cases[number], *sides)
                 result.seconds = time.monotonic() - started

@@ -325,6 +325,7 @@ ERRORS = {
     "matmul list": (lambda: gnp.matmul(A, [[1]]), TypeError, "at position 1"),
     "matmul batch": (lambda: gnp.matmul(SS, SS[:2]), ValueError, "broadcasting"),
     "matvec": (lambda: gnp.matvec(U, A), ValueError, "enough dimensions"),
+    "vecmat": (lambda: gnp.vecmat(U, A), ValueError, "inconsistent size"),
     "vecdot": (lambda: gnp.vecdot(A, normal4), ValueError, "axes must match"),
     "tensordot": (lambda: gnp.tensordot(A, B, 3), TypeError, "exceeds input ranks"),
     "tensordot lists": (lambda: gnp.tensordot(A, B, ((0, 1), (0,))), TypeError, "equal length"),

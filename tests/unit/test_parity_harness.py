@@ -28,10 +28,11 @@ class FakeArray:
 
 LIB = types.SimpleNamespace(Array=FakeArray, __name__="fake")
 ONE = np.float32(1)
+LOOSE = Tolerance()
 NEXT = np.nextafter(ONE, np.float32(2))
 
 
-def compared(a, b, tolerance=Tolerance()):
+def compared(a, b, tolerance=LOOSE):
     return difference(capture(a, LIB), capture(b, LIB), tolerance)
 
 

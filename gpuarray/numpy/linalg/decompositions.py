@@ -60,9 +60,9 @@ def inexact_matrix(name: str, a) -> Array:
     return promoted_inexact(f"jnp.linalg.{name}", a)[0]
 
 
-def check_square(name: str, a: Array) -> None:
+def check_square(name: str, a: Array, error: type[Exception] = ValueError) -> None:
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ValueError(f"Argument to {name} must have shape [..., n, n], got {a.shape}.")
+        raise error(f"Argument to {name} must have shape [..., n, n], got {a.shape}.")
 
 
 def adjoint(a: Array) -> Array:
@@ -181,7 +181,7 @@ def eigh(a, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResul
     a = inexact_matrix("eigh", a)
     if UPLO not in (None, "L", "U"):
         raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {UPLO}")
-    check_square("eigh", a)
+    check_square("eigh", a, TypeError)
     vectors, values = lax.linalg.eigh(a, lower=UPLO != "U", symmetrize_input=symmetrize_input)
     return EighResult(values, vectors)
 
@@ -206,7 +206,7 @@ def eig(a) -> EigResult:
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     a = inexact_matrix("eig", a)
-    check_square("eig", a)
+    check_square("eig", a, TypeError)
     values, vectors = lax.linalg.eig(a, compute_left_eigenvectors=False)
     return EigResult(values, vectors)
 
@@ -219,5 +219,5 @@ def eigvals(a) -> Array:
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     a = inexact_matrix("eigvals", a)
-    check_square("eigvals", a)
+    check_square("eigvals", a, TypeError)
     return lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]

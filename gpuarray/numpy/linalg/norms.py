@@ -131,13 +131,12 @@ def cond(x, p=None) -> Array:
         raise ValueError(f"jnp.linalg.cond: input array must not be empty; got {a.shape=}")
     if p in (None, 2, -2):
         s = svd(a, compute_uv=False)
-        value = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    else:
-        if a.shape[-1] != a.shape[-2]:
-            raise ValueError(
-                f"jnp.linalg.cond: for {p=}, array must be square; got arr.shape={a.shape}"
-            )
-        value = norm(a, p, (-2, -1)) * norm(inv(a), p, (-2, -1))
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    if a.shape[-1] != a.shape[-2]:
+        raise ValueError(
+            f"jnp.linalg.cond: for {p=}, array must be square; got arr.shape={a.shape}"
+        )
+    value = norm(a, p, (-2, -1)) * norm(inv(a), p, (-2, -1))
     # A singular matrix has an infinite condition number; one with NaN in it has none.
     undefined = isnan(value) & ~isnan(a).any((-2, -1))
     return where(undefined, np.inf, value)

@@ -291,7 +291,10 @@ def matrix_power(a, n: int) -> Array:
 
 
 def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
-    """How many singular values exceed rtol times the largest (or `tol`): (…, m, n) -> (…).
+    """How many singular values exceed a limit: (…, m, n) -> (…).
+
+    rtol (or tol): the limit; by default the largest singular value times max(m, n) and the dtype's
+    precision.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.linalg.matrix_rank(gnp.array([[1., 1.], [1., 1.]]))
@@ -301,12 +304,11 @@ def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
     if a.ndim < 2:
         return lax.convert_element_type(not_equal(a, 0).any(), dtypes.default_int())
     s = svd(a, compute_uv=False, hermitian=hermitian)
-    if tol is not None:
-        limit = array("jnp.linalg.matrix_rank", tol)[..., None]
+    given = rtol if tol is None else tol
+    if given is None:
+        limit = s.max(-1, keepdims=True) * (max(a.shape[-2:]) * float(dtypes.finfo(s.dtype).eps))
     else:
-        if rtol is None:
-            rtol = max(a.shape[-2:]) * float(dtypes.finfo(s.dtype).eps)
-        limit = s.max(-1, keepdims=True) * array("jnp.linalg.matrix_rank", rtol)[..., None]
+        limit = array("jnp.linalg.matrix_rank", given)[..., None]
     return (s > limit).sum(-1)
 
 

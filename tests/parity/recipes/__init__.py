@@ -1,6 +1,7 @@
 """The cases, one table a file: which expressions to compare for each public name.
 
-In: the tables. Out: `all_cases()`, every case in a fixed order, and `SKIPPED`, names left out on purpose.
+In: the tables. Out: `all_cases()`, every case in a fixed order, and `SKIPPED`, names left out on
+purpose.
 """
 
 from . import (

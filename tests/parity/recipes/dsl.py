@@ -1,8 +1,9 @@
 """How a table of cases is written.
 
-In: names and argument lists. Out: `Case`s. A table is a list of (names, argument lists); the names are
-space separated and share the lists. `over("f32 i32", "D(3)", ...)` repeats argument lists with `D` read as
-each dtype's input maker. Tables of whole expressions serve what is no plain call.
+In: names and argument lists. Out: `Case`s. A table is a list of (names, argument lists); the
+names are space separated and share the lists. `over("f32 i32", "D(3)", ...)` repeats argument
+lists with `D` read as each dtype's input maker. Tables of whole expressions serve what is no
+plain call.
 """
 
 import dataclasses

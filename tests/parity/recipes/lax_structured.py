@@ -1,5 +1,8 @@
 """`lax` operations with structure: gather and scatter, windows, convolutions, control flow, collectives."""
 
+# fmt: off
+# ruff: noqa: E501 (an expression stays on one line)
+
 from .dsl import calls, expressions, over
 
 SECTION = "lax"
@@ -25,16 +28,13 @@ GATHER = [
         for m in ("clip", "fill", "drop")
     ],
     f"f32(5), i32([[9]]), {POINT_G}, (1,), mode='fill', fill_value=7",
-    f"i32(5), i32([[9]]), {POINT_G}, (1,)",
-    f"f32(4, 3), i32([[2], [0]]), {ROW_G}, (1, 3)",
+    f"i32(5), i32([[9]]), {POINT_G}, (1,)", f"f32(4, 3), i32([[2], [0]]), {ROW_G}, (1, 3)",
     f"f32(4, 3), i32([[2], [0]]), {ROW_G}, (1, 2)",
     f"f32(4, 5), i32([[2, 1], [0, 4]]), {WINDOW_G}, (2, 2), mode='clip'",
     f"f32(4, 5), i32([[2, 1], [0, 4]]), {WINDOW_G}, (2, 2), mode='fill'",
     f"f32(2, 4), i32([[[0], [3]], [[1], [1]]]), {BATCH_G}, (1, 1)",
-    f"f32(5), i32(3), {POINT_G}, (1,)",
-    f"f32(5), i32([[0]]), {POINT_G}, (2,)",
-    f"f32(5), f32([[0]]), {POINT_G}, (1,)",
-    f"f32(5), u8([[0], [4]]), {POINT_G}, (1,)",
+    f"f32(5), i32(3), {POINT_G}, (1,)", f"f32(5), i32([[0]]), {POINT_G}, (2,)",
+    f"f32(5), f32([[0]]), {POINT_G}, (1,)", f"f32(5), u8([[0], [4]]), {POINT_G}, (1,)",
     f"f32(0), i32([[0]]), {POINT_G}, (1,)",
 ]
 SCATTER = [
@@ -46,8 +46,7 @@ SCATTER = [
     f"f32(4, 3), i32([[2], [0]]), f32(2, 3), {ROW_S}",
     f"f32(4, 5), i32([2, 1]), f32(2, 2), {WINDOW_S}",
     f"f32(4, 5), i32([3, 4]), f32(2, 2), {WINDOW_S}, mode='clip'",
-    f"f32(4, 5), i32([3, 4]), f32(2, 2), {WINDOW_S}",
-    f"f32(5), i32([[0]]), i32(1), {POINT_S}",
+    f"f32(4, 5), i32([3, 4]), f32(2, 2), {WINDOW_S}", f"f32(5), i32([[0]]), i32(1), {POINT_S}",
     f"f32(5), i32([[0]]), f32(2), {POINT_S}",
     f"f32(5), i32([[0], [1]]), f32(2), {POINT_S}, unique_indices=True, indices_are_sorted=True",
     f"f32(5), f32([[0]]), f32(1), {POINT_S}",
@@ -58,8 +57,7 @@ WINDOW = [
     "f32(4, 5), {init}, {op}, (2, 3), (1, 2), ((0, 1), (1, 1))",
     "f32(8), {init}, {op}, (2,), (2,), 'VALID', (1,), (2,)",
     "f32(5), {init}, {op}, (2,), (1,), 'VALID', (2,), (1,)",
-    "f32(6), {init}, {op}, (2, 2), (1,), 'VALID'",
-    "f32(3), {init}, {op}, (4,), (1,), 'VALID'",
+    "f32(6), {init}, {op}, (2, 2), (1,), 'VALID'", "f32(3), {init}, {op}, (4,), (1,), 'VALID'",
     "f32(0), {init}, {op}, (1,), (1,), 'VALID'",
 ]
 CONV = [
@@ -74,16 +72,11 @@ CONV = [
     "f32(1, 3, 6), f32(3, 1, 3), (1,), 'VALID', feature_group_count=3",
     "f32(4, 2, 6), f32(4, 2, 3), (1,), 'VALID', batch_group_count=2",
     "f32(1, 2, 3, 4, 5), f32(2, 2, 2, 2, 2), (1, 1, 1), 'VALID'",
-    "f32(1, 2), f32(3, 2), (), 'VALID'",
-    "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME_LOWER'",
-    "f32(1, 2, 6), f32(3, 2, 3), (1,), [(-1, 0)]",
-    "f32(1, 2, 6), f32(3, 1, 3), (1,), 'VALID'",
-    "f32(1, 2, 6), i32(3, 2, 3), (1,), 'VALID'",
-    "f32(1, 2, 6), f32(3, 2, 3), (1, 1), 'VALID'",
-    "f32(1, 2, 6), f32(3, 2), (1,), 'VALID'",
-    "f32(1, 2, 6), f32(3, 2, 3), (1,), 'odd'",
-    "f32(1, 2, 2), f32(3, 2, 3), (1,), 'VALID'",
-    "f32(0, 2, 6), f32(3, 2, 3), (1,), 'VALID'",
+    "f32(1, 2), f32(3, 2), (), 'VALID'", "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME_LOWER'",
+    "f32(1, 2, 6), f32(3, 2, 3), (1,), [(-1, 0)]", "f32(1, 2, 6), f32(3, 1, 3), (1,), 'VALID'",
+    "f32(1, 2, 6), i32(3, 2, 3), (1,), 'VALID'", "f32(1, 2, 6), f32(3, 2, 3), (1, 1), 'VALID'",
+    "f32(1, 2, 6), f32(3, 2), (1,), 'VALID'", "f32(1, 2, 6), f32(3, 2, 3), (1,), 'odd'",
+    "f32(1, 2, 2), f32(3, 2, 3), (1,), 'VALID'", "f32(0, 2, 6), f32(3, 2, 3), (1,), 'VALID'",
     "f32(1, 3, 6), f32(4, 2, 3), (1,), 'VALID', feature_group_count=2",
     "f32(1, 2, 6), f32(3, 2, 3), (1,), 'VALID', preferred_element_type='float32', precision='highest'",
     "bf16(1, 2, 6), bf16(3, 2, 3), (1,), 'VALID', preferred_element_type='float32'",
@@ -92,231 +85,137 @@ CONV = [
 TABLE = [
     ("gather", GATHER),
     ("scatter scatter_add scatter_mul scatter_min scatter_max scatter_sub", SCATTER),
-    (
-        "scatter_apply",
-        [
-            f"f32(5), i32([[0], [3]]), jnp.sin, {POINT_S}",
-            f"f32(5), i32([[0], [9]]), lambda x: x * 2, {POINT_S}, mode='drop'",
-        ],
-    ),
-    (
-        "reduce_window",
-        [
-            t.replace("{init}", i).replace("{op}", o)
-            for t in WINDOW
-            for i, o in (("0", "lax.add"), ("-np.inf", "lax.max"))
-        ],
-    ),
-    (
-        "reduce_window",
-        [
-            "f32(6), 1.0, lax.mul, (2,), (1,), 'VALID'",
-            "i32(6), jnp.iinfo('int32').max, lax.min, (3,), (1,), 'VALID'",
-            "i32(6), 0, lax.add, (2,), (2,), 'SAME'",
-        ],
-    ),
-    (
-        "reduce_window",
-        [
-            "f32(6), 0.0, lambda a, b: a + 2 * b, (2,), (1,), 'VALID'",
-            "(f32(4), i32(4)), (0.0, 0), lambda a, b: (a[0] + b[0], a[1] + b[1]), (2,), (1,), 'VALID'",
-        ],
-    ),
+    ("scatter_apply", [
+        f"f32(5), i32([[0], [3]]), jnp.sin, {POINT_S}",
+        f"f32(5), i32([[0], [9]]), lambda x: x * 2, {POINT_S}, mode='drop'",
+    ]),
+    ("reduce_window", [
+        t.replace("{init}", i).replace("{op}", o)
+        for t in WINDOW
+        for i, o in (("0", "lax.add"), ("-np.inf", "lax.max"))
+    ]),
+    ("reduce_window", [
+        "f32(6), 1.0, lax.mul, (2,), (1,), 'VALID'",
+        "i32(6), jnp.iinfo('int32').max, lax.min, (3,), (1,), 'VALID'",
+        "i32(6), 0, lax.add, (2,), (2,), 'SAME'",
+    ]),
+    ("reduce_window", [
+        "f32(6), 0.0, lambda a, b: a + 2 * b, (2,), (1,), 'VALID'",
+        "(f32(4), i32(4)), (0.0, 0), lambda a, b: (a[0] + b[0], a[1] + b[1]), (2,), (1,), 'VALID'",
+    ]),
     ("reduce_window_shape_tuple", ["(6,), (2,), (1,), [(0, 0)]"]),
-    (
-        "reduce",
-        [
-            "f32(2, 3), 0.0, lax.add, (0,)",
-            "i32(2, 3), 1, lax.mul, (0, 1)",
-            "f32(2, 3), -np.inf, lax.max, (1,)",
-            "b1(2, 3), False, lax.bitwise_or, (1,)",
-            "b1(2, 3), True, lax.bitwise_and, (0,)",
-        ],
-    ),
-    (
-        "reduce",
-        [
-            "(f32(4), i32(4)), (-np.inf, 0), lambda a, b: (lax.max(a[0], b[0]), a[1] + b[1]), (0,)",
-            "f32(3), 0, lax.add, (0,)",
-            "f32(2, 3), 0.0, lax.add, (2,)",
-            "f32(3), 0.0, lambda a, b: a + b * 1, (0,)",
-        ],
-    ),
+    ("reduce", [
+        "f32(2, 3), 0.0, lax.add, (0,)", "i32(2, 3), 1, lax.mul, (0, 1)",
+        "f32(2, 3), -np.inf, lax.max, (1,)", "b1(2, 3), False, lax.bitwise_or, (1,)",
+        "b1(2, 3), True, lax.bitwise_and, (0,)",
+    ]),
+    ("reduce", [
+        "(f32(4), i32(4)), (-np.inf, 0), lambda a, b: (lax.max(a[0], b[0]), a[1] + b[1]), (0,)",
+        "f32(3), 0, lax.add, (0,)", "f32(2, 3), 0.0, lax.add, (2,)",
+        "f32(3), 0.0, lambda a, b: a + b * 1, (0,)",
+    ]),
     ("conv_general_dilated", CONV),
-    (
-        "conv",
-        [
-            "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME'",
-            "f32(1, 2, 5, 5), f32(3, 2, 3, 3), (2, 2), 'VALID'",
+    ("conv", [
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME'",
+        "f32(1, 2, 5, 5), f32(3, 2, 3, 3), (2, 2), 'VALID'",
+    ]),
+    ("conv_with_general_padding", [
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), [(1, 1)], (1,), (2,)",
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME', None, None",
+    ]),
+    ("conv_transpose", [
+        *[
+            f"f32(1, 5, 2), f32(3, 2, 4), ({s},), '{p}'"
+            for s in (1, 2, 3)
+            for p in ("SAME", "VALID")
         ],
-    ),
-    (
-        "conv_with_general_padding",
-        [
-            "f32(1, 2, 6), f32(3, 2, 3), (1,), [(1, 1)], (1,), (2,)",
-            "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME', None, None",
-        ],
-    ),
-    (
-        "conv_transpose",
-        [
-            *[
-                f"f32(1, 5, 2), f32(3, 2, 4), ({s},), '{p}'"
-                for s in (1, 2, 3)
-                for p in ("SAME", "VALID")
-            ],
-            "f32(1, 5, 2), f32(3, 2, 4), (2,), [(1, 2)]",
-            "f32(1, 4, 5, 2), f32(3, 3, 2, 4), (2, 2), 'SAME'",
-            "f32(1, 5, 2), f32(3, 4, 2), (2,), 'SAME', transpose_kernel=True",
-            "f32(1, 5, 2), f32(3, 2, 4), (2,), 'VALID', rhs_dilation=(2,)",
-            "f32(1, 2, 5), f32(2, 4, 3), (2,), 'SAME', dimension_numbers=('NCH', 'IOH', 'NCH')",
-            "f32(1, 5, 2), f32(3, 2, 4), (2,), 'SAME', use_consistent_padding=True",
-        ],
-    ),
-    (
-        "conv_general_dilated_patches",
-        [
-            "f32(1, 2, 6), (3,), (1,), 'VALID'",
-            "f32(1, 2, 5, 5), (2, 2), (2, 2), 'SAME'",
-            "f32(1, 6, 2), (3,), (1,), 'VALID', dimension_numbers=('NHC', 'HIO', 'NHC')",
-        ],
-    ),
+        "f32(1, 5, 2), f32(3, 2, 4), (2,), [(1, 2)]",
+        "f32(1, 4, 5, 2), f32(3, 3, 2, 4), (2, 2), 'SAME'",
+        "f32(1, 5, 2), f32(3, 4, 2), (2,), 'SAME', transpose_kernel=True",
+        "f32(1, 5, 2), f32(3, 2, 4), (2,), 'VALID', rhs_dilation=(2,)",
+        "f32(1, 2, 5), f32(2, 4, 3), (2,), 'SAME', dimension_numbers=('NCH', 'IOH', 'NCH')",
+        "f32(1, 5, 2), f32(3, 2, 4), (2,), 'SAME', use_consistent_padding=True",
+    ]),
+    ("conv_general_dilated_patches", [
+        "f32(1, 2, 6), (3,), (1,), 'VALID'", "f32(1, 2, 5, 5), (2, 2), (2, 2), 'SAME'",
+        "f32(1, 6, 2), (3,), (1,), 'VALID', dimension_numbers=('NHC', 'HIO', 'NHC')",
+    ]),
     ("conv_general_dilated_local", ["f32(1, 2, 5), f32(4, 6, 3), (1,), 'VALID', (3,)"]),
     ("conv_general_permutations", ["('NCH', 'OIH', 'NCH')", "('NHC', 'HIO', 'NHC')"]),
     ("conv_general_shape_tuple", ["(1, 2, 6), (3, 2, 3), (1,), 'SAME', ('NCH', 'OIH', 'NCH')"]),
     ("conv_transpose_shape_tuple", ["(1, 5, 2), (3, 2, 4), (2,), 'SAME', ('NHC', 'HIO', 'NHC')"]),
-    (
-        "associative_scan",
-        [
-            *over("f32 i32 c64", "lax.add, D(5)"),
-            "lax.mul, f32(2, 7), axis=1",
-            "lax.max, f32(6), reverse=True",
-            "lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (f32(5), f32(5, s=1))",
-            "lax.add, f32(1)",
-            "lax.add, f32(0)",
-            "lax.add, f32()",
-            "jnp.matmul, f32(5, 2, 2)",
-        ],
-    ),
-    (
-        "scan",
-        [
-            "lambda c, x: (c + x, c * x), 0.0, f32(4)",
-            "lambda c, x: (c + x, c), f32(), f32(4)",
-            "lambda c, x: (c * 2, None), 1, None, length=3",
-            "lambda c, x: (c + x['a'], x), f32(2), {'a': f32(3, 2), 'b': i32(3)}",
-            "lambda c, x: (c + x, c), f32(), f32(5), reverse=True",
-            "lambda c, x: (c + x, c), f32(), f32(5), unroll=2",
-            "lambda c, x: (c + x, c), f32(), f32(5), unroll=True",
-            "lambda c, x: (c + x, c), f32(), f32(0)",
-            "lambda c, x: ((c[1], c[0] + c[1]), c[0]), (0, 1), None, length=8",
-            "lambda c, x: (x, c), f32(), i32(3)",
-            "lambda c, x: (jnp.stack([c, x]), c), f32(), f32(3)",
-            "lambda c, x: c, f32(), f32(3)",
-            "lambda c, x: (c, x), f32()",
-            "lambda c, x: (c, x), f32(), f32(3), length=4",
-            "lambda c, x: (c, x), f32(), (f32(3), f32(2))",
-            "lambda c, x: ((c, c), x), f32(), f32(3)",
-            "lambda c, x: (c + 1, x), 0, f32(3)",
-            "lambda c, x: (c + 1.5, x), 0, f32(3)",
-            "lambda c, x: (c + x, c), f32(), 2.0",
-            "lambda c, x: (c + x, c), f32(2, 2), f32(3, 2, 2)",
-        ],
-    ),
-    (
-        "fori_loop",
-        [
-            "0, 5, lambda i, x: x + i, 0",
-            "0, 5, lambda i, x: x * 1.5, f32(3)",
-            "2, 2, lambda i, x: x + 1, 7",
-            "5, 2, lambda i, x: x + 1, 7",
-            "0, i32([4])[0], lambda i, x: x + i, 0.0",
-            "0, 3, lambda i, x: (x[1], x[0]), (1, 2.0)",
-            "0, 3, lambda i, x: x.at[i].set(i), i32(4)",
-            "0, 4, lambda i, x: x + i, f32(), unroll=2",
-            "0, 3, lambda i, x: x + 0.5, 0",
-            "0, 3, lambda i, x: (x, x), 0",
-            "0.0, 3, lambda i, x: x, 0",
-            "0, u8([3])[0], lambda i, x: x + i, 0",
-            "f32(2), 3, lambda i, x: x, 0",
-        ],
-    ),
-    (
-        "while_loop",
-        [
-            "lambda x: x < 10, lambda x: x * 2, 1",
-            "lambda x: x[0] < 5, lambda x: (x[0] + 1, x[1] * 0.5), (0, f32(3))",
-            "lambda x: x < 0, lambda x: x + 1, f32()",
-            "lambda x: jnp.all(x < 5), lambda x: x + 1, f32(3)",
-            "lambda x: x < 5, lambda x: x + 1, f32(3)",
-            "lambda x: x, lambda x: x - 1, 3",
-            "lambda x: x < 3, lambda x: (x, x), 0",
-            "lambda x: x < 3, lambda x: x + 0.5, 0",
-            "lambda x: x < 3, lambda x: x.astype('int8'), i32()",
-            "lambda x: (x < 3, x), lambda x: x + 1, 0",
-            "lambda s: s['n'] > 0, lambda s: {'n': s['n'] - 1, 'v': s['v'] * s['n']}, {'n': 5, 'v': 1}",
-        ],
-    ),
-    (
-        "cond",
-        [
-            "True, lambda x: x + 1, lambda x: x - 1, f32(3)",
-            "b1(1)[0], lambda x: x + 1, lambda x: x - 1, f32(3)",
-            "f32() > 0, lambda x, y: x + y, lambda x, y: x - y, 1.0, f32(2)",
-            "1, lambda: 1, lambda: 2",
-            "0.0, lambda: 1, lambda: 2",
-            "b1(3), lambda: 1, lambda: 2",
-            "True, lambda x: x, lambda x: (x, x), 1",
-            "True, lambda x: x, lambda x: x * 1.5, 1",
-            "True, lambda x: x, lambda x: x[:2], f32(3)",
-            "True, lambda x: {'a': x}, lambda x: {'a': -x}, 2.0",
-            "'a', lambda: 1, lambda: 2",
-            "None, lambda: 1, lambda: 2",
-            "True, lambda x: x, lambda x: -x, operand=3",
-            "True, 1, 2",
-            "True, lambda x: 1, lambda x: 1.0, 0",
-        ],
-    ),
-    (
-        "switch",
-        [
-            "1, [lambda x: x, lambda x: x * 2, lambda x: x * 3], f32(2)",
-            "7, [lambda x: x, lambda x: x * 2], f32(2)",
-            "-3, [lambda x: x, lambda x: x * 2], f32(2)",
-            "i32(), [lambda: 1, lambda: 2]",
-            "0, [lambda: 1]",
-            "0, []",
-            "1.5, [lambda: 1, lambda: 2]",
-            "i32(2), [lambda: 1, lambda: 2]",
-            "0, [lambda: 1, lambda: 2.0]",
-            "True, [lambda: 1, lambda: 2]",
-        ],
-    ),
-    (
-        "map",
-        [
-            "lambda x: x * 2, f32(3)",
-            "lambda x: x.sum(), f32(3, 2)",
-            "lambda x: (x['a'], 1), {'a': f32(3)}",
-            "lambda x: x * 2, f32(5), batch_size=2",
-            "lambda x: x, f32(0)",
-            "lambda x: x, f32()",
-            "lambda x: x, (f32(2), f32(3))",
-        ],
-    ),
-    (
-        "custom_root",
-        [
-            "lambda x: x**2 - 2.0, 1.0, lambda f, x0: lax.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x0), lambda g, y: y / g(1.0)"
-        ],
-    ),
-    (
-        "custom_linear_solve",
-        [
-            "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, lambda vm, b: b / 2.0",
-            "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, symmetric=True",
-        ],
-    ),
+    ("associative_scan", [
+        *over("f32 i32 c64", "lax.add, D(5)"), "lax.mul, f32(2, 7), axis=1",
+        "lax.max, f32(6), reverse=True",
+        "lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (f32(5), f32(5, s=1))", "lax.add, f32(1)",
+        "lax.add, f32(0)", "lax.add, f32()", "jnp.matmul, f32(5, 2, 2)",
+    ]),
+    ("scan", [
+        "lambda c, x: (c + x, c * x), 0.0, f32(4)", "lambda c, x: (c + x, c), f32(), f32(4)",
+        "lambda c, x: (c * 2, None), 1, None, length=3",
+        "lambda c, x: (c + x['a'], x), f32(2), {'a': f32(3, 2), 'b': i32(3)}",
+        "lambda c, x: (c + x, c), f32(), f32(5), reverse=True",
+        "lambda c, x: (c + x, c), f32(), f32(5), unroll=2",
+        "lambda c, x: (c + x, c), f32(), f32(5), unroll=True",
+        "lambda c, x: (c + x, c), f32(), f32(0)",
+        "lambda c, x: ((c[1], c[0] + c[1]), c[0]), (0, 1), None, length=8",
+        "lambda c, x: (x, c), f32(), i32(3)", "lambda c, x: (jnp.stack([c, x]), c), f32(), f32(3)",
+        "lambda c, x: c, f32(), f32(3)", "lambda c, x: (c, x), f32()",
+        "lambda c, x: (c, x), f32(), f32(3), length=4",
+        "lambda c, x: (c, x), f32(), (f32(3), f32(2))", "lambda c, x: ((c, c), x), f32(), f32(3)",
+        "lambda c, x: (c + 1, x), 0, f32(3)", "lambda c, x: (c + 1.5, x), 0, f32(3)",
+        "lambda c, x: (c + x, c), f32(), 2.0", "lambda c, x: (c + x, c), f32(2, 2), f32(3, 2, 2)",
+    ]),
+    ("fori_loop", [
+        "0, 5, lambda i, x: x + i, 0", "0, 5, lambda i, x: x * 1.5, f32(3)",
+        "2, 2, lambda i, x: x + 1, 7", "5, 2, lambda i, x: x + 1, 7",
+        "0, i32([4])[0], lambda i, x: x + i, 0.0", "0, 3, lambda i, x: (x[1], x[0]), (1, 2.0)",
+        "0, 3, lambda i, x: x.at[i].set(i), i32(4)", "0, 4, lambda i, x: x + i, f32(), unroll=2",
+        "0, 3, lambda i, x: x + 0.5, 0", "0, 3, lambda i, x: (x, x), 0",
+        "0.0, 3, lambda i, x: x, 0", "0, u8([3])[0], lambda i, x: x + i, 0",
+        "f32(2), 3, lambda i, x: x, 0",
+    ]),
+    ("while_loop", [
+        "lambda x: x < 10, lambda x: x * 2, 1",
+        "lambda x: x[0] < 5, lambda x: (x[0] + 1, x[1] * 0.5), (0, f32(3))",
+        "lambda x: x < 0, lambda x: x + 1, f32()",
+        "lambda x: jnp.all(x < 5), lambda x: x + 1, f32(3)",
+        "lambda x: x < 5, lambda x: x + 1, f32(3)", "lambda x: x, lambda x: x - 1, 3",
+        "lambda x: x < 3, lambda x: (x, x), 0", "lambda x: x < 3, lambda x: x + 0.5, 0",
+        "lambda x: x < 3, lambda x: x.astype('int8'), i32()",
+        "lambda x: (x < 3, x), lambda x: x + 1, 0",
+        "lambda s: s['n'] > 0, lambda s: {'n': s['n'] - 1, 'v': s['v'] * s['n']}, {'n': 5, 'v': 1}",
+    ]),
+    ("cond", [
+        "True, lambda x: x + 1, lambda x: x - 1, f32(3)",
+        "b1(1)[0], lambda x: x + 1, lambda x: x - 1, f32(3)",
+        "f32() > 0, lambda x, y: x + y, lambda x, y: x - y, 1.0, f32(2)", "1, lambda: 1, lambda: 2",
+        "0.0, lambda: 1, lambda: 2", "b1(3), lambda: 1, lambda: 2",
+        "True, lambda x: x, lambda x: (x, x), 1", "True, lambda x: x, lambda x: x * 1.5, 1",
+        "True, lambda x: x, lambda x: x[:2], f32(3)",
+        "True, lambda x: {'a': x}, lambda x: {'a': -x}, 2.0", "'a', lambda: 1, lambda: 2",
+        "None, lambda: 1, lambda: 2", "True, lambda x: x, lambda x: -x, operand=3", "True, 1, 2",
+        "True, lambda x: 1, lambda x: 1.0, 0",
+    ]),
+    ("switch", [
+        "1, [lambda x: x, lambda x: x * 2, lambda x: x * 3], f32(2)",
+        "7, [lambda x: x, lambda x: x * 2], f32(2)", "-3, [lambda x: x, lambda x: x * 2], f32(2)",
+        "i32(), [lambda: 1, lambda: 2]", "0, [lambda: 1]", "0, []", "1.5, [lambda: 1, lambda: 2]",
+        "i32(2), [lambda: 1, lambda: 2]", "0, [lambda: 1, lambda: 2.0]",
+        "True, [lambda: 1, lambda: 2]",
+    ]),
+    ("map", [
+        "lambda x: x * 2, f32(3)", "lambda x: x.sum(), f32(3, 2)",
+        "lambda x: (x['a'], 1), {'a': f32(3)}", "lambda x: x * 2, f32(5), batch_size=2",
+        "lambda x: x, f32(0)", "lambda x: x, f32()", "lambda x: x, (f32(2), f32(3))",
+    ]),
+    ("custom_root", [
+        "lambda x: x**2 - 2.0, 1.0, lambda f, x0: lax.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x0), lambda g, y: y / g(1.0)"
+    ]),
+    ("custom_linear_solve", [
+        "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, lambda vm, b: b / 2.0",
+        "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, symmetric=True",
+    ]),
 ]
 
 AX = "axis_name='i'"
@@ -338,26 +237,17 @@ COLLECTIVES = [
         )
         for n in ("psum", "pmean", "pmax", "all_gather")
     ],
-    (
-        "lax.psum",
-        [
-            f"jax.vmap(lambda x: lax.psum(1, 'i') * x, {AX})(f32(4))",
-            f"jax.vmap(lambda x: lax.psum((x, 2 * x), 'i'), {AX})(f32(4))",
-        ],
-    ),
-    (
-        "lax.psum",
-        [
-            f"jax.vmap(lambda x: lax.psum(x, 'i', axis_index_groups=[[0, 1], [2, 3]]), {AX})(f32(4))",
-            f"jax.vmap(lambda x: lax.psum(x, ()), {AX})(f32(4))",
-        ],
-    ),
-    (
-        "lax.psum",
-        [
-            "jax.vmap(jax.vmap(lambda x: lax.psum(x, ('i', 'j')), axis_name='j'), axis_name='i')(f32(2, 3))"
-        ],
-    ),
+    ("lax.psum", [
+        f"jax.vmap(lambda x: lax.psum(1, 'i') * x, {AX})(f32(4))",
+        f"jax.vmap(lambda x: lax.psum((x, 2 * x), 'i'), {AX})(f32(4))",
+    ]),
+    ("lax.psum", [
+        f"jax.vmap(lambda x: lax.psum(x, 'i', axis_index_groups=[[0, 1], [2, 3]]), {AX})(f32(4))",
+        f"jax.vmap(lambda x: lax.psum(x, ()), {AX})(f32(4))",
+    ]),
+    ("lax.psum", [
+        "jax.vmap(jax.vmap(lambda x: lax.psum(x, ('i', 'j')), axis_name='j'), axis_name='i')(f32(2, 3))"
+    ]),
     (
         "lax.axis_index",
         [f"jax.vmap(lambda x: x + lax.axis_index('i'), {AX})(f32(3))", "lax.axis_index('i')"],
@@ -366,45 +256,30 @@ COLLECTIVES = [
         "lax.axis_size",
         [f"jax.vmap(lambda x: x * lax.axis_size('i'), {AX})(f32(3))", "lax.axis_size('i')"],
     ),
-    (
-        "lax.all_gather",
-        [
-            f"jax.vmap(lambda x: lax.all_gather(x, 'i'), {AX})(f32(3, 2))",
-            f"jax.vmap(lambda x: lax.all_gather(x, 'i', axis=1), {AX})(f32(3, 2))",
-            f"jax.vmap(lambda x: lax.all_gather(x, 'i', tiled=True), {AX})(f32(3, 2))",
-        ],
-    ),
-    (
-        "lax.all_to_all",
-        [
-            f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 3))",
-            f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0, tiled=True), {AX})(f32(2, 4))",
-            f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 2))",
-        ],
-    ),
-    (
-        "lax.ppermute",
-        [
-            f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (1, 2), (2, 0)]), {AX})(f32(3))",
-            f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1)]), {AX})(f32(3))",
-            f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (2, 1)]), {AX})(f32(3))",
-        ],
-    ),
-    (
-        "lax.pshuffle",
-        [
-            f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0, 1]), {AX})(f32(3))",
-            f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0]), {AX})(f32(3))",
-        ],
-    ),
+    ("lax.all_gather", [
+        f"jax.vmap(lambda x: lax.all_gather(x, 'i'), {AX})(f32(3, 2))",
+        f"jax.vmap(lambda x: lax.all_gather(x, 'i', axis=1), {AX})(f32(3, 2))",
+        f"jax.vmap(lambda x: lax.all_gather(x, 'i', tiled=True), {AX})(f32(3, 2))",
+    ]),
+    ("lax.all_to_all", [
+        f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 3))",
+        f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0, tiled=True), {AX})(f32(2, 4))",
+        f"jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 0), {AX})(f32(3, 2))",
+    ]),
+    ("lax.ppermute", [
+        f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (1, 2), (2, 0)]), {AX})(f32(3))",
+        f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1)]), {AX})(f32(3))",
+        f"jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (2, 1)]), {AX})(f32(3))",
+    ]),
+    ("lax.pshuffle", [
+        f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0, 1]), {AX})(f32(3))",
+        f"jax.vmap(lambda x: lax.pshuffle(x, 'i', [2, 0]), {AX})(f32(3))",
+    ]),
     ("lax.pswapaxes", [f"jax.vmap(lambda x: lax.pswapaxes(x, 'i', 0), {AX})(f32(3, 3))"]),
-    (
-        "lax.psum_scatter",
-        [
-            f"jax.vmap(lambda x: lax.psum_scatter(x, 'i'), {AX})(f32(3, 3))",
-            f"jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), {AX})(f32(2, 4))",
-        ],
-    ),
+    ("lax.psum_scatter", [
+        f"jax.vmap(lambda x: lax.psum_scatter(x, 'i'), {AX})(f32(3, 3))",
+        f"jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), {AX})(f32(2, 4))",
+    ]),
     ("lax.pbroadcast", [f"jax.vmap(lambda x: lax.pbroadcast(x, 'i', 1), {AX})(f32(3))"]),
 ]
 OTHER = [
@@ -414,12 +289,9 @@ OTHER = [
     ),
     ("lax.ScatterDimensionNumbers", [POINT_S]),
     ("lax.ConvDimensionNumbers", ["lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))"]),
-    (
-        "lax.with_sharding_constraint",
-        [
-            "lax.with_sharding_constraint(f32(3), jax.sharding.SingleDeviceSharding(jax.devices()[0]))"
-        ],
-    ),
+    ("lax.with_sharding_constraint", [
+        "lax.with_sharding_constraint(f32(3), jax.sharding.SingleDeviceSharding(jax.devices()[0]))"
+    ]),
 ]
 
 CASES = (

@@ -3,20 +3,15 @@
 Factors that are unique only up to signs or phases are compared through what they reproduce.
 """
 
+# fmt: off
+# ruff: noqa: E501 (an expression stays on one line)
+
 from .dsl import calls, expressions, over
 
 KINDS = "f32 c64"
 SQUARE = [
-    *over(KINDS + " bf16 i32", "mat('D', 3)"),
-    "mat('f32', 3, batch=2)",
-    "mat('f32', 1)",
-    "f32(0, 0)",
-    "f32(2, 3)",
-    "f32(3)",
-    "f32()",
-    "jnp.zeros((2, 2))",
-    "f32([[np.nan, 1], [2, 3]])",
-    "[[1.0]]",
+    *over(KINDS + " bf16 i32", "mat('D', 3)"), "mat('f32', 3, batch=2)", "mat('f32', 1)",
+    "f32(0, 0)", "f32(2, 3)", "f32(3)", "f32()", "jnp.zeros((2, 2))", "[[1.0]]",
 ]
 NORM = [
     *over("f32 bf16 i32 c64", "D(3)", "D(2, 3)"),
@@ -28,40 +23,19 @@ NORM = [
         f"f32(2, 3), {o}"
         for o in ("1", "-1", "2", "-2", "np.inf", "-np.inf", "'fro'", "'nuc'", "3", "0")
     ],
-    "f32(2, 3), axis=0",
-    "f32(2, 3), 1, 1, True",
-    "f32(2, 3, 4), 'fro', (0, 2)",
-    "f32(2, 3, 4)",
-    "f32(2, 3), keepdims=True",
-    "f32()",
-    "f32(0)",
-    "f32(3), axis=1",
-    "[1.0, 2.0]",
+    "f32(2, 3), axis=0", "f32(2, 3), 1, 1, True", "f32(2, 3, 4), 'fro', (0, 2)", "f32(2, 3, 4)",
+    "f32(2, 3), keepdims=True", "f32()", "f32(0)", "f32(3), axis=1", "[1.0, 2.0]",
 ]
 
 LINALG = [
-    (
-        "cholesky",
-        [
-            *over(KINDS, "spd('D', 3)", "spd('D', 2, 2)"),
-            "spd('f32', 3), upper=True",
-            "mat('f32', 3)",
-            "mat('f32', 3), symmetrize_input=False",
-        ],
-    ),
-    (
-        "cholesky",
-        [
-            "-jnp.eye(2)",
-            "f32(2, 3)",
-            "f32(3)",
-            "f32(0, 0)",
-            "i32([[4, 1], [1, 3]])",
-            "spd('bf16', 3)",
-            "f32([[np.nan, 1], [1, 2]])",
-            "[[1.0]]",
-        ],
-    ),
+    ("cholesky", [
+        *over(KINDS, "spd('D', 3)", "spd('D', 2, 2)"), "spd('f32', 3), upper=True", "mat('f32', 3)",
+        "mat('f32', 3), symmetrize_input=False",
+    ]),
+    ("cholesky", [
+        "-jnp.eye(2)", "f32(2, 3)", "f32(3)", "f32(0, 0)", "i32([[4, 1], [1, 3]])",
+        "spd('bf16', 3)", "f32([[np.nan, 1], [1, 2]])", "[[1.0]]",
+    ]),
     ("det inv slogdet", SQUARE),
     (
         "slogdet",
@@ -69,136 +43,55 @@ LINALG = [
     ),
     ("det", ["mat('f32', 2)", "mat('f32', 4)", "mat('f32', 6)", "mat('c64', 2)"]),
     ("eigvals eigvalsh svdvals", SQUARE),
-    (
-        "eigvalsh",
-        [
-            "spd('f32', 3), 'U'",
-            "mat('f32', 3), UPLO='L', symmetrize_input=False",
-            "mat('f32', 3), 'X'",
-        ],
-    ),
-    (
-        "solve",
-        [
-            *over(KINDS, "mat('D', 3), D(3)", "mat('D', 3), D(3, 2)"),
-            "mat('f32', 3, batch=2), f32(2, 3, 1)",
-            "mat('f32', 3, batch=2), f32(3)",
-        ],
-    ),
-    (
-        "solve",
-        [
-            "mat('f32', 3), f32(4)",
-            "f32(2, 3), f32(2)",
-            "i32([[2, 0], [0, 4]]), i32([2, 4])",
-            "jnp.zeros((2, 2)), f32(2)",
-            "f32(0, 0), f32(0)",
-            "mat('f32', 2), i32(2)",
-        ],
-    ),
-    (
-        "lstsq",
-        [
-            *over(KINDS, "mat('D', 4, 2), D(4)"),
-            "mat('f32', 4, 2), f32(4, 3)",
-            "mat('f32', 2, 4), f32(2)",
-            "mat('f32', 4, 2), f32(4), rcond=0.5",
-        ],
-    ),
-    (
-        "lstsq",
-        [
-            "mat('f32', 4, 2), f32(4), numpy_resid=True",
-            "mat('f32', 4, 2), f32(3)",
-            "f32(3), f32(3)",
-            "jnp.ones((3, 2)), f32(3)",
-        ],
-    ),
-    (
-        "pinv",
-        [
-            *SQUARE,
-            "mat('f32', 4, 2)",
-            "mat('f32', 2, 4)",
-            "jnp.ones((2, 2))",
-            "spd('f32', 3), hermitian=True",
-            "mat('f32', 3), rtol=0.4",
-            "mat('f32', 3), rcond=0.4",
-        ],
-    ),
-    (
-        "matrix_rank",
-        [
-            "mat('f32', 3)",
-            "jnp.ones((3, 3))",
-            "f32(3)",
-            "mat('f32', 3, batch=2)",
-            "mat('f32', 3), rtol=0.9",
-            "mat('f32', 3), tol=1",
-            "spd('f32', 3), hermitian=True",
-            "f32()",
-        ],
-    ),
-    (
-        "matrix_power",
-        [
-            *[f"mat('f32', 3), {n}" for n in (0, 1, 2, 3, 5, -1, -2)],
-            "f32(2, 3), 2",
-            "mat('f32', 2), 1.5",
-            "i32(2, 2), 3",
-            "mat('f32', 2, batch=2), 2",
-        ],
-    ),
+    ("eigvalsh", [
+        "spd('f32', 3), 'U'", "mat('f32', 3), UPLO='L', symmetrize_input=False",
+        "mat('f32', 3), 'X'",
+    ]),
+    ("solve", [
+        *over(KINDS, "mat('D', 3), D(3)", "mat('D', 3), D(3, 2)"),
+        "mat('f32', 3, batch=2), f32(2, 3, 1)", "mat('f32', 3, batch=2), f32(3)",
+    ]),
+    ("solve", [
+        "mat('f32', 3), f32(4)", "f32(2, 3), f32(2)", "i32([[2, 0], [0, 4]]), i32([2, 4])",
+        "jnp.zeros((2, 2)), f32(2)", "f32(0, 0), f32(0)", "mat('f32', 2), i32(2)",
+    ]),
+    ("lstsq", [
+        *over(KINDS, "mat('D', 4, 2), D(4)"), "mat('f32', 4, 2), f32(4, 3)",
+        "mat('f32', 2, 4), f32(2)", "mat('f32', 4, 2), f32(4), rcond=0.5",
+    ]),
+    ("lstsq", [
+        "mat('f32', 4, 2), f32(4), numpy_resid=True", "mat('f32', 4, 2), f32(3)", "f32(3), f32(3)",
+        "jnp.ones((3, 2)), f32(3)",
+    ]),
+    ("pinv", [
+        *SQUARE, "mat('f32', 4, 2)", "mat('f32', 2, 4)", "jnp.ones((2, 2))",
+        "spd('f32', 3), hermitian=True", "mat('f32', 3), rtol=0.4", "mat('f32', 3), rcond=0.4",
+    ]),
+    ("matrix_rank", [
+        "mat('f32', 3)", "jnp.ones((3, 3))", "f32(3)", "mat('f32', 3, batch=2)",
+        "mat('f32', 3), rtol=0.9", "mat('f32', 3), tol=1", "spd('f32', 3), hermitian=True", "f32()",
+    ]),
+    ("matrix_power", [
+        *[f"mat('f32', 3), {n}" for n in (0, 1, 2, 3, 5, -1, -2)], "f32(2, 3), 2",
+        "mat('f32', 2), 1.5", "i32(2, 2), 3", "mat('f32', 2, batch=2), 2",
+    ]),
     ("norm", NORM),
-    (
-        "vector_norm",
-        [
-            "f32(3)",
-            "f32(2, 3)",
-            "f32(2, 3), axis=1",
-            "f32(2, 3), ord=1, keepdims=True",
-            "c64(3)",
-            "f32(3), ord=np.inf",
-            "f32(2, 3, 4), axis=(0, 1)",
-            "f32(3), ord=0",
-            "i32(3)",
-        ],
-    ),
-    (
-        "matrix_norm",
-        [
-            "f32(2, 3)",
-            "f32(2, 2, 3)",
-            "f32(2, 3), ord=1",
-            "f32(2, 3), keepdims=True, ord='nuc'",
-            "f32(3)",
-            "f32(2, 3), ord=-2",
-            "c64(2, 2), ord=2",
-        ],
-    ),
-    (
-        "cond",
-        [
-            "mat('f32', 3)",
-            "mat('f32', 3), 1",
-            "mat('f32', 3), 'fro'",
-            "mat('f32', 3), -2",
-            "mat('f32', 3), np.inf",
-            "f32(2, 3)",
-            "f32(3)",
-            "jnp.zeros((2, 2))",
-            "f32(0, 2)",
-        ],
-    ),
-    (
-        "cross",
-        [
-            "f32(3), f32(3, s=1)",
-            "f32(2, 3), f32(3)",
-            "f32(2), f32(2)",
-            "f32(3, 2), f32(3, 2), axis=0",
-        ],
-    ),
+    ("vector_norm", [
+        "f32(3)", "f32(2, 3)", "f32(2, 3), axis=1", "f32(2, 3), ord=1, keepdims=True", "c64(3)",
+        "f32(3), ord=np.inf", "f32(2, 3, 4), axis=(0, 1)", "f32(3), ord=0", "i32(3)",
+    ]),
+    ("matrix_norm", [
+        "f32(2, 3)", "f32(2, 2, 3)", "f32(2, 3), ord=1", "f32(2, 3), keepdims=True, ord='nuc'",
+        "f32(3)", "f32(2, 3), ord=-2", "c64(2, 2), ord=2",
+    ]),
+    ("cond", [
+        "mat('f32', 3)", "mat('f32', 3), 1", "mat('f32', 3), 'fro'", "mat('f32', 3), -2",
+        "mat('f32', 3), np.inf", "f32(2, 3)", "f32(3)", "jnp.zeros((2, 2))", "f32(0, 2)",
+    ]),
+    ("cross", [
+        "f32(3), f32(3, s=1)", "f32(2, 3), f32(3)", "f32(2), f32(2)",
+        "f32(3, 2), f32(3, 2), axis=0",
+    ]),
     ("outer", ["f32(2), f32(3)", "f32(2, 2), f32(2)", "c64(2), f32(2)"]),
     ("diagonal", ["f32(2, 3)", "f32(2, 3, 4)", "f32(3, 3), offset=1", "f32(3)"]),
     ("trace", ["f32(2, 3)", "f32(2, 3, 4)", "f32(3, 3), offset=1", "i8(3, 3), dtype='float32'"]),
@@ -206,34 +99,18 @@ LINALG = [
     ("matrix_transpose", ["f32(2, 3)", "f32(3)"]),
     ("tensordot", ["f32(2, 3), f32(3, 2), axes=1", "f32(2, 3), f32(2, 3)"]),
     ("vecdot", ["c64(2, 3), c64(3)", "f32(3), f32(2)"]),
-    (
-        "multi_dot",
-        [
-            "[f32(2, 3), f32(3, 4), f32(4, 2)]",
-            "[f32(3), f32(3, 4), f32(4)]",
-            "[f32(2, 3)]",
-            "[f32(2, 3), f32(2, 3)]",
-            "[f32(2, 3), i32(3, 2)]",
-            "[]",
-        ],
-    ),
-    (
-        "tensorinv",
-        [
-            "mat('f32', 4).reshape(2, 2, 2, 2)",
-            "mat('f32', 6).reshape(6, 2, 3), 1",
-            "f32(2, 3, 4)",
-            "mat('f32', 2), 0",
-        ],
-    ),
-    (
-        "tensorsolve",
-        [
-            "mat('f32', 4).reshape(2, 2, 4), f32(2, 2)",
-            "mat('f32', 6).reshape(2, 3, 6), f32(2, 3)",
-            "f32(2, 3, 4), f32(2, 3)",
-        ],
-    ),
+    ("multi_dot", [
+        "[f32(2, 3), f32(3, 4), f32(4, 2)]", "[f32(3), f32(3, 4), f32(4)]", "[f32(2, 3)]",
+        "[f32(2, 3), f32(2, 3)]", "[f32(2, 3), i32(3, 2)]", "[]",
+    ]),
+    ("tensorinv", [
+        "mat('f32', 4).reshape(2, 2, 2, 2)", "mat('f32', 6).reshape(6, 2, 3), 1", "f32(2, 3, 4)",
+        "mat('f32', 2), 0",
+    ]),
+    ("tensorsolve", [
+        "mat('f32', 4).reshape(2, 2, 4), f32(2, 2)", "mat('f32', 6).reshape(2, 3, 6), f32(2, 3)",
+        "f32(2, 3, 4), f32(2, 3)",
+    ]),
     ("eigh eig svd qr", ["f32(3)", "[[1.0]]", "f32()"]),
     ("eigh eig", ["f32(2, 3)", "mat('f32', 1)"]),
     ("eigh", ["mat('f32', 3), 'X'"]),
@@ -250,13 +127,10 @@ FACTORS = [
             "(lambda r: [r.eigenvalues, jnp.conj(r.eigenvectors).mT @ r.eigenvectors])(jnp.linalg.eigh(mat('D', 3, batch=2)))",
         ),
     ),
-    (
-        "jnp.linalg.eigh",
-        [
-            "jnp.linalg.eigh(spd('f32', 3), UPLO='U').eigenvalues",
-            "jnp.linalg.eigh(mat('f32', 3), symmetrize_input=False)[0]",
-        ],
-    ),
+    ("jnp.linalg.eigh", [
+        "jnp.linalg.eigh(spd('f32', 3), UPLO='U').eigenvalues",
+        "jnp.linalg.eigh(mat('f32', 3), symmetrize_input=False)[0]",
+    ]),
     (
         "jnp.linalg.eig",
         over(
@@ -272,103 +146,67 @@ FACTORS = [
             "(lambda u, s, vt: [s, jnp.conj(u).mT @ u, vt @ jnp.conj(vt).mT])(*jnp.linalg.svd(mat('D', 2, 4)))",
         ),
     ),
-    (
-        "jnp.linalg.svd",
-        [
-            "jnp.linalg.svd(f32(3, 2), compute_uv=False)",
-            "jnp.linalg.svd(spd('f32', 3), hermitian=True, compute_uv=False)",
-            "type(jnp.linalg.svd(f32(2, 2))).__name__",
-        ],
-    ),
-    (
-        "jnp.linalg.svd",
-        [
-            "jnp.linalg.svd(f32(2, 3, 2), compute_uv=False)",
-            "jnp.linalg.svd(i32(2, 2), compute_uv=False)",
-            "jnp.linalg.svd(f32(0, 2), compute_uv=False)",
-        ],
-    ),
+    ("jnp.linalg.svd", [
+        "jnp.linalg.svd(f32(3, 2), compute_uv=False)",
+        "jnp.linalg.svd(spd('f32', 3), hermitian=True, compute_uv=False)",
+        "type(jnp.linalg.svd(f32(2, 2))).__name__",
+    ]),
+    ("jnp.linalg.svd", [
+        "jnp.linalg.svd(f32(2, 3, 2), compute_uv=False)",
+        "jnp.linalg.svd(i32(2, 2), compute_uv=False)",
+        "jnp.linalg.svd(f32(0, 2), compute_uv=False)",
+    ]),
     (
         "jnp.linalg.qr",
         over(
-            "f32 c64",
-            "(lambda q, r: [q @ r, jnp.conj(q).mT @ q])(*jnp.linalg.qr(mat('D', 4, 3)))",
-            "jnp.linalg.qr(mat('D', 3))",
-            "jnp.linalg.qr(mat('D', 2, 4))",
+            "f32 c64", "(lambda q, r: [q @ r, jnp.conj(q).mT @ q])(*jnp.linalg.qr(mat('D', 4, 3)))",
+            "jnp.linalg.qr(mat('D', 3))", "jnp.linalg.qr(mat('D', 2, 4))",
         ),
     ),
-    (
-        "jnp.linalg.qr",
-        [
-            "jnp.linalg.qr(mat('f32', 4, 2), mode='complete')",
-            "jnp.linalg.qr(mat('f32', 3), mode='r')",
-            "jnp.linalg.qr(mat('f32', 3, batch=2))",
-        ],
-    ),
-    (
-        "lax.linalg.cholesky",
-        [
-            "lax.linalg.cholesky(spd('f32', 3))",
-            "lax.linalg.cholesky(spd('c64', 3), symmetrize_input=False)",
-            "lax.linalg.cholesky(i32(2, 2))",
-        ],
-    ),
+    ("jnp.linalg.qr", [
+        "jnp.linalg.qr(mat('f32', 4, 2), mode='complete')",
+        "jnp.linalg.qr(mat('f32', 3), mode='r')", "jnp.linalg.qr(mat('f32', 3, batch=2))",
+    ]),
+    ("lax.linalg.cholesky", [
+        "lax.linalg.cholesky(spd('f32', 3))",
+        "lax.linalg.cholesky(spd('c64', 3), symmetrize_input=False)",
+        "lax.linalg.cholesky(i32(2, 2))",
+    ]),
     (
         "lax.linalg.cholesky_update",
         ["lax.linalg.cholesky_update(jnp.linalg.cholesky(spd('f32', 3)).T, f32(3))"],
     ),
-    (
-        "lax.linalg.eig",
-        [
-            "jnp.sort(lax.linalg.eig(mat('f32', 3), compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0])"
-        ],
-    ),
-    (
-        "lax.linalg.eigh",
-        [
-            "lax.linalg.eigh(spd('f32', 3))[1]",
-            "(lambda v, w: v * w @ v.T)(*lax.linalg.eigh(spd('f32', 3)))",
-            "lax.linalg.eigh(f32(2, 3))",
-        ],
-    ),
+    ("lax.linalg.eig", [
+        "jnp.sort(lax.linalg.eig(mat('f32', 3), compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0])"
+    ]),
+    ("lax.linalg.eigh", [
+        "lax.linalg.eigh(spd('f32', 3))[1]",
+        "(lambda v, w: v * w @ v.T)(*lax.linalg.eigh(spd('f32', 3)))", "lax.linalg.eigh(f32(2, 3))",
+    ]),
     (
         "lax.linalg.lu",
         [f"lax.linalg.lu(mat('{d}', 3))" for d in ("f32", "c64")]
         + [
-            "lax.linalg.lu(f32(3, 2))",
-            "lax.linalg.lu(f32(2, 3))",
+            "lax.linalg.lu(f32(3, 2))", "lax.linalg.lu(f32(2, 3))",
             "lax.linalg.lu(mat('f32', 3, batch=2))",
         ],
     ),
-    (
-        "lax.linalg.lu_pivots_to_permutation",
-        [
-            "lax.linalg.lu_pivots_to_permutation(i32([2, 2, 2]), 3)",
-            "lax.linalg.lu_pivots_to_permutation(i32([1, 3, 2]), 4)",
-        ],
-    ),
-    (
-        "lax.linalg.qr",
-        [
-            "lax.linalg.qr(mat('f32', 3), full_matrices=False)",
-            "lax.linalg.qr(mat('f32', 3, 2))",
-            "lax.linalg.qr(mat('f32', 3), pivoting=True)[2]",
-        ],
-    ),
-    (
-        "lax.linalg.svd",
-        [
-            "lax.linalg.svd(mat('f32', 3), compute_uv=False)",
-            "(lambda u, s, v: u[:, :2] * s @ v)(*lax.linalg.svd(mat('f32', 3, 2)))",
-        ],
-    ),
-    (
-        "lax.linalg.schur",
-        [
-            "(lambda t, q: q @ t @ q.T)(*lax.linalg.schur(mat('f32', 3)))",
-            "lax.linalg.schur(f32(2, 3))",
-        ],
-    ),
+    ("lax.linalg.lu_pivots_to_permutation", [
+        "lax.linalg.lu_pivots_to_permutation(i32([2, 2, 2]), 3)",
+        "lax.linalg.lu_pivots_to_permutation(i32([1, 3, 2]), 4)",
+    ]),
+    ("lax.linalg.qr", [
+        "lax.linalg.qr(mat('f32', 3), full_matrices=False)", "lax.linalg.qr(mat('f32', 3, 2))",
+        "lax.linalg.qr(mat('f32', 3), pivoting=True)[2]",
+    ]),
+    ("lax.linalg.svd", [
+        "lax.linalg.svd(mat('f32', 3), compute_uv=False)",
+        "(lambda u, s, v: u[:, :2] * s @ v)(*lax.linalg.svd(mat('f32', 3, 2)))",
+    ]),
+    ("lax.linalg.schur", [
+        "(lambda t, q: q @ t @ q.T)(*lax.linalg.schur(mat('f32', 3)))",
+        "lax.linalg.schur(f32(2, 3))",
+    ]),
     ("lax.linalg.hessenberg", ["lax.linalg.hessenberg(mat('f32', 3))"]),
     (
         "lax.linalg.householder_product",
@@ -383,30 +221,21 @@ FACTORS = [
         "lax.linalg.tridiagonal_solve",
         ["lax.linalg.tridiagonal_solve(f32([0, 1, 1]), f32([4, 5, 6]), f32([1, 1, 0]), f32(3, 2))"],
     ),
-    (
-        "lax.linalg.triangular_solve",
-        [
-            f"lax.linalg.triangular_solve(spd('{d}', 3), {d}(3, 2), left_side=True, {o})"
-            for d in ("f32", "c64")
-            for o in (
-                "lower=True",
-                "lower=False",
-                "lower=True, transpose_a=True",
-                "transpose_a=True, conjugate_a=True",
-                "unit_diagonal=True",
-            )
-        ]
-        + [
-            "lax.linalg.triangular_solve(spd('f32', 3), f32(2, 3))",
-            "lax.linalg.triangular_solve(f32(2, 3), f32(2, 3))",
-        ],
-    ),
-    (
-        "lax.linalg.symmetric_product",
-        [
-            "lax.linalg.symmetric_product(f32(3, 2), spd('f32', 3), alpha=2.0, beta=0.5, symmetrize_output=True)"
-        ],
-    ),
+    ("lax.linalg.triangular_solve", [
+        f"lax.linalg.triangular_solve(spd('{d}', 3), {d}(3, 2), left_side=True, {o})"
+        for d in ("f32", "c64")
+        for o in (
+            "lower=True", "lower=False", "lower=True, transpose_a=True",
+            "transpose_a=True, conjugate_a=True", "unit_diagonal=True",
+        )
+    ]
+    + [
+        "lax.linalg.triangular_solve(spd('f32', 3), f32(2, 3))",
+        "lax.linalg.triangular_solve(f32(2, 3), f32(2, 3))",
+    ]),
+    ("lax.linalg.symmetric_product", [
+        "lax.linalg.symmetric_product(f32(3, 2), spd('f32', 3), alpha=2.0, beta=0.5, symmetrize_output=True)"
+    ]),
     ("lax.linalg.qdwh", ["lax.linalg.qdwh(mat('f32', 3))[0]"]),
     *[
         (f"lax.linalg.{n}", [f"[m.name for m in lax.linalg.{n}]"])
@@ -415,64 +244,28 @@ FACTORS = [
 ]
 
 ONE_D = [
-    *over("f32 bf16 i32 c64 b1", "D(6)"),
-    "f32(5)",
-    "f32(2, 4)",
-    "f32(2, 4), axis=0",
-    "f32(6), 4",
-    "f32(6), n=8",
-    "f32(6), norm='ortho'",
-    "f32(6), norm='forward'",
+    *over("f32 bf16 i32 c64 b1", "D(6)"), "f32(5)", "f32(2, 4)", "f32(2, 4), axis=0", "f32(6), 4",
+    "f32(6), n=8", "f32(6), norm='ortho'", "f32(6), norm='forward'",
 ]
 ONE_D += [
-    "f32(6), norm='odd'",
-    "f32(6), axis=2",
-    "f32()",
-    "f32(0)",
-    "f32(6), 0",
-    "c64(2, 3, 4), axis=1",
-    "f32(7), 7, -1, 'backward'",
-    "[1.0]",
-    "f16(4)",
+    "f32(6), norm='odd'", "f32(6), axis=2", "f32()", "f32(0)", "f32(6), 0", "c64(2, 3, 4), axis=1",
+    "f32(7), 7, -1, 'backward'", "[1.0]", "f16(4)",
 ]
 N_D = [
-    *over("f32 c64", "D(3, 4)"),
-    "f32(2, 3, 4)",
-    "f32(3, 4), (2, 6)",
-    "f32(3, 4), norm='ortho'",
-    "f32(2, 3, 4), axes=(0, 1)",
-    "f32(2, 3, 4), s=(2, 2), axes=(0, 2)",
+    *over("f32 c64", "D(3, 4)"), "f32(2, 3, 4)", "f32(3, 4), (2, 6)", "f32(3, 4), norm='ortho'",
+    "f32(2, 3, 4), axes=(0, 1)", "f32(2, 3, 4), s=(2, 2), axes=(0, 2)",
 ]
 N_D += [
-    "f32(4)",
-    "f32(3, 4), axes=(0, 0)",
-    "f32(3, 4), (2,)",
-    "f32(2, 2, 2, 2)",
-    "f32(3, 4), axes=(5,)",
-    "f32(3, 5)",
+    "f32(4)", "f32(3, 4), axes=(0, 0)", "f32(3, 4), (2,)", "f32(2, 2, 2, 2)",
+    "f32(3, 4), axes=(5,)", "f32(3, 5)",
 ]
 SHIFT = [
-    "f32(5)",
-    "f32(4)",
-    "f32(2, 3)",
-    "f32(2, 3), 1",
-    "f32(2, 3), (0, 1)",
-    "f32(3), 2",
-    "i32(4)",
+    "f32(5)", "f32(4)", "f32(2, 3)", "f32(2, 3), 1", "f32(2, 3), (0, 1)", "f32(3), 2", "i32(4)",
     "[1, 2]",
 ]
 FREQ = [
-    "5",
-    "6",
-    "6, 0.5",
-    "5, d=2",
-    "6, dtype='float32'",
-    "6, dtype='bfloat16'",
-    "0",
-    "-1",
-    "2.5",
-    "6, d=f32()",
-    "6, dtype='int32'",
+    "5", "6", "6, 0.5", "5, d=2", "6, dtype='float32'", "6, dtype='bfloat16'", "0", "-1", "2.5",
+    "6, d=f32()", "6, dtype='int32'",
 ]
 
 FFT = [

@@ -1,35 +1,20 @@
 """Neural-network functions and initializers."""
 
+# fmt: off
+# ruff: noqa: E501 (an expression stays on one line)
+
 from .dsl import MOST, calls, expressions, over
 
 SECTION = "nn"
 
 ACTIVATION = [
-    *over(MOST, "D(7)"),
-    "sp('f32')",
-    "f32()",
-    "f32(0)",
-    "w(0.5)",
-    "2",
-    "np.arange(2.0)",
-    "[1.0]",
+    *over(MOST, "D(7)"), "sp('f32')", "f32()", "f32(0)", "w(0.5)", "2", "np.arange(2.0)", "[1.0]",
 ]
 SOFTMAX = [
-    *over("f32 f16 bf16 i32 c64", "D(2, 3)"),
-    "f32(2, 3), axis=0",
-    "f32(2, 3), axis=(0, 1)",
-    "f32(2, 3), axis=None",
-    "f32(2, 3), where=b1(2, 3)",
-    "f32([1000.0, 0, -1000])",
-    "f32([np.inf, 0])",
-    "f32([-np.inf, -np.inf])",
-    "f32([np.nan, 0])",
-    "f32(2, 3), axis=2",
-    "f32()",
-    "f32(0)",
-    "f32(2, 0)",
-    "2.0",
-    "[1.0]",
+    *over("f32 f16 bf16 i32 c64", "D(2, 3)"), "f32(2, 3), axis=0", "f32(2, 3), axis=(0, 1)",
+    "f32(2, 3), axis=None", "f32(2, 3), where=b1(2, 3)", "f32([1000.0, 0, -1000])",
+    "f32([np.inf, 0])", "f32([-np.inf, -np.inf])", "f32([np.nan, 0])", "f32(2, 3), axis=2", "f32()",
+    "f32(0)", "f32(2, 0)", "2.0", "[1.0]",
 ]
 
 TABLE = [
@@ -43,105 +28,51 @@ TABLE = [
         "elu celu leaky_relu squareplus",
         [*ACTIVATION, "f32(5), 0.5", "f32(5), 2", "i32(5), 0.5", "f32(3), f32(3, s=1)"],
     ),
-    (
-        "gelu",
-        [
-            *ACTIVATION,
-            "f32(7), approximate=False",
-            "bf16(7), False",
-            "sp('f32'), False",
-            "i32(3), False",
-        ],
-    ),
-    (
-        "glu",
-        [
-            "f32(4)",
-            "f32(2, 3), axis=0",
-            "f32(3)",
-            "bf16(2, 4)",
-            "f32(2, 4), 1",
-            "i32(4)",
-            "[1.0, 2.0]",
-        ],
-    ),
+    ("gelu", [
+        *ACTIVATION, "f32(7), approximate=False", "bf16(7), False", "sp('f32'), False",
+        "i32(3), False",
+    ]),
+    ("glu", [
+        "f32(4)", "f32(2, 3), axis=0", "f32(3)", "bf16(2, 4)", "f32(2, 4), 1", "i32(4)",
+        "[1.0, 2.0]",
+    ]),
     ("softmax log_softmax", SOFTMAX),
-    (
-        "standardize",
-        [
-            *SOFTMAX[:9],
-            "f32(2, 3), mean=0.5, variance=2.0",
-            "f32(2, 3), epsilon=0.1",
-            "f32(2, 3), algorithm='two_pass'",
-            "f32(2, 3), algorithm='odd'",
-        ],
-    ),
-    (
-        "logsumexp",
-        [
-            *over("f32 bf16 i32 c64", "D(2, 3)"),
-            "f32(2, 3), axis=0",
-            "f32(2, 3), axis=(0, 1), keepdims=True",
-            "f32(3), b=f32(3, s=1)",
-            "f32(3), b=f32(3, s=1), return_sign=True",
-            "f32(2, 3), axis=1, where=b1(2, 3)",
-            "f32([np.inf, 1])",
-            "f32([-np.inf, -np.inf])",
-            "f32([1000, 1000])",
-            "f32(0)",
-            "f32(3), b=0.0",
-            "2.0",
-            "[1.0]",
-        ],
-    ),
-    (
-        "logmeanexp",
-        [
-            "f32(2, 3)",
-            "f32(2, 3), axis=0",
-            "f32(2, 3), axis=1, where=b1(2, 3)",
-            "i32(3)",
-            "f32(2, 3), keepdims=True",
-        ],
-    ),
-    (
-        "one_hot",
-        [
-            "i32([0, 2, 1]), 3",
-            "i32([0, 5, -1]), 3",
-            "i32(2, 2, kind='index'), 4",
-            "i32([0, 2]), 3, axis=0",
-            "2, 3",
-            "i32([0, 2]), 3, dtype='int32'",
-            "i32([0, 2]), 3, dtype=jnp.bfloat16",
-            "f32([0, 2]), 3",
-            "i32([0, 2]), 0",
-            "i32([0, 2]), -1",
-            "i32([0, 2]), 2.5",
-            "[0, 2], 3",
-            "i32(0), 3",
-            "b1(3), 2",
-            "u8(3), 4, axis=2",
-        ],
-    ),
-    (
-        "dot_product_attention",
-        [
-            "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2)",
-            "f32(4, 2, 8), f32(5, 2, 8, s=1), f32(5, 2, 8, s=2)",
-            "f32(1, 4, 4, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2)",
-            "f32(1, 4, 2, 8), f32(1, 4, 2, 8, s=1), f32(1, 4, 2, 8, s=2), is_causal=True",
-            "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2), f32(1, 2, 4, 5)",
-            "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2), mask=b1(1, 1, 4, 5)",
-            "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2), scale=0.3",
-            "f32(2, 4, 2, 8), f32(2, 5, 2, 8, s=1), f32(2, 5, 2, 8, s=2), query_seq_lengths=i32([4, 2]), key_value_seq_lengths=i32([3, 5])",
-            "f32(1, 4, 2, 8), f32(1, 4, 2, 8, s=1), f32(1, 4, 2, 8, s=2), local_window_size=1",
-            "bf16(1, 4, 2, 8), bf16(1, 4, 2, 8, s=1), bf16(1, 4, 2, 8, s=2)",
-            "f32(1, 4, 2, 8), f32(1, 5, 3, 8), f32(1, 5, 3, 8)",
-            "f32(1, 4, 2, 8), f32(1, 5, 2, 8), bf16(1, 5, 2, 8)",
-            "f32(1, 4, 2, 8), f32(1, 4, 2, 8), f32(1, 4, 2, 8), implementation='odd'",
-        ],
-    ),
+    ("standardize", [
+        *SOFTMAX[:9], "f32(2, 3), mean=0.5, variance=2.0", "f32(2, 3), epsilon=0.1",
+        "f32(2, 3), algorithm='two_pass'", "f32(2, 3), algorithm='odd'",
+    ]),
+    ("logsumexp", [
+        *over("f32 bf16 i32 c64", "D(2, 3)"), "f32(2, 3), axis=0",
+        "f32(2, 3), axis=(0, 1), keepdims=True", "f32(3), b=f32(3, s=1)",
+        "f32(3), b=f32(3, s=1), return_sign=True", "f32(2, 3), axis=1, where=b1(2, 3)",
+        "f32([np.inf, 1])", "f32([-np.inf, -np.inf])", "f32([1000, 1000])", "f32(0)",
+        "f32(3), b=0.0", "2.0", "[1.0]",
+    ]),
+    ("logmeanexp", [
+        "f32(2, 3)", "f32(2, 3), axis=0", "f32(2, 3), axis=1, where=b1(2, 3)", "i32(3)",
+        "f32(2, 3), keepdims=True",
+    ]),
+    ("one_hot", [
+        "i32([0, 2, 1]), 3", "i32([0, 5, -1]), 3", "i32(2, 2, kind='index'), 4",
+        "i32([0, 2]), 3, axis=0", "2, 3", "i32([0, 2]), 3, dtype='int32'",
+        "i32([0, 2]), 3, dtype=jnp.bfloat16", "f32([0, 2]), 3", "i32([0, 2]), 0", "i32([0, 2]), -1",
+        "i32([0, 2]), 2.5", "[0, 2], 3", "i32(0), 3", "b1(3), 2", "u8(3), 4, axis=2",
+    ]),
+    ("dot_product_attention", [
+        "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2)",
+        "f32(4, 2, 8), f32(5, 2, 8, s=1), f32(5, 2, 8, s=2)",
+        "f32(1, 4, 4, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2)",
+        "f32(1, 4, 2, 8), f32(1, 4, 2, 8, s=1), f32(1, 4, 2, 8, s=2), is_causal=True",
+        "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2), f32(1, 2, 4, 5)",
+        "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2), mask=b1(1, 1, 4, 5)",
+        "f32(1, 4, 2, 8), f32(1, 5, 2, 8, s=1), f32(1, 5, 2, 8, s=2), scale=0.3",
+        "f32(2, 4, 2, 8), f32(2, 5, 2, 8, s=1), f32(2, 5, 2, 8, s=2), query_seq_lengths=i32([4, 2]), key_value_seq_lengths=i32([3, 5])",
+        "f32(1, 4, 2, 8), f32(1, 4, 2, 8, s=1), f32(1, 4, 2, 8, s=2), local_window_size=1",
+        "bf16(1, 4, 2, 8), bf16(1, 4, 2, 8, s=1), bf16(1, 4, 2, 8, s=2)",
+        "f32(1, 4, 2, 8), f32(1, 5, 3, 8), f32(1, 5, 3, 8)",
+        "f32(1, 4, 2, 8), f32(1, 5, 2, 8), bf16(1, 5, 2, 8)",
+        "f32(1, 4, 2, 8), f32(1, 4, 2, 8), f32(1, 4, 2, 8), implementation='odd'",
+    ]),
 ]
 
 INIT = "jax.nn.initializers."
@@ -151,8 +82,7 @@ INITIALIZERS = [
         (
             INIT + n,
             [
-                f"{INIT}{n}()(key(1), (3, 4))",
-                f"{INIT}{n}()(key(1), (2, 3, 4), 'bfloat16')",
+                f"{INIT}{n}()(key(1), (3, 4))", f"{INIT}{n}()(key(1), (2, 3, 4), 'bfloat16')",
                 f"{INIT}{n}()(key(1), (3,))",
             ],
         )
@@ -173,16 +103,14 @@ INITIALIZERS = [
     (
         INIT + "constant",
         [
-            f"{INIT}constant(2.5)(key(), (2,))",
-            f"{INIT}constant(f32(3))(key(), (2, 3))",
+            f"{INIT}constant(2.5)(key(), (2,))", f"{INIT}constant(f32(3))(key(), (2, 3))",
             f"{INIT}constant(1, 'int32')(key(), (2,))",
         ],
     ),
     (
         INIT + "normal",
         [
-            f"{INIT}normal()(key(1), (3, 4))",
-            f"{INIT}normal(0.5, 'bfloat16')(key(1), (3,))",
+            f"{INIT}normal()(key(1), (3, 4))", f"{INIT}normal(0.5, 'bfloat16')(key(1), (3,))",
             f"{INIT}normal()(key(1), (3,), 'int32')",
         ],
     ),
@@ -200,8 +128,7 @@ INITIALIZERS = [
     (
         INIT + "orthogonal",
         [
-            f"{INIT}orthogonal()(key(1), (3, 4))",
-            f"{INIT}orthogonal(2.0, 0)(key(1), (4, 2))",
+            f"{INIT}orthogonal()(key(1), (3, 4))", f"{INIT}orthogonal(2.0, 0)(key(1), (4, 2))",
             f"{INIT}orthogonal()(key(1), (3,))",
         ],
     ),
@@ -227,23 +154,16 @@ INITIALIZERS = [
         ],
     ),
     (INIT + "Initializer", [f"isinstance({INIT}zeros, {INIT}Initializer)"]),
-    (
-        "nn.scaled_matmul",
-        [
-            "nn.scaled_matmul(f8(1, 4, 32), f8(1, 3, 32), jnp.ones((1, 4, 1), 'float8_e8m0fnu'), jnp.ones((1, 3, 1), 'float8_e8m0fnu'))"
-        ],
-    ),
+    ("nn.scaled_matmul", [
+        "nn.scaled_matmul(f8(1, 4, 32), f8(1, 3, 32), jnp.ones((1, 4, 1), 'float8_e8m0fnu'), jnp.ones((1, 3, 1), 'float8_e8m0fnu'))"
+    ]),
     (
         "nn.scaled_dot_general",
         ["nn.scaled_dot_general(f32(2, 32), f32(3, 32), (((1,), (1,)), ((), ())))"],
     ),
-    (
-        "nn.get_scaled_dot_general_config",
-        [
-            "nn.get_scaled_dot_general_config('mxfp8').mode",
-            "nn.get_scaled_dot_general_config('odd')",
-        ],
-    ),
+    ("nn.get_scaled_dot_general_config", [
+        "nn.get_scaled_dot_general_config('mxfp8').mode", "nn.get_scaled_dot_general_config('odd')",
+    ]),
 ]
 
 CASES = calls(SECTION, "nn.", TABLE) + expressions(SECTION, INITIALIZERS)

@@ -1,0 +1,91 @@
+// Arithmetic on numbers of any type: what C++ leaves undefined is defined here, as NumPy and JAX have it.
+
+//@ ga_add ga_sub ga_mul ga_neg
+// Signed integers wrap: C++ promises that for unsigned ones alone.
+template <class T> GA_INLINE T ga_add(T a, T b) { return (T)((unsigned long long)a + (unsigned long long)b); }
+template <class T> GA_INLINE T ga_sub(T a, T b) { return (T)((unsigned long long)a - (unsigned long long)b); }
+template <class T> GA_INLINE T ga_mul(T a, T b) { return (T)((unsigned long long)a * (unsigned long long)b); }
+template <class T> GA_INLINE T ga_neg(T a) { return (T)(0ull - (unsigned long long)a); }
+
+//@ ga_div
+// Integers: towards zero; x / 0 is all ones, the smallest number over -1 is itself.
+template <class T> GA_INLINE T ga_div(T a, T b) {
+    if (b == 0) return (T)-1;
+    if ((T)-1 < (T)0 && b == (T)-1) return ga_neg(a);
+    return (T)(a / b);
+}
+
+//@ ga_rem
+// What is left of a, with its sign; x rem 0 is x for integers.
+template <class T> GA_INLINE T ga_rem(T a, T b) {
+    if (b == 0) return a;
+    if ((T)-1 < (T)0 && b == (T)-1) return 0;
+    return (T)(a % b);
+}
+GA_INLINE float ga_rem(float a, float b) { return fmodf(a, b); }
+GA_INLINE double ga_rem(double a, double b) { return fmod(a, b); }
+
+//@ ga_max ga_min
+// nan if either is.
+template <class T> GA_INLINE T ga_max(T a, T b) { return a > b || a != a ? a : b; }
+template <class T> GA_INLINE T ga_min(T a, T b) { return a < b || a != a ? a : b; }
+
+//@ ga_abs
+template <class T> GA_INLINE T ga_abs(T x) { return x < 0 ? ga_neg(x) : x; }
+GA_INLINE float ga_abs(float x) { return fabsf(x); }
+GA_INLINE double ga_abs(double x) { return fabs(x); }
+
+//@ ga_sign
+// -1, 0 or 1; floats keep the sign of zero, and nan.
+template <class T> GA_INLINE T ga_sign(T x) { return (T)((x > 0) - (x < 0)); }
+GA_INLINE float ga_sign(float x) { return x != x ? x : copysignf(x == 0.0f ? 0.0f : 1.0f, x); }
+GA_INLINE double ga_sign(double x) { return x != x ? x : copysign(x == 0.0 ? 0.0 : 1.0, x); }
+
+//@ ga_product
+template <class T> GA_INLINE T ga_product(T a, T b) { return ga_mul(a, b); }
+GA_INLINE float ga_product(float a, float b) { return a * b; }
+GA_INLINE double ga_product(double a, double b) { return a * b; }
+
+//@ ga_power_times
+// r times x to the N-th.
+template <int N, class T> GA_INLINE T ga_power_times(T r, T x) {
+    if constexpr (N == 0) return r;
+    else if constexpr (N % 2 == 0) return ga_power_times<N / 2>(r, ga_product(x, x));
+    else return ga_power_times<N / 2>(ga_product(r, x), ga_product(x, x));
+}
+
+//@ ga_power
+// x to the N-th, N > 0, by squaring, from the lowest bit of N up.
+template <int N, class T> GA_INLINE T ga_power(T x) {
+    if constexpr (N == 1) return x;
+    else if constexpr (N % 2 == 0) return ga_power<N / 2>(ga_product(x, x));
+    else return ga_power_times<N / 2>(x, ga_product(x, x));
+}
+
+//@ ga_saturate
+// A float as an integer: towards zero, nan to 0, what is out of range to its end.
+template <class T, class F> GA_INLINE T ga_saturate(F x) {
+    if (x != x) return 0;
+    if (x <= (F)ga_lowest<T>()) return ga_lowest<T>();
+    if (x >= (F)ga_highest<T>()) return ga_highest<T>();
+    return (T)x;
+}
+
+//@ ga_is_finite
+GA_INLINE bool ga_is_finite(float x) { return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u; }
+GA_INLINE bool ga_is_finite(double x) {
+    return (__double_as_longlong(x) & 0x7ff0000000000000ll) != 0x7ff0000000000000ll;
+}
+
+//@ ga_round_away
+// Halves go away from zero.
+GA_INLINE float ga_round_away(float x) { return roundf(x); }
+GA_INLINE double ga_round_away(double x) { return round(x); }
+
+//@ ga_floor ga_ceil ga_rint
+GA_INLINE float ga_floor(float x) { return floorf(x); }
+GA_INLINE double ga_floor(double x) { return floor(x); }
+GA_INLINE float ga_ceil(float x) { return ceilf(x); }
+GA_INLINE double ga_ceil(double x) { return ceil(x); }
+GA_INLINE float ga_rint(float x) { return rintf(x); }
+GA_INLINE double ga_rint(double x) { return rint(x); }

@@ -1,0 +1,214 @@
+// Functions of complex numbers, with the branch cuts of C99. Where small terms cancel, single precision is
+// computed in double.
+
+//@ ga_wide ga_slim
+GA_INLINE ga_c128 ga_wide(ga_c64 z) { return {(double)z.re, (double)z.im}; }
+GA_INLINE ga_c64 ga_slim(ga_c128 z) { return {(float)z.re, (float)z.im}; }
+
+//@ GA_SLIM
+// The single-precision version of a function that exists in double precision.
+#define GA_SLIM(name) \
+    GA_INLINE ga_c64 name(ga_c64 z) { return ga_slim(name(ga_wide(z))); }
+
+//@ ga_cconj
+template <class T> GA_INLINE ga_complex<T> ga_cconj(ga_complex<T> z) { return {z.re, -z.im}; }
+
+//@ ga_cabs
+GA_INLINE float ga_cabs(ga_c64 z) { return hypotf(z.re, z.im); }
+GA_INLINE double ga_cabs(ga_c128 z) { return hypot(z.re, z.im); }
+
+//@ ga_csign
+template <class T> GA_INLINE ga_complex<T> ga_csign(ga_complex<T> z) {
+    const T size = ga_cabs(z);
+    if (size == 0) return {0, 0};
+    return {z.re / size, z.im / size};
+}
+
+//@ ga_cmax ga_cmin
+// Lexicographic; the second where a nan makes the comparison fail.
+template <class T> GA_INLINE ga_complex<T> ga_cmax(ga_complex<T> a, ga_complex<T> b) {
+    return a.re > b.re || (a.re == b.re && a.im > b.im) ? a : b;
+}
+template <class T> GA_INLINE ga_complex<T> ga_cmin(ga_complex<T> a, ga_complex<T> b) {
+    return a.re < b.re || (a.re == b.re && a.im < b.im) ? a : b;
+}
+
+//@ ga_cdiv
+// Smith's way: the larger part of the divisor is divided out first.
+template <class T> GA_INLINE ga_complex<T> ga_cdiv(ga_complex<T> a, ga_complex<T> b) {
+    if (fabs(b.re) >= fabs(b.im)) {
+        if (b.re == 0 && b.im == 0) return {a.re / fabs(b.re), a.im / fabs(b.re)};
+        const T ratio = b.im / b.re, scale = (T)1 / (b.re + b.im * ratio);
+        return {(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
+    }
+    const T ratio = b.re / b.im, scale = (T)1 / (b.im + b.re * ratio);
+    return {(a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale};
+}
+
+//@ ga_cpower_times
+template <int N, class Z> GA_INLINE Z ga_cpower_times(Z r, Z z) {
+    if constexpr (N == 0) return r;
+    else if constexpr (N % 2 == 0) return ga_cpower_times<N / 2>(r, z * z);
+    else return ga_cpower_times<N / 2>(r * z, z * z);
+}
+
+//@ ga_cpower
+// z to the N-th, N > 0, by squaring.
+template <int N, class Z> GA_INLINE Z ga_cpower(Z z) {
+    if constexpr (N == 1) return z;
+    else if constexpr (N % 2 == 0) return ga_cpower<N / 2>(z * z);
+    else return ga_cpower_times<N / 2>(z, z * z);
+}
+
+//@ ga_cexp
+template <class T> GA_INLINE ga_complex<T> ga_cexp(ga_complex<T> z) {
+    const T size = ga_exp(z.re);
+    if (z.im == 0) return {size, z.im};
+    if (size == 0) return {0, 0};
+    if (!ga_is_finite(size) && !ga_is_finite(z.im)) return {size, z.im - z.im};
+    return {size * ga_cos(z.im), size * ga_sin(z.im)};
+}
+
+//@ ga_cexp2
+template <class T> GA_INLINE ga_complex<T> ga_cexp2(ga_complex<T> z) {
+    const T ln2 = (T)0.69314718055994530942;
+    return ga_cexp(ga_complex<T>{z.re * ln2, z.im * ln2});
+}
+
+//@ ga_cexpm1
+GA_INLINE ga_c128 ga_cexpm1(ga_c128 z) {
+    const double s = sin(0.5 * z.im);
+    return {expm1(z.re) * cos(z.im) - 2.0 * s * s, exp(z.re) * sin(z.im)};
+}
+GA_SLIM(ga_cexpm1)
+
+//@ ga_clog
+// Near |z| = 1 through |z|^2 - 1, which is exact where the logarithm is small.
+GA_INLINE ga_c128 ga_clog(ga_c128 z) {
+    const double a = fmax(fabs(z.re), fabs(z.im)), b = fmin(fabs(z.re), fabs(z.im));
+    const bool near_one = a > 0.5 && a < 2.0;
+    const double size = near_one ? 0.5 * log1p((a - 1.0) * (a + 1.0) + b * b) : log(hypot(z.re, z.im));
+    return {size, atan2(z.im, z.re)};
+}
+GA_SLIM(ga_clog)
+
+//@ ga_clog1p
+GA_INLINE ga_c128 ga_clog1p(ga_c128 z) {
+    const bool small = fmax(fabs(z.re), fabs(z.im)) < 2.0;
+    const double size = small ? 0.5 * log1p(z.re * (2.0 + z.re) + z.im * z.im) : log(hypot(1.0 + z.re, z.im));
+    return {size, atan2(z.im, 1.0 + z.re)};
+}
+GA_SLIM(ga_clog1p)
+
+//@ ga_csqrt
+GA_INLINE ga_c128 ga_csqrt(ga_c128 z) {
+    if (z.re == 0 && z.im == 0) return {0.0, z.im};
+    if (fabs(z.im) == GA_INF) return {GA_INF, z.im};
+    const bool huge = fabs(z.re) > 1e300 || fabs(z.im) > 1e300;
+    const double a = huge ? 0.25 * z.re : z.re, b = huge ? 0.25 * z.im : z.im;
+    const double t = sqrt(0.5 * (fabs(a) + hypot(a, b))), s = huge ? 2.0 * t : t;
+    const double other = t == GA_INF ? (b == b ? 0.0 : b) : (huge ? 2.0 : 1.0) * (fabs(b) / (2.0 * t));
+    if (z.re >= 0) return {s, copysign(other, z.im)};
+    return {other, copysign(s, z.im)};
+}
+GA_SLIM(ga_csqrt)
+
+//@ ga_crsqrt
+template <class Z> GA_INLINE Z ga_crsqrt(Z z) { return ga_cdiv(Z{1, 0}, ga_csqrt(z)); }
+
+//@ ga_clogistic
+template <class Z> GA_INLINE Z ga_clogistic(Z z) { return ga_cdiv(Z{1, 0}, Z{1, 0} + ga_cexp(-z)); }
+
+//@ ga_cpow
+GA_INLINE ga_c128 ga_cpow(ga_c128 z, ga_c128 w) {
+    if (w.re == 0 && w.im == 0) return {1.0, 0.0};
+    if (z.re == 0 && z.im == 0) return w.re > 0 ? ga_c128{0.0, 0.0} : ga_c128{GA_NAN, GA_NAN};
+    return ga_cexp(w * ga_clog(z));
+}
+GA_INLINE ga_c64 ga_cpow(ga_c64 z, ga_c64 w) { return ga_slim(ga_cpow(ga_wide(z), ga_wide(w))); }
+
+//@ ga_csinh
+template <class T> GA_INLINE ga_complex<T> ga_csinh(ga_complex<T> z) {
+    return {ga_sinh(z.re) * ga_cos(z.im), ga_cosh(z.re) * ga_sin(z.im)};
+}
+
+//@ ga_ccosh
+template <class T> GA_INLINE ga_complex<T> ga_ccosh(ga_complex<T> z) {
+    return {ga_cosh(z.re) * ga_cos(z.im), ga_sinh(z.re) * ga_sin(z.im)};
+}
+
+//@ ga_csin
+template <class T> GA_INLINE ga_complex<T> ga_csin(ga_complex<T> z) {
+    return {ga_sin(z.re) * ga_cosh(z.im), ga_cos(z.re) * ga_sinh(z.im)};
+}
+
+//@ ga_ccos
+template <class T> GA_INLINE ga_complex<T> ga_ccos(ga_complex<T> z) {
+    return {ga_cos(z.re) * ga_cosh(z.im), -(ga_sin(z.re) * ga_sinh(z.im))};
+}
+
+//@ ga_ctanh
+GA_INLINE ga_c128 ga_ctanh(ga_c128 z) {
+    if (fabs(z.re) > 20.0)
+        return {copysign(1.0, z.re), 4.0 * sin(z.im) * cos(z.im) * exp(-2.0 * fabs(z.re))};
+    const double t = tan(z.im), beta = 1.0 + t * t, s = sinh(z.re), rest = 1.0 + beta * s * s;
+    return {beta * sqrt(1.0 + s * s) * s / rest, t / rest};
+}
+GA_SLIM(ga_ctanh)
+
+//@ ga_ctan
+// tan z = -i tanh iz
+template <class T> GA_INLINE ga_complex<T> ga_ctan(ga_complex<T> z) {
+    const ga_complex<T> w = ga_ctanh(ga_complex<T>{-z.im, z.re});
+    return {w.im, -w.re};
+}
+
+//@ ga_casin
+// asin and acos after W. Kahan, "Branch cuts for complex elementary functions" (1987).
+GA_INLINE ga_c128 ga_casin(ga_c128 z) {
+    const ga_c128 p = ga_csqrt(ga_c128{1.0 + z.re, z.im}), m = ga_csqrt(ga_c128{1.0 - z.re, -z.im});
+    return {atan2(z.re, p.re * m.re - p.im * m.im), asinh(m.re * p.im - m.im * p.re)};
+}
+GA_SLIM(ga_casin)
+
+//@ ga_cacos
+GA_INLINE ga_c128 ga_cacos(ga_c128 z) {
+    const ga_c128 p = ga_csqrt(ga_c128{1.0 + z.re, z.im}), m = ga_csqrt(ga_c128{1.0 - z.re, -z.im});
+    return {2.0 * atan2(m.re, p.re), asinh(p.re * m.im - p.im * m.re)};
+}
+GA_SLIM(ga_cacos)
+
+//@ ga_cacosh
+GA_INLINE ga_c128 ga_cacosh(ga_c128 z) {
+    const ga_c128 p = ga_csqrt(ga_c128{z.re + 1.0, z.im}), m = ga_csqrt(ga_c128{z.re - 1.0, z.im});
+    return {asinh(m.re * p.re + m.im * p.im), 2.0 * atan2(m.im, p.re)};
+}
+GA_SLIM(ga_cacosh)
+
+//@ ga_casinh
+// asinh z = -i asin iz
+template <class T> GA_INLINE ga_complex<T> ga_casinh(ga_complex<T> z) {
+    const ga_complex<T> w = ga_casin(ga_complex<T>{-z.im, z.re});
+    return {w.im, -w.re};
+}
+
+//@ ga_catanh
+GA_INLINE ga_c128 ga_catanh(ga_c128 z) {
+    const double far = 1.0 - z.re, square = z.im * z.im;
+    return {0.25 * log1p(4.0 * z.re / (far * far + square)),
+            0.5 * atan2(2.0 * z.im, far * (1.0 + z.re) - square)};
+}
+GA_SLIM(ga_catanh)
+
+//@ ga_catan
+template <class T> GA_INLINE ga_complex<T> ga_catan(ga_complex<T> z) {
+    const ga_complex<T> w = ga_catanh(ga_complex<T>{-z.im, z.re});
+    return {w.im, -w.re};
+}
+
+//@ ga_catan2
+// -i log((x + iy) / sqrt(x x + y y)), the analytic continuation of the angle
+template <class T> GA_INLINE ga_complex<T> ga_catan2(ga_complex<T> y, ga_complex<T> x) {
+    const ga_complex<T> w = ga_clog(ga_cdiv(ga_complex<T>{x.re - y.im, x.im + y.re}, ga_csqrt(x * x + y * y)));
+    return {w.im, -w.re};
+}

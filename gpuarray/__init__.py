@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 # The printer and the evaluating trace move into their places by being imported.
 import gpuarray.core.printing
-import gpuarray.runtime.lazy
+import gpuarray.runtime.lazy  # noqa: F401
 from gpuarray import debug as debug
 from gpuarray import dtypes as dtypes
 from gpuarray import errors as errors
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
-
 from gpuarray import random as random
 from gpuarray import sharding as sharding
 from gpuarray import stages as stages
@@ -66,7 +65,6 @@ from gpuarray.core.dtypes import float0 as float0
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
-
 from gpuarray.explaining import explain as explain
 from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit

@@ -1,6 +1,7 @@
 """Derivatives of functions: `grad`, `jvp`, `vjp` and what is made of them.
 
-Floor 6. In: functions of pytrees. Out: functions that return derivatives, to any order and in any composition with `jit` and `vmap`.
+Floor 6. In: functions of pytrees. Out: functions that return derivatives, to any order and in any
+composition with `jit` and `vmap`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gpuarray.batching import vmap
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
-from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.linear import Zero, is_inexact, tangent_aval
 from gpuarray.numpy.creation import zeros
 from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import instantiate
@@ -85,7 +86,8 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
         )
     if want.shape != given.shape:
         raise ValueError(
-            f"{what} called with different primal and tangent shapes; got primal shape {want.shape} and "
+            f"{what} called with different primal and tangent shapes; got primal shape "
+            f"{want.shape} and "
             f"tangent shape {given.shape}"
         )
     return Zero(want) if want.dtype == dtypes.float0 else tangent
@@ -119,7 +121,8 @@ def jvp(
     tangent_leaves, spec = tree.flatten(tuple(tangents))
     if spec != flat.in_spec:
         raise TypeError(
-            "primal and tangent arguments to jvp must have the same tree structure; primals have tree "
+            "primal and tangent arguments to jvp must have the same tree structure; primals have "
+            "tree "
             f"structure {flat.in_spec} whereas tangents have tree structure {spec}."
         )
     checked = [
@@ -170,7 +173,8 @@ def struct_like(aval: ShapedArray) -> Any:
 
 
 def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ()) -> tuple[Any, ...]:
-    """The result of `fun(*primals)`, and the function that pulls cotangents of the result back to the arguments.
+    """The result of `fun(*primals)`, and the function that pulls cotangents of the result back to
+    the arguments.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> y, f_vjp = ga.vjp(lambda x, y: x * y, 2.0, 3.0)
@@ -202,7 +206,8 @@ class _Pullback:
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:
             raise ValueError(
-                "unexpected tree structure of argument to vjp function: the cotangent must have the tree "
+                "unexpected tree structure of argument to vjp function: the cotangent must have "
+                "the tree "
                 f"structure of the function's output, {self.out_spec}, got {spec}"
             )
         for want, ct in zip(self.out_avals, leaves, strict=True):
@@ -211,7 +216,8 @@ class _Pullback:
             if (given.shape, given.dtype) != (expected.shape, expected.dtype):
                 raise ValueError(
                     "unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
-                    f"{given.str_short()}, but expected {expected.str_short()} because the corresponding "
+                    f"{given.str_short()}, but expected {expected.str_short()} because the "
+                    f"corresponding "
                     f"output of the function has type {want.str_short()}"
                 )
         return tree.unflatten(self.flat.in_spec, [instantiate(ct) for ct in self.pull(leaves)])
@@ -228,7 +234,8 @@ class _Pullback:
 
 
 def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callable:
-    """The transpose of a function that is linear in its arguments, which are given by shape and dtype.
+    """The transpose of a function that is linear in its arguments, which are given by shape and
+    dtype.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)
@@ -265,7 +272,8 @@ def _argnums_of(argnums: int | Sequence[int], count: int, fun: Callable) -> tupl
     for n in single:
         if not -count <= n < count:
             raise ValueError(
-                f"differentiating with respect to argnums={argnums} requires at least {n + 1} positional "
+                f"differentiating with respect to argnums={argnums} requires at least {n + 1} "
+                f"positional "
                 f"arguments to be passed by the caller, but got only {count} positional arguments."
             )
     return tuple(n % count for n in single)
@@ -281,14 +289,17 @@ def _check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
     if holomorphic:
         if not is_complex:
             raise TypeError(
-                f"{what} with holomorphic=True requires inputs with complex dtype, but got {aval.dtype.name}."
+                f"{what} with holomorphic=True requires inputs with complex dtype, but got "
+                f"{aval.dtype.name}."
             )
         return
     if not dtypes.issubdtype(aval.dtype, np.inexact):
         if not allow_int:
             raise TypeError(
-                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
-                f"np.inexact), but got {aval.dtype.name}. If you want to use Boolean- or integer-valued "
+                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype "
+                f"of "
+                f"np.inexact), but got {aval.dtype.name}. If you want to use Boolean- or "
+                f"integer-valued "
                 "inputs, use vjp or set allow_int to True."
             )
     elif is_complex:
@@ -305,12 +316,14 @@ def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
     if aval.shape:
         raise TypeError(
             "Gradient only defined for scalar-output functions. "
-            f"Output had shape: {aval.shape}. Reduce it first, for example with .sum(), or use jacrev."
+            f"Output had shape: {aval.shape}. Reduce it first, for example with .sum(), or use "
+            f"jacrev."
         )
     is_complex = dtypes.issubdtype(aval.dtype, np.complexfloating)
     if holomorphic and not is_complex:
         raise TypeError(
-            f"{what} with holomorphic=True requires outputs with complex dtype, but got {aval.dtype.name}."
+            f"{what} with holomorphic=True requires outputs with complex dtype, but got "
+            f"{aval.dtype.name}."
         )
     if not holomorphic and not dtypes.issubdtype(aval.dtype, np.floating):
         hint = (
@@ -320,7 +333,8 @@ def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
             else ""
         )
         raise TypeError(
-            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but "
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
+            f"np.floating), but "
             f"got {aval.dtype.name}.{hint}"
         )
 

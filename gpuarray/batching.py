@@ -1,6 +1,7 @@
 """`vmap`: a function of one thing becomes a function of many.
 
-Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all at once.
+Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all
+at once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def vmap(
         in_axes = tuple(in_axes)  # a list would be a pytree of its own kind
     if not (in_axes is None or isinstance(in_axes, (int, tuple))):
         raise TypeError(
-            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            "positional "
             f"arguments passed to the function, but got {in_axes}."
         )
 
@@ -46,7 +48,8 @@ def vmap(
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-                f"positional arguments passed to the function, but got len(in_axes)={len(in_axes)}, "
+                f"positional arguments passed to the function, but got "
+                f"len(in_axes)={len(in_axes)}, "
                 f"len(args)={len(args)}"
             )
         leaves, spec = tree.flatten((args, kwargs))
@@ -109,8 +112,10 @@ def _checked(x: Any, dim: Any) -> int | None:
     rank = aval_of(x).ndim
     if not -rank <= dim < rank:
         raise ValueError(
-            f"vmap was requested to map its argument along axis {dim}, which implies that its rank should "
-            f"be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is {aval_of(x).shape})"
+            f"vmap was requested to map its argument along axis {dim}, which implies that its "
+            f"rank should "
+            f"be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
+            f"{aval_of(x).shape})"
         )
     return dim % rank
 

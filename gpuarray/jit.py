@@ -25,10 +25,10 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
 from gpuarray.runtime import cache, fastpath, lazy, transfer
-from gpuarray.runtime.lazy import find_bad_number
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Executable, check_numbers, launch
+from gpuarray.runtime.lazy import find_bad_number
 from gpuarray.transforms.stage import TracedFunction, stage
 
 
@@ -413,7 +413,9 @@ def _jitted(fun, options):
 
 
 def _check_results(program: Program, inputs: list, arrays: list[ArrayImpl]) -> None:
-    """Under debug_nans: where a result is not a number, run again step by step to find the operation."""
+    """Under debug_nans: where a result is not a number, run again step by step to find the
+    operation.
+    """
     try:
         check_numbers(program.info.name, [a._buffer() for a in arrays], program.info)
     except FloatingPointError:

@@ -92,8 +92,10 @@ def _real(x) -> str:
 
 
 def _integer(n: int, dtype: np.dtype) -> str:
+    if dtype.itemsize < 4:  # C++ has no literals below int, and templates look at the type
+        return f"({_TYPES[dtype.name]}){n}"
     if dtype.kind == "u":
-        return f"{n}u" if dtype.itemsize <= 4 else f"{n}ull"
+        return f"{n}u" if dtype.itemsize == 4 else f"{n}ull"
     if dtype.itemsize < 8:
         return f"({n + 1} - 1)" if n == -(2**31) else str(n)
     return f"({n + 1}ll - 1ll)" if n == -(2**63) else f"{n}ll"

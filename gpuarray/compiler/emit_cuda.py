@@ -185,7 +185,9 @@ class _Writer:
 
     # ---- kernels ----
     def map(self) -> Emitted:
-        """Pointwise: a thread makes 16 bytes of a row of the space, or one element where rows do not divide."""
+        """Pointwise: a thread makes 16 bytes of a row of the space, or one element where rows do
+        not divide.
+        """
         total = math.prod(self.group.axes)
         vectors = self.vector_loads()
         stored = [v for v in self.outputs if self.steps_by_one(self.output_index(v))]
@@ -254,7 +256,9 @@ class _Writer:
         return list(found.values())
 
     def width(self, values: list[Var]) -> int:
-        """Elements of a vector: as many as 16 bytes hold of the narrowest dtype, and aligned everywhere."""
+        """Elements of a vector: as many as 16 bytes hold of the narrowest dtype, and aligned
+        everywhere.
+        """
         if not self.order or not values:
             return 1
         width = vector_width(values, self.group.axes[self.order[-1]])

@@ -212,7 +212,8 @@ class _Fuser:
                 maker = self.steps_by_id[a]
                 apart = next((s for s in (maker, step) if isinstance(s, Eqn)), None)
                 if apart is not None:
-                    reason = f"{apart.primitive.name} is a step of its own ({apart.primitive.kind.value})"
+                    prim = apart.primitive
+                    reason = f"{prim.name} is a step of its own ({prim.kind.value})"
                 elif not self.enabled:
                     reason = "fusion is switched off"
                 else:

@@ -66,6 +66,9 @@ class Group:
     members: list[Member] = field(default_factory=list)
     outputs: list[Var] = field(default_factory=list)
     name: str = ""
+    # Values among those it reads that a kernel can make for itself, element by element (`iota`):
+    # how, as members outside `members`. A driver that replays primitives reads them from memory.
+    generators: dict[Var, Member] = field(default_factory=dict)
     # What merging asks all the time, kept up to date instead of gathered again:
     made: dict[Var, Member] = field(default_factory=dict)  # the member that makes each value
     read: dict[Var, int] = field(default_factory=dict)  # how often each outside value is loaded

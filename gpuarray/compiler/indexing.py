@@ -187,6 +187,8 @@ def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
             c * -1 + Index(constant=n - 1) if i in params["dimensions"] else c
             for i, (c, n) in enumerate(zip(coordinates, before, strict=True))
         ]
+    if name == "random_clone":
+        return coordinates
     if math.prod(before) != math.prod(after):
         raise TypeError(f"{name} is not an index map")
     return split(linear(coordinates, after), before)  # reshape, squeeze, expand_dims
@@ -194,6 +196,11 @@ def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
 
 def access(views: Sequence[Eqn], coordinates: list[Index], source_shape: Sequence[int]) -> Index:
     """The position in a contiguous buffer that a reader at `coordinates` sees through views."""
+    return linear(behind(views, coordinates), source_shape)
+
+
+def behind(views: Sequence[Eqn], coordinates: list[Index]) -> list[Index]:
+    """Coordinates of what is seen through views, as coordinates of the value they look at."""
     for view in reversed(views):
         coordinates = through(view, coordinates)
-    return linear(coordinates, source_shape)
+    return coordinates

@@ -8,6 +8,7 @@ over the whole space.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,9 @@ def can_split(member: Member) -> bool:
     return prim.combine is not None and (wide or aval.dtype.kind in "bui")
 
 
-def split_passes(group: Group) -> list[Pass] | None:
+def split_passes(
+    group: Group, may_split: Callable[[Member], bool] = can_split
+) -> list[Pass] | None:
     """A pass for each level of reductions, then one for what is written over the whole space."""
     members = list(members_in_order(group))
     made = group.made
@@ -51,7 +54,7 @@ def split_passes(group: Group) -> list[Pass] | None:
     for member in members:
         below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
         is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
-        if is_reduction and not can_split(member):
+        if is_reduction and not may_split(member):
             return None
         for v in member.eqn.outvars:
             level[v] = below + is_reduction
@@ -84,7 +87,9 @@ def split_passes(group: Group) -> list[Pass] | None:
 def _early(
     members: list[Member], level: dict[Var, int], wide: dict[Var, bool], outputs: set[Var]
 ) -> list[Member]:
-    """Members over P alone that need no reduction, as far as others over P (or the outside) read them."""
+    """Members over P alone that need no reduction, as far as others over P (or the outside) read
+    them.
+    """
     read = set(outputs)
     found: list[Member] = []
     for member in reversed(members):

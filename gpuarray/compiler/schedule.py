@@ -12,39 +12,39 @@ from dataclasses import dataclass
 
 from gpuarray.core.graph import Var, storage_dtype
 
-#: Threads a block, unless a row is shorter.
+#: Threads a block, unless a row is shorter or very long.
 THREADS = 256
 #: The widest access one thread makes.
 VECTOR_BYTES = 16
 #: Blocks that fill a large GPU (two for each of 132 multiprocessors).
 FULL_GRID = 264
-#: A row up to this long keeps its values in registers between passes.
-REGISTER_ROW = 16 * 1024
-#: Unroll pointwise work only while so many waves of blocks remain.
-WAVES = 8
+#: Vectors of a row that a thread keeps in registers, and the bytes all of them may take.
+ROW_VECTORS = 8
+ROW_BYTES = 128
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Numbers of a launch: `threads` a block, `width` elements a vector access, `unroll` of them a
-    thread.
+    """Numbers of a launch: `threads` a block, `width` elements a vector access.
+
+    lanes: threads that share a row; steps: vectors of a row that each of them handles (0: many)
     """
 
     kind: str  # map, rows, all, columns
     threads: int
     width: int = 1
-    unroll: int = 1
-    rows_a_block: int = 1  # rows: how many share a block (then a part of a warp takes a row)
     grid: int = 1
+    lanes: int = 1
+    steps: int = 0
 
-
-def elements(axes: list[int]) -> int:
-    """How many elements a space has."""
-    return math.prod(axes)
+    @property
+    def rows_a_block(self) -> int:
+        """How many rows share a block."""
+        return self.threads // self.lanes
 
 
 def vector_width(values: list[Var], length: int) -> int:
-    """Elements a vector access moves: 16 bytes of the widest dtype, as long as the length divides."""
+    """Elements of a vector access: 16 bytes of the widest dtype, as far as the length divides."""
     sizes = [storage_dtype(v.aval).itemsize for v in values]
     width = VECTOR_BYTES // max(sizes, default=VECTOR_BYTES)
     while width > 1 and length % width:
@@ -57,23 +57,32 @@ def schedule_map(total: int, width: int) -> Schedule:
     return Schedule("map", THREADS, width, grid=max(1, -(-total // (THREADS * width))))
 
 
-def schedule_rows(rows: int, length: int) -> Schedule:
-    """A block a row; short rows share a block, one warp each."""
-    if length <= 256:
-        per_block = THREADS // 32
-        return Schedule("rows", THREADS, 1, 1, per_block, -(-rows // per_block))
-    threads = (
-        min(1024, max(THREADS, 1 << (length // 16).bit_length())) if length > 4096 else THREADS
-    )
-    return Schedule("rows", threads, 1, 1, 1, rows)
+def schedule_rows(rows: int, length: int, width: int) -> Schedule:
+    """Short rows: a warp or a part of it each, several in a block. Others: a block each."""
+    vectors = max(1, -(-length // width))
+    if vectors <= 32 * 4:
+        lanes = min(32, _power_of_two(vectors))
+        threads = max(32, min(THREADS, _power_of_two(rows * lanes)))
+        grid = -(-rows // (threads // lanes))
+        return Schedule("rows", threads, width, max(1, grid), lanes, -(-vectors // lanes))
+    # Four vectors a thread; one where the rows alone do not fill the machine.
+    share = 4 if rows >= FULL_GRID else 1
+    lanes = max(64, min(1024, _power_of_two(vectors // share)))
+    steps = -(-vectors // lanes)
+    return Schedule("rows", lanes, width, max(1, rows), lanes, steps if steps <= ROW_VECTORS else 0)
 
 
-def schedule_all(total: int) -> Schedule:
+def _power_of_two(n: int) -> int:
+    """The smallest that is not below n."""
+    return 1 << max(0, math.ceil(n) - 1).bit_length()
+
+
+def schedule_all(total: int, width: int) -> Schedule:
     """A full reduction: at most two blocks a multiprocessor, the last one to finish merges."""
     blocks = min(FULL_GRID, -(-total // (THREADS * 16)))
-    return Schedule("all", THREADS, 1, 1, 1, max(blocks, 1))
+    return Schedule("all", THREADS, width, max(blocks, 1))
 
 
 def schedule_columns(columns: int) -> Schedule:
     """Reductions down columns: a warp goes along 32 columns, eight warps share the rows."""
-    return Schedule("columns", THREADS, grid=-(-columns // 32))
+    return Schedule("columns", THREADS, grid=max(1, -(-columns // 32)))

@@ -108,7 +108,7 @@ def merge_equal(graph: Graph) -> Graph:
 
 
 def _reduces_nothing(eqn: Eqn) -> bool:
-    """Whether a sum (or the like) runs over axes of length 1 only, so that it is a change of shape."""
+    """Whether a sum (or the like) runs over axes of length 1 only: a change of shape."""
     prim = eqn.primitive
     if prim.kind is not Kind.REDUCTION or prim.combine is None:
         return False
@@ -120,7 +120,7 @@ def _reduces_nothing(eqn: Eqn) -> bool:
 def _scalars_for_broadcasts(
     ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Var, Atom]
 ) -> list[Atom]:
-    """Pointwise operations take scalars as they are, as long as one operand still gives the shape."""
+    """Pointwise operations take scalars as they are, if one operand still gives the shape."""
     out = list(ins)
     for i, a in enumerate(out):
         if isinstance(a, Var) and a in scalar_of:

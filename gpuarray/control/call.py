@@ -1,7 +1,7 @@
 """`jit` as a primitive: a call that holds a Graph.
 
-Floor 4. In: a Graph and its arguments. Out: the primitive that the compiler looks into and that transforms turn into calls of
-transformed Graphs, so a jitted function stays one unit.
+Floor 4. In: a Graph and its arguments. Out: the primitive that the compiler looks into and that
+transforms turn into calls of transformed Graphs, so a jitted function stays one unit.
 """
 
 from __future__ import annotations

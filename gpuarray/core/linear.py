@@ -1,6 +1,7 @@
 """Values of linear maps: symbolic zeros, and the types of derivatives.
 
-Floor 1. In: avals. Out: `Zero`, which stands for a tangent or cotangent that is nothing, without the memory of it.
+Floor 1. In: avals. Out: `Zero`, which stands for a tangent or cotangent that is nothing, without
+the memory of it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Zero:
 
 
 class Undefined:
-    """The place of an operand that a transpose rule is to give the cotangent of: only its aval is known."""
+    """The place of an operand that a transpose rule is to give the cotangent of: only its aval is
+    known.
+    """
 
     __slots__ = ("aval",)
 

@@ -56,6 +56,9 @@ NOT_LINEAR = Sentinel("NOT_LINEAR", "the operation is not linear in this operand
 NOT_DIFFERENTIABLE = Sentinel("NOT_DIFFERENTIABLE", "the operation has no derivative")
 #: The jvp of a linear op is the op itself.
 LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
+#: The jvp is that of the op's parts: of what `decompose` makes of it.
+BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts")
+
 
 @dataclass(frozen=True)
 class Combine:
@@ -96,13 +99,15 @@ class Primitive:
     `cuda(avals, **params)` that returns it. {0}, {1}, ... are the operands (16-bit floats come as
     float), {T} is the type of the result as a value, {M} in memory. A `Combine` for reductions
     jvp, transpose, batch: rules of the transforms
-    assemble(avals, compile, **params) -> callable: for ops that hold Graphs; `compile` makes a Graph a function
+    assemble(avals, compile, **params) -> callable: for ops that hold Graphs; `compile` makes a
+    Graph a function
         of buffers that returns a list of buffers
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
     weight: cost of one element in plain multiply-adds, for the fusion cost model
-    effect: whether running it does more than make its results, so that it is never dropped or merged
+    effect: whether running it does more than make its results, so that it is never dropped or
+    merged
     work(avals, **params): multiply-adds of the whole, where weight times elements is not it
     """
 

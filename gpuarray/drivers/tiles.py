@@ -366,7 +366,7 @@ def _writes_out(function, eqn) -> bool:
 
 
 def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
-    """Index text that takes a tile's part of a value; empty where the value is whole in each tile."""
+    """Index text that takes a tile's part of a value; empty where it is whole in each tile."""
     parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
     while parts and parts[-1] == ":":
         parts.pop()

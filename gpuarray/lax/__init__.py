@@ -3,7 +3,6 @@
 Floor 6. Every public name of the modules in this folder; the primitives themselves (`sin_p`) too."""
 
 from gpuarray.lax import linalg as linalg
-
 from gpuarray.lax.bits import bitcast_convert_type as bitcast_convert_type
 from gpuarray.lax.bits import bitwise_and as bitwise_and
 from gpuarray.lax.bits import bitwise_not as bitwise_not

@@ -2,12 +2,10 @@
 
 Floor 6. Every public name of the modules in this folder. `import gpuarray.numpy as gnp`."""
 
-from gpuarray.core.value import Array as ndarray
+from gpuarray.core.value import Array as _Array
 from gpuarray.numpy import fft as fft
 from gpuarray.numpy import linalg as linalg
-from gpuarray.numpy import methods as _methods
-from gpuarray.numpy.interchange import from_dlpack as from_dlpack
-from gpuarray.numpy.namespace import __array_api_version__ as __array_api_version__
+from gpuarray.numpy import methods as _methods  # noqa: F401 - fills in the methods of Array
 from gpuarray.numpy.arithmetic import abs as abs
 from gpuarray.numpy.arithmetic import absolute as absolute
 from gpuarray.numpy.arithmetic import divide as divide
@@ -79,7 +77,6 @@ from gpuarray.numpy.einsum import einsum_path as einsum_path
 from gpuarray.numpy.equality import allclose as allclose
 from gpuarray.numpy.equality import array_equal as array_equal
 from gpuarray.numpy.equality import array_equiv as array_equiv
-from gpuarray.numpy.fft import fft as fft
 from gpuarray.numpy.floats import copysign as copysign
 from gpuarray.numpy.floats import fabs as fabs
 from gpuarray.numpy.floats import frexp as frexp
@@ -135,9 +132,9 @@ from gpuarray.numpy.functions import expm1 as expm1
 from gpuarray.numpy.functions import floor as floor
 from gpuarray.numpy.functions import imag as imag
 from gpuarray.numpy.functions import log as log
-from gpuarray.numpy.functions import log10 as log10
 from gpuarray.numpy.functions import log1p as log1p
 from gpuarray.numpy.functions import log2 as log2
+from gpuarray.numpy.functions import log10 as log10
 from gpuarray.numpy.functions import rad2deg as rad2deg
 from gpuarray.numpy.functions import radians as radians
 from gpuarray.numpy.functions import real as real
@@ -211,6 +208,7 @@ from gpuarray.numpy.matrices import tri as tri
 from gpuarray.numpy.matrices import tril as tril
 from gpuarray.numpy.matrices import triu as triu
 from gpuarray.numpy.matrices import vander as vander
+from gpuarray.numpy.namespace import __array_api_version__ as __array_api_version__
 from gpuarray.numpy.nans import nanargmax as nanargmax
 from gpuarray.numpy.nans import nanargmin as nanargmin
 from gpuarray.numpy.nans import nancumprod as nancumprod
@@ -273,8 +271,8 @@ from gpuarray.numpy.scalar_types import bool_ as bool_
 from gpuarray.numpy.scalar_types import can_cast as can_cast
 from gpuarray.numpy.scalar_types import cdouble as cdouble
 from gpuarray.numpy.scalar_types import character as character
-from gpuarray.numpy.scalar_types import complex128 as complex128
 from gpuarray.numpy.scalar_types import complex64 as complex64
+from gpuarray.numpy.scalar_types import complex128 as complex128
 from gpuarray.numpy.scalar_types import complex_ as complex_
 from gpuarray.numpy.scalar_types import complexfloating as complexfloating
 from gpuarray.numpy.scalar_types import csingle as csingle
@@ -284,10 +282,7 @@ from gpuarray.numpy.scalar_types import e as e
 from gpuarray.numpy.scalar_types import euler_gamma as euler_gamma
 from gpuarray.numpy.scalar_types import finfo as finfo
 from gpuarray.numpy.scalar_types import flexible as flexible
-from gpuarray.numpy.scalar_types import float16 as float16
-from gpuarray.numpy.scalar_types import float32 as float32
 from gpuarray.numpy.scalar_types import float4_e2m1fn as float4_e2m1fn
-from gpuarray.numpy.scalar_types import float64 as float64
 from gpuarray.numpy.scalar_types import float6_e2m3fn as float6_e2m3fn
 from gpuarray.numpy.scalar_types import float6_e3m2fn as float6_e3m2fn
 from gpuarray.numpy.scalar_types import float8_e3m4 as float8_e3m4
@@ -298,6 +293,9 @@ from gpuarray.numpy.scalar_types import float8_e4m3fnuz as float8_e4m3fnuz
 from gpuarray.numpy.scalar_types import float8_e5m2 as float8_e5m2
 from gpuarray.numpy.scalar_types import float8_e5m2fnuz as float8_e5m2fnuz
 from gpuarray.numpy.scalar_types import float8_e8m0fnu as float8_e8m0fnu
+from gpuarray.numpy.scalar_types import float16 as float16
+from gpuarray.numpy.scalar_types import float32 as float32
+from gpuarray.numpy.scalar_types import float64 as float64
 from gpuarray.numpy.scalar_types import float_ as float_
 from gpuarray.numpy.scalar_types import floating as floating
 from gpuarray.numpy.scalar_types import generic as generic
@@ -305,12 +303,12 @@ from gpuarray.numpy.scalar_types import iinfo as iinfo
 from gpuarray.numpy.scalar_types import inexact as inexact
 from gpuarray.numpy.scalar_types import inf as inf
 from gpuarray.numpy.scalar_types import int1 as int1
-from gpuarray.numpy.scalar_types import int16 as int16
 from gpuarray.numpy.scalar_types import int2 as int2
-from gpuarray.numpy.scalar_types import int32 as int32
 from gpuarray.numpy.scalar_types import int4 as int4
-from gpuarray.numpy.scalar_types import int64 as int64
 from gpuarray.numpy.scalar_types import int8 as int8
+from gpuarray.numpy.scalar_types import int16 as int16
+from gpuarray.numpy.scalar_types import int32 as int32
+from gpuarray.numpy.scalar_types import int64 as int64
 from gpuarray.numpy.scalar_types import int_ as int_
 from gpuarray.numpy.scalar_types import integer as integer
 from gpuarray.numpy.scalar_types import iscomplexobj as iscomplexobj
@@ -329,12 +327,12 @@ from gpuarray.numpy.scalar_types import signedinteger as signedinteger
 from gpuarray.numpy.scalar_types import single as single
 from gpuarray.numpy.scalar_types import uint as uint
 from gpuarray.numpy.scalar_types import uint1 as uint1
-from gpuarray.numpy.scalar_types import uint16 as uint16
 from gpuarray.numpy.scalar_types import uint2 as uint2
-from gpuarray.numpy.scalar_types import uint32 as uint32
 from gpuarray.numpy.scalar_types import uint4 as uint4
-from gpuarray.numpy.scalar_types import uint64 as uint64
 from gpuarray.numpy.scalar_types import uint8 as uint8
+from gpuarray.numpy.scalar_types import uint16 as uint16
+from gpuarray.numpy.scalar_types import uint32 as uint32
+from gpuarray.numpy.scalar_types import uint64 as uint64
 from gpuarray.numpy.scalar_types import unsignedinteger as unsignedinteger
 from gpuarray.numpy.selection import argwhere as argwhere
 from gpuarray.numpy.selection import choose as choose
@@ -423,10 +421,4 @@ from gpuarray.numpy.ufunc import negative as negative
 from gpuarray.numpy.ufunc import subtract as subtract
 from gpuarray.numpy.ufunc import ufunc as ufunc
 
-__all__ = [*(_name for _name in dir() if not _name.startswith("_")), "ndarray"]
-
-from gpuarray.core.value import surface as _s  # TEMP
-
-for _n in __all__:  # TEMP
-    if _n not in _s.__dict__:
-        setattr(_s, _n, globals()[_n])
+ndarray = _Array

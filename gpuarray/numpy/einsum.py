@@ -165,8 +165,7 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
     if len(terms) != len(shapes):
         raise ValueError(
             "Number of einsum subscripts must be equal to the number of operands: got "
-            f"{len(terms)} terms in "
-            f"{spec!r} and {len(shapes)} operands."
+            f"{len(terms)} terms in {spec!r} and {len(shapes)} operands."
         )
     for c in spec.replace("->", "").replace("...", "").replace(",", ""):
         if not c.isalpha():
@@ -188,8 +187,7 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
         if len(term) != len(shape):
             raise ValueError(
                 f"Einstein sum subscript '{terms[k]}' does not contain the correct number of "
-                "indices for operand "
-                f"{k}, which has shape {shape}."
+                f"indices for operand {k}, which has shape {shape}."
             )
         full.append(term)
     if arrow:

@@ -120,8 +120,7 @@ def _one(name: str, kind: str, a, n, axis, norm) -> Array:
     if isinstance(axis, (tuple, list)):
         raise ValueError(
             f"jax.numpy.fft.{name} does not support multiple axes. Please use "
-            f"jax.numpy.fft.{name}n. "
-            f"Got axis = {axis!r}."
+            f"jax.numpy.fft.{name}n. Got axis = {axis!r}."
         )
     return _transform(name, kind, a, None if n is None else [n], [axis], norm)
 

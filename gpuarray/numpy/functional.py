@@ -133,15 +133,13 @@ def _batch_shape(given: list[Array], inputs, signature) -> tuple[int, ...]:
         if a.ndim < len(core):
             raise ValueError(
                 f"input with shape {a.shape} does not have enough dimensions for all core "
-                f"dimensions {core} on "
-                f"vectorized function with signature={signature!r}"
+                f"dimensions {core} on vectorized function with signature={signature!r}"
             )
         for name, n in zip(core, a.shape[a.ndim - len(core) :], strict=True):
             if sizes.setdefault(name, n) != n:
                 raise ValueError(
                     f"inconsistent size for core dimension {name!r}: {n} vs {sizes[name]} on "
-                    "vectorized function "
-                    f"with signature={signature!r}"
+                    f"vectorized function with signature={signature!r}"
                 )
         shapes.append(a.shape[: a.ndim - len(core)])
     return broadcast_shapes(*shapes)

@@ -285,8 +285,7 @@ def ravel_multi_index(
                 need_concrete(
                     i,
                     "ravel_multi_index: the default mode='raise' is not available while tracing; "
-                    "use "
-                    "'wrap', 'clip' or 'ignore'",
+                    "use 'wrap', 'clip' or 'ignore'",
                 )
             if ((known < 0) | (known >= n)).any():
                 raise ValueError(f"invalid entry in coordinates array: outside 0..{n - 1}")

@@ -127,8 +127,7 @@ def out_of_bounds(given: int, axis: int, n: int) -> IndexError:
     """The error of config.oob='raise'."""
     return IndexError(
         f"index {given} is out of bounds for axis {axis} with size {n} (reported because config "
-        "'oob' is "
-        "'raise'; with 'clip' it would have been moved to the edge)"
+        "'oob' is 'raise'; with 'clip' it would have been moved to the edge)"
     )
 
 
@@ -150,9 +149,8 @@ def dynamic_slice_error(entry: slice, index) -> IndexError:
     position = next(i for i, e in enumerate(index) if e is entry)
     return IndexError(
         f"Slice entries must be static integers. Got slice({entry.start}, {entry.stop}, "
-        f"{entry.step}) at "
-        f"position {position}. The length of the result has to be known while tracing: use "
-        "lax.dynamic_slice for a start that varies, or mark the argument static."
+        f"{entry.step}) at position {position}. The length of the result has to be known while "
+        "tracing: use lax.dynamic_slice for a start that varies, or mark the argument static."
     )
 
 
@@ -281,8 +279,7 @@ def _entries(shape, index):
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
             "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted "
-            "at "
-            "every call."
+            "at every call."
         )
     parts: list[Any] = [_entry(e) for e in (index if isinstance(index, tuple) else (index,))]
     taken = sum(_axes_of(e) for e in parts if e is not None and e is not Ellipsis)
@@ -319,8 +316,7 @@ def _entries(shape, index):
             if e.shape != tuple(lengths[axis : axis + e.ndim]):
                 raise IndexError(
                     f"boolean index did not match shape of indexed array in index {position}: got "
-                    f"{e.shape}, "
-                    f"expected {lengths[axis : axis + e.ndim]}"
+                    f"{e.shape}, expected {lengths[axis : axis + e.ndim]}"
                 )
             found = np.nonzero(known_value(e, errors.NonConcreteBooleanIndexError))
             entries += [Known(k.astype(np.int32)) for k in found]
@@ -340,8 +336,7 @@ def _entry(e):
     if isinstance(e, str):
         raise TypeError(
             f"JAX does not support string indexing; got idx={e!r}, and gpuarray does not either: "
-            "there are no "
-            "structured dtypes. Use a dict of arrays."
+            "there are no structured dtypes. Use a dict of arrays."
         )
     if isinstance(e, (list, tuple, range)):
         # A list of plain numbers stays known; one with arrays in it is stacked.
@@ -356,14 +351,12 @@ def _entry(e):
             return operator.index(e)
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or "
-            "boolean arrays are "
-            f"valid indices. Got {e}"
+            f"boolean arrays are valid indices. Got {e}"
         )
     if not _is_mask(e) and not dtypes.issubdtype(e.dtype, np.integer):
         raise TypeError(
             f"Indexer must have integer or boolean type, got indexer with type {e.dtype}. Convert "
-            "it with "
-            ".astype('int32')."
+            "it with .astype('int32')."
         )
     if isinstance(e, (np.ndarray, np.generic)) and not e.shape:
         return bool(e) if _is_mask(e) else int(e)
@@ -402,9 +395,8 @@ def _common_shape(shapes) -> tuple[int, ...]:
     try:
         return tuple(np.broadcast_shapes(*shapes))
     except ValueError:
-        raise IndexError(
-            "index arrays could not be broadcast together: they have shapes "
-            f"{', '.join(map(str, shapes))}"
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: shapes={list(shapes)} of the index arrays"
         ) from None
 
 

@@ -413,9 +413,8 @@ def warn_unsafe(x, values) -> None:
     if common != x.dtype and not x.weak_type:
         warnings.warn(
             "scatter inputs have incompatible types: cannot safely cast value from "
-            f"dtype={values.dtype} to "
-            f"dtype={x.dtype}. The result keeps dtype {x.dtype}; convert one of them with "
-            ".astype(...).",
+            f"dtype={values.dtype} to dtype={x.dtype}. The result keeps dtype {x.dtype}; convert "
+            "one of them with .astype(...).",
             FutureWarning,
             stacklevel=4,
         )
@@ -458,6 +457,8 @@ def _as(values, x: Array):
     aval = aval_of(values)
     if aval.dtype == x.dtype and aval.weak_type == x.weak_type:
         return values
+    if isinstance(values, complex) and dtypes.kind_of(x.dtype) != "c":
+        values = values.real  # as converting an array drops imaginary parts
     return convert(values, x.dtype, x.weak_type)
 
 

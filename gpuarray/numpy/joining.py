@@ -255,8 +255,7 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
         if rest and name != "array_split":
             raise ValueError(
                 f"array split does not result in an equal division: rest is {rest} for {n} "
-                f"elements in {parts} "
-                "parts. Use array_split for unequal parts."
+                f"elements in {parts} parts. Use array_split for unequal parts."
             )
         sizes = [each + 1] * rest + [each] * (parts - rest)
     if any(s < 0 for s in sizes):
@@ -350,8 +349,7 @@ def repeat(
             need_concrete(
                 repeats,
                 "jnp.repeat: the total number of repeats must be static. Give `repeats` as a "
-                "static value, or pass "
-                "a static value to `total_repeat_length`",
+                "static value, or pass a static value to `total_repeat_length`",
             )
         return _repeat_traced(a, repeats, axis, total_repeat_length)
     if not dtypes.issubdtype(np.asarray(counts).dtype, np.integer):
@@ -369,8 +367,7 @@ def repeat(
     if np.ndim(counts) > 1 or np.size(counts) not in (1, n):
         raise ValueError(
             f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not "
-            "fit axis "
-            f"{axis} of length {n}"
+            f"fit axis {axis} of length {n}"
         )
     source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
     if total_repeat_length is not None:
@@ -443,14 +440,12 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
         need_concrete(
             obj,
             "the `obj` argument of jnp.delete(). Its values decide the length of the result; with "
-            "distinct "
-            "positions, pass assume_unique_indices=True",
+            "distinct positions, pass assume_unique_indices=True",
         )
     if value.dtype == np.bool_ and value.shape != (n,):
         raise ValueError(
             "np.delete(arr, obj): for boolean indices, obj must be one-dimensional with length "
-            "matching specified "
-            f"axis. Got shape {value.shape} for an axis of length {n}."
+            f"matching specified axis. Got shape {value.shape} for an axis of length {n}."
         )
     if value.ndim == 0:
         at = canonical_axis_of(int(value), n)

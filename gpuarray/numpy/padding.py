@@ -111,8 +111,7 @@ def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
         return [(given[i, 0], given[i, 1]) for i in range(ndim)]
     raise ValueError(
         f"jnp.pad: {what} with nd={ndim} has unsupported shape {given.shape}. Valid shapes are "
-        f"({ndim}, 2), (1, 2), "
-        "(2,), (1,), or ()."
+        f"({ndim}, 2), (1, 2), (2,), (1,), or ()."
     )
 
 

@@ -33,8 +33,7 @@ def _trimmed(p: Array, what: str) -> Array:
     if value is None:
         need_concrete(
             p,
-            f"{what}: how many leading zeros there are must be known; pass "
-            "trim_leading_zeros=False",
+            f"{what}: how many zeros lead must be known; pass trim_leading_zeros=False",
         )
     places = np.nonzero(value)[0]
     return p[int(places[0]) if places.size else p.shape[0] :]

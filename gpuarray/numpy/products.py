@@ -36,7 +36,13 @@ def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
     a, b = value(a), value(b)
     dtype, weak = dtypes.lattice_result_type(a, b)
     kind = dtype if preferred is None else dtypes.check_user_dtype(preferred, name)
-    return convert(a, dtype, False), convert(b, dtype, False), kind, weak and preferred is None
+    a, b = (_with_rank(convert(x, dtype, False), dtype) for x in (a, b))
+    return a, b, kind, weak and preferred is None
+
+
+def _with_rank(x, dtype) -> Array:
+    """A bindable value that knows its shape: Python's scalars become NumPy's."""
+    return x if hasattr(x, "ndim") else dtype.type(x)
 
 
 def contract(a: Array, b: Array, dims, precision, dtype, weak: bool) -> Array:

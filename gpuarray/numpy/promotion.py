@@ -120,14 +120,26 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
 
 def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
     target = dtype.type
+    # A value at hand need not be NumPy's where Python's number has that dtype already; a recorded
+    # one is, because it is what prints.
     if python in (bool, int) and kind in "iu":
         default = dtypes.default_int()
-        if dtype == default or python is bool:
+        if python is int and dtype == default:
+            return lambda x: x if is_base() else target(x)
+        if python is bool:
             return target
         # What does not fit into a narrow type wraps, as it does for an array of the default type.
         return lambda x: default.type(x).astype(dtype)
     if kind == "f" and python is not complex and dtype.itemsize >= 2:
         largest = float(dtypes.finfo(dtype).max)
+        if python is float and dtype == dtypes.default_float():
+
+            def same_type(x):
+                if -largest <= x <= largest:
+                    return x if is_base() else target(x)
+                return _quietly(target, x)
+
+            return same_type
         return lambda x: target(x) if -largest <= x <= largest else _quietly(target, x)
     return lambda x: _quietly(target, x)
 

@@ -41,9 +41,8 @@ def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=N
         return nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ValueError(
-            "size and fill_value arguments cannot be used in three-term where function: the result "
-            "has the "
-            "shape of the operands."
+            "size and fill_value arguments cannot be used in three-term where function: the "
+            "result has the shape of the operands."
         )
     if not isinstance(condition, Array):
         check_arraylike("where", condition, x, y)
@@ -179,8 +178,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
         need_concrete(
             a,
             "nonzero: the size argument of jnp.nonzero must be statically specified to use "
-            "jnp.nonzero within "
-            "JAX transformations",
+            "jnp.nonzero within JAX transformations",
         )
     return _nonzero_traced(a, size, fills)
 
@@ -323,8 +321,7 @@ def refuse_inplace(name: str, inplace: bool) -> None:
     if inplace:
         raise ValueError(
             f"jax.numpy.{name} cannot modify arrays in-place, because JAX arrays are immutable. "
-            "Pass "
-            "inplace=False to instead return an updated array."
+            "Pass inplace=False to instead return an updated array."
         )
 
 

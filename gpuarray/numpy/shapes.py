@@ -106,14 +106,12 @@ def _target_shape(given: tuple[int, ...], shape) -> tuple[int, ...]:
         if known == 0:
             raise ZeroDivisionError(
                 f"cannot reshape array of shape {given} into shape {sizes}: with a length of 0 the "
-                "length "
-                "written as -1 could be anything. Write it out."
+                "length written as -1 could be anything. Write it out."
             )
         if total % known:
             raise TypeError(
                 f"cannot reshape array of shape {given} (size {total}) into shape {sizes} because "
-                "the product "
-                f"of specified axis sizes ({known}) does not evenly divide {total}"
+                f"the product of specified axis sizes ({known}) does not evenly divide {total}"
             )
         return tuple([total // known if n == -1 else n for n in sizes])
     if math.prod(sizes) != total or any(n < 0 for n in sizes):
@@ -292,8 +290,7 @@ def moveaxis(a, source: int | Sequence[int], destination: int | Sequence[int]) -
     if len(sources) != len(targets):
         raise ValueError(
             f"Inconsistent number of elements: {len(sources)} vs {len(targets)}. moveaxis needs "
-            "one destination "
-            "for each source axis."
+            "one destination for each source axis."
         )
     order = [i for i in range(a.ndim) if i not in sources]
     for target, origin in sorted(zip(targets, sources, strict=True)):
@@ -364,8 +361,7 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     if m.ndim < 2:
         raise ValueError(
             "rot90 requires its first argument to have ndim at least two, but got first argument "
-            "of shape "
-            f"{m.shape}, which has ndim {m.ndim}"
+            f"of shape {m.shape}, which has ndim {m.ndim}"
         )
     first, second = (canonical_axis(i, m.ndim) for i in axes)
     if first == second:
@@ -541,9 +537,8 @@ def view(a, dtype=None) -> Array:
     if a.shape[-1] % (new // old):
         raise ValueError(
             "When changing to a larger dtype, its size must be a divisor of the total size in "
-            "bytes of the "
-            f"last axis of the array. Got {a.shape[-1]} elements of {old} bits and asked for {new} "
-            "bits."
+            f"bytes of the last axis of the array. Got {a.shape[-1]} elements of {old} bits and "
+            f"asked for {new} bits."
         )
     parts = lax.reshape(a, (*a.shape[:-1], a.shape[-1] // (new // old), new // old))
     return lax.bitcast_convert_type(parts, target)
@@ -564,9 +559,8 @@ def _view_complex(a: Array, target) -> Array:
     if floats.shape[-1] % 2:
         raise ValueError(
             "When changing to a larger dtype, its size must be a divisor of the total size in "
-            "bytes of the "
-            f"last axis of the array. Got {a.shape[-1]} elements of {a.dtype} and asked for "
-            f"{target}."
+            f"bytes of the last axis of the array. Got {a.shape[-1]} elements of {a.dtype} and "
+            f"asked for {target}."
         )
     pairs = lax.reshape(floats, (*floats.shape[:-1], floats.shape[-1] // 2, 2))
     last = pairs.ndim - 1

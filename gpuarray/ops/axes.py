@@ -29,7 +29,7 @@ def add_axis(x: Any, position: int, size: int = 1) -> Any:
 
 
 def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
-    """Axes of length 1 added in front (behind the first with `keep_first`) until there are `rank`."""
+    """Axes of length 1 added in front (behind the first with `keep_first`) up to a rank."""
     shape = aval_of(x).shape
     missing = rank - len(shape)
     if missing <= 0:

@@ -14,24 +14,26 @@ from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind
 from gpuarray.ops.axes import move_axis
 from gpuarray.ops.define import BOOL, FLOATING, INTEGER, do, elementwise
 from gpuarray.ops.numerics import SIGNED_TWIN, UNSIGNED_TWIN, by_dtype, fresh
+from gpuarray.ops.texts import by_class, from_word, word_of
 
 # ---- logic ----
 
 
-def _logic(name: str, ufunc: np.ufunc, arity: int = 2) -> Primitive:
+def _logic(name: str, ufunc: np.ufunc, cuda, arity: int = 2) -> Primitive:
     return elementwise(
         name,
         arity=arity,
         dtypes=INTEGER | BOOL,
         numpy_pick=by_dtype(integer=ufunc, boolean=ufunc),
+        cuda=cuda,
         jvp=NOT_DIFFERENTIABLE,
     )
 
 
-and_p = _logic("and", np.bitwise_and)
-or_p = _logic("or", np.bitwise_or)
-xor_p = _logic("xor", np.bitwise_xor)
-not_p = _logic("not", np.invert, arity=1)
+and_p = _logic("and", np.bitwise_and, "{0} & {1}")
+or_p = _logic("or", np.bitwise_or, "{0} | {1}")
+xor_p = _logic("xor", np.bitwise_xor, "{0} ^ {1}")
+not_p = _logic("not", np.invert, by_class("~{0}", boolean="!{0}"), arity=1)
 
 # ---- shifts, counts, products ----
 
@@ -105,6 +107,7 @@ def _integers(name: str, function, arity: int = 2, weight: float = 1) -> Primiti
         dtypes=INTEGER,
         numpy=function if not isinstance(function, np.ufunc) else None,
         numpy_pick=by_dtype(integer=function) if isinstance(function, np.ufunc) else None,
+        cuda=f"ga_{name}({', '.join(f'{{{i}}}' for i in range(arity))})",
         jvp=NOT_DIFFERENTIABLE,
         weight=weight,
     )
@@ -188,12 +191,19 @@ def _bitcast_batch(axis, args, dims, *, new_dtype):
     return do.bitcast_convert_type(move_axis(args[0], dims[0], 0), new_dtype=new_dtype), 0
 
 
+def _bitcast_text(avals, *, new_dtype) -> str:
+    if avals[0].dtype == new_dtype:
+        return "{0}"
+    return from_word(new_dtype, word_of(avals[0].dtype, "{0}"))
+
+
 # Pointwise where the widths agree; otherwise the result has an axis more or less, as its aval says.
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type",
     Kind.POINTWISE,
     aval=_bitcast_aval,
     numpy_pick=_bitcast_pick,
+    cuda=_bitcast_text,
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_LINEAR,
     batch=_bitcast_batch,
@@ -239,6 +249,15 @@ def _precision_pick(avals, *, exponent_bits, mantissa_bits):
     return rule
 
 
+def _precision_text(avals, *, exponent_bits: int, mantissa_bits: int) -> str:
+    dtype = avals[0].dtype
+    info = dtypes.finfo(dtype)
+    mantissa, exponent = int(info.nmant), int(info.nexp)
+    kept = f"{min(mantissa_bits, mantissa)}, {min(exponent_bits, exponent)}"
+    word = f"ga_reduce_precision<{mantissa}, {exponent}, {kept}>({word_of(dtype, '{0}')})"
+    return from_word(dtype, word)
+
+
 reduce_precision_p = elementwise(
     "reduce_precision",
     jvp=LINEAR,
@@ -246,5 +265,6 @@ reduce_precision_p = elementwise(
     dtypes=FLOATING,
     check=_check_precision,
     numpy_pick=_precision_pick,
+    cuda=_precision_text,
     weight=3,
 )

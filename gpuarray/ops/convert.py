@@ -17,6 +17,7 @@ from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.ops.define import COMPLEX, do, elementwise, hide_defaults
 from gpuarray.ops.linear import constant, share_of
 from gpuarray.ops.numerics import fresh, join
+from gpuarray.ops.texts import by_class
 
 # ---- element types ----
 
@@ -112,6 +113,31 @@ def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding=None):
     return (back,)
 
 
+def _convert_text(avals, *, new_dtype, weak_type, sharding=None) -> str:
+    old = avals[0].dtype
+    if old == new_dtype:
+        return "{0}"
+    source, target = dtypes.kind_of(old), dtypes.kind_of(new_dtype)
+    if source == "c":
+        if target == "b":
+            return "{0}.re != 0 || {0}.im != 0"
+        if target == "c":
+            return "ga_slim({0})" if new_dtype.itemsize == 8 else "ga_wide({0})"
+        real = dtypes.to_real_dtype(old)
+        inner = _convert_text([ShapedArray((), real)], new_dtype=new_dtype, weak_type=weak_type)
+        return inner.format("{0}.re", T="{T}")
+    if target == "b":
+        return "{0} != 0"
+    if target == "c":
+        part = "float" if new_dtype.itemsize == 8 else "double"
+        return f"{{T}}{{{{({part}){{0}}, 0}}}}"
+    if source == "f" and target in "iu":
+        return "ga_saturate<{T}>({0})"
+    if old == dtypes.float64 and new_dtype == dtypes.float16:
+        return "ga_odd({0})"
+    return "({T}){0}"
+
+
 convert_element_type_p = Primitive(
     "convert_element_type",
     Kind.POINTWISE,
@@ -119,6 +145,7 @@ convert_element_type_p = Primitive(
     transpose=_convert_transpose,
     aval=_convert_aval,
     numpy_pick=_convert_pick,
+    cuda=_convert_text,
     show=hide_defaults({"sharding": None}),
 )
 
@@ -182,6 +209,7 @@ complex_p = elementwise(
     check=_check_parts,
     result=_to_complex,
     numpy=lambda x, y: join(x, y, dtypes.to_complex_dtype(x.dtype)),
+    cuda="{T}{{{0}, {1}}}",
 )
 real_p = elementwise(
     "real",
@@ -190,6 +218,7 @@ real_p = elementwise(
     dtypes=COMPLEX,
     result=_to_real,
     numpy=lambda x: x.real.copy(),
+    cuda="{0}.re",
 )
 imag_p = elementwise(
     "imag",
@@ -198,6 +227,7 @@ imag_p = elementwise(
     dtypes=COMPLEX,
     result=_to_real,
     numpy=lambda x: x.imag.copy(),
+    cuda="{0}.im",
 )
 # `input_dtype` says what the operand was before it was conjugated: its tangents are of that type.
 conj_p = elementwise(
@@ -209,4 +239,5 @@ conj_p = elementwise(
     numpy_pick=lambda avals, *, input_dtype: (
         np.conj if dtypes.kind_of(avals[0].dtype) == "c" else _real_as_complex
     ),
+    cuda=by_class("{T}{{{0}, 0}}", complex="ga_cconj({0})"),
 )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import COMPLEX, FLOATING, NUMERIC, check_dtype
+from gpuarray.core.avals import aval_of
+from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.ops.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
+from gpuarray.ops.linear import zeros
 from gpuarray.ops.reduce import wide_of
 
 
@@ -53,8 +55,96 @@ def _directed(forward, axis: int, reverse: bool):
     return lambda x: forward(x[flip])[flip]
 
 
-def _cumulative(name: str, pick, accepted=NUMERIC, weight: float = 2.0) -> Primitive:
-    return Primitive(name, Kind.LIBRARY, aval=_aval(name, accepted), numpy_pick=pick, weight=weight)
+# ---- as parts: the derivative of a running fold is that of a scan over pairs ----
+
+
+def _along(x, axis: int, start: int, stop: int, step: int = 1):
+    shape = aval_of(x).shape
+    return do.slice(
+        x,
+        start_indices=tuple(start if d == axis else 0 for d in range(len(shape))),
+        limit_indices=tuple(stop if d == axis else n for d, n in enumerate(shape)),
+        strides=tuple(step if d == axis else 1 for d in range(len(shape))),
+    )
+
+
+def _alternate(even, odd, axis: int):
+    """Elements of two arrays in turn."""
+    a, b = aval_of(even), aval_of(odd)
+    last = a.shape[axis] > b.shape[axis]
+
+    def spaced(x, low: int, high: int):
+        config = tuple((low, high, 1) if d == axis else (0, 0, 0) for d in range(a.ndim))
+        return do.pad(x, a.dtype.type(0), padding_config=config)
+
+    return do.add(spaced(even, 0, 0 if last else 1), spaced(odd, 1, 1 if last else 0))
+
+
+def _scan(combine, x, axis: int):
+    """Fold neighbours, scan what is left, and fill in: twice log n folds of arrays."""
+    n = aval_of(x).shape[axis]
+    if n < 2:
+        return x
+    pairs = combine(_along(x, axis, 0, n - 1, 2), _along(x, axis, 1, n, 2))
+    odd = _scan(combine, pairs, axis)
+    before = _along(odd, axis, 0, aval_of(odd).shape[axis] - 1) if n % 2 == 0 else odd
+    even = combine(before, _along(x, axis, 2, n, 2))
+    even = do.concatenate(_along(x, axis, 0, 1), even, dimension=axis)
+    return _alternate(even, odd, axis)
+
+
+def _parts(combine):
+    def parts(x, *, axis, reverse):
+        if not reverse:
+            return _scan(combine, x, axis)
+        backwards = do.rev(x, dimensions=(axis,))
+        return do.rev(_scan(combine, backwards, axis), dimensions=(axis,))
+
+    return parts
+
+
+def _logaddexp(a, b):
+    """log(exp a + exp b) from the larger one, without the kink that a maximum has."""
+    kind = dtypes.kind_of(aval_of(a).dtype)
+    less = do.lt(do.real(a), do.real(b)) if kind == "c" else do.lt(a, b)
+    high, low = do.select_n(less, a, b), do.select_n(less, b, a)
+    apart = do.sub(low, high)
+    if kind == "c":
+        top = do.real(high)
+        top = do.complex(top, zeros(aval_of(top)))
+        # The logarithm keeps the imaginary part in (-pi, pi].
+        return do.add(top, do.log(do.add(do.exp(do.sub(a, top)), do.exp(do.sub(b, top)))))
+    usual = do.add(high, do.log1p(do.exp(apart)))
+    return do.select_n(do.ne(apart, apart), usual, do.add(a, b))  # equal infinities, and NaN
+
+
+# ---- the primitives ----
+
+
+def _batch(name: str):
+    def batch(mapped, args, dims, *, axis, reverse):
+        (x,), (d,) = args, dims
+        return registry[name].bind(x, axis=axis + (axis >= d), reverse=reverse), d
+
+    return batch
+
+
+def _cumulative(name: str, pick, combine, accepted=NUMERIC, weight: float = 2.0) -> Primitive:
+    return Primitive(
+        name,
+        Kind.LIBRARY,
+        aval=_aval(name, accepted),
+        numpy_pick=pick,
+        weight=weight,
+        jvp=BY_PARTS,
+        transpose=NOT_LINEAR,
+        batch=_batch(name),
+        decompose=_parts(combine),
+    )
+
+
+def _cumsum_transpose(ct, operand, *, axis, reverse):
+    return (do.cumsum(ct, axis=axis, reverse=not reverse),)
 
 
 def _logsumexp_pick(avals, *, axis, reverse):
@@ -81,8 +171,19 @@ def _complex_logaddexp(a, b):
     return top + np.log(np.exp(a - top) + np.exp(b - top))
 
 
-cumsum_p = _cumulative("cumsum", _running(np.add))
-cumprod_p = _cumulative("cumprod", _running(np.multiply))
-cummax_p = _cumulative("cummax", _running(np.maximum))
-cummin_p = _cumulative("cummin", _running(np.minimum))
-cumlogsumexp_p = _cumulative("cumlogsumexp", _logsumexp_pick, FLOATING | COMPLEX, weight=20.0)
+cumsum_p = Primitive(
+    "cumsum",
+    Kind.LIBRARY,
+    aval=_aval("cumsum", NUMERIC),
+    numpy_pick=_running(np.add),
+    weight=2.0,
+    jvp=LINEAR,
+    transpose=_cumsum_transpose,
+    batch=_batch("cumsum"),
+)
+cumprod_p = _cumulative("cumprod", _running(np.multiply), lambda a, b: do.mul(a, b))
+cummax_p = _cumulative("cummax", _running(np.maximum), lambda a, b: do.max(a, b))
+cummin_p = _cumulative("cummin", _running(np.minimum), lambda a, b: do.min(a, b))
+cumlogsumexp_p = _cumulative(
+    "cumlogsumexp", _logsumexp_pick, _logaddexp, FLOATING | COMPLEX, weight=20.0
+)

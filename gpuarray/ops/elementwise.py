@@ -16,6 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops import texts
 from gpuarray.ops.axes import move_axis
 from gpuarray.ops.define import (
     ANY,
@@ -39,6 +40,7 @@ from gpuarray.ops.linear import (
     zeros,
 )
 from gpuarray.ops.numerics import by_dtype, fresh, order_key
+from gpuarray.ops.texts import by_class
 
 
 def everywhere(function):
@@ -71,6 +73,7 @@ def _sub_transpose(ct, x, y):
 
 add_p = elementwise(
     "add",
+    cuda=texts.ADD,
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=everywhere(np.add),
@@ -79,6 +82,7 @@ add_p = elementwise(
 )
 sub_p = elementwise(
     "sub",
+    cuda=texts.SUB,
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=everywhere(np.subtract),
@@ -105,6 +109,13 @@ def _mul_transpose(ct, x, y, *, out_dtype=None):
     return (share, None) if unknown is x else (None, share)
 
 
+def _mul_cuda(avals, *, out_dtype=None):
+    if out_dtype is None or out_dtype == avals[0].dtype:
+        return texts.MUL(avals)
+    text = texts.MUL([ShapedArray((), out_dtype)])
+    return text.replace("{0}", "({T}){0}").replace("{1}", "({T}){1}")
+
+
 mul_p = elementwise(
     "mul",
     jvp=(
@@ -115,6 +126,7 @@ mul_p = elementwise(
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=_mul_pick,
+    cuda=_mul_cuda,
     result=lambda x, y, out_dtype=None: x if out_dtype is None else out_dtype,
     defaults={"out_dtype": None},
 )
@@ -156,6 +168,7 @@ div_p = elementwise(
         floating=np.true_divide,
         complex=np.true_divide,
     ),
+    cuda=by_class("{0} / {1}", integer="ga_div({0}, {1})", complex="ga_cdiv({0}, {1})"),
     weight=4,
 )
 
@@ -174,10 +187,12 @@ rem_p = elementwise(
     arity=2,
     dtypes=INTEGER | FLOATING,
     numpy_pick=by_dtype(integer=_remainder, floating=np.fmod),
+    cuda=by_class("ga_rem({0}, {1})"),
     weight=8,
 )
 neg_p = elementwise(
     "neg",
+    cuda=by_class("-{0}", integer="ga_neg({0})", complex="-{0}"),
     dtypes=NUMERIC,
     numpy_pick=everywhere(np.negative),
     jvp=LINEAR,
@@ -188,9 +203,10 @@ neg_p = elementwise(
 def _abs_derivative(t, out, x):
     if dtypes.kind_of(aval_of(x).dtype) != "c":
         return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
+    turned = do.conj(x, input_dtype=aval_of(x).dtype)
     size = cast_like(out, aval_of(x))
     safe = do.select_n(do.eq(size, constant(x, 0)), size, full_like(x, 1))  # 0 / 0 would be nan
-    return do.real(do.mul(t, do.div(do.conj(x, input_dtype=aval_of(x).dtype), safe)))
+    return do.real(do.mul(t, do.div(turned, safe)))
 
 
 abs_p = elementwise(
@@ -198,6 +214,7 @@ abs_p = elementwise(
     jvp=(_abs_derivative,),
     dtypes=SIGNED | FLOATING | COMPLEX,
     numpy_pick=everywhere(np.abs),
+    cuda=by_class("ga_abs({0})", complex="ga_cabs({0})"),
     result=lambda x: dtypes.to_real_dtype(x) if dtypes.kind_of(x) == "c" else x,
 )
 
@@ -217,6 +234,7 @@ sign_p = elementwise(
     numpy_pick=by_dtype(
         integer=np.sign, floating=lambda x: np.copysign(np.sign(x), x), complex=_sign_complex
     ),
+    cuda=by_class("ga_sign({0})", complex="ga_csign({0})"),
 )
 
 
@@ -229,10 +247,15 @@ def _smaller_complex(x, y):
     return np.where((x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag)), x, y)
 
 
+def _where(mask, true, false, like):
+    true, false = full_like(like, true), full_like(like, false)
+    return do.select_n(mask, false, true)
+
+
 def _where_chosen(t, out, this, other):
     """The tangent where the result is this operand; half of it where both are."""
-    chosen = do.select_n(do.eq(this, out), full_like(out, 0), full_like(out, 1))
-    count = do.select_n(do.eq(other, out), full_like(out, 1), full_like(out, 2))
+    chosen = _where(do.eq(this, out), 1, 0, out)
+    count = _where(do.eq(other, out), 2, 1, out)
     return do.mul(t, do.div(chosen, count))
 
 
@@ -250,6 +273,7 @@ max_p = elementwise(
     numpy_pick=by_dtype(
         integer=np.maximum, floating=np.maximum, complex=_larger_complex, boolean=np.logical_or
     ),
+    cuda=texts.MAX,
 )
 min_p = elementwise(
     "min",
@@ -259,9 +283,11 @@ min_p = elementwise(
     numpy_pick=by_dtype(
         integer=np.minimum, floating=np.minimum, complex=_smaller_complex, boolean=np.logical_and
     ),
+    cuda=texts.MIN,
 )
 square_p = elementwise(
     "square",
+    cuda=by_class("{0} * {0}", integer="ga_mul({0}, {0})", complex="{0} * {0}"),
     dtypes=NUMERIC,
     numpy_pick=everywhere(np.square),
     jvp=(lambda t, out, x: do.mul(t, do.mul(constant(x, 2), x)),),
@@ -312,14 +338,15 @@ integer_pow_p = elementwise(
     dtypes=NUMERIC,
     numpy_pick=lambda avals, *, y: _power_rule(y)(avals),
     check=_check_integer_pow,
+    cuda=texts.power,
     weight=3,
 )
 
 
 def _nextafter_jvp(primals, tangents):
     raise NotImplementedError(
-        "Differentiation rule for 'nextafter' not implemented: it steps along the floats. Guard its "
-        "operands with gpuarray.lax.stop_gradient if no derivative is wanted."
+        "Differentiation rule for 'nextafter' not implemented: it steps from float to float. Guard "
+        "its operands with gpuarray.lax.stop_gradient if no derivative is wanted."
     )
 
 
@@ -328,6 +355,7 @@ nextafter_p = elementwise(
     arity=2,
     dtypes=FLOATING,
     numpy=np.nextafter,
+    cuda=by_class("ga_nextafter({0}, {1})", half="ga_nextafter_half<{M}>({0}, {1})"),
     jvp=_nextafter_jvp,
     weight=4,
 )
@@ -351,14 +379,18 @@ _ROUNDING = {
     RoundingMethod.AWAY_FROM_ZERO: by_dtype(floating=_round_away),
     RoundingMethod.TO_NEAREST_EVEN: by_dtype(floating=np.rint),
 }
-
-floor_p = elementwise("floor", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.floor)
-ceil_p = elementwise("ceil", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.ceil)
+floor_p = elementwise(
+    "floor", cuda="ga_floor({0})", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.floor
+)
+ceil_p = elementwise(
+    "ceil", cuda="ga_ceil({0})", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.ceil
+)
 round_p = elementwise(
     "round",
     jvp=NOT_DIFFERENTIABLE,
     dtypes=FLOATING,
     numpy_pick=lambda avals, *, rounding_method: _ROUNDING[rounding_method](avals),
+    cuda=lambda avals, *, rounding_method: texts.ROUND[rounding_method],
     weight=2,
 )
 
@@ -368,15 +400,20 @@ def _bool_result(*_) -> np.dtype:
 
 
 is_finite_p = elementwise(
-    "is_finite", dtypes=FLOATING, numpy=np.isfinite, result=_bool_result, jvp=NOT_DIFFERENTIABLE
+    "is_finite",
+    dtypes=FLOATING,
+    numpy=np.isfinite,
+    cuda="ga_is_finite({0})",
+    result=_bool_result,
+    jvp=NOT_DIFFERENTIABLE,
 )
 
 # ---- comparison ----
 
 
-def _comparison(name: str, dtypes: frozenset[str], **numpy) -> Primitive:
+def _comparison(name: str, dtypes: frozenset[str], **rules) -> Primitive:
     return elementwise(
-        name, arity=2, dtypes=dtypes, result=_bool_result, jvp=NOT_DIFFERENTIABLE, **numpy
+        name, arity=2, dtypes=dtypes, result=_bool_result, jvp=NOT_DIFFERENTIABLE, **rules
     )
 
 
@@ -399,12 +436,13 @@ def _not_equal_pick(avals):
 
 ORDERED = INTEGER | FLOATING | BOOL
 
-eq_p = _comparison("eq", ANY | KEYS, numpy_pick=_equal_pick)
-ne_p = _comparison("ne", ANY | KEYS, numpy_pick=_not_equal_pick)
-lt_p = _comparison("lt", ORDERED, numpy=np.less)
-le_p = _comparison("le", ORDERED, numpy=np.less_equal)
-gt_p = _comparison("gt", ORDERED, numpy=np.greater)
-ge_p = _comparison("ge", ORDERED, numpy=np.greater_equal)
+
+eq_p = _comparison("eq", ANY | KEYS, numpy_pick=_equal_pick, cuda=texts.equal)
+ne_p = _comparison("ne", ANY | KEYS, numpy_pick=_not_equal_pick, cuda=texts.not_equal)
+lt_p = _comparison("lt", ORDERED, numpy=np.less, cuda="{0} < {1}")
+le_p = _comparison("le", ORDERED, numpy=np.less_equal, cuda="{0} <= {1}")
+gt_p = _comparison("gt", ORDERED, numpy=np.greater, cuda="{0} > {1}")
+ge_p = _comparison("ge", ORDERED, numpy=np.greater_equal, cuda="{0} >= {1}")
 
 
 def _total_order_pick(ufunc):
@@ -416,10 +454,15 @@ def _total_order_pick(ufunc):
     return pick
 
 
+def _total_order(name: str, ufunc: np.ufunc, sign: str) -> Primitive:
+    rules = {"numpy_pick": _total_order_pick(ufunc), "cuda": texts.total_order(sign)}
+    return _comparison(name, ORDERED, **rules)
+
+
 # In total order, which sorting needs, -nan < -inf < ... < -0.0 < 0.0 < ... < inf < nan.
-eq_to_p = _comparison("eq_to", ORDERED, numpy_pick=_total_order_pick(np.equal))
-lt_to_p = _comparison("lt_to", ORDERED, numpy_pick=_total_order_pick(np.less))
-le_to_p = _comparison("le_to", ORDERED, numpy_pick=_total_order_pick(np.less_equal))
+eq_to_p = _total_order("eq_to", np.equal, "==")
+lt_to_p = _total_order("lt_to", np.less, "<")
+le_to_p = _total_order("le_to", np.less_equal, "<=")
 
 # ---- choice ----
 
@@ -475,14 +518,16 @@ def _select_n_jvp(primals, tangents):
 
 
 def _select_n_transpose(ct, which, *cases):
-    nothing = zeros(aval_of(ct))
-    shares = [
-        do.select_n(which, *[ct if other is case else nothing for other in cases])
-        if is_undefined(case)
-        else None
-        for case in cases
-    ]
-    return None, *shares
+    nothing, kind = zeros(aval_of(ct)), aval_of(which).dtype
+
+    def share(number, case):
+        if not is_undefined(case):
+            return None
+        if kind == np.bool_:
+            return do.select_n(which, *[nothing if k != number else ct for k in range(len(cases))])
+        return do.select_n(do.eq(which, kind.type(number)), nothing, ct)
+
+    return None, *[share(number, case) for number, case in enumerate(cases)]
 
 
 def _batch_with_scalars(name: str, scalars: tuple[int, ...]):
@@ -527,6 +572,7 @@ def _stretch(x, dim: int | None, shape: tuple[int, ...]):
 select_n_p = Primitive(
     "select_n",
     Kind.POINTWISE,
+    cuda=texts.select,
     jvp=_select_n_jvp,
     transpose=_select_n_transpose,
     batch=_batch_with_scalars("select_n", (0,)),
@@ -565,6 +611,7 @@ def _masked(kept, t, out):
 clamp_p = Primitive(
     "clamp",
     Kind.POINTWISE,
+    cuda=texts.clamp,
     jvp=(
         lambda t, out, low, x, high: _masked(do.and_(do.gt(low, x), do.lt(low, high)), t, out),
         lambda t, out, low, x, high: _masked(do.and_(do.gt(x, low), do.lt(x, high)), t, out),
@@ -581,7 +628,9 @@ clamp_p = Primitive(
 
 
 def _identity(name: str, **rules) -> Primitive:
-    return Primitive(name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, weight=0, **rules)
+    return Primitive(
+        name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, cuda="{0}", weight=0, **rules
+    )
 
 
 copy_p = _identity("copy", jvp=LINEAR, transpose=lambda ct, x: (do.copy(ct),))
@@ -589,22 +638,19 @@ stop_gradient_p = _identity("stop_gradient", jvp=NOT_DIFFERENTIABLE, transpose=N
 stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
 
 
-def _barrier_on_some(xs):
-    """All that are values through one barrier together; symbolic zeros stay what they are."""
-    passed = iter(do.optimization_barrier(*[x for x in xs if not is_zero(x)]))
-    return [x if is_zero(x) else next(passed) for x in xs]
-
-
-def _barrier_jvp(primals, tangents):
-    return do.optimization_barrier(*primals), _barrier_on_some(tangents)
+def _barrier(xs):
+    """All values through one barrier together, zeros too; symbolic ones of integers stay."""
+    values = [x if not is_zero(x) or x.aval.dtype == dtypes.float0 else zeros(x.aval) for x in xs]
+    passed = iter(do.optimization_barrier(*[x for x in values if not is_zero(x)]))
+    return [x if is_zero(x) else next(passed) for x in values]
 
 
 #: All results are there before anything that uses one of them starts: nothing fuses across it.
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,
-    jvp=_barrier_jvp,
-    transpose=lambda cts, *xs: _barrier_on_some(cts),
+    jvp=lambda primals, tangents: (do.optimization_barrier(*primals), _barrier(tangents)),
+    transpose=lambda cts, *xs: _barrier(cts),
     batch=lambda axis, args, dims: (do.optimization_barrier(*args), dims),
     aval=lambda *xs: list(xs),
     numpy=lambda *xs: list(xs),

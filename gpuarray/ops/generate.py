@@ -44,11 +44,19 @@ def _iota_pick(avals, *, dtype, shape, dimension, sharding=None):
     return iota
 
 
+def _iota_text(avals, *, dtype, shape, dimension, sharding=None) -> str:
+    """{0} is the position along the counted axis."""
+    if dtypes.kind_of(dtype) == "c":
+        return f"{{T}}{{{{({'float' if dtype.itemsize == 8 else 'double'}){{0}}, 0}}}}"
+    return "({T}){0}"
+
+
 iota_p = Primitive(
     "iota",
     Kind.GENERATOR,
     aval=_iota_aval,
     numpy_pick=_iota_pick,
+    cuda=_iota_text,
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
 )
@@ -69,6 +77,7 @@ empty_p = Primitive(
     Kind.GENERATOR,
     aval=_empty_aval,
     numpy=_zeros,
+    cuda=lambda avals, **params: "{T}{{}}",
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
 )

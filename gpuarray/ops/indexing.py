@@ -11,87 +11,26 @@ clipped then, writes skipped).
 
 from __future__ import annotations
 
-import enum
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
-from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops import elementwise as ew
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.ops import indexing_rules as rules
 from gpuarray.ops.define import check_same_dtypes
+from gpuarray.ops.indexing_checks import GatherDimensionNumbers as GatherDimensionNumbers
+from gpuarray.ops.indexing_checks import GatherScatterMode as GatherScatterMode
+from gpuarray.ops.indexing_checks import ScatterDimensionNumbers as ScatterDimensionNumbers
 from gpuarray.ops.indexing_checks import check_gather, check_scatter
+from gpuarray.ops.indexing_rules import update_graph as update_graph
+from gpuarray.ops.indexing_rules import windows_of
 from gpuarray.ops.scalar_graph import on_arrays
 
 _INT_MAX = np.iinfo(np.intp).max
-
-
-class GatherDimensionNumbers(NamedTuple):
-    """What the axes of a gather's operand, indices and result are.
-
-    offset_dims: the result's axes that are axes of the windows
-    collapsed_slice_dims: operand axes on which the windows have length 1, left out of the result
-    start_index_map: the operand axis of each component of an index vector
-    operand_batching_dims, start_indices_batching_dims: axes that both walk together
-    """
-
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    start_indices_batching_dims: tuple[int, ...] = ()
-
-
-class ScatterDimensionNumbers(NamedTuple):
-    """What the axes of a scatter's operand, indices and updates are.
-
-    update_window_dims: the axes of the updates that are axes of the windows
-    inserted_window_dims: operand axes on which the windows have length 1, missing in the updates
-    scatter_dims_to_operand_dims: the operand axis of each component of an index vector
-    operand_batching_dims, scatter_indices_batching_dims: axes that both walk together
-    """
-
-    update_window_dims: tuple[int, ...]
-    inserted_window_dims: tuple[int, ...]
-    scatter_dims_to_operand_dims: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    scatter_indices_batching_dims: tuple[int, ...] = ()
-
-
-class GatherScatterMode(enum.Enum):
-    """What happens where an index is out of bounds."""
-
-    CLIP = 1
-    FILL_OR_DROP = 2
-    PROMISE_IN_BOUNDS = 3
-    ONE_HOT = 4
-
-    @staticmethod
-    def from_any(given: str | GatherScatterMode | None) -> GatherScatterMode:
-        """A mode from its name: clip, fill, drop or promise_in_bounds; None fills or drops."""
-        if isinstance(given, GatherScatterMode):
-            return given
-        if given is None:
-            return GatherScatterMode.FILL_OR_DROP
-        try:
-            return _MODES[given]
-        except KeyError:
-            raise ValueError(
-                f'Unknown gather mode "{given}": expected one of {", ".join(map(repr, _MODES))}.'
-            ) from None
-
-
-_MODES = {
-    "clip": GatherScatterMode.CLIP,
-    "fill": GatherScatterMode.FILL_OR_DROP,
-    "drop": GatherScatterMode.FILL_OR_DROP,
-    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
-    "one_hot": GatherScatterMode.ONE_HOT,
-}
 
 
 def default_fill(dtype) -> Any:
@@ -336,7 +275,14 @@ def _after_take(places, axis: int, permutation, rank: int) -> tuple[int, ...]:
 
 
 gather_p = Primitive(
-    "gather", Kind.INDEXING, aval=_gather_aval, numpy_pick=_gather_pick, weight=4.0
+    "gather",
+    Kind.INDEXING,
+    aval=_gather_aval,
+    numpy_pick=_gather_pick,
+    weight=4.0,
+    jvp=rules.gather_jvp,
+    transpose=rules.gather_transpose,
+    batch=rules.gather_batch,
 )
 
 
@@ -360,13 +306,6 @@ def _scatter_aval(
     return operand
 
 
-def _scatter_windows(operand, updates, numbers) -> tuple[int, ...]:
-    """The length of a window on every operand axis."""
-    lengths = iter(updates.shape[d] for d in numbers.update_window_dims)
-    removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    return tuple(1 if d in removed else next(lengths) for d in range(operand.ndim))
-
-
 def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
     """The NumPy rule: `ufunc` merges an update into what is there; None replaces it.
 
@@ -379,7 +318,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
         places = _Places(
             operand.shape,
             indices.shape,
-            _scatter_windows(operand, updates, numbers),
+            windows_of(operand.shape, updates.shape, numbers),
             numbers.scatter_dims_to_operand_dims,
             (*numbers.inserted_window_dims, *numbers.operand_batching_dims),
             numbers.operand_batching_dims,
@@ -477,7 +416,7 @@ def _merge(ufunc, body, unique: bool):
     return in_turn if body is not None else at
 
 
-def _scatter(name: str, ufunc: np.ufunc | None) -> Primitive:
+def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose=NOT_LINEAR) -> Primitive:
     return Primitive(
         name,
         Kind.INDEXING,
@@ -486,34 +425,15 @@ def _scatter(name: str, ufunc: np.ufunc | None) -> Primitive:
         inplace=_scatter_pick(ufunc, inplace=True),
         combine=ufunc,
         weight=8.0,
+        jvp=jvp,
+        transpose=transpose,
+        batch=rules.scatter_batch(name),
     )
 
 
-scatter_p = _scatter("scatter", None)
-scatter_add_p = _scatter("scatter-add", np.add)
-scatter_sub_p = _scatter("scatter-sub", np.subtract)
-scatter_mul_p = _scatter("scatter-mul", np.multiply)
-scatter_min_p = _scatter("scatter-min", np.minimum)
-scatter_max_p = _scatter("scatter-max", np.maximum)
-
-#: The scalar op inside each scatter that merges.
-MERGES = {
-    scatter_add_p: ew.add_p,
-    scatter_sub_p: ew.sub_p,
-    scatter_mul_p: ew.mul_p,
-    scatter_min_p: ew.min_p,
-    scatter_max_p: ew.max_p,
-}
-
-
-@functools.cache
-def update_graph(prim: Primitive, dtype) -> Graph | None:
-    """The `update_jaxpr` of a scatter: how it merges one element, as a Graph of two scalars."""
-    merge = MERGES.get(prim)
-    if merge is None:
-        return None
-    aval = ShapedArray((), dtype)
-    there, update = Var(aval), Var(aval)
-    (result,) = merge.out_avals([aval, aval], {})
-    out = Var(result)
-    return Graph([there, update], [out], [Eqn(merge, [there, update], [out], {})])
+scatter_p = _scatter("scatter", None, rules.set_jvp, rules.set_transpose)
+scatter_add_p = _scatter("scatter-add", np.add, rules.add_jvp, rules.add_transpose)
+scatter_sub_p = _scatter("scatter-sub", np.subtract, rules.sub_jvp, rules.sub_transpose)
+scatter_mul_p = _scatter("scatter-mul", np.multiply, rules.mul_jvp, rules.mul_transpose)
+scatter_min_p = _scatter("scatter-min", np.minimum, rules.extreme_jvp("scatter-min"))
+scatter_max_p = _scatter("scatter-max", np.maximum, rules.extreme_jvp("scatter-max"))

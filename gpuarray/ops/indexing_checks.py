@@ -1,4 +1,4 @@
-"""The shape rules of gather and scatter: every way in which dimension numbers can be wrong.
+"""The terms of gather and scatter, and their shape rules: every way in which they can be wrong.
 
 In: avals and dimension numbers. Out: the shape of a gather's result, or a TypeError that names the
 field, what it was and what it may be. Floor 2.
@@ -6,12 +6,81 @@ field, what it was and what it may be. Floor 2.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """What the axes of a gather's operand, indices and result are.
+
+    offset_dims: the result's axes that are axes of the windows
+    collapsed_slice_dims: operand axes on which the windows have length 1, left out of the result
+    start_index_map: the operand axis of each component of an index vector
+    operand_batching_dims, start_indices_batching_dims: axes that both walk together
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """What the axes of a scatter's operand, indices and updates are.
+
+    update_window_dims: the axes of the updates that are axes of the windows
+    inserted_window_dims: operand axes on which the windows have length 1, missing in the updates
+    scatter_dims_to_operand_dims: the operand axis of each component of an index vector
+    operand_batching_dims, scatter_indices_batching_dims: axes that both walk together
+    """
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+
+class GatherScatterMode(enum.Enum):
+    """What happens where an index is out of bounds."""
+
+    CLIP = 1
+    FILL_OR_DROP = 2
+    PROMISE_IN_BOUNDS = 3
+    ONE_HOT = 4
+
+    @staticmethod
+    def from_any(given: str | GatherScatterMode | None) -> GatherScatterMode:
+        """A mode from its name: clip, fill, drop or promise_in_bounds; None fills or drops."""
+        if isinstance(given, GatherScatterMode):
+            return given
+        if given is None:
+            return GatherScatterMode.FILL_OR_DROP
+        try:
+            return _MODES[given]
+        except KeyError:
+            raise ValueError(
+                f'Unknown gather mode "{given}": expected one of {", ".join(map(repr, _MODES))}.'
+            ) from None
+
+
+_MODES = {
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+    "one_hot": GatherScatterMode.ONE_HOT,
+}
+
+
+# ---- shape rules ----
 
 
 def _check_axes(op: str, what: str, axes: Sequence[int], end: int, ordered: bool = True) -> None:

@@ -35,6 +35,8 @@ def zeros(aval: ShapedArray) -> Any:
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     zero = np.zeros((), storage_dtype(aval))[()]
+    if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
+        zero = zero.item()
     if not aval.shape:
         return zero
     return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
@@ -50,7 +52,10 @@ def broadcast_like(x: Any, aval: ShapedArray) -> Any:
     given = aval_of(x)
     if given.shape == aval.shape:
         return x
-    dims = () if not given.shape else tuple(range(aval.ndim))
+    dims = tuple(i for i, n in enumerate(given.shape) if n == aval.shape[i])
+    if len(dims) < given.ndim:
+        kept = tuple(given.shape[i] for i in dims)
+        x = do.reshape(x, new_sizes=kept, dimensions=None, sharding=None)
     return do.broadcast_in_dim(x, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
 
 
@@ -76,17 +81,14 @@ def share_of(ct: Any, x: Any) -> Any:
 def constant(x: Any, value: float) -> Any:
     """A number of the dtype of `x`, weakly typed if `x` is, so that results stay so."""
     aval = aval_of(x)
-    if aval.weak_type:
-        plain = complex(value) if dtypes.kind_of(aval.dtype) == "c" else float(value)
-        if aval_of(plain).dtype == aval.dtype:
-            return plain
-    return aval.dtype.type(value)
+    typed = aval.dtype.type(value)
+    weak = aval.weak_type and aval_of(typed.item()).dtype == aval.dtype
+    return typed.item() if weak else typed
 
 
 def full_like(x: Any, value: float) -> Any:
     """An array of one number, of the shape and dtype of `x`."""
-    aval = aval_of(x)
-    return broadcast_like(aval.dtype.type(value), aval)
+    return broadcast_like(constant(x, value), aval_of(x))
 
 
 def cast_like(x: Any, aval: ShapedArray) -> Any:

@@ -1,6 +1,7 @@
 """The shape rules of index maps: every way in which their parameters can be wrong.
 
-In: avals and parameters. Out: the aval of the result, or an error that names the parameter, what it was and what it may be. Floor 2.
+In: avals and parameters. Out: the aval of the result, or an error that names the parameter, what it
+was and what it may be. Floor 2.
 """
 
 from __future__ import annotations

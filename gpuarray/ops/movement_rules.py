@@ -1,7 +1,8 @@
-"""Derivatives and batching of index maps: what moves elements moves tangents too, and cotangents back.
+"""Derivatives and batching of index maps: they move tangents too, and cotangents back.
 
-Floor 2. In: the operands of a rule. Out: values made of other primitives, which are bound by name, since an index map and its
-transpose (slice and pad, broadcast and sum) need one another. `gpuarray.ops.movement` says which rule belongs to which primitive.
+Floor 2. In: the operands of a rule. Out: values made of other primitives, which are bound by name,
+since an index map and its transpose (slice and pad, broadcast and sum) need one another.
+`gpuarray.ops.movement` says which rule belongs to which primitive.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_undefined
 from gpuarray.ops.axes import add_axis, move_axis, with_axis
 from gpuarray.ops.define import do
-from gpuarray.ops.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from gpuarray.ops.indexing_checks import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
 from gpuarray.ops.linear import instantiate, zeros
 
 

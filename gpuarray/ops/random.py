@@ -375,12 +375,23 @@ def _bits_numpy(avals, *, bit_width, shape, partitionable: bool = False):
     return bits
 
 
+def _bits_text(avals, *, bit_width, shape, partitionable: bool = False) -> str:
+    """Element {1} of the stream of key {0}, as an element-by-element rule."""
+    (keys,) = avals
+    if keys.dtype.impl.name != "threefry2x32" or keys.ndim:
+        raise TypeError(f"no CUDA text for random bits from {keys.str_short()}")
+    if partitionable:
+        return "ga_random_bits<{T}>({0}, {1})"
+    return f"ga_random_old_bits<{{T}}, {prod(shape)}>({{0}}, {{1}})"
+
+
 #: random bits; every key of the operand makes an array of `shape`
 random_bits_p = Primitive(
     "random_bits",
     Kind.GENERATOR,
     aval=_bits_aval,
     numpy_pick=_bits_numpy,
+    cuda=_bits_text,
     jvp=NOT_DIFFERENTIABLE,
     show=hide_stream,
     weight=80.0,
@@ -410,6 +421,7 @@ threefry2x32_p = Primitive(
     Kind.POINTWISE,
     aval=_threefry_aval,
     numpy=threefry2x32,
+    cuda=("ga_threefry({0}, {1}, {2}, {3}).x", "ga_threefry({0}, {1}, {2}, {3}).y"),
     jvp=NOT_DIFFERENTIABLE,
     multiple_results=True,
     weight=80.0,

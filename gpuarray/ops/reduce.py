@@ -15,8 +15,17 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.linear import Zero
-from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.core.primitive import (
+    BY_PARTS,
+    LINEAR,
+    NOT_DIFFERENTIABLE,
+    NOT_LINEAR,
+    Combine,
+    Kind,
+    Primitive,
+)
+from gpuarray.ops import texts
+from gpuarray.ops.axes import with_axis
 from gpuarray.ops.define import (
     BOOL,
     FLOATING,
@@ -28,7 +37,7 @@ from gpuarray.ops.define import (
     reduction,
 )
 from gpuarray.ops.numerics import is_narrow
-from gpuarray.ops.scalar_graph import check_fold, on_arrays
+from gpuarray.ops.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
 
 def wide_of(dtype):
@@ -118,54 +127,48 @@ def _sum_transpose(ct, operand, *, axes, out_sharding=None):
     return (do.broadcast_in_dim(ct, shape=shape, broadcast_dimensions=dims, sharding=None),)
 
 
-def _prod_jvp(primals, tangents, *, axes):
-    """Halves multiplied with one another until one slice is left: right with zeros among the factors, to any order."""
-    (x,), (t,) = primals, tangents
+def _in_rows(x, axes):
+    """The folded axes as one, in front of the others."""
     shape = aval_of(x).shape
     kept = _kept(len(shape), axes)
-    length, rest = math.prod(shape[a] for a in axes), tuple(shape[d] for d in kept)
-    order = (*axes, *kept)
-    if length == 0:
-        out = do.reduce_prod(x, axes=axes)
-        return out, Zero(aval_of(out))
-    if order != tuple(range(len(order))):
-        x, t = do.transpose(x, permutation=order), do.transpose(t, permutation=order)
-    if len(axes) != 1:
-        x, t = (
-            do.reshape(v, new_sizes=(length, *rest), dimensions=None, sharding=None)
-            for v in (x, t)
-        )
-    while length > 1:
-        half = length // 2
-        (a, b), (ta, tb) = _halves(x, half), _halves(t, half)
-        out, tangent = do.mul(a, b), do.add_any(do.mul(a, tb), do.mul(ta, b))
-        if length % 2:
-            out, tangent = (
-                do.concatenate(v, _rows(whole, 2 * half, length), dimension=0)
-                for v, whole in ((out, x), (tangent, t))
-            )
-        x, t, length = out, tangent, half + length % 2
-    return do.squeeze(x, dimensions=(0,)), do.squeeze(t, dimensions=(0,))
+    order: tuple[int, ...] | None = (*axes, *kept)
+    if order == tuple(range(len(shape))):
+        order = None
+        if len(axes) == 1:
+            return x
+    rows = (math.prod(shape[a] for a in axes), *(shape[d] for d in kept))
+    return do.reshape(x, new_sizes=rows, dimensions=order, sharding=None)
 
 
-def _rows(x, start: int, stop: int):
+def _rows(x, start: int, stop: int, step: int = 1):
     shape = aval_of(x).shape
     return do.slice(
         x,
         start_indices=(start, *(0,) * (len(shape) - 1)),
         limit_indices=(stop, *shape[1:]),
-        strides=None,
+        strides=(step, *(1,) * (len(shape) - 1)),
     )
 
 
-def _halves(x, half: int):
-    return _rows(x, 0, half), _rows(x, half, 2 * half)
+def _prod_parts(x, *, axes):
+    """Halves multiplied until one row is left: right also with zeros among the factors."""
+    x = _in_rows(x, axes)
+    one = aval_of(x).dtype.type(1)
+    length, *rest = aval_of(x).shape
+    if length == 0:
+        return do.broadcast_in_dim(one, shape=tuple(rest), broadcast_dimensions=(), sharding=None)
+    while length > 1:
+        half = (length + 1) // 2
+        low, high = _rows(x, 0, half), _rows(x, half, length)
+        if length % 2:
+            high = do.pad(high, one, padding_config=((0, 1, 0), *((0, 0, 0),) * len(rest)))
+        x, length = do.mul(low, high), half
+    return do.squeeze(x, dimensions=(0,))
 
 
 def _extreme_jvp(t, out, operand, *, axes, out_sharding=None):
     """The mean of the tangents of all elements that are the extreme one."""
     shape = aval_of(operand).shape
-    kept = _kept(len(shape), axes)
     single = tuple(1 if d in axes else n for d, n in enumerate(shape))
     out = do.reshape(out, new_sizes=single, dimensions=None, sharding=None)
     hits = do.convert_element_type(
@@ -179,6 +182,7 @@ def _extreme_jvp(t, out, operand, *, axes, out_sharding=None):
 
 reduce_sum_p = reduction(
     "reduce_sum",
+    cuda=Combine("{ZERO}", texts.ADD),
     numpy_pick=_accumulate(np.add),
     combine=np.add,
     dtypes=NUMERIC,
@@ -187,14 +191,17 @@ reduce_sum_p = reduction(
 )
 reduce_prod_p = reduction(
     "reduce_prod",
+    cuda=Combine("{ONE}", texts.MUL),
     numpy_pick=_accumulate(np.multiply),
     combine=np.multiply,
     dtypes=NUMERIC,
-    jvp=_prod_jvp,
+    jvp=BY_PARTS,
+    decompose=_prod_parts,
     transpose=NOT_LINEAR,
 )
 reduce_max_p = reduction(
     "reduce_max",
+    cuda=Combine("{LOW}", texts.MAX),
     numpy_pick=_extremes(np.maximum),
     combine=np.maximum,
     dtypes=NUMERIC | BOOL,
@@ -203,6 +210,7 @@ reduce_max_p = reduction(
 )
 reduce_min_p = reduction(
     "reduce_min",
+    cuda=Combine("{HIGH}", texts.MIN),
     numpy_pick=_extremes(np.minimum),
     combine=np.minimum,
     dtypes=NUMERIC | BOOL,
@@ -211,20 +219,25 @@ reduce_min_p = reduction(
 )
 
 
-def _logical(name: str, on_bits: np.ufunc, on_bools: np.ufunc) -> Primitive:
+def _logical(name: str, on_bits: np.ufunc, on_bools: np.ufunc, cuda: Combine) -> Primitive:
     return reduction(
         name,
         numpy_pick=_bitwise(on_bits, on_bools),
         combine=on_bits,
+        cuda=cuda,
         dtypes=BOOL | INTEGER,
         jvp=NOT_DIFFERENTIABLE,
         transpose=NOT_DIFFERENTIABLE,
     )
 
 
-reduce_and_p = _logical("reduce_and", np.bitwise_and, np.logical_and)
-reduce_or_p = _logical("reduce_or", np.bitwise_or, np.logical_or)
-reduce_xor_p = _logical("reduce_xor", np.bitwise_xor, np.logical_xor)
+reduce_and_p = _logical(
+    "reduce_and", np.bitwise_and, np.logical_and, Combine("{ONES}", "{0} & {1}")
+)
+reduce_or_p = _logical("reduce_or", np.bitwise_or, np.logical_or, Combine("{ZERO}", "{0} | {1}"))
+reduce_xor_p = _logical(
+    "reduce_xor", np.bitwise_xor, np.logical_xor, Combine("{ZERO}", "{0} ^ {1}")
+)
 
 
 # ---- where the extremes are ----
@@ -259,19 +272,28 @@ def _arg_pick(method: str):
     return pick
 
 
-def _arg_extreme(name: str) -> Primitive:
+def _arg_extreme(name: str, worst: str) -> Primitive:
+    # A partial result is a value and its position; before any element, one that loses to all.
+    cuda = Combine(
+        f"ga_arg<{{T}}>{{{{{worst}, ~0ull}}}}",
+        f"ga_{name}({{0}}, {{1}})",
+        state="ga_arg<{T}>",
+        lift="ga_arg<{T}>{{{0}, {1}}}",
+        finish="{0}.at",
+    )
     return Primitive(
         name,
         Kind.REDUCTION,
         aval=_arg_aval(name),
         numpy_pick=_arg_pick(name),
+        cuda=cuda,
         jvp=NOT_DIFFERENTIABLE,
         transpose=NOT_DIFFERENTIABLE,
     )
 
 
-argmax_p = _arg_extreme("argmax")
-argmin_p = _arg_extreme("argmin")
+argmax_p = _arg_extreme("argmax", "{LOW}")
+argmin_p = _arg_extreme("argmin", "{HIGH}")
 
 
 # ---- any fold ----
@@ -314,9 +336,54 @@ def _reduce_pick(avals, *, computation, jaxpr, dimensions):
     return fold
 
 
+def _reduce_parts(*values, computation, jaxpr, dimensions):
+    """Neighbours paired, round by round, until one row is left."""
+    count = len(values) // 2
+    xs, initial = [_in_rows(x, dimensions) for x in values[:count]], values[count:]
+    length, *rest = aval_of(xs[0]).shape
+    while length > 1:
+        even = length - length % 2
+        lows, highs = [_rows(x, 0, even, 2) for x in xs], [_rows(x, 1, even, 2) for x in xs]
+        paired = bind_on_arrays(jaxpr, *lows, *highs)
+        if length % 2:
+            odd = [_rows(x, even, length) for x in xs]
+            paired = [do.concatenate(*both, dimension=0) for both in zip(paired, odd)]
+        xs, length = paired, even // 2 + length % 2
+    start = [_spread(x, tuple(rest)) for x in initial]
+    if length == 0:
+        return start
+    return bind_on_arrays(jaxpr, *start, *(do.squeeze(x, dimensions=(0,)) for x in xs))
+
+
+def _spread(start, shape):
+    """An initial value in the shape of the result; one a row where there are several."""
+    dims = tuple(range(aval_of(start).ndim))
+    return do.broadcast_in_dim(start, shape=shape, broadcast_dimensions=dims, sharding=None)
+
+
+def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
+    count = len(args) // 2
+    xs = [with_axis(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count])]
+    params = {
+        "computation": computation,
+        "jaxpr": jaxpr,
+        "dimensions": tuple(d + 1 for d in dimensions),
+    }
+    if all(d is None for d in dims[count:]):
+        out = reduce_p.bind(*xs, *args[count:], **params)
+    else:
+        starts = [with_axis(x, d, 0, axis.size) for x, d in zip(args[count:], dims[count:])]
+        out = _reduce_parts(*xs, *starts, **params)
+    return out, [0] * count
+
+
 reduce_p = Primitive(
     "reduce",
     Kind.LIBRARY,
+    jvp=BY_PARTS,
+    transpose=NOT_LINEAR,
+    batch=_reduce_batch,
+    decompose=_reduce_parts,
     aval=_reduce_aval,
     numpy_pick=_reduce_pick,
     weight=4.0,

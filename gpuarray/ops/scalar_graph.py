@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, Literal, storage_dtype
 from gpuarray.core.primitive import Kind
+from gpuarray.ops.linear import broadcast_like
 
 
 def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
@@ -78,6 +79,32 @@ def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
         return [env[a] if var else a for var, a in results]
 
     return run
+
+
+def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
+    """The graph on values of one shape, bound in the current trace: how rules run the function."""
+    if not _pointwise(graph):
+        names = ", ".join(sorted({e.primitive.name for e in graph.eqns}))
+        raise TypeError(
+            "a combining function can be transformed only if it is made of pointwise operations; "
+            f"this one has {names}. Write it with jnp-style arithmetic on its scalar arguments."
+        )
+    env: dict[Any, Any] = dict(zip(graph.constvars, graph.consts))
+    env.update(zip(graph.invars, arrays))
+
+    def read(a):
+        return a.val if isinstance(a, Literal) else env[a]
+
+    for eqn in graph.eqns:
+        values = [read(a) for a in eqn.invars]
+        inner = _inner(eqn)
+        if inner is not None:
+            out = bind_on_arrays(inner, *values)
+        else:
+            out = eqn.primitive.bind(*values, **eqn.params)
+            out = out if eqn.primitive.multiple_results else [out]
+        env.update(zip(eqn.outvars, out))
+    return [broadcast_like(read(a), aval_of(arrays[0])) for a in graph.outvars]
 
 
 def check_fold(

@@ -27,6 +27,7 @@ def _function(name: str, function, arity: int = 1, *, weight: float, jvp: tuple)
         arity=arity,
         dtypes=FLOATING,
         numpy_pick=by_dtype(floating=function),
+        cuda=f"ga_{name}({', '.join(f'{{{i}}}' for i in range(arity))})",
         weight=weight,
         jvp=jvp,
     )
@@ -354,8 +355,9 @@ def _bessel_i1e_derivative(t, y, x):
     tiny = constant(x, float(dtypes.finfo(aval_of(x).dtype).eps))
     far = do.gt(do.abs(x), tiny)
     safe = do.select_n(far, broadcast_like(tiny, aval_of(x)), x)
+    even = do.bessel_i0e(safe)
     slope = do.add(do.sign(safe), do.integer_pow(safe, y=-1))
-    inner = do.sub(do.bessel_i0e(safe), do.mul(y, slope))
+    inner = do.sub(even, do.mul(y, slope))
     return do.mul(t, do.select_n(far, full_like(x, 0.5), inner))
 
 

@@ -81,3 +81,70 @@ def from_word(dtype, text: str) -> str:
 
 def _half_name(dtype) -> str:
     return "ga_f16" if dtype == dtypes.float16 else "ga_bf16"
+
+
+# ---- arithmetic, comparison, choice ----
+
+ADD = by_class("{0} + {1}", integer="ga_add({0}, {1})", unsigned="{0} + {1}", complex="{0} + {1}")
+SUB = by_class("{0} - {1}", integer="ga_sub({0}, {1})", unsigned="{0} - {1}", complex="{0} - {1}")
+MUL = by_class("{0} * {1}", integer="ga_mul({0}, {1})", complex="{0} * {1}")
+MAX = by_class("ga_max({0}, {1})", complex="ga_cmax({0}, {1})", boolean="{0} || {1}")
+MIN = by_class("ga_min({0}, {1})", complex="ga_cmin({0}, {1})", boolean="{0} && {1}")
+
+#: by RoundingMethod
+ROUND = {0: "ga_round_away({0})", 1: "ga_rint({0})"}
+
+
+def power(avals, *, y: int):
+    """Short powers written out, others by squaring."""
+    kind = dtypes.kind_of(avals[0].dtype)
+    one = "{T}{{1, 0}}" if kind == "c" else "({T})1"
+    if y == 0:
+        return one
+    if abs(y) <= 3 and kind in "fc":
+        text = " * ".join(["{0}"] * abs(y))
+    else:
+        text = f"ga_{'c' if kind == 'c' else ''}power<{abs(y)}>({{0}})"
+    if y > 0:
+        return text
+    return f"ga_cdiv({one}, {text})" if kind == "c" else f"{one} / ({text})"
+
+
+def equal(avals) -> str:
+    """Numbers compare, keys bit by bit."""
+    # A key of four words is stored as a complex number.
+    key = isinstance(avals[0].dtype, dtypes.KeyDtype) and avals[0].dtype.storage.kind == "c"
+    return "ga_same_key({0}, {1})" if key else "{0} == {1}"
+
+
+def not_equal(avals) -> str:
+    """The opposite of `equal`."""
+    text = equal(avals)
+    return "{0} != {1}" if "==" in text else f"!{text}"
+
+
+def total_order(sign: str) -> Rule:
+    """A comparison of floats in total order."""
+
+    def text(avals) -> str:
+        if dtypes.kind_of(avals[0].dtype) != "f":
+            return f"{{0}} {sign} {{1}}"
+        return f"ga_order({{0}}) {sign} ga_order({{1}})"
+
+    return text
+
+
+def select(avals) -> str:
+    """The case that operand 0 counts; out of range, the nearest."""
+    last = len(avals) - 1
+    if dtypes.kind_of(avals[0].dtype) == "b" and last == 2:
+        return "{0} ? {2} : {1}"
+    return "".join(f"{{0}} < {k} ? {{{k}}} : " for k in range(1, last)) + f"{{{last}}}"
+
+
+def clamp(avals) -> str:
+    """min(max(x, low), high)"""
+    call = "ga_{0}({1}, {2})"
+    if dtypes.kind_of(avals[0].dtype) == "c":
+        call = "ga_c{0}({1}, {2})"
+    return call.format("min", call.format("max", "{1}", "{0}"), "{2}")

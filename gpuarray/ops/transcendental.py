@@ -18,6 +18,7 @@ from gpuarray.core.primitive import Primitive
 from gpuarray.ops.define import COMPLEX, FLOATING, NUMERIC, do, elementwise
 from gpuarray.ops.linear import broadcast_like, cast_like, constant, full_like
 from gpuarray.ops.numerics import by_dtype, join
+from gpuarray.ops.texts import by_class
 
 
 class AccuracyMode(enum.Enum):
@@ -56,6 +57,7 @@ def _function(
         name,
         dtypes=accepted,
         numpy_pick=by_dtype(floating=real, complex=complex),
+        cuda=by_class(f"ga_{name}({{0}})", complex=f"ga_c{name}({{0}})"),
         defaults=_ACCURACY if accuracy else None,
         jvp=(derivative,),
         weight=weight,
@@ -169,21 +171,36 @@ _integer_power = by_dtype(
 )
 
 
+def _less_one(y):
+    """y - 1, strongly typed: what is derived from a power is."""
+    return do.sub(y, broadcast_like(aval_of(y).dtype.type(1), aval_of(y)))
+
+
 def _pow_derivative_x(t, out, x, y):
     """t y x^(y - 1); of an integer power 0 it is 0, though x is 0 too."""
     if dtypes.kind_of(aval_of(y).dtype) not in "iu":
-        return do.mul(t, do.mul(y, do.pow(x, do.sub(y, full_like(y, 1)))))
+        return do.mul(t, do.mul(y, do.pow(x, _less_one(y))))
     y = cast_like(y, aval_of(x))
-    is_zero = do.eq(y, constant(y, 0))
-    factor = do.select_n(is_zero, y, full_like(y, 1))
-    slope = do.mul(factor, do.pow(x, do.sub(y, full_like(y, 1))))
-    kept = broadcast_like(is_zero, aval_of(out))
-    return do.mul(t, do.select_n(kept, slope, full_like(out, 0)))
+    constantly = do.eq(y, constant(y, 0))
+    nothing = full_like(out, 0)
+    factor = do.select_n(constantly, y, full_like(y, 1))
+    slope = do.mul(factor, do.pow(x, _less_one(y)))
+    return do.mul(t, do.select_n(broadcast_like(constantly, aval_of(out)), slope, nothing))
 
 
 def _pow_derivative_y(t, out, x, y):
     safe = do.select_n(do.eq(x, constant(x, 0)), x, full_like(x, 1))  # log(0) would make nan
     return do.mul(t, do.mul(do.log(safe, accuracy=None), out))
+
+
+def _pow_text(avals) -> str:
+    base, exponent = avals
+    if dtypes.kind_of(base.dtype) != "c":
+        return "ga_pow({0}, {1})" if base.dtype == exponent.dtype else "ga_pow({0}, ({T}){1})"
+    if base.dtype == exponent.dtype:
+        return "ga_cpow({0}, {1})"
+    part = "float" if base.dtype == dtypes.complex64 else "double"
+    return f"ga_cpow({{0}}, {{T}}{{{{({part}){{1}}, 0}}}})"
 
 
 pow_p = elementwise(
@@ -197,6 +214,7 @@ pow_p = elementwise(
     numpy_pick=lambda avals: (
         _power(avals) if avals[0].dtype == avals[1].dtype else _integer_power(avals)
     ),
+    cuda=_pow_text,
     weight=24,
 )
 
@@ -307,5 +325,6 @@ atan2_p = elementwise(
     arity=2,
     dtypes=FLOATING | COMPLEX,
     numpy_pick=by_dtype(floating=np.arctan2, complex=_atan2_complex),
+    cuda=by_class("ga_atan2({0}, {1})", complex="ga_catan2({0}, {1})"),
     weight=16,
 )

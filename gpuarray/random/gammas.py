@@ -182,7 +182,9 @@ def _t(key, df, *, shape, dtype):
     return lax.mul(n, lax.sqrt(lax.div(ranked(half, len(shape)), g)))
 
 
-def t(key: Any, df: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
+def t(
+    key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Array:
     """Student's t numbers with df degrees of freedom.
 
     >>> from gpuarray import random

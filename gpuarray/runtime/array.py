@@ -280,9 +280,9 @@ def _numpy_prints(dtype) -> bool:
 
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:
     """The uint32 words of random keys from what stores them: shape (..., words a key)."""
-    flat = np.ascontiguousarray(storage)
     words = dtype.storage.itemsize // 4
-    return flat.reshape(-1).view(np.uint32).reshape(*flat.shape, words)
+    flat = np.ascontiguousarray(storage).reshape(-1)
+    return flat.view(np.uint32).reshape(*np.shape(storage), words)
 
 
 def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> ArrayImpl:

@@ -154,7 +154,7 @@ class Recorder:
 
 
 def _held(x: ArrayImpl) -> ArrayImpl:
-    """The same value under a handle of our own: deleting or donating `x` later does not touch it."""
+    """The same value under a handle of our own: deleting `x` later does not touch it."""
     return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
 
 
@@ -253,7 +253,9 @@ class EvalTrace(traces.Trace):
         return ArrayImpl(op.avals[0], place, [out])
 
     def call(self, prim: Primitive, args: tuple, params: dict):
-        """Primitives that hold a Graph: a jitted call runs as one program, others by what they are made of."""
+        """Primitives that hold a Graph: a jitted call runs as one program, others by what they are
+        made of.
+        """
         if prim.name == "jit":
             return run_graph(params["jaxpr"], args)
         if prim.assemble is not None:
@@ -304,7 +306,7 @@ def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
 
 
 def find_bad_number(graph: Graph, inputs: list) -> None:
-    """Evaluate a Graph an equation at a time; raise at the first that makes a NaN (or an infinity)."""
+    """Evaluate a Graph an equation at a time; raise at the first that makes a bad number."""
     flat = inline_calls(graph)
     env: dict[Var, Any] = dict(zip(flat.constvars, flat.consts, strict=True))
     env.update(zip(flat.invars, inputs, strict=True))

@@ -7,11 +7,13 @@ arrays.
 
 from __future__ import annotations
 
-import weakref
+import logging
 from typing import Any
 
 import numpy as np
 
+from gpuarray import errors
+from gpuarray.config import state
 from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
@@ -21,7 +23,21 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl
 
-_live: weakref.WeakSet = weakref.WeakSet()
+_log = logging.getLogger("gpuarray")
+
+
+def guard(setting: str, what: str) -> None:
+    """Refuse or log a copy between host and device, as the transfer guards say."""
+    level = getattr(state, setting)
+    if level in (None, "allow", "log_explicit"):
+        return
+    if level == "log":
+        _log.warning("%s", what)
+        return
+    raise errors.JaxRuntimeError(
+        f"Disallowed {what}. The setting {setting} is {level!r}: use device_put or device_get "
+        "where a copy is meant, or allow it."
+    )
 
 
 def own(
@@ -35,6 +51,8 @@ def own(
     aval = aval_of(x) if aval is None else aval
     place = devices.default_place() if place is None else place
     if isinstance(x, np.ndarray):
+        if copy and state.transfer_guard_host_to_device is not None:
+            guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
         value = x.astype(aval.dtype, copy=False)
         if value is x and copy:
             value = x.copy()
@@ -77,7 +95,8 @@ def _put_leaf(x, target, donate: bool) -> Any:
     if isinstance(x, traces.Tracer):
         return x
     try:
-        array = own(x)
+        # Asked for by name, so the guards against silent copies do not apply.
+        array = own(np.array(x), copy=False) if isinstance(x, np.ndarray) else own(x)
     except TypeError:
         raise TypeError(
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "

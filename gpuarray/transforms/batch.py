@@ -1,10 +1,12 @@
 """Batching: every value may carry one more axis, and each primitive knows what to do with it.
 
-Floor 3. In: a function of flat values and where their extra axis is. Out: its results with the axis. Nests for any number of axes; a
-named axis can be reduced over by collectives inside.
+Floor 3. In: a function of flat values and where their extra axis is. Out: its results with the
+axis. Nests for any number of axes; a named axis can be reduced over by collectives inside.
 
-A primitive's batch rule is f(axis, args, dims, **params) -> (out, out_dim), lists of both for several results. `axis` is a BatchAxis,
-a dim is None where an operand has no extra axis. Rules follow from the kind where none is given: pointwise and reductions.
+A primitive's batch rule is f(axis, args, dims, **params) -> (out, out_dim), lists of both for
+several results. `axis` is a BatchAxis, a dim is None where an operand has no extra axis. Rules
+follow from the kind where none is given:
+pointwise and reductions.
 """
 
 from __future__ import annotations
@@ -101,7 +103,9 @@ def batch_of(
 def batch_pointwise(
     prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
 ) -> tuple[Any, Any]:
-    """The same op with the extra axis in front; operands without one get an axis of length 1, scalars stay."""
+    """The same op with the extra axis in front; operands without one get an axis of length 1,
+    scalars stay.
+    """
     rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     shapes = {(aval_of(v).shape, d) for v, d in zip(values, dims, strict=True) if aval_of(v).ndim}
     if len(shapes) == 1 and all(

@@ -1,7 +1,7 @@
 """Transformed Graphs: what a call that holds a Graph becomes under jvp, transposition and batching.
 
-Floor 3. In: a Graph and which inputs are concerned. Out: another Graph, made once and kept with the first, so that a jitted function
-stays one unit under every transformation.
+Floor 3. In: a Graph and which inputs are concerned. Out: another Graph, made once and kept with the
+first, so that a jitted function stays one unit under every transformation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def _staged(graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: 
 
 
 def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) -> Derived:
-    """Inputs: primals, then the tangents that are not zero. Outputs: results, then tangents that are not zero.
+    """Inputs: primals, then the tangents that are not zero. Outputs: results, then tangents that
+    are not zero.
 
     `outputs` says of each result whether its tangent is among them (all of them, with `all_out`).
     """
@@ -68,7 +69,8 @@ def _real(t: Any) -> Any:
 
 
 def transpose_graph(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Derived:
-    """Inputs: the values of the other inputs, then the cotangents that are not zero. Outputs: cotangents that are not zero.
+    """Inputs: the values of the other inputs, then the cotangents that are not zero. Outputs:
+    cotangents that are not zero.
 
     `outputs` says of each linear input whether its cotangent is among them.
     """

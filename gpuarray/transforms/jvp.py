@@ -1,12 +1,15 @@
 """Forward-mode derivatives: every value carries its tangent along.
 
-Floor 3. In: a function of flat values. Out: its results and their tangents. Primals are computed in the ambient trace, so Python
-control flow on concrete values works.
+Floor 3. In: a function of flat values. Out: its results and their tangents. Primals are computed in
+the ambient trace, so Python control flow on concrete values works.
 
 A primitive's jvp rule is one of
   LINEAR                        the op itself, applied to tangents
-  (f0, f1, ...)                 one function an operand: f(t, out, *primals, **params) -> its share of the tangent, or None
-  f(primals, tangents, **params) -> (out, tangent out)      for everything else; tangents may be Zero
+  BY_PARTS                      the jvp of what `decompose` makes of the op
+  (f0, f1, ...)                 one function an operand: f(t, out, *primals, **params) -> its share
+  of the tangent, or None f(primals, tangents, **params) -> (out, tangent out)      for everything
+  else; tangents may be
+  Zero
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
-from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
+from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
 from gpuarray.ops.linear import add_any, broadcast_like, instantiate
 
 
@@ -101,14 +104,29 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
         if prim.multiple_results:
             return out, [Zero(tangent_aval(aval_of(x))) for x in out]
         return out, Zero(tangent_aval(aval_of(out)))
+    if rule is BY_PARTS:
+        return _jvp_by_parts(prim, primals, tangents, params)
     if isinstance(rule, Sentinel):
         raise TypeError(
-            f"Differentiation rule for '{prim.name}' not implemented: {rule.why}. Guard the value with "
+            f"Differentiation rule for '{prim.name}' not implemented: {rule.why}. Guard the value "
+            f"with "
             "gpuarray.lax.stop_gradient if its derivative is not wanted."
         )
     if isinstance(rule, tuple):
         return _sum_of_shares(prim, rule, primals, tangents, params)
     return rule(primals, tangents, **params)
+
+
+def _jvp_by_parts(prim: Primitive, primals: list, tangents: list, params: dict) -> tuple[Any, Any]:
+    assert prim.decompose is not None
+    made_of = prim.decompose
+
+    def fun(*xs):
+        out = made_of(*xs, **params)
+        return out if prim.multiple_results else [out]
+
+    out, out_tangents = jvp_flat(fun, primals, tangents)
+    return (out, out_tangents) if prim.multiple_results else (out[0], out_tangents[0])
 
 
 def _sum_of_shares(
@@ -127,7 +145,9 @@ def _sum_of_shares(
 def jvp_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any], parent=None
 ) -> tuple[list, list]:
-    """Run a flat function on primals and tangents (Zero allowed): results and tangents (Zero where none)."""
+    """Run a flat function on primals and tangents (Zero allowed): results and tangents (Zero where
+    none).
+    """
     trace = JVPTrace(traces.state.trace if parent is None else parent)
     boxed = [
         trace.box(p, t) if is_inexact(aval_of(p)) else p

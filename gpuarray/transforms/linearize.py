@@ -1,7 +1,8 @@
 """Linearisation: a function at a point, and its derivative there as a Graph of linear operations.
 
-Floor 3. In: a flat function and primals. Out: results, and a linear Graph from tangents to tangents whose constants are the values it
-needs from the forward computation. jvp with unknown tangents, and nothing else.
+Floor 3. In: a flat function and primals. Out: results, and a linear Graph from tangents to tangents
+whose constants are the values it needs from the forward computation. jvp with unknown tangents, and
+nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from gpuarray.transforms.stage import GraphTrace, TracedFunction
 
 
 class Linearized(NamedTuple):
-    """`graph` maps tangents of the differentiable inputs to the tangents of the outputs that have one."""
+    """`graph` maps tangents of the differentiable inputs to the tangents of the outputs that have
+    one.
+    """
 
     outputs: list
     graph: Graph

@@ -1,7 +1,9 @@
 """Partial evaluation by dependence: what is known runs now, what is not is staged for later.
 
-Floor 3. In: a computation with some inputs known. Out: known results, and a Graph of the rest whose constants are the known values it
-needs. `linearize` is jvp with tangents unknown; checkpointing and loops split their graphs the same way.
+Floor 3. In: a computation with some inputs known. Out: known results, and a Graph of the rest whose
+constants are the known values it needs. `linearize` is jvp with tangents unknown; checkpointing and
+loops split their graphs the same
+way.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.core import trace as traces
-from gpuarray.core.graph import Atom, Eqn, Graph, Var
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, evaluate
 from gpuarray.core.primitive import Primitive
-from gpuarray.transforms.stage import GraphTrace, GraphTracer
+from gpuarray.transforms.stage import GraphTrace, GraphTracer, TracedFunction
 
 
 class PartialTrace(traces.Trace):
-    """Stages operations that touch an unknown value, evaluates all others in the trace around it."""
+    """Stages operations that touch an unknown value, evaluates all others around it."""
 
     def __init__(self, known: traces.Trace, unknown: GraphTrace):
         self.parent = known
@@ -36,7 +38,7 @@ class PartialTrace(traces.Trace):
         return self.unknown.process(prim, args, params)
 
     def _split_call(self, prim: Primitive, args: tuple, params: dict, flags: list[bool]) -> list:
-        """Two calls instead of one: the known part runs now and leaves what the other part needs."""
+        """Two calls instead of one: the known part runs now and leaves what the other needs."""
         split = split_graph(params["jaxpr"], flags)
         known_args = [a for a, unknown in zip(args, flags, strict=True) if not unknown]
         unknown_args = [a for a, unknown in zip(args, flags, strict=True) if unknown]
@@ -58,7 +60,8 @@ class PartialTrace(traces.Trace):
         return [next(rest_iter) if unknown else next(known_iter) for unknown in split.out_unknown]
 
 
-#: How other primitives that hold graphs are split: prim -> rule(trace, args, unknown flags, params).
+#: How other primitives that hold graphs are split: prim -> rule(trace, args, unknown flags,
+#: params).
 _partial_rules: dict[Primitive, Any] = {}
 
 
@@ -68,7 +71,9 @@ def set_partial_rule(prim: Primitive, rule: Any) -> None:
 
 
 class Split(NamedTuple):
-    """A Graph in two: `known` returns its outputs and then the residuals, `unknown` takes residuals first."""
+    """A Graph in two: `known` returns its outputs and then the residuals, `unknown` takes residuals
+    first.
+    """
 
     known: Graph
     unknown: Graph
@@ -76,86 +81,67 @@ class Split(NamedTuple):
     residuals: int
 
 
-def split_graph(graph: Graph, in_unknown: Sequence[bool]) -> Split:
-    """Cut a Graph by dependence on the unknown inputs."""
-    graph = flat(graph)
-    unknown = {v for v, u in zip(graph.invars, in_unknown, strict=True) if u}
-    known_eqns: list[Eqn] = []
-    unknown_eqns: list[Eqn] = []
-    for eqn in graph.eqns:
-        if any(isinstance(a, Var) and a in unknown for a in eqn.invars):
-            unknown.update(eqn.outvars)
-            unknown_eqns.append(eqn)
-        else:
-            known_eqns.append(eqn)
-    out_unknown = [isinstance(a, Var) and a in unknown for a in graph.outvars]
-    constvars = set(graph.constvars)
-    residuals: dict[Var, None] = {}
-    made_later: set[Atom] = set()
-    for eqn in unknown_eqns:
-        for a in eqn.invars:
-            if isinstance(a, Var) and a not in unknown and a not in constvars:
-                residuals[a] = None
-        made_later.update(eqn.outvars)
-    known_invars = [v for v, u in zip(graph.invars, in_unknown, strict=True) if not u]
-    unknown_invars = [v for v, u in zip(graph.invars, in_unknown, strict=True) if u]
-    known_out = [a for a, u in zip(graph.outvars, out_unknown, strict=True) if not u]
-    unknown_out = [a for a, u in zip(graph.outvars, out_unknown, strict=True) if u]
-    known = Graph(
-        known_invars,
-        [*known_out, *residuals],
-        known_eqns,
-        graph.constvars,
-        graph.consts,
-        graph.debug_name,
-    )
+def split_graph(
+    graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool] | None = None
+) -> Split:
+    """Cut a Graph by dependence on the unknown inputs: it is run on a PartialTrace whose two sides
+    are both staged.
+
+    force: outputs that count as unknown even where they are known (loops ask for that of what they
+    carry)
+    """
+    key = ("split", tuple(in_unknown), None if force is None else tuple(force))
+    if key not in graph.derived:
+        graph.derived[key] = _split(graph, in_unknown, force or [False] * len(graph.outvars))
+    return graph.derived[key]
+
+
+def _split(graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool]) -> Split:
+    info = TracedFunction(split_graph, "partial evaluation")
+    known, unknown = GraphTrace(info), GraphTrace(info)
+    try:
+        inputs = [
+            (unknown if u else known).new_input(v.aval)
+            for v, u in zip(graph.invars, in_unknown, strict=True)
+        ]
+        with traces.current(PartialTrace(known, unknown)):
+            out = evaluate(graph, *inputs)
+        out_unknown = [f or _made_by(x, unknown) for x, f in zip(out, force, strict=True)]
+        later = unknown.finish([x for x, u in zip(out, out_unknown, strict=True) if u])
+        eqns = _live(later.eqns, later.outvars)
+        read = {a for e in eqns for a in e.invars if isinstance(a, Var)}
+        read.update(a for a in later.outvars if isinstance(a, Var))
+        pairs = [p for p in zip(later.constvars, later.consts, strict=True) if p[0] in read]
+        needed = [(v, c) for v, c in pairs if _made_by(c, known)]
+        constants = [(v, c) for v, c in pairs if not _made_by(c, known)]
+        now = known.finish(
+            [x for x, u in zip(out, out_unknown, strict=True) if not u] + [c for _, c in needed]
+        )
+    finally:
+        known.alive = unknown.alive = False
+    now.debug_name = graph.debug_name
     rest = Graph(
-        [*residuals, *unknown_invars],
-        unknown_out,
-        unknown_eqns,
-        graph.constvars,
-        graph.consts,
+        [*(v for v, _ in needed), *later.invars],
+        later.outvars,
+        eqns,
+        [v for v, _ in constants],
+        [c for _, c in constants],
         graph.debug_name,
     )
-    return Split(known, rest, out_unknown, len(residuals))
+    return Split(now, rest, out_unknown, len(needed))
 
 
-def flat(graph: Graph) -> Graph:
-    """The graph with calls inside it opened up, so that a cut can go through them."""
-    if not any(e.primitive.name == "jit" for e in graph.eqns):
-        return graph
-    constvars, consts = list(graph.constvars), list(graph.consts)
-    eqns: list[Eqn] = []
-    env: dict[Var, Atom] = {}
+def _made_by(x: Any, trace: GraphTrace) -> bool:
+    return type(x) is GraphTracer and x._trace is trace
 
-    def read(a: Atom) -> Atom:
-        return env.get(a, a) if isinstance(a, Var) else a
 
-    for eqn in graph.eqns:
-        ins = [read(a) for a in eqn.invars]
-        if eqn.primitive.name != "jit":
-            eqns.append(eqn.replace(invars=ins))
-            continue
-        inner = flat(eqn.params["jaxpr"])
-        local: dict[Var, Atom] = dict(zip(inner.invars, ins, strict=True))
-        for v, c in zip(inner.constvars, inner.consts, strict=True):
-            local[v] = Var(v.aval)
-            constvars.append(local[v])  # type: ignore[arg-type]
-            consts.append(c)
-        for sub in inner.eqns:
-            outs = [Var(v.aval) for v in sub.outvars]
-            eqns.append(
-                Eqn(
-                    sub.primitive,
-                    [local.get(a, a) if isinstance(a, Var) else a for a in sub.invars],
-                    outs,
-                    sub.params,
-                    sub.site,
-                )
-            )
-            local.update(zip(sub.outvars, outs, strict=True))
-        for v, a in zip(eqn.outvars, inner.outvars, strict=True):
-            env[v] = local.get(a, a) if isinstance(a, Var) else a
-    return Graph(
-        graph.invars, [read(a) for a in graph.outvars], eqns, constvars, consts, graph.debug_name
-    )
+def _live(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> list[Eqn]:
+    """The equations that results depend on: residuals for the others would be kept for nothing."""
+    read = {a for a in outvars if isinstance(a, Var)}
+    kept: list[Eqn] = []
+    for eqn in reversed(eqns):
+        if any(v in read for v in eqn.outvars) or not eqn.outvars:
+            kept.append(eqn)
+            read.update(a for a in eqn.invars if isinstance(a, Var))
+    kept.reverse()
+    return kept

@@ -1,10 +1,13 @@
 """Transposition: a linear Graph run backwards.
 
-Floor 3. In: a Graph, linear in some of its inputs, and cotangents of its outputs. Out: cotangents of those inputs.
+Floor 3. In: a Graph, linear in some of its inputs, and cotangents of its outputs. Out: cotangents
+of those inputs.
 
 A primitive's transpose rule is
-  LINEAR sentinel-free function  f(ct, *operands, **params) -> one cotangent an operand (None for those it is not linear in)
-where operands it is linear in come as Undefined. `ct` is a list for primitives with several results; it may hold Zero.
+  LINEAR sentinel-free function  f(ct, *operands, **params) -> one cotangent an operand (None for
+  those it is not linear in)
+where operands it is linear in come as Undefined. `ct` is a list for primitives with several
+results; it may hold Zero.
 """
 
 from __future__ import annotations

@@ -1,16 +1,53 @@
-// Reductions over a block, and partial results between blocks.
+// Reductions over a warp and a block, and partial results between blocks.
+
+//@ ga_arg
+// A value and where it stands.
+template <class T> struct ga_arg {
+    T value;
+    unsigned long long at;
+};
+
+//@ ga_argmax ga_argmin
+// The first of equals; a nan before everything.
+template <class T> GA_INLINE ga_arg<T> ga_argmax(ga_arg<T> a, ga_arg<T> b) {
+    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    if (a_nan != b_nan) return a_nan ? a : b;
+    if (!a_nan && a.value != b.value) return a.value > b.value ? a : b;
+    return a.at < b.at ? a : b;
+}
+template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
+    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    if (a_nan != b_nan) return a_nan ? a : b;
+    if (!a_nan && a.value != b.value) return a.value < b.value ? a : b;
+    return a.at < b.at ? a : b;
+}
+
+//@ ga_shuffle
+// The value of the lane whose number differs in the bits of `o`.
+template <class T> GA_INLINE T ga_shuffle(T v, int o) { return (T)__shfl_xor_sync(0xffffffffu, v, o); }
+
+//@ ga_shuffle_complex
+template <class T> GA_INLINE ga_complex<T> ga_shuffle(ga_complex<T> v, int o) {
+    return {__shfl_xor_sync(0xffffffffu, v.re, o), __shfl_xor_sync(0xffffffffu, v.im, o)};
+}
+
+//@ ga_shuffle_arg
+template <class T> GA_INLINE ga_arg<T> ga_shuffle(ga_arg<T> v, int o) {
+    return {(T)__shfl_xor_sync(0xffffffffu, v.value, o), __shfl_xor_sync(0xffffffffu, v.at, o)};
+}
 
 //@ ga_warp_reduce
-// Every lane gets the value merged over its warp, in an order that is the same in every run.
-template <class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
-    for (int o = 16; o > 0; o >>= 1) v = merge(v, __shfl_xor_sync(0xffffffffu, v, o));
+// Every lane gets the value merged over its group of LANES, in an order that is the same in every run.
+template <int LANES, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
+#pragma unroll
+    for (int o = LANES / 2; o > 0; o >>= 1) v = merge(v, ga_shuffle(v, o));
     return v;
 }
 
 //@ ga_block_reduce
 // Every thread gets the value merged over the block. `part` holds one value a warp.
 template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* part, Merge merge) {
-    v = ga_warp_reduce(v, merge);
+    v = ga_warp_reduce<32>(v, merge);
     if (threadIdx.x % 32u == 0) part[threadIdx.x / 32u] = v;
     __syncthreads();
     v = part[0];
@@ -19,8 +56,21 @@ template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* p
     return v;
 }
 
-//@ ga_partial
-// Partial results of blocks lie 8 bytes apart; volatile, because another block wrote them.
-template <class T> GA_INLINE volatile T& ga_partial(unsigned char* work, unsigned block) {
-    return *(volatile T*)(work + 8u * block);
+//@ ga_put ga_get
+// Partial results of blocks lie 16 bytes apart; volatile words, because another block writes them.
+template <class T> GA_INLINE void ga_put(unsigned char* work, unsigned block, T v) {
+    union {
+        T value;
+        unsigned words[4];
+    } slot;
+    slot.value = v;
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) ((volatile unsigned*)(work + 16u * block))[k] = slot.words[k];
+}
+template <class T> GA_INLINE T ga_get(unsigned char* work, unsigned block) {
+    union {
+        T value;
+        unsigned words[4];
+    } slot;
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) slot.words[k] = ((volatile unsigned*)(work + 16u * block))[k];
+    return slot.value;
 }

@@ -73,6 +73,7 @@ class Worker:
         child.close()
         self.pending: list[int] = []
         self.heard = time.monotonic()
+        self.ready = False
 
     def give(self, numbers: list[int]) -> None:
         self.pending = list(numbers)
@@ -103,7 +104,6 @@ def run_cases(
     def start() -> None:
         worker = Worker(ours, cache)
         workers[worker.pipe] = worker
-        worker.give(queue.popleft())
 
     for _ in range(min(count, len(queue))):
         start()
@@ -119,6 +119,8 @@ def run_cases(
             except (EOFError, ConnectionError):
                 del workers[worker.pipe]
                 worker.stop()
+                if not worker.ready:
+                    sys.exit("a worker could not start: its error is above")
                 if worker.pending:
                     culprit, *rest = worker.pending
                     died = f"the process died or hung (exit code {worker.process.exitcode})"
@@ -128,15 +130,16 @@ def run_cases(
                 if queue:
                     start()
                 continue
+            worker.ready = True
             if result is not None:
                 worker.pending.remove(result.number)
                 results[result.number] = result
+                progress(len(results), len(chosen))
             elif queue:
                 worker.give(queue.popleft())
             else:
                 del workers[worker.pipe]
                 worker.stop()
-            progress(len(results), len(chosen))
     return results
 
 

@@ -15,8 +15,9 @@ EXACT = Tolerance(ulp=0)
 CLOSE = Tolerance(ulp=4)
 SUMMED = Tolerance(ulp=8, norm=True, floor=1.0, zero_sign=False)
 SOLVED = Tolerance(ulp=64, norm=True, floor=1.0, zero_sign=False)
-WIDE = Tolerance(ulp=32)
-APPROXIMATE = Tolerance(ulp=256, floor=1.0, zero_sign=False)
+WIDE = Tolerance(ulp=16)
+CANCELLING = Tolerance(ulp=16, floor=1.0, zero_sign=False)
+APPROXIMATE = Tolerance(ulp=64, floor=1.0, zero_sign=False)
 
 EXACT_NAMES = """
     abs absolute add sub subtract mul multiply neg negative positive sign signbit fabs square real
@@ -63,6 +64,11 @@ WIDE_NAMES = """
     random.pareto random.rayleigh random.weibull_min random.triangular random.maxwell
     random.double_sided_maxwell truncated_normal
 """
+CANCELLING_NAMES = """
+    lgamma digamma gelu silu swish mish log1mexp standardize sinh logaddexp logaddexp2 logexpm1
+    jax.nn.initializers.truncated_normal random.truncated_normal nn.logsumexp nn.softplus
+    log_sigmoid
+"""
 APPROXIMATE_NAMES = """
     igamma* betainc zeta polygamma random_gamma_grad scipy.special.* scipy.stats.* random.gamma
     random.loggamma random.beta random.chisquare random.t random.f random.wald
@@ -73,7 +79,8 @@ RULES = [
     (pattern, tolerance)
     for names, tolerance in (
         ("jnp.linalg.outer jnp.floor_divide", CLOSE),
-        ("logaddexp logaddexp2", Tolerance(ulp=8, floor=1.0)),
+        ("div divide true_divide", Tolerance(ulp=1)),
+        (CANCELLING_NAMES, CANCELLING),
         ("random.normal", Tolerance(ulp=2)),
         (APPROXIMATE_NAMES, APPROXIMATE),
         (EXACT_NAMES, EXACT),

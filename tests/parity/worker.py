@@ -128,6 +128,7 @@ def work(pipe: Connection, ours: str, cache: str) -> None:
         update("jax_persistent_cache_min_compile_time_secs", 0)
         update("jax_persistent_cache_min_entry_size_bytes", -1)
     cases = all_cases()
+    pipe.send(None)  # ready for work
     done = 0
     with contextlib.suppress(EOFError):
         while True:

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 
-import gpuarray.config as config_module
 from gpuarray import errors, util
 from gpuarray.config import (
     _from_environment,
@@ -23,6 +22,9 @@ from gpuarray.config import (
     state,
     transfer_guard,
 )
+
+#: The module: the attribute `gpuarray.config` is the settings object.
+config_module = sys.modules["gpuarray.config"]
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ ERRORS = {
     "mode": (lambda v: v.at[0].set(1, mode="x"), ValueError, "Unknown gather mode"),
     "no number": (lambda v: v.at[0].set("a"), TypeError, "not a valid"),
     "no method": (lambda v: v.at[0].sub(1), AttributeError, "sub"),
-    "index shapes": (lambda v: v[None][I, I[:2]], IndexError, "broadcast"),
+    "index shapes": (lambda v: v[None][I, I[:2]], ValueError, "Incompatible shapes"),
 }
 
 
@@ -253,6 +253,8 @@ def test_dtype_of_updates():
     with pytest.warns(FutureWarning):
         out = ga.jit(lambda x: x.at[gnp.array([0, 1])].add(1.5))(np.arange(3))
     same(out, [1, 2, 2])
+    with pytest.warns(FutureWarning):
+        assert gnp.zeros(2).at[0].set(1 + 2j)[0] == 1
     assert gnp.zeros(3, "bfloat16").at[0].set(1).dtype == gnp.bfloat16
     weak = gnp.full(3, 1.0).at[0].set(2.0)
     assert weak.weak_type and weak[0] == 2

@@ -399,3 +399,12 @@ def test_every_public_function_has_an_example():
     without = {n for n in functions if n not in PUBLIC and not n.startswith("_")}
     types = {n for n in without if isinstance(getattr(gnp, n), type)}
     assert without - types == {"fromfile", "fromiter"}
+
+
+def test_derivatives_where_formulas_divide_by_zero():
+    grad = ga.grad
+    zero = gnp.float32(0)
+    assert grad(gnp.sinc)(zero) == 0 and np.isfinite(grad(lambda x: gnp.hypot(x, 0.0))(zero))
+    np.testing.assert_allclose(grad(grad(gnp.sinc))(zero), -(np.pi**2) / 3, rtol=1e-6)
+    assert grad(lambda x: gnp.logaddexp(x, x))(gnp.float32(3)) == 1
+    assert grad(lambda x: gnp.remainder(x, 2))(gnp.float32(3.5)) == 1

@@ -1,4 +1,4 @@
-"""Random numbers: published test vectors of the generators, known streams, distributions, misuse."""
+"""Random numbers: published test vectors, known streams, distributions, misuse."""
 
 import re
 

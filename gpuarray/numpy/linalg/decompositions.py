@@ -197,6 +197,12 @@ def eigvalsh(a, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Arr
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
+def _check_eig(name: str, a: Array) -> None:
+    if a.ndim < 2:
+        raise TypeError(f"Input 0 to {name} must have rank at least 2, but got shape={a.shape}")
+    check_square(name, a)
+
+
 def eig(a) -> EigResult:
     """Eigenvalues and eigenvectors of a square matrix, both complex: (…, n, n) -> (…, n), (…, n,
     n).
@@ -206,7 +212,7 @@ def eig(a) -> EigResult:
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     a = inexact_matrix("eig", a)
-    check_square("eig", a, TypeError)
+    _check_eig("eig", a)
     values, vectors = lax.linalg.eig(a, compute_left_eigenvectors=False)
     return EigResult(values, vectors)
 
@@ -219,5 +225,5 @@ def eigvals(a) -> Array:
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     a = inexact_matrix("eigvals", a)
-    check_square("eigvals", a, TypeError)
+    _check_eig("eigvals", a)
     return lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]

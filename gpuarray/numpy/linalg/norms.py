@@ -43,12 +43,10 @@ def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool 
         return _matrix_norm(x, ord, axes, keepdims)
     raise ValueError(
         f"Improper number of axes for norm: {axis=}. Pass one axis to compute a vector-norm, or "
-        "two axes to compute "
-        "a matrix-norm."
+        "two axes to compute a matrix-norm."
         if axis is not None
         else f"Improper number of axes for norm: axis={axes}. Pass one axis to compute a "
-        "vector-norm, or two axes to "
-        "compute a matrix-norm."
+        "vector-norm, or two axes to compute a matrix-norm."
     )
 
 

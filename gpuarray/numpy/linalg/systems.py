@@ -56,8 +56,8 @@ def solve(a, b) -> Array:
         return solve(a, b[:, None])[..., 0]
     if b.shape[-2] != a.shape[-1]:
         raise ValueError(
-            f"Invalid shapes for solve: {a.shape}, {b.shape}. For a batch of vectors, use "
-            "solve(a, b[..., None]).squeeze(-1)."
+            f"Invalid shapes for solve: {a.shape}, {b.shape}. For a batch of vectors, use solve(a, "
+            "b[..., None]).squeeze(-1)."
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = stretch(b, (*batch, *b.shape[-2:]))
@@ -159,8 +159,7 @@ def tensorinv(a, ind: int = 2) -> Array:
     if math.prod(rows) != math.prod(columns):
         raise ValueError(
             "tensorinv is only possible when the product of the first `ind` dimensions equals "
-            "that of the rest, got "
-            f"shape {a.shape} with {ind=}"
+            f"that of the rest, got shape {a.shape} with {ind=}"
         )
     flat = reshape(a, (math.prod(rows), -1))
     return reshape(inv(flat), (*columns, *rows))
@@ -181,8 +180,7 @@ def tensorsolve(a, b, axes: tuple[int, ...] | None = None) -> Array:
     if a.shape[: b.ndim] != b.shape or math.prod(target) != b.size:
         raise ValueError(
             "After moving axes to the end, leading shape of a must match shape of b. got "
-            f"a.shape={a.shape}, "
-            f"b.shape={b.shape}"
+            f"a.shape={a.shape}, b.shape={b.shape}"
         )
     return reshape(solve(reshape(a, (b.size, -1)), ravel(b)), target)
 
@@ -334,8 +332,7 @@ def multi_dot(arrays: Sequence, *, precision=None) -> Array:
         if a.ndim != 2 and not (ends and a.ndim == 1):
             raise ValueError(
                 "multi_dot: input arrays must all be two-dimensional, except for the first and "
-                "last array which "
-                f"may be 1 or 2 dimensional; array {i} has shape {a.shape}"
+                f"last array which may be 1 or 2 dimensional; array {i} has shape {a.shape}"
             )
         if a.ndim == 2:
             terms.append(letters[i] + letters[i + 1])

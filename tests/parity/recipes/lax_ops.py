@@ -314,7 +314,7 @@ TABLE = [
         "c64(3), 'IRFFT', (4,)", "f32(4), 'FFT', (4,)", "c64(2, 4), 'FFT', (2, 4)",
         "f32(4), 'odd', (4,)", "f32(4), 'RFFT', (3,)",
     ]),
-    ("rng_bit_generator", ["u32([1, 2, 3, 4]), (3,)[0]", "f32(4), (3,)"]),
+    ("rng_bit_generator", ["u32([1, 2]), (5,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY", "f32(4), (3,)"]),
     ("create_token after_all", [""]),
     ("conv_shape_tuple", ["(1, 2, 5), (3, 2, 3), (1,), [(0, 0)]"]),
     ("conv_dimension_numbers", [

@@ -1,0 +1,220 @@
+"""`cond` as a primitive: an index, and one Graph for each value it can have.
+
+Floor 4. In: an index and operands. Out: the results of the branch with that number; only that branch runs. All branches take the same
+operands and give results of the same types. An index that differs along a mapped axis runs all branches and selects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.control.surgery import (
+    chosen,
+    cut,
+    graph_work,
+    jvp_filled,
+    merged,
+    others,
+    reordered,
+    staged,
+)
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Atom, Graph, Var, evaluate
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.axes import move_axis
+from gpuarray.ops.define import do
+from gpuarray.ops.linear import instantiate, zeros
+from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.graphs import batch_graph, jvp_graph
+from gpuarray.transforms.partial import PartialTrace, Split, set_partial_rule, split_graph
+from gpuarray.transforms.transpose import transpose_flat
+
+Graphs = tuple[Graph, ...]
+
+
+def _cond_aval(index, *operands, branches: Graphs, **_):
+    columns = zip(*(g.out_avals for g in branches), strict=True)
+    return [a[0].update(weak_type=all(x.weak_type for x in a)) for a in columns]
+
+
+def _assemble(avals, compile: Callable, *, branches: Graphs, **_):
+    functions = [compile(g) for g in branches]
+    last = len(functions) - 1
+
+    def run(index, *operands):
+        return functions[min(max(int(index), 0), last)](*operands)
+
+    return run
+
+
+def _any(columns: Any) -> tuple[bool, ...]:
+    """Column by column, whether any of several rows has it."""
+    return tuple(any(column) for column in zip(*columns, strict=True))
+
+
+def _cond_jvp(primals: list, tangents: list, *, branches: Graphs, **params):
+    index, *operands = primals
+    nonzero = tuple(not is_zero(t) for t in tangents[1:])
+    wanted = _any(jvp_graph(g, nonzero).outputs for g in branches)
+    made = tuple(jvp_filled(g, nonzero, wanted) for g in branches)
+    given = chosen(tangents[1:], nonzero)
+    out, found = cut(cond_p.bind(index, *operands, *given, branches=made, **params), len(wanted))
+    none = [Zero(tangent_aval(aval_of(x))) for x in others(out, wanted)]
+    return out, merged(wanted, found, none)
+
+
+# ---- known now, unknown later ----
+
+
+def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
+    """Two conds: one now, which also gives what the branch that was taken leaves for the other, later."""
+    if flags[0]:
+        return trace.unknown.process(cond_p, args, params)
+    branches: Graphs = params["branches"]
+    index, *operands = args
+    unknown = tuple(flags[1:])
+    out_unknown = _any(split_graph(g, unknown).out_unknown for g in branches)
+    splits = [split_graph(g, unknown, out_unknown) for g in branches]
+    slots = _slots(splits)
+    now = tuple(_known_branch(s, slots) for s in splits)
+    later = tuple(_unknown_branch(s, slots) for s in splits)
+    known_out: list = []
+    assert trace.parent is not None
+    with traces.current(trace.parent):
+        if now[0].outvars:
+            known_out = cond_p.bind(index, *others(operands, unknown), branches=now)
+    known_out, residuals = cut(known_out, len(out_unknown) - sum(out_unknown))
+    rest = trace.unknown.process(
+        cond_p, (index, *residuals, *chosen(operands, unknown)), params | {"branches": later}
+    )
+    return merged(out_unknown, rest, known_out)
+
+
+def _slots(splits: list[Split]) -> list[ShapedArray]:
+    """The residuals that branches share: as many of each aval as the branch with the most of them has."""
+    most: Counter[ShapedArray] = Counter()
+    for split in splits:
+        most |= Counter(_residual_avals(split))
+    return list(most.elements())
+
+
+def _residual_avals(split: Split) -> list[ShapedArray]:
+    return [v.aval.strip_weak_type() for v in split.unknown.invars[: split.residuals]]
+
+
+def _placed(avals: list[ShapedArray], slots: list[ShapedArray]) -> list[int]:
+    """The slot that each of a branch's residuals takes."""
+    free: dict[ShapedArray, list[int]] = {}
+    for i, aval in reversed(list(enumerate(slots))):
+        free.setdefault(aval, []).append(i)
+    return [free[aval].pop() for aval in avals]
+
+
+def _known_branch(split: Split, slots: list[ShapedArray]) -> Graph:
+    """The known half of a branch, its residuals in their slots and zeros in the others."""
+    graph, places = split.known, _placed(_residual_avals(split), slots)
+    count = len(graph.outvars) - split.residuals
+    if len(places) == len(slots):
+        out: list[Atom | None] = [None] * len(slots)
+        for place, a in zip(places, graph.outvars[count:], strict=True):
+            out[place] = a
+        return reordered(graph, graph.invars, [*graph.outvars[:count], *out])
+
+    def fun(*values):
+        known, residuals = cut(evaluate(graph, *values), count)
+        found = dict(zip(places, residuals, strict=True))
+        return [*known, *(found[i] if i in found else zeros(a) for i, a in enumerate(slots))]
+
+    return staged(fun, graph.in_avals, "cond", graph.debug_name)
+
+
+def _unknown_branch(split: Split, slots: list[ShapedArray]) -> Graph:
+    """The unknown half of a branch, which takes all residuals and reads its own."""
+    graph, places = split.unknown, _placed(_residual_avals(split), slots)
+    own = dict(zip(places, graph.invars, strict=False))
+    lead = [own.get(i) or Var(a) for i, a in enumerate(slots)]
+    return reordered(graph, [*lead, *graph.invars[split.residuals :]], graph.outvars)
+
+
+def _transpose(cts: list, index, *operands, branches: Graphs, **params) -> list:
+    linear = tuple(is_undefined(x) for x in operands)
+    nonzero = tuple(not is_zero(ct) for ct in cts)
+    made = tuple(_transposed(g, linear, nonzero) for g in branches)
+    known, given = others(operands, linear), chosen(cts, nonzero)
+    found = cond_p.bind(index, *known, *given, branches=made, **params)
+    return [None, *merged(linear, found, [None] * len(known))]
+
+
+def _transposed(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Graph:
+    """Inputs: the values of the other operands, then cotangents. Outputs: cotangents of all linear operands."""
+    key = ("transposed branch", linear, nonzero)
+    if key not in graph.derived:
+        known = others(graph.in_avals, linear)
+
+        def fun(*values):
+            values, given = cut(values, len(known))
+            none = [Zero(a) for a in others(graph.out_avals, nonzero)]
+            found = transpose_flat(graph, linear, values, merged(nonzero, given, none))
+            return [instantiate(ct) for ct in found]
+
+        avals = known + chosen(graph.out_avals, nonzero)
+        graph.derived[key] = staged(fun, avals, "transpose", graph.debug_name)
+    return graph.derived[key]
+
+
+def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **params):
+    (index, *operands), (index_dim, *op_dims) = args, dims
+    operands = [
+        x if d is None else move_axis(x, d, 0) for x, d in zip(operands, op_dims, strict=True)
+    ]
+    in_dims = tuple(None if d is None else 0 for d in op_dims)
+    if index_dim is None:
+        found = _any(
+            [d is not None for d in batch_graph(g, axis, in_dims).outputs] for g in branches
+        )
+        out_dims = tuple(0 if b else None for b in found)
+        made = tuple(batch_graph(g, axis, in_dims, out_dims).graph for g in branches)
+        return cond_p.bind(index, *operands, branches=made, **params), list(out_dims)
+    out_dims = (0,) * len(branches[0].outvars)
+    results = []
+    for i, branch in enumerate(branches):
+        # Where a branch is not taken nothing flows back through it, not even a nan.
+        taken = do.eq(index, np.int32(i))
+        inputs = [
+            x if d is None else _select(taken, do.stop_gradient(x), x)
+            for x, d in zip(operands, in_dims, strict=True)
+        ]
+        results.append(evaluate(batch_graph(branch, axis, in_dims, out_dims).graph, *inputs))
+    return [_select(index, *column) for column in zip(*results, strict=True)], list(out_dims)
+
+
+def _select(which, *cases):
+    """`select_n` with a selector for the leading axis; cases that differ in weak type only are fine."""
+    shape = aval_of(cases[0]).shape
+    if len(shape) > 1:
+        which = do.broadcast_in_dim(which, shape=shape, broadcast_dimensions=(0,), sharding=None)
+    return do.select_n(which, *cases)
+
+
+def _work(avals, *, branches: Graphs, **_) -> float:
+    return max(graph_work(g) for g in branches)
+
+
+cond_p = Primitive(
+    "cond",
+    Kind.CALL,
+    multiple_results=True,
+    aval=_cond_aval,
+    assemble=_assemble,
+    jvp=_cond_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    work=_work,
+)
+set_partial_rule(cond_p, _partial)

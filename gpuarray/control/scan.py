@@ -1,0 +1,343 @@
+"""`scan` as a primitive: a Graph run once for each element of some arrays, with values carried along.
+
+Floor 4. In: constants, initial carries, arrays to go through (in this order). Out: last carries, and
+one array for each other result of the body, its results stacked. Every transformation of a scan is a
+scan of a transformed body: what is carried is found as a fixed point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray.control.surgery import (
+    chosen,
+    cut,
+    graph_work,
+    jvp_filled,
+    merged,
+    others,
+    reordered,
+    staged,
+)
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph, Var, evaluate, storage_dtype
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.axes import move_axis
+from gpuarray.ops.linear import add_any, instantiate, zeros
+from gpuarray.transforms.batch import BatchAxis, matched
+from gpuarray.transforms.graphs import batch_graph, jvp_graph
+from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+from gpuarray.transforms.transpose import transpose_flat
+
+
+def stacked(aval: ShapedArray, length: int) -> ShapedArray:
+    """The aval of `length` such values in one array."""
+    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+
+
+def _scan_aval(*avals, jaxpr: Graph, length: int, num_carry: int, **_):
+    out = jaxpr.out_avals
+    return [*out[:num_carry], *(stacked(a, length) for a in out[num_carry:])]
+
+
+def _assemble(
+    avals,
+    compile: Callable,
+    *,
+    jaxpr: Graph,
+    length: int,
+    num_consts: int,
+    num_carry: int,
+    reverse: bool,
+    **_,
+):
+    body = compile(jaxpr)
+    ys_types = [((length, *a.shape), storage_dtype(a)) for a in jaxpr.out_avals[num_carry:]]
+    first_x = num_consts + num_carry
+    order = range(length - 1, -1, -1) if reverse else range(length)
+
+    def run(*args):
+        consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
+        ys = [np.empty(shape, dtype) for shape, dtype in ys_types]
+        for i in order:
+            out = body(*consts, *carry, *[x[i] for x in xs])
+            carry = out[:num_carry]
+            for y, value in zip(ys, out[num_carry:]):  # noqa: B905 - the loop that must be quick
+                y[i] = value
+        return [*carry, *ys]
+
+    return run
+
+
+# ---- tangents ----
+
+
+def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_carry, **params):
+    nonzero = [not is_zero(t) for t in tangents]
+    start, end = num_consts, num_consts + num_carry
+    while True:  # a carry has a tangent from the first step on if it has one at any
+        found = jvp_graph(jaxpr, tuple(nonzero)).outputs
+        carry = [a or b for a, b in zip(nonzero[start:end], found[:num_carry], strict=True)]
+        if carry == nonzero[start:end]:
+            break
+        nonzero[start:end] = carry
+    wanted = (*carry, *found[num_carry:])
+    made = jvp_filled(jaxpr, tuple(nonzero), wanted)
+    # The body's inputs and outputs in the order of a scan: each sort, then its tangents.
+    flags = cut(nonzero, num_consts, num_carry)
+    ins, in_tangents = cut(made.invars, len(nonzero))
+    ins, in_tangents = (
+        cut(ins, num_consts, num_carry),
+        cut(in_tangents, sum(flags[0]), sum(flags[1])),
+    )
+    outs, out_tangents = cut(made.outvars, len(wanted))
+    outs, out_tangents = cut(outs, num_carry), cut(out_tangents, sum(carry))
+    body = reordered(made, _paired(ins, in_tangents), _paired(outs, out_tangents))
+    values = cut(primals, num_consts, num_carry)
+    given = cut([instantiate(t) for t in chosen(tangents, nonzero)], sum(flags[0]), sum(flags[1]))
+    out = scan_p.bind(
+        *_paired(values, given),
+        jaxpr=body,
+        num_consts=num_consts + sum(flags[0]),
+        num_carry=num_carry + sum(carry),
+        **params,
+    )
+    ys = len(wanted) - num_carry
+    carry_out, carry_tangents, ys_out, ys_tangents = cut(out, num_carry, sum(carry), ys)
+    result = carry_out + ys_out
+    none = [Zero(tangent_aval(aval_of(x))) for x in others(result, wanted)]
+    return result, merged(wanted, carry_tangents + ys_tangents, none)
+
+
+def _paired(first: list[list], second: list[list]) -> list:
+    return [x for a, b in zip(first, second, strict=True) for x in (*a, *b)]
+
+
+# ---- an extra axis ----
+
+
+def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, num_carry, **params):
+    start, end = num_consts, num_consts + num_carry
+    inside: list[int | None] = [None if d is None else 0 for d in dims]
+    while True:
+        found = batch_graph(jaxpr, axis, tuple(inside)).outputs
+        carry = [
+            None if a is None and b is None else 0
+            for a, b in zip(inside[start:end], found[:num_carry], strict=True)
+        ]
+        if carry == inside[start:end]:
+            break
+        inside[start:end] = carry
+    outside = (*carry, *(None if d is None else 0 for d in found[num_carry:]))
+    made = batch_graph(jaxpr, axis, tuple(inside), outside).graph
+    values = [
+        x
+        if want is None
+        else matched(x, d, 0, axis.size)
+        if i < end
+        else move_axis(x, d, 1)  # behind the axis the scan goes along
+        for i, (x, d, want) in enumerate(zip(args, dims, inside, strict=True))
+    ]
+    out = scan_p.bind(
+        *values, jaxpr=made, num_consts=num_consts, num_carry=num_carry, **params
+    )
+    return out, [*carry, *(None if d is None else 1 for d in outside[num_carry:])]
+
+
+# ---- known now, unknown later ----
+
+
+class _Halves(NamedTuple):
+    """A body in two. What the second half needs of the first is the same at every step, or an array
+    that is gone through anyway, or is stacked by the first scan.
+    """
+
+    unknown: tuple[bool, ...]  # inputs of the body, carries as the fixed point says
+    out_unknown: tuple[bool, ...]
+    invariant: Graph  # known constants -> what is the same at every step
+    known: Graph  # known inputs -> known outputs, then what is stacked
+    stacked: int
+    forwarded: tuple[int, ...]  # numbers of known xs
+    rest: Graph  # invariants and unknown constants | carries | unknown xs, forwarded, stacked
+
+
+def _halves(jaxpr: Graph, flags: Sequence[bool], num_consts: int, num_carry: int) -> _Halves:
+    key = ("halves", tuple(flags), num_consts, num_carry)
+    if key not in jaxpr.derived:
+        jaxpr.derived[key] = _cut_body(jaxpr, list(flags), num_consts, num_carry)
+    return jaxpr.derived[key]
+
+
+def _cut_body(jaxpr: Graph, flags: list[bool], num_consts: int, num_carry: int) -> _Halves:
+    start, end = num_consts, num_consts + num_carry
+    no_force = [False] * (len(jaxpr.outvars) - num_carry)
+    while True:
+        split = split_graph(jaxpr, flags, [*flags[start:end], *no_force])
+        if split.out_unknown[:num_carry] == flags[start:end]:
+            break
+        flags[start:end] = split.out_unknown[:num_carry]
+    known = split.known
+    known_consts, known_carry = flags[:start].count(False), flags[start:end].count(False)
+    consts, _, xs = cut(known.invars, known_consts, known_carry)
+    varying = set(known.invars[known_consts:])
+    for eqn in known.eqns:
+        if any(isinstance(a, Var) and a in varying for a in eqn.invars):
+            varying.update(eqn.outvars)
+    fixed_eqns = [e for e in known.eqns if not varying.intersection(e.outvars)]
+    known_outs, residuals = cut(known.outvars, len(known.outvars) - split.residuals)
+    inside, unknown_ins = cut(split.unknown.invars, split.residuals)
+    pairs = list(zip(residuals, inside, strict=True))
+    same = [(a, v) for a, v in pairs if a not in varying]
+    forwarded = [(a, v) for a, v in pairs if a in xs]
+    kept = [(a, v) for a, v in pairs if a in varying and a not in xs]
+    invariant = Graph(consts, [a for a, _ in same], fixed_eqns, known.constvars, known.consts)
+    first = reordered(known, known.invars, [*known_outs, *(a for a, _ in kept)])
+    u_consts, u_carry, u_xs = cut(unknown_ins, sum(flags[:start]), sum(flags[start:end]))
+    order = [*(v for _, v in same), *u_consts, *u_carry, *u_xs]
+    order += [v for _, v in forwarded] + [v for _, v in kept]
+    rest = reordered(split.unknown, order, split.unknown.outvars)
+    return _Halves(
+        tuple(flags),
+        tuple(split.out_unknown),
+        invariant,
+        first,
+        len(kept),
+        tuple(xs.index(a) for a, _ in forwarded),
+        rest,
+    )
+
+
+def _run_known(
+    halves: _Halves, args: Sequence[Any], num_consts: int, num_carry: int, params: dict
+) -> tuple[list, list, list]:
+    """Run the first half: known results, invariants, and arrays the second half goes through."""
+    unknown = cut(halves.unknown, num_consts, num_carry)
+    consts, carry, xs = (
+        others(values, flags)
+        for values, flags in zip(cut(args, num_consts, num_carry), unknown, strict=True)
+    )
+    invariant = evaluate(halves.invariant, *consts)
+    out: list = []
+    if halves.known.outvars:
+        out = scan_p.bind(
+            *consts,
+            *carry,
+            *xs,
+            jaxpr=halves.known,
+            num_consts=len(consts),
+            num_carry=len(carry),
+            **params,
+        )
+    known, kept = cut(out, len(out) - halves.stacked)
+    return known, invariant, [*(xs[i] for i in halves.forwarded), *kept]
+
+
+def _scan_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
+    """Two scans: one now, which stacks what the other needs, later."""
+    shared = dict(params)
+    jaxpr, num_consts, num_carry = (shared.pop(k) for k in ("jaxpr", "num_consts", "num_carry"))
+    halves = _halves(jaxpr, flags, num_consts, num_carry)
+    assert trace.parent is not None
+    with traces.current(trace.parent):
+        known, invariant, arrays = _run_known(halves, args, num_consts, num_carry, shared)
+    consts, carry, xs = cut(chosen(args, halves.unknown), *_counts(halves, num_consts, num_carry))
+    rest = trace.unknown.process(
+        scan_p,
+        (*invariant, *consts, *carry, *xs, *arrays),
+        shared
+        | {
+            "jaxpr": halves.rest,
+            "num_consts": len(invariant) + len(consts),
+            "num_carry": len(carry),
+        },
+    )
+    return merged(halves.out_unknown, rest, known)
+
+
+def _counts(halves: _Halves, num_consts: int, num_carry: int) -> tuple[int, int]:
+    consts, carry, _ = cut(halves.unknown, num_consts, num_carry)
+    return sum(consts), sum(carry)
+
+
+# ---- backwards ----
+
+
+def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **params) -> list:
+    linear = [is_undefined(x) for x in args]
+    halves = _halves(jaxpr, linear, num_consts, num_carry)
+    # What is not linear runs first, forwards; after partial evaluation nothing of that is left.
+    _, invariant, arrays = _run_known(
+        halves, args, num_consts, num_carry, params | {"reverse": reverse}
+    )
+    consts, carry, _ = cut(chosen(args, halves.unknown), *_counts(halves, num_consts, num_carry))
+    cts = chosen(cts, halves.out_unknown)
+    ct_carry, ct_ys = cts[: len(carry)], cts[len(carry) :]
+    nonzero = tuple(not is_zero(ct) for ct in ct_ys)
+    body = _transposed_body(halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero)
+    given = chosen(ct_ys, nonzero)
+    out = scan_p.bind(
+        *invariant,
+        *(zeros(aval_of(x)) for x in consts),
+        *(instantiate(ct) for ct in ct_carry),
+        *given,
+        *arrays,
+        jaxpr=body,
+        num_consts=len(invariant),
+        num_carry=len(consts) + len(carry),
+        reverse=not reverse,
+        **params,
+    )
+    found = merged(halves.unknown, out, [None] * (len(args) - sum(halves.unknown)))
+    # A carry may be unknown though its initial value is not.
+    return [ct if is_linear else None for ct, is_linear in zip(found, linear, strict=True)]
+
+
+def _transposed_body(
+    rest: Graph, invariants: int, consts: int, carry: int, arrays: int, nonzero: tuple[bool, ...]
+) -> Graph:
+    """Inputs: invariants | cotangents of constants so far, of carries | of ys, then the arrays."""
+    key = ("transposed body", invariants, consts, carry, arrays, nonzero)
+    if key not in rest.derived:
+        fixed, linear_avals = cut(rest.in_avals, invariants)
+        linear_avals, array_avals = cut(linear_avals, len(linear_avals) - arrays)
+        ct_avals = rest.out_avals[carry:]
+        linear = [False] * invariants + [True] * len(linear_avals) + [False] * arrays
+
+        def fun(*values):
+            known, sums, ct_carry, ct_ys, more = cut(
+                values, invariants, consts, carry, sum(nonzero)
+            )
+            ct_ys = merged(nonzero, ct_ys, [Zero(a) for a in others(ct_avals, nonzero)])
+            found = transpose_flat(rest, linear, [*known, *more], [*ct_carry, *ct_ys])
+            d_consts, d_others = cut(found, consts)
+            return [
+                *(add_any(s, d) for s, d in zip(sums, d_consts, strict=True)),
+                *(instantiate(d) for d in d_others),
+            ]
+
+        avals = [*fixed, *linear_avals[: consts + carry], *chosen(ct_avals, nonzero), *array_avals]
+        rest.derived[key] = staged(fun, avals, "transpose", rest.debug_name)
+    return rest.derived[key]
+
+
+def _work(avals, *, jaxpr: Graph, length: int, **_) -> float:
+    return length * graph_work(jaxpr)
+
+
+scan_p = Primitive(
+    "scan",
+    Kind.CALL,
+    multiple_results=True,
+    aval=_scan_aval,
+    assemble=_assemble,
+    jvp=_scan_jvp,
+    transpose=_scan_transpose,
+    batch=_scan_batch,
+    work=_work,
+)
+set_partial_rule(scan_p, _scan_partial)

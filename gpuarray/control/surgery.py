@@ -1,0 +1,117 @@
+"""What branches and loops do with the Graphs they hold: open constants, fill in tangents, put arguments in another order.
+
+Floor 4. In: Graphs. Out: Graphs that compute the same, with other inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Graph, Var, evaluate, subgraphs
+from gpuarray.core.linear import tangent_aval
+from gpuarray.core.primitive import Kind
+from gpuarray.ops.linear import zeros
+from gpuarray.transforms.graphs import jvp_graph
+from gpuarray.transforms.stage import TracedFunction, stage
+
+
+def cut(items: Iterable[Any], *sizes: int) -> list[list]:
+    """A list in pieces of the given sizes, and one more of what is left."""
+    rest = iter(items)
+    return [list(itertools.islice(rest, n)) for n in sizes] + [list(rest)]
+
+
+def chosen(items: Iterable[Any], flags: Iterable[bool]) -> list:
+    """The items whose flag is set."""
+    return list(itertools.compress(items, flags))
+
+
+def others(items: Iterable[Any], flags: Iterable[bool]) -> list:
+    """The items whose flag is not set."""
+    return [x for x, flag in zip(items, flags, strict=True) if not flag]
+
+
+def merged(flags: Sequence[bool], if_set: Iterable[Any], if_not: Iterable[Any]) -> list:
+    """One list of two: the inverse of `chosen` and `others`."""
+    yes, no = iter(if_set), iter(if_not)
+    return [next(yes) if flag else next(no) for flag in flags]
+
+
+def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
+    """The graph with its constants as leading inputs (those given, where others come in between)."""
+    lead = graph.constvars if constvars is None else constvars
+    return Graph([*lead, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name)
+
+
+def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:
+    """Graphs with the same leading inputs, one for each constant of any of them, and these constants."""
+    consts: dict[int, Any] = {}
+    for graph in graphs:
+        consts.update((id(c), c) for c in graph.consts)
+    made = []
+    for graph in graphs:
+        own = {id(c): v for v, c in zip(graph.constvars, graph.consts, strict=True)}
+        lead = [own.get(key) or Var(_aval_in(graphs, key)) for key in consts]
+        made.append(opened(graph, lead))
+    return made, list(consts.values())
+
+
+def _aval_in(graphs: Sequence[Graph], key: int) -> ShapedArray:
+    pairs = ((v, c) for g in graphs for v, c in zip(g.constvars, g.consts, strict=True))
+    return next(v.aval for v, c in pairs if id(c) == key)
+
+
+def reordered(graph: Graph, invars: Sequence[Var], outputs: Sequence[Any]) -> Graph:
+    """The same equations with these inputs and outputs."""
+    return Graph(invars, outputs, graph.eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]) -> Graph:
+    """As `jvp_graph`, with a tangent for every output that is wanted: zeros where there was none."""
+    made = jvp_graph(graph, nonzero)
+    if made.outputs == wanted:
+        return made.graph
+    key = ("jvp filled", nonzero, wanted)
+    if key not in graph.derived:
+        count = len(graph.outvars)
+
+        def fun(*values):
+            out = evaluate(made.graph, *values)
+            found = iter(out[count:])
+            tangents = [
+                next(found) if has else (zeros(tangent_aval(v.aval)) if want else None)
+                for v, has, want in zip(graph.outvars, made.outputs, wanted, strict=True)
+            ]
+            return [*out[:count], *(t for t in tangents if t is not None)]
+
+        graph.derived[key] = staged(fun, made.graph.in_avals, "jvp", graph.debug_name)
+    return graph.derived[key]
+
+
+def staged(fun: Any, avals: Sequence[ShapedArray], purpose: str, name: str) -> Graph:
+    """A flat function as a Graph that is shown by the name of the one it comes from."""
+    graph = stage(fun, avals, TracedFunction(fun, purpose))
+    graph.debug_name = name
+    return graph
+
+
+def graph_work(graph: Graph) -> float:
+    """Multiply-adds of one run of a Graph, roughly."""
+    if "work" not in graph.derived:
+        total = 0.0
+        for eqn in graph.eqns:
+            prim = eqn.primitive
+            if prim.kind is Kind.VIEW:
+                continue
+            if prim.work is not None:
+                total += prim.work([a.aval for a in eqn.invars], **eqn.params)
+            elif prim.kind is Kind.CALL:
+                total += sum(graph_work(g) for g in subgraphs(eqn))
+            else:
+                sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars)]
+                total += prim.weight * max(sizes, default=0)
+        graph.derived["work"] = total
+    return graph.derived["work"]

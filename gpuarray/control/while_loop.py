@@ -1,0 +1,204 @@
+"""`while` as a primitive: a Graph run on its own results as long as another says so.
+
+Floor 4. In: constants of the condition, constants of the body, initial carries (in this order).
+Out: the last carries. A condition that differs along mapped axes has those axes: the loop then goes
+on while any element is true, and elements that are not keep their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.control.surgery import chosen, cut, graph_work, jvp_filled, merged, others, reordered
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph, Var
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.linear import instantiate
+from gpuarray.transforms.batch import BatchAxis, matched
+from gpuarray.transforms.graphs import batch_graph, jvp_graph
+from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+
+
+def _while_aval(*avals, body_jaxpr: Graph, **_):
+    return body_jaxpr.out_avals
+
+
+def _assemble(
+    avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_
+):
+    condition, body = compile(cond_jaxpr), compile(body_jaxpr)
+    start = cond_nconsts + body_nconsts
+    mapped = cond_jaxpr.out_avals[0].ndim
+
+    def run(*args):
+        first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
+        while condition(*first, *carry)[0]:
+            carry = body(*second, *carry)
+        return list(carry)
+
+    def run_mapped(*args):
+        first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
+        while True:
+            going = np.asarray(condition(*first, *carry)[0])
+            if not going.any():
+                return list(carry)
+            out = body(*second, *carry)
+            if going.all():
+                carry = out
+                continue
+            carry = [
+                np.where(going.reshape(going.shape + (1,) * (np.ndim(new) - mapped)), new, old)
+                for new, old in zip(out, carry, strict=True)
+            ]
+
+    return run_mapped if mapped else run
+
+
+def _while_jvp(
+    primals: list, tangents: list, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **params
+):
+    cond_consts, body_consts, init = cut(primals, cond_nconsts, body_nconsts)
+    _, const_tangents, init_tangents = cut(tangents, cond_nconsts, body_nconsts)
+    of_consts = [not is_zero(t) for t in const_tangents]
+    carry = [not is_zero(t) for t in init_tangents]
+    while True:
+        nonzero = (*of_consts, *carry)
+        found = jvp_graph(body_jaxpr, nonzero).outputs
+        grown = [a or b for a, b in zip(carry, found, strict=True)]
+        if grown == carry:
+            break
+        carry = grown
+    made = jvp_filled(body_jaxpr, nonzero, tuple(carry))
+    consts, carries, d_consts, d_carries = cut(
+        made.invars, body_nconsts, len(carry), sum(of_consts)
+    )
+    body = reordered(made, [*consts, *d_consts, *carries, *d_carries], made.outvars)
+    # The condition sees the tangents and does not look at them.
+    unused = [Var(v.aval) for v in d_carries]
+    condition = reordered(cond_jaxpr, [*cond_jaxpr.invars, *unused], cond_jaxpr.outvars)
+    out = while_p.bind(
+        *cond_consts,
+        *body_consts,
+        *chosen(const_tangents, of_consts),
+        *init,
+        *(instantiate(t) for t in chosen(init_tangents, carry)),
+        cond_jaxpr=condition,
+        body_jaxpr=body,
+        cond_nconsts=cond_nconsts,
+        body_nconsts=body_nconsts + sum(of_consts),
+        **params,
+    )
+    result, out_tangents = cut(out, len(carry))
+    none = [Zero(tangent_aval(aval_of(x))) for x in others(result, carry)]
+    return result, merged(carry, out_tangents, none)
+
+
+def _while_batch(
+    axis: BatchAxis,
+    args: list,
+    dims: list,
+    *,
+    cond_jaxpr: Graph,
+    body_jaxpr: Graph,
+    cond_nconsts: int,
+    body_nconsts: int,
+    **params,
+):
+    cond_dims, body_dims, init_dims = cut(
+        (None if d is None else 0 for d in dims), cond_nconsts, body_nconsts
+    )
+    depth = cond_jaxpr.out_avals[0].ndim  # axes that the condition has already: ours comes behind
+
+    def place(is_mapped: bool, at: int) -> int | None:
+        return at if is_mapped else None
+
+    carry = [d is not None for d in init_dims]
+    while True:  # a carry has the axis from the first step on if it has it at any
+        at = tuple(place(c, depth) for c in carry)
+        found = batch_graph(body_jaxpr, axis, (*body_dims, *at)).outputs
+        grown = [c or d is not None for c, d in zip(carry, found, strict=True)]
+        if grown == carry:
+            break
+        carry = grown
+    differs = batch_graph(cond_jaxpr, axis, (*cond_dims, *at)).outputs[0] is not None
+    if differs:  # elements stop at different steps, so every carry has the axis, in front
+        at = (0,) * len(carry)
+    body = batch_graph(body_jaxpr, axis, (*body_dims, *at), at).graph
+    condition = batch_graph(
+        cond_jaxpr, axis, (*cond_dims, *at), (0,) if differs else (None,)
+    ).graph
+    wanted = (*cond_dims, *body_dims, *at)
+    out = while_p.bind(
+        *(matched(x, d, w, axis.size) for x, d, w in zip(args, dims, wanted, strict=True)),
+        cond_jaxpr=condition,
+        body_jaxpr=body,
+        cond_nconsts=cond_nconsts,
+        body_nconsts=body_nconsts,
+        **params,
+    )
+    return out, list(at)
+
+
+def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
+    """Carries that do not depend on what is unknown are looped over now; the whole loop, later."""
+    cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
+    counts = params["cond_nconsts"], params["body_nconsts"]
+    of_cond, of_body, carry = cut(flags, *counts)
+    while True:
+        split = split_graph(body_jaxpr, (*of_body, *carry), carry)
+        if split.out_unknown == carry:
+            break
+        carry = split.out_unknown
+    if any(split_graph(cond_jaxpr, (*of_cond, *carry)).out_unknown) or all(carry):
+        return trace.unknown.process(while_p, args, params)
+    cond_consts, body_consts, init = cut(args, *counts)
+    # The condition depends on known carries only, so the others are not missed.
+    condition = split_graph(cond_jaxpr, (*of_cond, *carry)).known
+    body = reordered(
+        split.known, split.known.invars, split.known.outvars[: carry.count(False)]
+    )
+    assert trace.parent is not None
+    with traces.current(trace.parent):
+        known = while_p.bind(
+            *others(cond_consts, of_cond),
+            *others(body_consts, of_body),
+            *others(init, carry),
+            cond_jaxpr=condition,
+            body_jaxpr=body,
+            cond_nconsts=of_cond.count(False),
+            body_nconsts=of_body.count(False),
+        )
+    rest = trace.unknown.process(while_p, args, params)
+    return merged(carry, chosen(rest, carry), known)
+
+
+def _while_transpose(cts: list, *args: Any, **_):
+    raise ValueError(
+        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
+        "dynamic start/stop values: how many steps must be kept is not known. Try using lax.scan, "
+        "or using fori_loop with static start/stop, or give while_loop the most steps it may take: "
+        "lax.while_loop(cond_fun, body_fun, init_val, max_steps=100)."
+    )
+
+
+def _work(avals, *, cond_jaxpr: Graph, body_jaxpr: Graph, **_) -> float:
+    return 16 * (graph_work(cond_jaxpr) + graph_work(body_jaxpr))  # nobody knows how often
+
+
+while_p = Primitive(
+    "while",
+    Kind.CALL,
+    multiple_results=True,
+    aval=_while_aval,
+    assemble=_assemble,
+    jvp=_while_jvp,
+    transpose=_while_transpose,
+    batch=_while_batch,
+    work=_work,
+)
+set_partial_rule(while_p, _while_partial)

@@ -1,0 +1,413 @@
+"""Laws of the transforms that hold for every primitive, on the samples of tests/samples.py.
+
+The derivative is what central differences say, in double precision, and so is the second one; the
+transpose of the derivative is its adjoint; vmap is a loop; jit and grad change places. A rule that
+is not there yet makes a test skip, and `test_rules_that_are_missing` lists those.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+from gpuarray.core import dtypes
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, UNWRITTEN, Kind, registry
+from tests.generic.test_primitives import RANDOM, as_array, stored
+from tests.generic.test_registry import NAMES
+from tests.samples import Sample, samples, values
+
+# ---- what is tried ----
+
+WIDE = {
+    "float16": "float64",
+    "bfloat16": "float64",
+    "float32": "float64",
+    "complex64": "complex128",
+}
+
+
+def whole_numbers(rng, shape, dtype):
+    return rng.integers(0, 4, shape)
+
+
+#: Where a function is smooth, and no tangent is infinite.
+SMOOTH = {
+    "log log2 sqrt rsqrt lgamma digamma cbrt": (0.3, 3),
+    "log1p": (-0.5, 2),
+    "asin acos atanh erf_inv": (-0.9, 0.9),
+    "acosh": (1.2, 3),
+    "pow": [(0.3, 3), None],
+    "div rem": [None, (0.5, 2)],
+    "integer_pow": (0.5, 2),
+    "polygamma": [whole_numbers, (0.5, 5)],
+    "zeta": [(1.5, 5), (0.5, 5)],
+    "igamma igammac igamma_grad_a random_gamma_grad": (0.5, 5),
+    "regularized_incomplete_beta": [(0.5, 5), (0.5, 5), (0.1, 0.9)],
+}
+DOMAINS = {name: domain for names, domain in SMOOTH.items() for name in names.split()}
+
+#: Operands in which there is no derivative, which is an error, or no second one.
+CONSTANT = {
+    "polygamma": {0},
+    "zeta": {0},
+    "igamma_grad_a": {0},
+    "random_gamma_grad": {0},
+    "regularized_incomplete_beta": {0, 1},
+}
+CONSTANT_TWICE = CONSTANT | {"igamma": {0}, "igammac": {0}}
+
+#: Steps, whose tangents are those of the line through them; and what has no derivative at all.
+STEPS = {"reduce_precision"}
+NO_DERIVATIVE = {"nextafter": NotImplementedError}
+
+#: Functions that are differences themselves, known to fewer digits.
+TOLERANCE = {"igamma_grad_a": 1e-4, "random_gamma_grad": 1e-4, "igamma": 1e-4, "igammac": 1e-4}
+
+
+def is_inexact(name: str) -> bool:
+    return name in WIDE or name in WIDE.values()
+
+
+def widened(sample: Sample) -> Sample | None:
+    """The sample in double precision; None where a Graph in its params fixes single precision."""
+    operands = [(shape, WIDE.get(name, name)) for shape, name in sample.operands]
+    params = {k: wide_dtype(v) for k, v in sample.params.items()}
+    domain = None if sample.domain == "any" else sample.domain
+    domain = DOMAINS.get(sample.primitive.name, domain)
+    if any(d == "complex128" for _, d in operands) and not isinstance(domain, list):
+        domain = None if sample.domain == "any" else sample.domain
+    wide = sample._replace(operands=operands, params=params, domain=domain)
+    with ga.enable_x64(True):
+        try:
+            wide.primitive.out_avals(wide.avals, wide.params)
+        except (TypeError, ValueError):
+            return None
+    return wide
+
+
+def wide_dtype(x):
+    name = getattr(x, "name", None) if isinstance(x, np.dtype) else None
+    return np.dtype(WIDE[name]) if name in ("float32", "complex64") else x
+
+
+def distinct(found: list[Sample]) -> list[Sample]:
+    """One of each: samples that say the same after a change."""
+    seen: dict[str, Sample] = {}
+    for s in found:
+        seen.setdefault(f"{s.primitive.name} {s.operands} {s.params}", s)
+    return list(seen.values())
+
+
+def differentiable() -> list[Sample]:
+    """Samples with a derivative: in double precision where possible."""
+    found = []
+    for s in samples():
+        p = s.primitive
+        if p.jvp is NOT_DIFFERENTIABLE or p.name in NO_DERIVATIVE or p.name in RANDOM:
+            continue
+        wide = widened(s) if any(is_inexact(d) for _, d in s.operands) else None
+        if wide is not None and any(is_inexact(a.dtype.name) for a in out_avals(wide)):
+            found.append(wide)
+    return distinct(found)
+
+
+def out_avals(sample: Sample) -> list:
+    with ga.enable_x64(True):
+        return sample.primitive.out_avals(sample.avals, sample.params)
+
+
+def one_of_each_class() -> list[Sample]:
+    """Samples that differ by more than the width of their numbers."""
+    seen: dict[str, Sample] = {}
+    for s in samples():
+        if s.primitive.name in RANDOM or not s.operands:
+            continue
+        classes = [
+            (shape, "k" if hasattr(a.dtype, "impl") else dtypes.kind_of(a.dtype))
+            for (shape, _), a in zip(s.operands, s.avals, strict=True)
+        ]
+        params = {k: v for k, v in s.params.items() if not isinstance(v, np.dtype)}
+        seen.setdefault(f"{s.primitive.name} {classes} {params}", s)
+    return list(seen.values())
+
+
+DIFFERENTIABLE = differentiable()
+ROWS = one_of_each_class()
+
+with_derivative = pytest.mark.parametrize("sample", DIFFERENTIABLE, ids=str)
+
+
+@contextlib.contextmanager
+def skipped_where_unwritten():
+    """A rule that is missing is no failure yet: the test skips."""
+    try:
+        yield
+    except TypeError as error:
+        if UNWRITTEN.why in str(error):
+            pytest.skip(str(error))
+        raise
+
+
+# ---- functions and directions ----
+
+
+class Curve:
+    """A sample as a function of the operands that have derivatives, and directions to go in."""
+
+    def __init__(self, sample: Sample, constant: dict[str, set[int]] = CONSTANT):
+        self.sample = sample
+        self.fixed = [as_array(x, a.dtype) for x, a in zip(values(sample), sample.avals)]
+        without = constant.get(sample.primitive.name, set())
+        self.places = [
+            i
+            for i, (_, name) in enumerate(sample.operands)
+            if is_inexact(name) and i not in without
+        ]
+        self.rng = np.random.default_rng(len(str(sample)))
+
+    @property
+    def start(self) -> list[np.ndarray]:
+        return [stored(self.fixed[i]) for i in self.places]
+
+    def __call__(self, *xs):
+        args = list(self.fixed)
+        for i, x in zip(self.places, xs, strict=True):
+            args[i] = x
+        out = self.sample.primitive.bind(*args, **self.sample.params)
+        found = list(out) if self.sample.primitive.multiple_results else [out]
+        return [y for y in found if is_inexact(y.dtype.name)]
+
+    def direction(self, like) -> list[np.ndarray]:
+        return [self._noise(x.shape, x.dtype) for x in like]
+
+    def _noise(self, shape, dtype) -> np.ndarray:
+        x = self.rng.uniform(-1, 1, shape)
+        if dtypes.kind_of(dtype) == "c":
+            x = x + 1j * self.rng.uniform(-1, 1, shape)
+        return np.asarray(x, dtype)
+
+
+def tangents(f, xs, vs) -> list:
+    return ga.jvp(lambda *ys: f(*ys), tuple(xs), tuple(vs))[1]
+
+
+def differences(f, xs, vs, h: float = 1e-5) -> list[np.ndarray]:
+    ahead = f(*[as_array(x + h * v, x.dtype) for x, v in zip(xs, vs, strict=True)])
+    behind = f(*[as_array(x - h * v, x.dtype) for x, v in zip(xs, vs, strict=True)])
+    return [(stored(a) - stored(b)) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+
+
+def inner(xs, ys) -> tuple[float, float]:
+    """The real part of the sum of products, and the size of its terms; nothing is conjugated."""
+    terms = [np.asarray(stored(x) * stored(y)).ravel() for x, y in zip(xs, ys, strict=True)]
+    every = np.concatenate(terms).real if terms else np.zeros(0)
+    return float(every.sum()), float(np.abs(every).sum())
+
+
+def assert_close(found, expected, tolerance: float) -> None:
+    assert len(found) == len(expected)
+    for a, b in zip(map(stored, found), map(stored, expected), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        scale = max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0.0))
+        np.testing.assert_allclose(a, b, tolerance, tolerance * scale)
+
+
+def is_exact(sample: Sample) -> bool:
+    """Whether results keep double precision, so that differences mean something."""
+    name = sample.primitive.name
+    wide = all(a.dtype.name in WIDE.values() for a in out_avals(sample) if is_inexact(a.dtype.name))
+    return wide and name not in STEPS
+
+
+# ---- derivatives ----
+
+
+@with_derivative
+def test_derivative_is_what_differences_say(sample):
+    if not is_exact(sample):
+        pytest.skip("its results are rounded")
+    with ga.enable_x64(True), skipped_where_unwritten():
+        f = Curve(sample)
+        xs, vs = f.start, f.direction(f.start)
+        found = tangents(f, xs, vs)
+        tolerance = TOLERANCE.get(sample.primitive.name, 1e-6)
+        assert_close(found, differences(f, xs, vs), tolerance)
+
+
+@with_derivative
+def test_second_derivative_is_what_differences_say(sample):
+    if not is_exact(sample):
+        pytest.skip("its results are rounded")
+    with ga.enable_x64(True), skipped_where_unwritten():
+        f = Curve(sample, CONSTANT_TWICE)
+        xs, vs, ws = f.start, f.direction(f.start), f.direction(f.start)
+
+        def slope(*ys):
+            return tangents(f, ys, vs)
+
+        tolerance = 10 * TOLERANCE.get(sample.primitive.name, 1e-6)
+        second = tangents(slope, xs, ws)
+        assert_close(second, differences(slope, xs, ws), tolerance)
+
+        # The same number by forward over reverse.
+        cts = f.direction(second)
+        by_reverse = tangents(lambda *ys: ga.vjp(f, *ys)[1](cts), xs, ws)
+        a, size = inner(cts, second)
+        b, _ = inner(by_reverse, vs)
+        assert abs(a - b) <= 1e-9 * max(size, 1.0)
+
+
+@with_derivative
+def test_transpose_is_the_adjoint(sample):
+    with ga.enable_x64(True), skipped_where_unwritten():
+        f = Curve(sample)
+        xs, vs = f.start, f.direction(f.start)
+        out = tangents(f, xs, vs)
+        cts = f.direction(out)
+        back = ga.vjp(f, *xs)[1](cts)
+        assert [(x.shape, x.dtype) for x in map(stored, back)] == [(x.shape, x.dtype) for x in xs]
+        a, size = inner(cts, out)
+        b, _ = inner(back, vs)
+        rounded = 1e-9 if is_exact(sample) else 2e-2
+        assert abs(a - b) <= rounded * max(size, 1e-3)
+
+
+@with_derivative
+def test_jit_and_grad_change_places(sample):
+    with ga.enable_x64(True), skipped_where_unwritten():
+        f = Curve(sample)
+        xs = f.start
+
+        def total(*ys):
+            return sum(y.real.astype("float64").sum() for y in f(*ys))
+
+        nums = tuple(range(len(xs)))
+        expected = ga.grad(total, nums)(*xs)
+        assert_close(ga.jit(ga.grad(total, nums))(*xs), expected, 1e-12)
+        assert_close(ga.grad(ga.jit(total), nums)(*xs), expected, 1e-12)
+
+
+NOT_DIFFERENTIABLE_ROWS = [
+    s
+    for s in ROWS
+    if s.primitive.jvp is NOT_DIFFERENTIABLE
+    and any(is_inexact(d) for _, d in s.operands)
+    and any(is_inexact(getattr(a.dtype, "name", "")) for a in out_avals(s))
+]
+
+
+@pytest.mark.parametrize("sample", NOT_DIFFERENTIABLE_ROWS, ids=str)
+def test_no_derivative_is_zero(sample):
+    f = Curve(sample)
+    for t in tangents(f, f.start, f.direction(f.start)):
+        assert not np.any(stored(t))
+
+
+def test_operands_without_a_derivative_say_so():
+    for name, places in CONSTANT.items():
+        sample = next(s for s in samples(lambda p, name=name: p.name == name))
+        xs = [as_array(x, a.dtype) for x, a in zip(values(sample), sample.avals, strict=True)]
+        for place in places:
+
+            def f(x, place=place, xs=xs, sample=sample):
+                return sample.primitive.bind(*xs[:place], x, *xs[place + 1 :], **sample.params)
+
+            with pytest.raises(ValueError, match="is not supported"):
+                ga.jvp(f, (xs[place],), (xs[place],))
+    for name, error in NO_DERIVATIVE.items():
+        with pytest.raises(error, match="not implemented"):
+            ga.jvp(registry[name].bind, (1.0, 2.0), (1.0, 1.0))
+
+
+# ---- batches ----
+
+
+def axes_to_try(sample: Sample) -> list[tuple[int | None, ...]]:
+    """Where the extra axis is in each operand: everywhere in front, at the end, in some alone."""
+    n = len(sample.operands)
+    last = tuple(len(shape) for shape, _ in sample.operands)
+    found = [(0,) * n, last]
+    if n <= 3:
+        found += [d for d in itertools.product((0, None), repeat=n) if any(x == 0 for x in d)]
+    else:
+        found += [tuple(0 if i == k else None for i in range(n)) for k in range(n)]
+    return list(dict.fromkeys(found))
+
+
+def assert_nearly_equal(found: np.ndarray, expected: np.ndarray, what: str) -> None:
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
+    kind = dtypes.kind_of(found.dtype)
+    if kind not in "fc":
+        np.testing.assert_array_equal(found, expected, what)
+        return
+    ulp = float(dtypes.finfo(found.dtype).eps)
+    wide = np.complex128 if kind == "c" else np.float64
+    found, expected = found.astype(wide), expected.astype(wide)
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    np.testing.assert_allclose(found, expected, 64 * ulp, 64 * ulp * scale, err_msg=what)
+
+
+@pytest.mark.parametrize("size", [3, 1, 0])
+@pytest.mark.parametrize("sample", ROWS, ids=str)
+def test_vmap_is_a_loop(sample, size):
+    if any(dtypes.kind_of(a.dtype) == "c" for a in sample.avals if not hasattr(a.dtype, "impl")):
+        sample = sample._replace(domain=None if sample.domain == "any" else sample.domain)
+    p = sample.primitive
+    with ga.enable_x64(sample.wide), skipped_where_unwritten():
+        # Other numbers in each element: the seed of values is the sample's own name.
+        many = [values(sample._replace(number=1000 * i)) for i in range(max(size, 1))]
+        elements = [
+            [as_array(x, a.dtype) for x, a in zip(xs, sample.avals, strict=True)] for xs in many
+        ]
+
+        def f(*xs):
+            out = p.bind(*xs, **sample.params)
+            return list(out) if p.multiple_results else [out]
+
+        for axes in axes_to_try(sample):
+            if size != 3 and axes not in axes_to_try(sample)[:2]:
+                continue
+            args = []
+            for k, (axis, a) in enumerate(zip(axes, sample.avals, strict=True)):
+                if axis is None:
+                    args.append(elements[0][k])
+                    continue
+                stack = np.stack([xs[k] for xs in many], axis)
+                stack = stack.take(range(size), axis)
+                args.append(as_array(stack, a.dtype))
+            found = [stored(y) for y in ga.vmap(f, in_axes=axes)(*args)]
+            loop = [
+                [
+                    stored(y)
+                    for y in f(*[elements[0 if d is None else i][k] for k, d in enumerate(axes)])
+                ]
+                for i in range(max(size, 1))
+            ]
+            for y, *each in zip(found, *loop, strict=True):
+                assert_nearly_equal(y, np.stack(each)[:size], f"in_axes={axes}")
+
+
+# ---- what is missing ----
+
+
+def missing_rules() -> dict[str, list[str]]:
+    """Primitives by the slot that nobody has filled; pointwise ones and reductions batch by kind."""
+    found: dict[str, list[str]] = {}
+    for slot in ("jvp", "transpose", "batch"):
+        by_kind = (Kind.POINTWISE, Kind.REDUCTION) if slot == "batch" else ()
+        found[slot] = [
+            name
+            for name in NAMES
+            if getattr(registry[name], slot) is UNWRITTEN and registry[name].kind not in by_kind
+        ]
+    return {slot: names for slot, names in found.items() if names}
+
+
+def test_rules_that_are_missing():
+    found = missing_rules()
+    if found:
+        pytest.xfail("; ".join(f"no {slot}: {' '.join(names)}" for slot, names in found.items()))

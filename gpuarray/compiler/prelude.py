@@ -4,8 +4,9 @@ Floor 3. In: kernel text. Out: that text with exactly the blocks of kernels/prel
 uses, in a fixed order. Nothing is included from elsewhere, which keeps a compile at tens of
 milliseconds.
 
-A block starts with a line `//@ names: needed names` and ends at the next one. It provides the names
-before the colon.
+A block starts with a line `//@ names` and ends at the next one; it provides these names, and comes
+along where one of them is used. `//@ name if others` comes along where all the others do: it is what
+one of them means for another.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Block(NamedTuple):
 
     order: int
     provides: tuple[str, ...]
+    needs: tuple[str, ...]
     text: str
 
 
@@ -46,7 +48,8 @@ def blocks() -> dict[str, Block]:
     for path in sorted((folder() / "prelude").glob("*.cuh")):
         for part in re.split(r"^//@ ", path.read_text(), flags=re.MULTILINE)[1:]:
             header, _, text = part.partition("\n")
-            block = Block(order, tuple(header.split()), text.rstrip() + "\n")
+            names, _, needs = header.partition(" if ")
+            block = Block(order, tuple(names.split()), tuple(needs.split()), text.rstrip() + "\n")
             order += 1
             for name in block.provides:
                 if name in found:
@@ -63,12 +66,17 @@ def complete(text: str) -> str:
 def prelude_of(text: str) -> str:
     """The blocks a text needs, each once, in their fixed order."""
     table = blocks()
+    conditional = [b for b in table.values() if b.needs]
     needed: dict[int, Block] = {}
     waiting = [text]
     while waiting:
         for name in sorted(set(_NAME.findall(waiting.pop()))):
             block = table.get(name)
             if block is not None and block.order not in needed:
+                needed[block.order] = block
+                waiting.append(block.text)
+        for block in [] if waiting else conditional:
+            if block.order not in needed and all(table[n].order in needed for n in block.needs):
                 needed[block.order] = block
                 waiting.append(block.text)
     return "\n".join(needed[order].text for order in sorted(needed))

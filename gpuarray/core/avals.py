@@ -108,6 +108,16 @@ def typed_scalar(x, dtype) -> np.generic:
     return dtype.type(x)
 
 
+def _scalar_aval(kind: type) -> ShapedArray:
+    if kind in _PYTHON_KINDS:
+        return python_scalar_aval(kind)
+    return ShapedArray((), dtypes.canonicalize_dtype(np.dtype(kind)))
+
+
+#: Types whose every value has the same aval: Python's scalars and NumPy's.
+_SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
+    t for t in (dtypes.as_dtype(n).type for n in dtypes.lattice.NODES if not n.endswith("*"))
+}
 _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 
@@ -118,11 +128,11 @@ def aval_of(x) -> ShapedArray:
     ShapedArray(float32[], weak_type=True)
     """
     kind = type(x)
-    if kind in _PYTHON_KINDS:
+    if kind in _SCALAR_KINDS:
         key = (kind, config.state.enable_x64)
         aval = _scalar_avals.get(key)
         if aval is None:
-            aval = _scalar_avals[key] = python_scalar_aval(kind)
+            aval = _scalar_avals[key] = _scalar_aval(kind)
         return aval
     try:
         return x.aval

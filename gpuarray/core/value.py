@@ -185,7 +185,11 @@ class Array:
         raise TypeError(f"unhashable type: {type(self)}")
 
     def __round__(self, ndigits=None):
-        return surface.round(self, ndigits or 0)
+        return (
+            surface.astype(surface.round(self), int)
+            if ndigits is None
+            else surface.round(self, ndigits)
+        )
 
     # ---- methods of the numpy namespace ----
     all, any = _method("all"), _method("any")

@@ -518,14 +518,12 @@ def _select_n_jvp(primals, tangents):
 
 
 def _select_n_transpose(ct, which, *cases):
-    nothing, kind = zeros(aval_of(ct)), aval_of(which).dtype
+    nothing = zeros(aval_of(ct))
 
     def share(number, case):
         if not is_undefined(case):
             return None
-        if kind == np.bool_:
-            return do.select_n(which, *[nothing if k != number else ct for k in range(len(cases))])
-        return do.select_n(do.eq(which, kind.type(number)), nothing, ct)
+        return do.select_n(which, *[ct if k == number else nothing for k in range(len(cases))])
 
     return None, *[share(number, case) for number, case in enumerate(cases)]
 

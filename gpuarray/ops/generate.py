@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive, Sentinel
 from gpuarray.ops.define import COMPLEX, FLOATING, INTEGER, check_dtype
 from gpuarray.ops.movement_checks import check_nonnegative
 
@@ -51,6 +51,14 @@ def _iota_text(avals, *, dtype, shape, dimension, sharding=None) -> str:
     return "({T}){0}"
 
 
+#: A batch rule is never asked for where there is no operand.
+_NO_OPERANDS = Sentinel("NO_OPERANDS", "the operation has no operands")
+_ONE_INTERVAL = Sentinel(
+    "ONE_INTERVAL",
+    "the device's own generator takes one pair of bounds. Draw from the unit interval and scale, or "
+    "use gpuarray.random.uniform, whose bounds may be arrays",
+)
+
 iota_p = Primitive(
     "iota",
     Kind.GENERATOR,
@@ -59,6 +67,7 @@ iota_p = Primitive(
     cuda=_iota_text,
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
+    batch=_NO_OPERANDS,
 )
 
 
@@ -80,6 +89,7 @@ empty_p = Primitive(
     cuda=lambda avals, **params: "{T}{{}}",
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
+    batch=_NO_OPERANDS,
 )
 
 
@@ -129,4 +139,5 @@ rng_uniform_p = Primitive(
     numpy_pick=_rng_uniform_pick,
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
+    batch=_ONE_INTERVAL,
 )

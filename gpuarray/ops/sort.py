@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import ANY, check_dtype
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.ops.axes import with_axis
+from gpuarray.ops.define import ANY, check_dtype, do
+from gpuarray.ops.indexing_checks import GatherDimensionNumbers, GatherScatterMode
 
 _STABLE = "stable"
 #: From so many elements on it pays to look for mixed zeros, which forbid the quicker unstable sort.
@@ -82,9 +85,58 @@ def _sort_pick(avals, *, dimension, is_stable, num_keys):
     return sort
 
 
+def _taken(x, where, axis: int):
+    """Of each line of `x` along an axis, the elements at `where`."""
+    others = tuple(d for d in range(aval_of(x).ndim) if d != axis)
+    shape = aval_of(where).shape
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    places = do.broadcast_in_dim(
+        where,
+        shape=(*shape, 1),
+        broadcast_dimensions=tuple(range(len(shape))),
+        sharding=None,
+    )
+    return do.gather(
+        x,
+        places,
+        dimension_numbers=numbers,
+        slice_sizes=tuple(min(1, n) for n in aval_of(x).shape),
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=None,
+    )
+
+
+def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
+    """Positions are sorted along, and tangents taken from there. vjp: ct ↦ ct scattered back."""
+    shape = aval_of(primals[0]).shape
+    places = do.iota(dtype=np.dtype(np.uint32), shape=shape, dimension=dimension, sharding=None)
+    *out, where = do.sort(
+        *primals, places, dimension=dimension, is_stable=is_stable, num_keys=num_keys
+    )
+    if 0 in shape:
+        return out, [Zero(tangent_aval(aval_of(x))) for x in primals]
+    return out, [
+        Zero(tangent_aval(aval_of(x))) if is_zero(t) else _taken(t, where, dimension)
+        for x, t in zip(primals, tangents)
+    ]
+
+
+def _sort_batch(axis, args, dims, *, dimension, is_stable, num_keys):
+    at = next(d for d in dims if d is not None)
+    args = [with_axis(x, d, at, axis.size) for x, d in zip(args, dims)]
+    dimension += dimension >= at
+    out = do.sort(*args, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
+    return out, [at] * len(args)
+
+
 sort_p = Primitive(
     "sort",
     Kind.LIBRARY,
+    jvp=_sort_jvp,
+    transpose=NOT_LINEAR,
+    batch=_sort_batch,
     aval=_sort_aval,
     numpy_pick=_sort_pick,
     weight=40.0,
@@ -155,9 +207,31 @@ def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]
     return [values, where]
 
 
+def _selected_jvp(name: str, axis_of):
+    """The jvp of a selection: the tangents of the selected; positions have none."""
+
+    def jvp(primals, tangents, **params):
+        (x,), (t,) = primals, tangents
+        values, where = registry[name].bind(x, **params)
+        none = Zero(tangent_aval(aval_of(where)))
+        if not aval_of(where).size:
+            return [values, where], [Zero(tangent_aval(aval_of(values))), none]
+        return [values, where], [_taken(t, where, axis_of(aval_of(x), params)), none]
+
+    return jvp
+
+
+def _top_k_batch(mapped, args, dims, *, k, axis):
+    (x,), (d,) = args, dims
+    return do.top_k(x, k=k, axis=axis + (axis >= d)), [d, d]
+
+
 top_k_p = Primitive(
     "top_k",
     Kind.LIBRARY,
+    jvp=_selected_jvp("top_k", lambda aval, params: params["axis"]),
+    transpose=NOT_LINEAR,
+    batch=_top_k_batch,
     aval=_top_k_aval,
     numpy=lambda x, *, k, axis: _select(x, axis, k, True),
     weight=20.0,
@@ -236,9 +310,20 @@ def _approx_pick(avals, *, is_max_k, reduction_dimension, **params):
     return lambda x: _select(x, axis, out.shape[axis], is_max_k)
 
 
+def _approx_batch(mapped, args, dims, *, reduction_dimension, **params):
+    (x,), (d,) = args, dims
+    axis = reduction_dimension + (aval_of(x).ndim - 1) * (reduction_dimension < 0)
+    return do.approx_top_k(x, reduction_dimension=axis + (axis >= d), **params), [d, d]
+
+
 approx_top_k_p = Primitive(
     "approx_top_k",
     Kind.LIBRARY,
+    jvp=_selected_jvp(
+        "approx_top_k", lambda aval, params: _approx_axis(aval, params["reduction_dimension"])
+    ),
+    transpose=NOT_LINEAR,
+    batch=_approx_batch,
     aval=_approx_aval,
     numpy_pick=_approx_pick,
     weight=20.0,

@@ -10,14 +10,15 @@ import itertools
 
 import numpy as np
 
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, storage_dtype
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
-from gpuarray.ops.define import ANY, NUMERIC, accepts, check_same_dtypes
+from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.ops.axes import with_axis
+from gpuarray.ops.define import ANY, NUMERIC, accepts, check_same_dtypes, do
 from gpuarray.ops.elementwise import ge_p, le_p
 from gpuarray.ops.movement import pad_p
 from gpuarray.ops.reduce import extreme, identity_of, wide_of
-from gpuarray.ops.scalar_graph import check_fold, on_arrays
+from gpuarray.ops.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
 
 def dilated(length: int, dilation: int) -> int:
@@ -151,7 +152,62 @@ def _geometry_shape(shape, geometry: dict):
     )
 
 
-def _windowed(name: str, ufunc: np.ufunc, accepted) -> Primitive:
+#: What each parameter says of an axis that windows do not extend along.
+_ALONE = {
+    "window_dimensions": 1,
+    "window_strides": 1,
+    "padding": (0, 0),
+    "base_dilation": 1,
+    "window_dilation": 1,
+}
+
+
+def _widened(geometry: dict, dim: int) -> dict:
+    """The parameters for operands with one more axis, at `dim`."""
+    return {k: (*v[:dim], _ALONE[k], *v[dim:]) for k, v in geometry.items()}
+
+
+def _fold_batch(name: str):
+    def batch(axis, args, dims, **geometry):
+        (x,), (d,) = args, dims
+        return registry[name].bind(x, **_widened(geometry, d)), d
+
+    return batch
+
+
+def _sum_transpose(ct, operand, **geometry):
+    """Every element gets the sum of the windows that hold it: again a sum over windows."""
+    shape, counts = operand.aval.shape, aval_of(ct).shape
+    window, dilations = geometry["window_dimensions"], geometry["window_dilation"]
+    strides, base = geometry["window_strides"], geometry["base_dilation"]
+    config = []
+    for axis, (n, count) in enumerate(zip(shape, counts)):
+        before = dilated(window[axis], dilations[axis]) - 1
+        low = before - geometry["padding"][axis][0]
+        length = dilated(n, base[axis]) + before
+        config.append((low, length - low - dilated(count, strides[axis]), strides[axis] - 1))
+    padded = do.pad(ct, operand.aval.dtype.type(0), padding_config=tuple(config))
+    back = do.reduce_window_sum(
+        padded,
+        window_dimensions=window,
+        window_strides=base,
+        padding=((0, 0),) * len(shape),
+        base_dilation=(1,) * len(shape),
+        window_dilation=dilations,
+    )
+    return (back,)
+
+
+def _extreme_jvp(select: str):
+    """The tangent of the element that won its window: the first of equals."""
+
+    def jvp(t, out, operand, **geometry):
+        return do.select_and_gather_add(t, operand, select_prim=registry[select], **geometry)
+
+    return (jvp,)
+
+
+def _windowed(name: str, ufunc: np.ufunc, accepted, jvp, transpose=NOT_LINEAR) -> Primitive:
     return Primitive(
         name,
         Kind.LIBRARY,
@@ -159,12 +215,15 @@ def _windowed(name: str, ufunc: np.ufunc, accepted) -> Primitive:
         numpy_pick=_fold_pick(ufunc),
         combine=ufunc,
         weight=8.0,
+        jvp=jvp,
+        transpose=transpose,
+        batch=_fold_batch(name),
     )
 
 
-reduce_window_sum_p = _windowed("reduce_window_sum", np.add, NUMERIC)
-reduce_window_max_p = _windowed("reduce_window_max", np.maximum, ANY)
-reduce_window_min_p = _windowed("reduce_window_min", np.minimum, ANY)
+reduce_window_sum_p = _windowed("reduce_window_sum", np.add, NUMERIC, LINEAR, _sum_transpose)
+reduce_window_max_p = _windowed("reduce_window_max", np.maximum, ANY, _extreme_jvp("ge"))
+reduce_window_min_p = _windowed("reduce_window_min", np.minimum, ANY, _extreme_jvp("le"))
 
 
 # ---- any fold ----
@@ -218,9 +277,56 @@ def _window_places(counts, *, window_dimensions, window_strides, window_dilation
     ]
 
 
+def _general_parts(*values, jaxpr, consts=(), **geometry):
+    """Each position in the windows is a slice of the whole; they are folded one after another."""
+    count = len(values) // 2
+    xs, starts = values[:count], values[count:]
+    counts = _geometry_shape(aval_of(xs[0]).shape, geometry)
+    out = [
+        do.broadcast_in_dim(s, shape=counts, broadcast_dimensions=(), sharding=None)
+        for s in starts
+    ]
+    if 0 in counts:
+        return out
+    config = tuple(
+        (low, high, d - 1) for (low, high), d in zip(geometry["padding"], geometry["base_dilation"])
+    )
+    if any(map(any, config)):
+        xs = [do.pad(x, s, padding_config=config) for x, s in zip(xs, starts)]
+    for place in _window_places(counts, **geometry):
+        taken = [
+            do.slice(
+                x,
+                start_indices=tuple(s.start for s in place),
+                limit_indices=tuple(s.stop for s in place),
+                strides=tuple(s.step for s in place),
+            )
+            for x in xs
+        ]
+        out = bind_on_arrays(jaxpr, *out, *taken)
+    return out
+
+
+def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
+    count = len(args) // 2
+    if any(d is not None for d in dims[count:]):
+        raise NotImplementedError(
+            "reduce_window batching is not implemented for initial values: they must be the same "
+            "for every element of the mapped axis. Fold in your own start after the reduction."
+        )
+    xs = [with_axis(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count])]
+    geometry = _widened(geometry, 0)
+    out = reduce_window_p.bind(*xs, *args[count:], jaxpr=jaxpr, consts=consts, **geometry)
+    return out, [0] * count
+
+
 reduce_window_p = Primitive(
     "reduce_window",
     Kind.LIBRARY,
+    jvp=BY_PARTS,
+    transpose=NOT_LINEAR,
+    batch=_general_batch,
+    decompose=_general_parts,
     aval=_general_aval,
     numpy_pick=_general_pick,
     weight=16.0,
@@ -279,12 +385,52 @@ def _gather_add_pick(avals, *, select_prim, **geometry):
     return gather_add
 
 
+def _gather_add_transpose(ct, tangents, operand, *, select_prim, padding, **geometry):
+    if any(d != 1 for d in geometry["window_dilation"]):
+        raise NotImplementedError(
+            "VJP not implemented for select_and_gather (MaxPool) with window dilation, got "
+            f"window_dilation={geometry['window_dilation']}."
+        )
+    base = geometry["base_dilation"]
+    spread = any(d != 1 for d in base)
+    if spread:
+        worst = _worst(select_prim, aval_of(operand).dtype)
+        config = tuple((0, 0, d - 1) for d in base)
+        operand = do.pad(operand, worst, padding_config=config)
+    back = do.select_and_scatter_add(
+        ct,
+        operand,
+        select_prim=select_prim,
+        window_dimensions=geometry["window_dimensions"],
+        window_strides=geometry["window_strides"],
+        padding=padding,
+    )
+    if spread:
+        shape = aval_of(back).shape
+        back = do.slice(
+            back, start_indices=(0,) * len(shape), limit_indices=shape, strides=tuple(base)
+        )
+    return back, None
+
+
+def _select_batch(name: str):
+    def batch(axis, args, dims, *, select_prim, **geometry):
+        args = [with_axis(x, d, 0, axis.size) for x, d in zip(args, dims)]
+        geometry = _widened(geometry, 0)
+        return registry[name].bind(*args, select_prim=select_prim, **geometry), 0
+
+    return batch
+
+
 #: The derivative of a windowed max or min: of each window, the tangent of the element that won.
 select_and_gather_add_p = Primitive(
     "select_and_gather_add",
     Kind.LIBRARY,
     aval=_gather_add_aval,
     numpy_pick=_gather_add_pick,
+    jvp=(lambda t, out, tangents, operand, **p: do.select_and_gather_add(t, operand, **p), None),
+    transpose=_gather_add_transpose,
+    batch=_select_batch("select_and_gather_add"),
     weight=16.0,
 )
 
@@ -343,12 +489,22 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     return scatter_add
 
 
+def _scatter_add_transpose(ct, source, operand, **params):
+    ones = (1,) * aval_of(operand).ndim
+    back = do.select_and_gather_add(
+        ct, operand, base_dilation=ones, window_dilation=ones, **params
+    )
+    return back, None
+
+
 #: The transpose of the derivative: each source element goes to the element that won its window.
 select_and_scatter_add_p = Primitive(
     "select_and_scatter_add",
     Kind.LIBRARY,
     aval=_scatter_add_aval,
     numpy_pick=_scatter_add_pick,
-    jvp=NOT_DIFFERENTIABLE,
+    jvp=(lambda t, out, source, operand, **p: do.select_and_scatter_add(t, operand, **p), None),
+    transpose=_scatter_add_transpose,
+    batch=_select_batch("select_and_scatter_add"),
     weight=16.0,
 )

@@ -176,12 +176,8 @@ class ArrayImpl(Array):
         body = np.array2string(value, separator=", ", prefix="Array(", suffix=",")
         tail = f"dtype={dtype.name}{weak})"
         last_line = len(body) - (body.rfind("\n") + 1)
-        first = len("Array(") if "\n" not in body else 0
-        glue = (
-            " "
-            if last_line + first + 2 + len(tail) <= np.get_printoptions()["linewidth"]
-            else "\n      "
-        )
+        fits = last_line + len(tail) + 1 <= np.get_printoptions()["linewidth"]
+        glue = " " if fits else " " * len("Array(")
         return f"Array({body},{glue}{tail}"
 
     def __str__(self) -> str:

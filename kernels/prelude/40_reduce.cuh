@@ -26,12 +26,12 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
 // The value of the lane whose number differs in the bits of `o`.
 template <class T> GA_INLINE T ga_shuffle(T v, int o) { return (T)__shfl_xor_sync(0xffffffffu, v, o); }
 
-//@ ga_shuffle_complex
+//@ ga_shuffle_complex if ga_shuffle ga_c64
 template <class T> GA_INLINE ga_complex<T> ga_shuffle(ga_complex<T> v, int o) {
     return {__shfl_xor_sync(0xffffffffu, v.re, o), __shfl_xor_sync(0xffffffffu, v.im, o)};
 }
 
-//@ ga_shuffle_arg
+//@ ga_shuffle_arg if ga_shuffle ga_arg
 template <class T> GA_INLINE ga_arg<T> ga_shuffle(ga_arg<T> v, int o) {
     return {(T)__shfl_xor_sync(0xffffffffu, v.value, o), __shfl_xor_sync(0xffffffffu, v.at, o)};
 }
@@ -52,6 +52,17 @@ template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* p
     __syncthreads();
     v = part[0];
     for (int w = 1; w < WARPS; ++w) v = merge(v, part[w]);
+    __syncthreads();
+    return v;
+}
+
+//@ ga_column_reduce
+// Every thread gets the value merged over the DEEP threads of its column, from the first down.
+template <int DEEP, class T, class Merge> GA_INLINE T ga_column_reduce(T v, T* part, Merge merge) {
+    part[threadIdx.x] = v;
+    __syncthreads();
+    v = part[threadIdx.x % 32u];
+    for (unsigned d = 1; d < DEEP; ++d) v = merge(v, part[d * 32u + threadIdx.x % 32u]);
     __syncthreads();
     return v;
 }

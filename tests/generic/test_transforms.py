@@ -15,6 +15,7 @@ import pytest
 
 import gpuarray as ga
 from gpuarray.core import dtypes
+from gpuarray.core.graph import Graph
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, UNWRITTEN, Kind, registry
 from tests.generic.test_primitives import RANDOM, as_array, stored
 from tests.generic.test_registry import NAMES
@@ -42,6 +43,7 @@ SMOOTH = {
     "acosh": (1.2, 3),
     "pow": [(0.3, 3), None],
     "div rem": [None, (0.5, 2)],
+    "clamp": [(-2, -0.5), None, (0.5, 2)],
     "integer_pow": (0.5, 2),
     "polygamma": [whole_numbers, (0.5, 5)],
     "zeta": [(1.5, 5), (0.5, 5)],
@@ -60,9 +62,8 @@ CONSTANT = {
 }
 CONSTANT_TWICE = CONSTANT | {"igamma": {0}, "igammac": {0}}
 
-#: Steps, whose tangents are those of the line through them; and what has no derivative at all.
+#: Steps, whose tangents are those of the line through them.
 STEPS = {"reduce_precision"}
-NO_DERIVATIVE = {"nextafter": NotImplementedError}
 
 #: Functions that are differences themselves, known to fewer digits.
 TOLERANCE = {"igamma_grad_a": 1e-4, "random_gamma_grad": 1e-4, "igamma": 1e-4, "igammac": 1e-4}
@@ -72,14 +73,26 @@ def is_inexact(name: str) -> bool:
     return name in WIDE or name in WIDE.values()
 
 
+def refuses(sample: Sample) -> bool:
+    """Whether differentiation is an error, because the rule would be wrong or slow."""
+    name, params = sample.primitive.name, sample.params
+    if name == "scatter-mul":
+        return not params["unique_indices"]  # the product of all updates but one is not at hand
+    return name == "nextafter" or (name == "scatter" and params["update_jaxpr"] is not None)
+
+
 def widened(sample: Sample) -> Sample | None:
-    """The sample in double precision; None where a Graph in its params fixes single precision."""
-    operands = [(shape, WIDE.get(name, name)) for shape, name in sample.operands]
-    params = {k: wide_dtype(v) for k, v in sample.params.items()}
+    """The sample in double precision, unless a Graph in its params fixes the precision."""
     domain = None if sample.domain == "any" else sample.domain
-    domain = DOMAINS.get(sample.primitive.name, domain)
-    if any(d == "complex128" for _, d in operands) and not isinstance(domain, list):
-        domain = None if sample.domain == "any" else sample.domain
+    if getattr(sample.params.get("mode"), "name", "") == "PROMISE_IN_BOUNDS":
+        domain = [(0, 0) if "int" in name else None for _, name in sample.operands]
+    if any(isinstance(v, Graph) for v in sample.params.values()):
+        single = all(name in ("float32", "int32") for _, name in sample.operands)
+        return sample._replace(domain=domain) if single else None
+    operands = [(shape, WIDE.get(name, name)) for shape, name in sample.operands]
+    if not any(name == "complex128" for _, name in operands):
+        domain = DOMAINS.get(sample.primitive.name, domain)
+    params = {k: wide_dtype(v) for k, v in sample.params.items()}
     wide = sample._replace(operands=operands, params=params, domain=domain)
     with ga.enable_x64(True):
         try:
@@ -107,7 +120,7 @@ def differentiable() -> list[Sample]:
     found = []
     for s in samples():
         p = s.primitive
-        if p.jvp is NOT_DIFFERENTIABLE or p.name in NO_DERIVATIVE or p.name in RANDOM:
+        if p.jvp is NOT_DIFFERENTIABLE or p.name in RANDOM or refuses(s):
             continue
         wide = widened(s) if any(is_inexact(d) for _, d in s.operands) else None
         if wide is not None and any(is_inexact(a.dtype.name) for a in out_avals(wide)):
@@ -135,10 +148,20 @@ def one_of_each_class() -> list[Sample]:
     return list(seen.values())
 
 
+def is_exact(sample: Sample) -> bool:
+    """Whether results keep double precision, so that differences mean something."""
+    name = sample.primitive.name
+    wide = all(a.dtype.name in WIDE.values() for a in out_avals(sample) if is_inexact(a.dtype.name))
+    return wide and name not in STEPS
+
+
 DIFFERENTIABLE = differentiable()
 ROWS = one_of_each_class()
 
 with_derivative = pytest.mark.parametrize("sample", DIFFERENTIABLE, ids=str)
+with_exact_results = pytest.mark.parametrize(
+    "sample", [s for s in DIFFERENTIABLE if is_exact(s)], ids=str
+)
 
 
 @contextlib.contextmanager
@@ -198,38 +221,32 @@ def tangents(f, xs, vs) -> list:
 def differences(f, xs, vs, h: float = 1e-5) -> list[np.ndarray]:
     ahead = f(*[as_array(x + h * v, x.dtype) for x, v in zip(xs, vs, strict=True)])
     behind = f(*[as_array(x - h * v, x.dtype) for x, v in zip(xs, vs, strict=True)])
-    return [(stored(a) - stored(b)) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
+    with np.errstate(invalid="ignore"):  # the largest of nothing is infinite on either side
+        return [(stored(a) - stored(b)) / (2 * h) for a, b in zip(ahead, behind, strict=True)]
 
 
 def inner(xs, ys) -> tuple[float, float]:
     """The real part of the sum of products, and the size of its terms; nothing is conjugated."""
     terms = [np.asarray(stored(x) * stored(y)).ravel() for x, y in zip(xs, ys, strict=True)]
-    every = np.concatenate(terms).real if terms else np.zeros(0)
+    every = np.concatenate([np.zeros(0), *terms]).real
     return float(every.sum()), float(np.abs(every).sum())
 
 
 def assert_close(found, expected, tolerance: float) -> None:
+    """Nearly equal where finite numbers are expected (not beside an infinity or a nan)."""
     assert len(found) == len(expected)
     for a, b in zip(map(stored, found), map(stored, expected), strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        scale = max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0.0))
+        a, b = a[np.isfinite(b)], b[np.isfinite(b)]
+        scale = np.abs(b).max(initial=1.0)
         np.testing.assert_allclose(a, b, tolerance, tolerance * scale)
-
-
-def is_exact(sample: Sample) -> bool:
-    """Whether results keep double precision, so that differences mean something."""
-    name = sample.primitive.name
-    wide = all(a.dtype.name in WIDE.values() for a in out_avals(sample) if is_inexact(a.dtype.name))
-    return wide and name not in STEPS
 
 
 # ---- derivatives ----
 
 
-@with_derivative
+@with_exact_results
 def test_derivative_is_what_differences_say(sample):
-    if not is_exact(sample):
-        pytest.skip("its results are rounded")
     with ga.enable_x64(True), skipped_where_unwritten():
         f = Curve(sample)
         xs, vs = f.start, f.direction(f.start)
@@ -238,10 +255,8 @@ def test_derivative_is_what_differences_say(sample):
         assert_close(found, differences(f, xs, vs), tolerance)
 
 
-@with_derivative
+@with_exact_results
 def test_second_derivative_is_what_differences_say(sample):
-    if not is_exact(sample):
-        pytest.skip("its results are rounded")
     with ga.enable_x64(True), skipped_where_unwritten():
         f = Curve(sample, CONSTANT_TWICE)
         xs, vs, ws = f.start, f.direction(f.start), f.direction(f.start)
@@ -272,8 +287,9 @@ def test_transpose_is_the_adjoint(sample):
         assert [(x.shape, x.dtype) for x in map(stored, back)] == [(x.shape, x.dtype) for x in xs]
         a, size = inner(cts, out)
         b, _ = inner(back, vs)
-        rounded = 1e-9 if is_exact(sample) else 2e-2
-        assert abs(a - b) <= rounded * max(size, 1e-3)
+        rounded = 0.2 if sample.primitive.name in STEPS else 1e-9 if is_exact(sample) else 2e-2
+        if np.isfinite(a):
+            assert abs(a - b) <= rounded * max(size, 1e-3)
 
 
 @with_derivative
@@ -287,8 +303,9 @@ def test_jit_and_grad_change_places(sample):
 
         nums = tuple(range(len(xs)))
         expected = ga.grad(total, nums)(*xs)
-        assert_close(ga.jit(ga.grad(total, nums))(*xs), expected, 1e-12)
-        assert_close(ga.grad(ga.jit(total), nums)(*xs), expected, 1e-12)
+        rounded = 1e-12 if is_exact(sample) else 1e-2
+        assert_close(ga.jit(ga.grad(total, nums))(*xs), expected, rounded)
+        assert_close(ga.grad(ga.jit(total), nums)(*xs), expected, rounded)
 
 
 NOT_DIFFERENTIABLE_ROWS = [
@@ -318,9 +335,13 @@ def test_operands_without_a_derivative_say_so():
 
             with pytest.raises(ValueError, match="is not supported"):
                 ga.jvp(f, (xs[place],), (xs[place],))
-    for name, error in NO_DERIVATIVE.items():
-        with pytest.raises(error, match="not implemented"):
-            ga.jvp(registry[name].bind, (1.0, 2.0), (1.0, 1.0))
+
+
+@pytest.mark.parametrize("sample", [s for s in ROWS if refuses(s)], ids=str)
+def test_refusals_say_so(sample):
+    f = Curve(sample)
+    with pytest.raises(NotImplementedError, match="not implemented|only implemented"):
+        tangents(f, f.start, f.direction(f.start))
 
 
 # ---- batches ----
@@ -395,7 +416,7 @@ def test_vmap_is_a_loop(sample, size):
 
 
 def missing_rules() -> dict[str, list[str]]:
-    """Primitives by the slot that nobody has filled; pointwise ones and reductions batch by kind."""
+    """Primitives by the slot nobody has filled; pointwise ones and reductions batch by kind."""
     found: dict[str, list[str]] = {}
     for slot in ("jvp", "transpose", "batch"):
         by_kind = (Kind.POINTWISE, Kind.REDUCTION) if slot == "batch" else ()

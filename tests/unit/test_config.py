@@ -119,13 +119,13 @@ def test_update_hook_may_refuse(restored):
     def refuse(value):
         raise RuntimeError(f"too late for {value}")
 
-    config.on_update("jax_num_cpu_devices", refuse)
+    config.on_update("jax_random_seed_offset", refuse)
     try:
         with pytest.raises(RuntimeError, match="too late for 4"):
-            config.update("jax_num_cpu_devices", 4)
-        assert config.jax_num_cpu_devices == state.num_cpu_devices != 4
+            config.update("jax_random_seed_offset", 4)
+        assert config.jax_random_seed_offset == state.random_seed_offset != 4
     finally:
-        config._hooks["num_cpu_devices"].remove(refuse)
+        config._hooks["random_seed_offset"].remove(refuse)
 
 
 def test_xla_settings_are_accepted_aloud():

@@ -29,8 +29,18 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
         given = operands
         if template.startswith("-"):  # --1 would be something else
             given = [f"({o})" if o.startswith("-") else o for o in operands]
-        texts.append(ct.rounded(template.format(*given, **types), v.aval))
+        text = template.format(*given, **types)
+        texts.append(text if _is_exact(template) else ct.rounded(text, v.aval))
     return texts
+
+
+def _is_exact(template: str) -> bool:
+    """Whether a result has no more digits than the operands, so that nothing is left to round."""
+    return (
+        template in ("{0}", "-{0}")
+        or " ? " in template
+        or template.startswith(("ga_max(", "ga_min(", "ga_abs(", "ga_from_half_word"))
+    )
 
 
 def _templates(rule, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpuarray.compiler import cuda_types as ct
 from gpuarray.compiler.cuda_rules import NoCudaRule as NoCudaRule
 from gpuarray.compiler.cuda_rules import Reducer
+from gpuarray.compiler.generators import has_text, recipe
 from gpuarray.compiler.group import Group, Load, Member
 from gpuarray.compiler.kernel import Pass, split_passes
 from gpuarray.compiler.plan import members_in_order
@@ -72,20 +73,16 @@ def emit(group: Group, user_lines: bool = False) -> Emitted:
 
 def emit_value(eqn: Eqn, user_lines: bool = False) -> Emitted:
     """The kernel of a generator on its own: its value in memory."""
+    if not has_text(eqn):
+        raise NoCudaRule(f"{eqn.primitive.name} has no CUDA text for these operands")
     v = eqn.outvars[0]
     dims = tuple(None if n == 1 else i for i, n in enumerate(v.aval.shape))
     result = Var(v.aval)
     load = Load(v, (), dims, v.aval.shape)
     copy = Eqn(registry["copy"], [v], [result], {}, eqn.site)
-    group = Group(list(v.aval.shape), outputs=[result], name="value", generators={v: made_by(eqn)})
+    group = Group(list(v.aval.shape), outputs=[result], name="value", generators={v: recipe(eqn)})
     group.add(Member(copy, [load], dims, dims))
     return emit(group, user_lines)
-
-
-def made_by(eqn: Eqn) -> Member:
-    """A generator as the member that makes its value wherever it is read."""
-    operands = [Load(a, (), (), ()) for a in eqn.invars if isinstance(a, Var)]
-    return Member(eqn, list(operands), (), ())
 
 
 def _splits(member: Member) -> bool:
@@ -97,7 +94,7 @@ class _Kernels(Writer):
     """The forms that kernels have."""
 
     def map(self) -> Emitted:
-        """Pointwise: a thread makes a vector of the space, or one element where vectors do not fit."""
+        """Pointwise: a thread makes a vector of the space, or one element where none fits."""
         total = math.prod(self.group.axes)
         width = self.width()
         schedule = schedule_map(total, width)

@@ -6,6 +6,7 @@ step of its own.
 
 from __future__ import annotations
 
+from gpuarray.compiler.generators import note_generators
 from gpuarray.compiler.group import Group, Load, Member, Operand, Refusal, Step
 from gpuarray.compiler.merge import merge, merge_reason
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
@@ -280,6 +281,7 @@ class _Fuser:
             if isinstance(a, Var):
                 place_value(a)
         _name_groups(order)
+        note_generators(order, self.graph, self._resolve)
         return order
 
 

@@ -35,6 +35,20 @@ class Plan:
         return [s for s in self.steps if isinstance(s, Eqn) and s.primitive.kind is not Kind.VIEW]
 
     @property
+    def device_steps(self) -> list[Step]:
+        """The steps where groups make for themselves what they can: without the steps that would
+        put only such values into memory.
+        """
+        made = {v for g in self.groups for v in g.generators}
+        read = {a for a in self.graph.outvars if isinstance(a, Var)}
+        for step in self.steps:
+            own = step.generators if isinstance(step, Group) else ()
+            read.update(v for v in step_inputs(step) if v not in own)
+        return [
+            s for s in self.steps if isinstance(s, Group) or not set(s.outvars) <= made - read
+        ]
+
+    @property
     def work(self) -> float:
         """Multiply-adds, roughly."""
         return sum(step_work(s) for s in self.steps)

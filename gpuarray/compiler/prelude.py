@@ -5,8 +5,8 @@ uses, in a fixed order. Nothing is included from elsewhere, which keeps a compil
 milliseconds.
 
 A block starts with a line `//@ names` and ends at the next one; it provides these names, and comes
-along where one of them is used. `//@ name if others` comes along where all the others do: it is what
-one of them means for another.
+along where one of them is used. `//@ name if others` comes along where all the others do: it is
+what one of them means for another.
 """
 
 from __future__ import annotations

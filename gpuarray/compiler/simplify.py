@@ -20,7 +20,7 @@ def simplify(graph: Graph) -> Graph:
 
 
 def inline_calls(graph: Graph) -> Graph:
-    """Replace every `jit` equation by the equations it holds. Constants of inner graphs join the
+    """Replace calls that mean no more than a Graph by its equations. Constants of inner graphs join the
     outer ones.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
@@ -45,8 +45,8 @@ def inline_calls(graph: Graph) -> Graph:
                     outer_env[v] = read(env_now, a)
             continue
         ins = [read(env_now, a) for a in eqn.invars]
-        if eqn.primitive.kind is Kind.CALL and eqn.primitive.name == "jit":
-            inner: Graph = eqn.params["jaxpr"]
+        inner: Graph | None = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
+        if inner is not None:
             inner_env: dict[Var, Atom] = {}
             for v, c in zip(inner.constvars, inner.consts, strict=True):
                 outer = hoisted.get(id(c))

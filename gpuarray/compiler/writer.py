@@ -86,6 +86,9 @@ class Writer:
 
     def axes_from(self, depth: int, position: str, axes: list[int]) -> None:
         """Define the positions along `axes` from their common row-major position."""
+        if len(axes) == 1:
+            self.axis_name[axes[0]] = position
+            return
         stride = 1
         lines = []
         for k, axis in enumerate(reversed(axes)):
@@ -115,7 +118,8 @@ class Writer:
         dimension = eqn.params.get("dimension")
         place = linear(where, shape) if dimension is None else where[dimension]
         text = self.at(place)
-        (out,) = expression(eqn, [*operands, f"({text})" if " " in text else text])
+        atom = " " not in text or re.fullmatch(r"\([^()]*\)", text)
+        (out,) = expression(eqn, [*operands, text if atom else f"({text})"])
         return out
 
     def operand(self, o: Operand, fetched: Fetched, depth: int) -> str:
@@ -149,7 +153,7 @@ class Writer:
     def stored(self, v: Var) -> str:
         """A value as it is in memory."""
         name = self.names[v]
-        return f"{ct.memory_type(v.aval)}({name})" if ct.is_half(v.aval) else name
+        return f"ga_exact<{ct.memory_type(v.aval)}>({name})" if ct.is_half(v.aval) else name
 
     def write(self, depth: int, v: Var) -> None:
         """Store one element of an output."""

@@ -75,5 +75,6 @@ jit_p = Primitive(
     transpose=_jit_transpose,
     batch=_jit_batch,
     decompose=lambda *args, jaxpr, **_: evaluate(jaxpr, *args),
+    inline=lambda eqn: eqn.params["jaxpr"],
     show=_show,
 )

@@ -279,16 +279,20 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
     ct_carry, ct_ys = cts[: len(carry)], cts[len(carry) :]
     nonzero = tuple(not is_zero(ct) for ct in ct_ys)
     body = _transposed_body(halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero)
-    given = chosen(ct_ys, nonzero)
+    # Only what the body reads goes along: a tangent that nobody asked for left some unread.
+    read = {a for e in body.eqns for a in e.invars} | set(body.outvars)
+    count = len(consts) + len(carry)
+    fixed, carried, xs = cut(body.invars, len(invariant), count)
+    keep_fixed, keep_xs = [v in read for v in fixed], [v in read for v in xs]
+    body = reordered(body, [*chosen(fixed, keep_fixed), *carried, *chosen(xs, keep_xs)], body.outvars)
     out = scan_p.bind(
-        *invariant,
+        *chosen(invariant, keep_fixed),
         *(zeros(aval_of(x)) for x in consts),
         *(instantiate(ct) for ct in ct_carry),
-        *given,
-        *arrays,
+        *chosen([*chosen(ct_ys, nonzero), *arrays], keep_xs),
         jaxpr=body,
-        num_consts=len(invariant),
-        num_carry=len(consts) + len(carry),
+        num_consts=sum(keep_fixed),
+        num_carry=count,
         reverse=not reverse,
         **params,
     )

@@ -103,6 +103,8 @@ class Primitive:
     Graph a function
         of buffers that returns a list of buffers
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
+    inline(eqn) -> Graph: for calls that mean no more than a Graph, that Graph, which compilers write
+    out in the call's place; None where this call is to stay
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
     weight: cost of one element in plain multiply-adds, for the fusion cost model
@@ -126,6 +128,7 @@ class Primitive:
         batch: Any = UNWRITTEN,
         assemble: Callable[..., Callable[..., Any]] | None = None,
         decompose: Callable[..., Any] | None = None,
+        inline: Callable[[Any], Any] | None = None,
         show: Callable[[dict], dict] | None = None,
         combine: Any = None,
         weight: float = 1.0,
@@ -146,6 +149,7 @@ class Primitive:
         self.batch = batch
         self.assemble = assemble
         self.decompose = decompose
+        self.inline = inline
         self.show = show
         self.combine = combine
         self.weight = weight

@@ -27,6 +27,13 @@ from gpuarray.lax.contract import dot_general as dot_general
 from gpuarray.lax.contract import ragged_dot as ragged_dot
 from gpuarray.lax.contract import ragged_dot_general as ragged_dot_general
 from gpuarray.lax.contract import scaled_dot as scaled_dot
+from gpuarray.lax.associative import associative_scan as associative_scan
+from gpuarray.lax.control import cond as cond
+from gpuarray.lax.control import fori_loop as fori_loop
+from gpuarray.lax.control import map as map
+from gpuarray.lax.control import scan as scan
+from gpuarray.lax.control import switch as switch
+from gpuarray.lax.control import while_loop as while_loop
 from gpuarray.lax.convert import complex as complex
 from gpuarray.lax.convert import conj as conj
 from gpuarray.lax.convert import convert_element_type as convert_element_type
@@ -190,6 +197,9 @@ from gpuarray.lax.transcendental import tan as tan
 from gpuarray.lax.transcendental import tanh as tanh
 from gpuarray.lax.windows import reduce_window as reduce_window
 from gpuarray.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
+from gpuarray.control.cond import cond_p as cond_p
+from gpuarray.control.scan import scan_p as scan_p
+from gpuarray.control.while_loop import while_p as while_p
 from gpuarray.ops.bits import and_p as and_p
 from gpuarray.ops.bits import bitcast_convert_type_p as bitcast_convert_type_p
 from gpuarray.ops.bits import clz_p as clz_p

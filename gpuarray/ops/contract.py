@@ -17,6 +17,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.contract_rules import dot_rules
 from gpuarray.ops.convert import float_to_int
 from gpuarray.ops.define import ANY, check_dtype, hide_defaults
 from gpuarray.ops.precision import rounding_of
@@ -317,6 +318,15 @@ def _show_dot(params: dict) -> dict:
 
 _hide_dot = hide_defaults({"precision": None, "preferred_element_type": None, "out_sharding": None})
 
+
+def _dot_work(avals, *, dimension_numbers, **_) -> float:
+    """Multiply-adds: the result's size times the length of what is summed."""
+    (_, summed), (_, carried) = dimension_numbers
+    x, y = avals
+    rest = math.prod(n for d, n in enumerate(y.shape) if d not in (*summed, *carried))
+    return float(x.size * rest)
+
+
 #: out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j]
 dot_general_p = Primitive(
     "dot_general",
@@ -324,5 +334,6 @@ dot_general_p = Primitive(
     aval=dot_aval,
     numpy_pick=_dot_numpy,
     show=_show_dot,
-    weight=2.0,
+    work=_dot_work,
+    **dot_rules(lambda x, y, **params: dot_general_p.bind(x, y, **params)),
 )

@@ -13,11 +13,10 @@ import functools
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops import elementwise_rules as rules
 from gpuarray.ops import texts
-from gpuarray.ops.axes import move_axis
 from gpuarray.ops.define import (
     ANY,
     BOOL,
@@ -31,13 +30,8 @@ from gpuarray.ops.define import (
     elementwise,
 )
 from gpuarray.ops.linear import (
-    broadcast_like,
-    cast_like,
     constant,
-    full_like,
-    instantiate,
     share_of,
-    zeros,
 )
 from gpuarray.ops.numerics import by_dtype, fresh, order_key
 from gpuarray.ops.texts import by_class
@@ -51,33 +45,13 @@ def everywhere(function):
 # ---- arithmetic ----
 
 
-def _add_jvp(primals, tangents):
-    out = do.add(*primals)
-    t, u = tangents
-    if is_zero(t) or is_zero(u):
-        return out, broadcast_like(t if is_zero(u) else u, aval_of(out))
-    return out, do.add(t, u)
-
-
-def _sub_jvp(primals, tangents):
-    out = do.sub(*primals)
-    t, u = tangents
-    if is_zero(u):
-        return out, broadcast_like(t, aval_of(out))
-    return out, broadcast_like(do.neg(u), aval_of(out)) if is_zero(t) else do.sub(t, u)
-
-
-def _sub_transpose(ct, x, y):
-    return share_of(ct, x), do.neg(share_of(ct, y)) if is_undefined(y) else None
-
-
 add_p = elementwise(
     "add",
     cuda=texts.ADD,
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=everywhere(np.add),
-    jvp=_add_jvp,
+    jvp=rules.add_jvp,
     transpose=lambda ct, x, y: (share_of(ct, x), share_of(ct, y)),
 )
 sub_p = elementwise(
@@ -86,8 +60,8 @@ sub_p = elementwise(
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=everywhere(np.subtract),
-    jvp=_sub_jvp,
-    transpose=_sub_transpose,
+    jvp=rules.sub_jvp,
+    transpose=rules.sub_transpose,
 )
 
 _multiply = everywhere(np.multiply)
@@ -98,15 +72,6 @@ def _mul_pick(avals, *, out_dtype=None):
         return _multiply(avals)
     multiply = _multiply([ShapedArray((), out_dtype)])
     return lambda x, y: multiply(x.astype(out_dtype), y.astype(out_dtype))
-
-
-def _mul_transpose(ct, x, y, *, out_dtype=None):
-    """The product of `ct` and the known factor; both in the wider type, if there is one."""
-    unknown, known = (x, y) if is_undefined(x) else (y, x)
-    known = cast_like(known, aval_of(ct))
-    product = do.mul(ct, known) if unknown is x else do.mul(known, ct)
-    share = share_of(cast_like(product, unknown.aval), unknown)
-    return (share, None) if unknown is x else (None, share)
 
 
 def _mul_cuda(avals, *, out_dtype=None):
@@ -122,7 +87,7 @@ mul_p = elementwise(
         lambda t, out, x, y, **given: do.mul(t, y, **given),
         lambda t, out, x, y, **given: do.mul(x, t, **given),
     ),
-    transpose=_mul_transpose,
+    transpose=rules.mul_transpose,
     arity=2,
     dtypes=NUMERIC,
     numpy_pick=_mul_pick,
@@ -173,16 +138,11 @@ div_p = elementwise(
 )
 
 
-def _whole_quotient(x, y):
-    """x / y rounded towards zero."""
-    return do.mul(do.sign(do.div(x, y)), do.floor(do.abs(do.div(x, y))))
-
-
 rem_p = elementwise(
     "rem",
     jvp=(
         lambda t, out, x, y: t,
-        lambda t, out, x, y: do.mul(do.neg(t), _whole_quotient(x, y)),
+        lambda t, out, x, y: do.mul(do.neg(t), rules.whole_quotient(x, y)),
     ),
     arity=2,
     dtypes=INTEGER | FLOATING,
@@ -200,18 +160,9 @@ neg_p = elementwise(
 )
 
 
-def _abs_derivative(t, out, x):
-    if dtypes.kind_of(aval_of(x).dtype) != "c":
-        return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
-    turned = do.conj(x, input_dtype=aval_of(x).dtype)
-    size = cast_like(out, aval_of(x))
-    safe = do.select_n(do.eq(size, constant(x, 0)), size, full_like(x, 1))  # 0 / 0 would be nan
-    return do.real(do.mul(t, do.div(turned, safe)))
-
-
 abs_p = elementwise(
     "abs",
-    jvp=(_abs_derivative,),
+    jvp=(rules.abs_derivative,),
     dtypes=SIGNED | FLOATING | COMPLEX,
     numpy_pick=everywhere(np.abs),
     cuda=by_class("ga_abs({0})", complex="ga_cabs({0})"),
@@ -247,27 +198,10 @@ def _smaller_complex(x, y):
     return np.where((x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag)), x, y)
 
 
-def _where(mask, true, false, like):
-    true, false = full_like(like, true), full_like(like, false)
-    return do.select_n(mask, false, true)
-
-
-def _where_chosen(t, out, this, other):
-    """The tangent where the result is this operand; half of it where both are."""
-    chosen = _where(do.eq(this, out), 1, 0, out)
-    count = _where(do.eq(other, out), 2, 1, out)
-    return do.mul(t, do.div(chosen, count))
-
-
-_EXTREME_JVP = (
-    lambda t, out, x, y: _where_chosen(t, out, x, y),
-    lambda t, out, x, y: _where_chosen(t, out, y, x),
-)
-
 # Of 0.0 and -0.0, which are equal, NumPy's maximum and minimum may return either.
 max_p = elementwise(
     "max",
-    jvp=_EXTREME_JVP,
+    jvp=rules.EXTREME_JVP,
     arity=2,
     dtypes=ANY,
     numpy_pick=by_dtype(
@@ -277,7 +211,7 @@ max_p = elementwise(
 )
 min_p = elementwise(
     "min",
-    jvp=_EXTREME_JVP,
+    jvp=rules.EXTREME_JVP,
     arity=2,
     dtypes=ANY,
     numpy_pick=by_dtype(
@@ -321,20 +255,9 @@ def _power_rule(y: int):
     return everywhere(np.square if y == 2 else power)
 
 
-def _integer_pow_jvp(primals, tangents, *, y: int):
-    (x,), (t,) = primals, tangents
-    out = do.integer_pow(x, y=y)
-    if y == 0:
-        return out, Zero(tangent_aval(aval_of(out)))
-    if y == 1:
-        return out, t
-    power = x if y == 2 else do.integer_pow(x, y=y - 1)
-    return out, do.mul(t, do.mul(constant(x, y), power))
-
-
 integer_pow_p = elementwise(
     "integer_pow",
-    jvp=_integer_pow_jvp,
+    jvp=rules.integer_pow_jvp,
     dtypes=NUMERIC,
     numpy_pick=lambda avals, *, y: _power_rule(y)(avals),
     check=_check_integer_pow,
@@ -343,20 +266,13 @@ integer_pow_p = elementwise(
 )
 
 
-def _nextafter_jvp(primals, tangents):
-    raise NotImplementedError(
-        "Differentiation rule for 'nextafter' not implemented: it steps from float to float. Guard "
-        "its operands with gpuarray.lax.stop_gradient if no derivative is wanted."
-    )
-
-
 nextafter_p = elementwise(
     "nextafter",
     arity=2,
     dtypes=FLOATING,
     numpy=np.nextafter,
     cuda=by_class("ga_nextafter({0}, {1})", half="ga_nextafter_half<{M}>({0}, {1})"),
-    jvp=_nextafter_jvp,
+    jvp=rules.nextafter_jvp,
     weight=4,
 )
 
@@ -512,68 +428,13 @@ def _select(which, *cases):
     return out
 
 
-def _select_n_jvp(primals, tangents):
-    out = do.select_n(*primals)
-    return out, do.select_n(primals[0], *[instantiate(t) for t in tangents[1:]])
-
-
-def _select_n_transpose(ct, which, *cases):
-    nothing = zeros(aval_of(ct))
-
-    def share(number, case):
-        if not is_undefined(case):
-            return None
-        return do.select_n(which, *[ct if k == number else nothing for k in range(len(cases))])
-
-    return None, *[share(number, case) for number, case in enumerate(cases)]
-
-
-def _batch_with_scalars(name: str, scalars: tuple[int, ...]):
-    """The batch rule of an op whose operands are of one shape, those at `scalars` perhaps ()."""
-
-    def rule(axis, args, dims, **params):
-        avals = [aval_of(x) for x in args]
-        whole = max((a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)))
-        stays = [
-            i in scalars and d is None and not a.ndim
-            for i, (a, d) in enumerate(zip(avals, dims, strict=True))
-        ]
-        moving = [(a, d) for a, d, stay in zip(avals, dims, stays, strict=True) if not stay]
-        first, dim = moving[0]
-        if dim is None or any(d != dim or a.ndim != whole + 1 for a, d in moving):
-            shape = next(
-                a.shape if d is None else a.shape[:d] + a.shape[d + 1 :]
-                for a, d in zip(avals, dims, strict=True)
-                if a.ndim - (d is not None) == whole
-            )
-            dim = 0
-            args = [
-                x if stay else _stretch(x, d, (axis.size, *shape))
-                for x, d, stay in zip(args, dims, stays, strict=True)
-            ]
-        return getattr(do, name)(*args, **params), dim
-
-    return rule
-
-
-def _stretch(x, dim: int | None, shape: tuple[int, ...]):
-    """`x` in a shape whose first axis is the extra one, which is at `dim` or not yet there."""
-    if dim is not None:
-        x = move_axis(x, dim, 0)
-    if aval_of(x).shape == shape:
-        return x
-    start = 1 if dim is None else 0
-    axes = tuple(range(start, start + aval_of(x).ndim))
-    return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
-
-
 select_n_p = Primitive(
     "select_n",
     Kind.POINTWISE,
     cuda=texts.select,
-    jvp=_select_n_jvp,
-    transpose=_select_n_transpose,
-    batch=_batch_with_scalars("select_n", (0,)),
+    jvp=rules.select_n_jvp,
+    transpose=rules.select_n_transpose,
+    batch=rules.batch_with_scalars("select_n", (0,)),
     aval=_select_n_aval,
     numpy=_select,
 )
@@ -601,22 +462,13 @@ def _clamp_pick(avals):
     return lambda lower, x, upper: smaller(larger(x, lower), upper)
 
 
-def _masked(kept, t, out):
-    """The tangent where it is kept, 0 elsewhere."""
-    return do.select_n(kept, full_like(out, 0), broadcast_like(t, aval_of(out)))
-
-
 clamp_p = Primitive(
     "clamp",
     Kind.POINTWISE,
     cuda=texts.clamp,
-    jvp=(
-        lambda t, out, low, x, high: _masked(do.and_(do.gt(low, x), do.lt(low, high)), t, out),
-        lambda t, out, low, x, high: _masked(do.and_(do.gt(x, low), do.lt(x, high)), t, out),
-        lambda t, out, low, x, high: _masked(do.lt(high, x), t, out),
-    ),
+    jvp=rules.CLAMP_JVP,
     transpose=NOT_LINEAR,
-    batch=_batch_with_scalars("clamp", (0, 2)),
+    batch=rules.batch_with_scalars("clamp", (0, 2)),
     aval=_clamp_aval,
     numpy_pick=_clamp_pick,
     weight=2,
@@ -636,19 +488,12 @@ stop_gradient_p = _identity("stop_gradient", jvp=NOT_DIFFERENTIABLE, transpose=N
 stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
 
 
-def _barrier(xs):
-    """All values through one barrier together, zeros too; symbolic ones of integers stay."""
-    values = [x if not is_zero(x) or x.aval.dtype == dtypes.float0 else zeros(x.aval) for x in xs]
-    passed = iter(do.optimization_barrier(*[x for x in values if not is_zero(x)]))
-    return [x if is_zero(x) else next(passed) for x in values]
-
-
 #: All results are there before anything that uses one of them starts: nothing fuses across it.
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,
-    jvp=lambda primals, tangents: (do.optimization_barrier(*primals), _barrier(tangents)),
-    transpose=lambda cts, *xs: _barrier(cts),
+    jvp=lambda primals, tangents: (do.optimization_barrier(*primals), rules.barrier(tangents)),
+    transpose=lambda cts, *xs: rules.barrier(cts),
     batch=lambda axis, args, dims: (do.optimization_barrier(*args), dims),
     aval=lambda *xs: list(xs),
     numpy=lambda *xs: list(xs),

@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.ops.axes import move_axis
+from gpuarray.ops.convert import conj_p, real_p
+from gpuarray.ops.elementwise import mul_p
+from gpuarray.ops.movement import pad_p
 from gpuarray.util import lazy_module, prod
 
 _fft = lazy_module("scipy.fft")
@@ -93,4 +97,42 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     return transform
 
 
-fft_p = Primitive("fft", Kind.LIBRARY, aval=_aval, numpy_pick=_numpy, weight=50.0)
+def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
+    """The matrix of a complex transform is symmetric; the real ones keep a half-spectrum of it."""
+    rank = len(fft_lengths)
+    if fft_type in (FftType.FFT, FftType.IFFT) or not rank:
+        return (fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths),)
+    if fft_type is FftType.RFFT:
+        # rfft = the first half of fft of a real signal: pad with zeros, transform, take the real part.
+        missing = fft_lengths[-1] - aval_of(ct).shape[-1]
+        zero = np.zeros((), aval_of(ct).dtype)[()]
+        config = tuple((0, 0, 0) for _ in aval_of(ct).shape[:-1]) + ((0, missing, 0),)
+        whole = pad_p.bind(ct, zero, padding_config=config)
+        full = fft_p.bind(whole, fft_type=FftType.FFT, fft_lengths=fft_lengths)
+        return (real_p.bind(full),)
+    # irfft uses every frequency but the first (and the middle one) twice, once conjugated.
+    half = fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
+    twice = np.full(aval_of(half).shape[-1], 2.0)
+    twice[0] = 1.0
+    if fft_lengths[-1] % 2 == 0 and twice.size > 1:
+        twice[-1] = 1.0
+    scale = (twice / prod(fft_lengths)).astype(aval_of(half).dtype)
+    shape = (1,) * (aval_of(half).ndim - 1) + scale.shape
+    return (conj_p.bind(mul_p.bind(half, scale.reshape(shape)), input_dtype=aval_of(x).dtype),)
+
+
+def _batch(axis, args, dims, **params):
+    (x,), (dim,) = args, dims
+    return fft_p.bind(move_axis(x, dim, 0), **params), 0
+
+
+fft_p = Primitive(
+    "fft",
+    Kind.LIBRARY,
+    aval=_aval,
+    numpy_pick=_numpy,
+    jvp=LINEAR,
+    transpose=_transpose,
+    batch=_batch,
+    weight=50.0,
+)

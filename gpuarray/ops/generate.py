@@ -55,8 +55,8 @@ def _iota_text(avals, *, dtype, shape, dimension, sharding=None) -> str:
 _NO_OPERANDS = Sentinel("NO_OPERANDS", "the operation has no operands")
 _ONE_INTERVAL = Sentinel(
     "ONE_INTERVAL",
-    "the device's own generator takes one pair of bounds. Draw from the unit interval and scale, or "
-    "use gpuarray.random.uniform, whose bounds may be arrays",
+    "the device's own generator takes one pair of bounds. Draw from the unit interval and scale, "
+    "or use gpuarray.random.uniform, whose bounds may be arrays",
 )
 
 iota_p = Primitive(
@@ -80,13 +80,17 @@ def _zeros(*, shape, dtype, out_sharding=None):
     return np.zeros(shape, getattr(dtype, "storage", dtype))
 
 
+def _zero_text(avals, *, dtype, **_) -> str:
+    return "{T}{{0, 0}}" if np.dtype(getattr(dtype, "storage", dtype)).kind == "c" else "({T})0"
+
+
 # Zeros, so that a program which reads them gives the same answer every time.
 empty_p = Primitive(
     "empty",
     Kind.GENERATOR,
     aval=_empty_aval,
     numpy=_zeros,
-    cuda=lambda avals, **params: "{T}{{}}",
+    cuda=_zero_text,
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
     batch=_NO_OPERANDS,

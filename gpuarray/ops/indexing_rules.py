@@ -231,7 +231,7 @@ def set_jvp(primals, tangents, **params):
     count = int(np.prod(batch, dtype=int))
     numbers = do.iota(dtype=np.dtype(np.uint32), shape=(count,), dimension=0, sharding=None)
     numbers = do.reshape(numbers, new_sizes=batch, dimensions=None, sharding=None)
-    numbers = broadcast_like(do.add(numbers, np.uint32(1)), ShapedArray(shape, np.uint32))
+    numbers = do.add(numbers, broadcast_like(np.uint32(1), ShapedArray(shape, np.uint32)))
     nobody = zeros(ShapedArray(aval_of(x).shape, np.uint32))
     winners = do.scatter(nobody, indices, numbers, **params)
     seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}

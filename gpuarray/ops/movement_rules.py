@@ -165,20 +165,25 @@ def pad_batch(axis, args, dims, *, padding_config):
     config = inserted(padding_config, d, (0, 0, 0))
     if value_d is None:
         return do.pad(x, value, padding_config=config), d
-    # Every element has a padding of its own: pad with anything, and say where.
+    return pad_each(x, value, d, config), d
+
+
+def pad_each(x, values, d: int, config):
+    """Pad with a vector of values, one for each place along axis `d`."""
+    # Pad with anything, and say where.
     marks = _full(aval_of(x).shape, np.bool_(True))
     ours = do.pad(marks, np.bool_(False), padding_config=config)
     shape = aval_of(ours).shape
-    values = do.broadcast_in_dim(value, shape=shape, broadcast_dimensions=(d,), sharding=None)
-    if not axis.size:
-        return values, d  # no elements at all
+    around = do.broadcast_in_dim(values, shape=shape, broadcast_dimensions=(d,), sharding=None)
+    if not aval_of(values).size:
+        return around  # no elements at all
     dtype = aval_of(x).dtype
     if isinstance(dtype, dtypes.KeyDtype):
-        first = do.slice(value, start_indices=(0,), limit_indices=(1,), strides=None)
+        first = do.slice(values, start_indices=(0,), limit_indices=(1,), strides=None)
         anything = do.squeeze(first, dimensions=(0,))
     else:
         anything = dtype.type(0)
-    return do.select_n(ours, values, do.pad(x, anything, padding_config=config)), d
+    return do.select_n(ours, around, do.pad(x, anything, padding_config=config))
 
 
 def _full(shape, element):

@@ -150,7 +150,7 @@ def _rows(x, start: int, stop: int, step: int = 1):
     )
 
 
-def _prod_parts(x, *, axes):
+def _prod_parts(x, *, axes, out_sharding=None):
     """Halves multiplied until one row is left: right also with zeros among the factors."""
     x = _in_rows(x, axes)
     one = aval_of(x).dtype.type(1)

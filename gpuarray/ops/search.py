@@ -1,8 +1,8 @@
 """Searching in sorted arrays: where an element would have to stand.
 
 In: a sorted axis, behind any axes that it shares with the query, and elements to look up. Out:
-positions. One step of a library (binary search per
-element) on every backend; NaN sorts last and -0.0 equals 0.0, as in `sort`. Floor 2.
+positions. One step of a library (binary search per element) on every backend; NaN sorts last and
+-0.0 equals 0.0, as in `sort`. Floor 2.
 """
 
 from __future__ import annotations

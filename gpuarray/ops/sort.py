@@ -16,7 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive, registry
-from gpuarray.ops.axes import with_axis
+from gpuarray.ops.axes import add_axis, with_axis
 from gpuarray.ops.define import ANY, check_dtype, do
 from gpuarray.ops.indexing_checks import GatherDimensionNumbers, GatherScatterMode
 
@@ -86,19 +86,12 @@ def _sort_pick(avals, *, dimension, is_stable, num_keys):
 
 
 def _taken(x, where, axis: int):
-    """Of each line of `x` along an axis, the elements at `where`."""
+    """Of each line of `x` along an axis, the elements at `where`, index vectors of length 1."""
     others = tuple(d for d in range(aval_of(x).ndim) if d != axis)
-    shape = aval_of(where).shape
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
-    places = do.broadcast_in_dim(
-        where,
-        shape=(*shape, 1),
-        broadcast_dimensions=tuple(range(len(shape))),
-        sharding=None,
-    )
     return do.gather(
         x,
-        places,
+        where,
         dimension_numbers=numbers,
         slice_sizes=tuple(min(1, n) for n in aval_of(x).shape),
         indices_are_sorted=False,
@@ -117,6 +110,7 @@ def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
     )
     if 0 in shape:
         return out, [Zero(tangent_aval(aval_of(x))) for x in primals]
+    where = add_axis(where, len(shape))
     return out, [
         Zero(tangent_aval(aval_of(x))) if is_zero(t) else _taken(t, where, dimension)
         for x, t in zip(primals, tangents)
@@ -216,7 +210,9 @@ def _selected_jvp(name: str, axis_of):
         none = Zero(tangent_aval(aval_of(where)))
         if not aval_of(where).size:
             return [values, where], [Zero(tangent_aval(aval_of(values))), none]
-        return [values, where], [_taken(t, where, axis_of(aval_of(x), params)), none]
+        places = (*aval_of(where).shape, 1)
+        at = do.reshape(where, new_sizes=places, dimensions=None, sharding=None)
+        return [values, where], [_taken(t, at, axis_of(aval_of(x), params)), none]
 
     return jvp
 

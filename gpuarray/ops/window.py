@@ -12,11 +12,14 @@ import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, storage_dtype
+from gpuarray.core.linear import Undefined, Zero
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
 from gpuarray.ops.axes import with_axis
 from gpuarray.ops.define import ANY, NUMERIC, accepts, check_same_dtypes, do
 from gpuarray.ops.elementwise import ge_p, le_p
+from gpuarray.ops.linear import add_any, full_like, zeros
 from gpuarray.ops.movement import pad_p
+from gpuarray.ops.movement_rules import pad_each, pad_transpose, slice_transpose
 from gpuarray.ops.reduce import extreme, identity_of, wide_of
 from gpuarray.ops.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
@@ -278,45 +281,57 @@ def _window_places(counts, *, window_dimensions, window_strides, window_dilation
 
 
 def _general_parts(*values, jaxpr, consts=(), **geometry):
-    """Each position in the windows is a slice of the whole; they are folded one after another."""
+    """Each position in the windows is a slice of the whole; they are folded one after another.
+
+    Initial values are scalars, or vectors with one for each place along the first axis.
+    """
     count = len(values) // 2
     xs, starts = values[:count], values[count:]
     counts = _geometry_shape(aval_of(xs[0]).shape, geometry)
     out = [
-        do.broadcast_in_dim(s, shape=counts, broadcast_dimensions=(), sharding=None)
+        do.broadcast_in_dim(
+            s,
+            shape=counts,
+            broadcast_dimensions=tuple(range(aval_of(s).ndim)),
+            sharding=None,
+        )
         for s in starts
     ]
     if 0 in counts:
         return out
-    config = tuple(
-        (low, high, d - 1) for (low, high), d in zip(geometry["padding"], geometry["base_dilation"])
-    )
+    config = _pad_config(geometry)
     if any(map(any, config)):
-        xs = [do.pad(x, s, padding_config=config) for x, s in zip(xs, starts)]
-    for place in _window_places(counts, **geometry):
-        taken = [
-            do.slice(
-                x,
-                start_indices=tuple(s.start for s in place),
-                limit_indices=tuple(s.stop for s in place),
-                strides=tuple(s.step for s in place),
-            )
-            for x in xs
+        xs = [
+            pad_each(x, s, 0, config) if aval_of(s).ndim else do.pad(x, s, padding_config=config)
+            for x, s in zip(xs, starts)
         ]
-        out = bind_on_arrays(jaxpr, *out, *taken)
+    for place in _window_places(counts, **geometry):
+        out = bind_on_arrays(jaxpr, *out, *(do.slice(x, **_slice_params(place)) for x in xs))
     return out
+
+
+def _pad_config(geometry: dict):
+    holes = geometry["base_dilation"]
+    return tuple((low, high, d - 1) for (low, high), d in zip(geometry["padding"], holes))
+
+
+def _slice_params(place) -> dict:
+    return {
+        "start_indices": tuple(s.start for s in place),
+        "limit_indices": tuple(s.stop for s in place),
+        "strides": tuple(s.step for s in place),
+    }
 
 
 def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
     count = len(args) // 2
-    if any(d is not None for d in dims[count:]):
-        raise NotImplementedError(
-            "reduce_window batching is not implemented for initial values: they must be the same "
-            "for every element of the mapped axis. Fold in your own start after the reduction."
-        )
     xs = [with_axis(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count])]
-    geometry = _widened(geometry, 0)
-    out = reduce_window_p.bind(*xs, *args[count:], jaxpr=jaxpr, consts=consts, **geometry)
+    params = {"jaxpr": jaxpr, "consts": consts, **_widened(geometry, 0)}
+    if all(d is None for d in dims[count:]):
+        out = reduce_window_p.bind(*xs, *args[count:], **params)
+    else:
+        starts = [with_axis(x, d, 0, axis.size) for x, d in zip(args[count:], dims[count:])]
+        out = _general_parts(*xs, *starts, **params)
     return out, [0] * count
 
 
@@ -385,12 +400,9 @@ def _gather_add_pick(avals, *, select_prim, **geometry):
     return gather_add
 
 
-def _gather_add_transpose(ct, tangents, operand, *, select_prim, padding, **geometry):
+def _gather_add_transpose(ct, tangents, operand, *, select_prim, **geometry):
     if any(d != 1 for d in geometry["window_dilation"]):
-        raise NotImplementedError(
-            "VJP not implemented for select_and_gather (MaxPool) with window dilation, got "
-            f"window_dilation={geometry['window_dilation']}."
-        )
+        return _to_winners(ct, tangents, operand, select_prim, geometry), None
     base = geometry["base_dilation"]
     spread = any(d != 1 for d in base)
     if spread:
@@ -403,7 +415,7 @@ def _gather_add_transpose(ct, tangents, operand, *, select_prim, padding, **geom
         select_prim=select_prim,
         window_dimensions=geometry["window_dimensions"],
         window_strides=geometry["window_strides"],
-        padding=padding,
+        padding=geometry["padding"],
     )
     if spread:
         shape = aval_of(back).shape
@@ -411,6 +423,30 @@ def _gather_add_transpose(ct, tangents, operand, *, select_prim, padding, **geom
             back, start_indices=(0,) * len(shape), limit_indices=shape, strides=tuple(base)
         )
     return back, None
+
+
+def _to_winners(ct, tangents, operand, select_prim, geometry: dict):
+    """Where windows have holes: find each window's winner, and collect position by position."""
+    counts = aval_of(ct).shape
+    if 0 in counts:
+        return zeros(tangents.aval)
+    dtype = aval_of(operand).dtype
+    config, places = _pad_config(geometry), _window_places(counts, **geometry)
+    x = do.pad(operand, _worst(select_prim, dtype), padding_config=config)
+    best = do.slice(x, **_slice_params(places[0]))
+    winner = zeros(ShapedArray(counts, np.int32))
+    for k, place in enumerate(places[1:], 1):
+        here = do.slice(x, **_slice_params(place))
+        keep = select_prim.bind(best, here)
+        best = do.select_n(keep, here, best)
+        winner = do.select_n(keep, full_like(winner, k), winner)
+    none, total = zeros(aval_of(ct)), Zero(aval_of(x))
+    for k, place in enumerate(places):
+        own = do.select_n(do.eq(winner, full_like(winner, k)), none, ct)
+        (back,) = slice_transpose(own, Undefined(aval_of(x)), **_slice_params(place))
+        total = add_any(total, back)
+    back, _ = pad_transpose(total, tangents, dtype.type(0), padding_config=config)
+    return back
 
 
 def _select_batch(name: str):
@@ -491,9 +527,7 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
 
 def _scatter_add_transpose(ct, source, operand, **params):
     ones = (1,) * aval_of(operand).ndim
-    back = do.select_and_gather_add(
-        ct, operand, base_dilation=ones, window_dilation=ones, **params
-    )
+    back = do.select_and_gather_add(ct, operand, base_dilation=ones, window_dilation=ones, **params)
     return back, None
 
 

@@ -25,6 +25,9 @@ from gpuarray.random.continuous import rayleigh as rayleigh
 from gpuarray.random.continuous import triangular as triangular
 from gpuarray.random.continuous import wald as wald
 from gpuarray.random.continuous import weibull_min as weibull_min
+from gpuarray.random.counts import binomial as binomial
+from gpuarray.random.counts import multinomial as multinomial
+from gpuarray.random.counts import poisson as poisson
 from gpuarray.random.discrete import categorical as categorical
 from gpuarray.random.discrete import choice as choice
 from gpuarray.random.discrete import geometric as geometric

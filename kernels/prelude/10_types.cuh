@@ -63,6 +63,17 @@ GA_INLINE float ga_value(ga_bf16 x) { return __uint_as_float((unsigned)x.bits <<
 // A float rounded to what a 16-bit type holds: the declared dtype of a value is its precision.
 template <class T> GA_INLINE float ga_round(float x) { return ga_value(T(x)); }
 
+//@ ga_exact
+// A float that a 16-bit type holds exactly, as that type.
+template <class T> GA_INLINE T ga_exact(float x) { return T(x); }
+
+//@ ga_exact_bf16 if ga_exact ga_bf16
+template <> __device__ __forceinline__ ga_bf16 ga_exact<ga_bf16>(float x) {
+    ga_bf16 h;
+    h.bits = (unsigned short)(__float_as_uint(x) >> 16);
+    return h;
+}
+
 //@ ga_odd
 // A double as a float that still rounds to the half the double rounds to: what is cut off leaves its mark.
 GA_INLINE float ga_odd(double x) {

@@ -67,7 +67,7 @@ GA_OUTLINE double ga_digamma(double x) {
     if (x <= 0 && x == floor(x)) return GA_NAN;
     double out = 0.0;
     if (x < 0) {
-        out = -pi / tan(pi * (x - floor(x)));
+        out = -pi / tan(pi * (x - rint(x)));
         x = 1.0 - x;
     }
     for (; x < 10.0; x += 1.0) out -= 1.0 / x;
@@ -258,7 +258,7 @@ GA_OUTLINE double ga_bessel(int n, double x) {
         term *= (odd * odd - 4.0 * n * n) / (8.0 * k * x);
         total += term;
     }
-    return total / sqrt(6.28318530717958647693 * x);
+    return total / (2.50662827463100050242 * sqrt(x));
 }
 
 //@ ga_bessel_i0e

@@ -215,10 +215,11 @@ def main(arguments: list[str] | None = None) -> int:
     ours = "jax" if options.self else "gpuarray"
     cases = all_cases()
     chosen = choose(cases, options.only, options.quick)
+    names = coverage(cases, ours)
     results = run_cases(cases, chosen, ours, options.jobs, options.cache)
     reasons = read_reasons()
     report = summarize(cases, results, reasons, whole=not (options.only or options.quick))
-    report["coverage"] = coverage(cases, ours)
+    report["coverage"] = names
     report["seconds"] = round(time.monotonic() - started, 1)
     if options.report:
         options.report.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,154 @@
+"""NVRTC, NVIDIA's compiler as a library, through ctypes: CUDA C++ text to PTX or machine code.
+
+Floor 4. In: text and an architecture. Out: `Compiled`: PTX, or a cubin with the registers and
+spills of each kernel. It needs no GPU. The library is that of the wheel `nvidia-cuda-nvrtc`, or of
+a CUDA toolkit the loader finds; it is opened at the first compile, never at import.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import pathlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+#: Always: C++17, no hidden fused multiply-adds (the reference has none), functions are for devices.
+OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
+_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll")
+
+
+class CompileError(RuntimeError):
+    """The compiler refused a text; the message holds its log."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes of a multiprocessor."""
+
+    registers: int
+    spills: int = 0  # bytes stored because registers did not suffice
+    shared: int = 0  # bytes of shared memory a block
+
+
+@dataclass
+class Compiled:
+    """What the compiler made."""
+
+    binary: bytes
+    log: str
+    seconds: float
+    kernels: dict[str, Resources] = field(default_factory=dict)
+
+    @property
+    def ptx(self) -> str:
+        """The PTX, if that was asked for."""
+        return self.binary.rstrip(b"\0").decode()
+
+
+def available() -> bool:
+    """Whether NVRTC can be opened here."""
+    return _library() is not None
+
+
+def version() -> tuple[int, int]:
+    """The version of NVRTC."""
+    lib, major, minor = _need(), ctypes.c_int(), ctypes.c_int()
+    lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
+def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
+    """Compile a source: `arch` is "sm_90" for machine code, "compute_90" for PTX."""
+    lib = _need()
+    flags = [f"--gpu-architecture={arch}", *OPTIONS, *options]
+    if arch.startswith("sm_"):
+        flags.append("--ptxas-options=--verbose")
+    program = ctypes.c_void_p()
+    started = time.perf_counter()
+    _check(
+        lib,
+        lib.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None
+        ),
+    )
+    try:
+        given = (ctypes.c_char_p * len(flags))(*[f.encode() for f in flags])
+        status = lib.nvrtcCompileProgram(program, len(flags), given)
+        log = _bytes(lib, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+        if status:
+            raise CompileError(f"NVRTC could not compile for {arch}:\n{log.strip()}")
+        binary = _bytes(lib, program, "CUBIN" if arch.startswith("sm_") else "PTX")
+    finally:
+        lib.nvrtcDestroyProgram(ctypes.byref(program))
+    return Compiled(binary, log, time.perf_counter() - started, _resources(log))
+
+
+def _resources(log: str) -> dict[str, Resources]:
+    """Registers, spills and shared memory of each kernel, as the assembler reports them."""
+    found: dict[str, Resources] = {}
+    for part in log.split("Compiling entry function '")[1:]:
+        name = part.partition("'")[0]
+
+        def number(pattern: str, part: str = part) -> int:
+            match = re.search(pattern, part)
+            return int(match[1]) if match else 0
+
+        found[name] = Resources(
+            number(r"Used (\d+) registers"),
+            number(r"(\d+) bytes spill stores"),
+            number(r"(\d+) bytes smem"),
+        )
+    return found
+
+
+def _candidates() -> Iterator[str]:
+    """Where the library may be: in a wheel of NVIDIA's, else wherever the loader looks."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in spec.submodule_search_locations or () if spec else ():
+        for name in ("libnvrtc.so.[0-9]*", "nvrtc64*_0.dll"):
+            yield from sorted(map(str, pathlib.Path(root).glob(f"*/lib/{name}")), reverse=True)
+            yield from sorted(map(str, pathlib.Path(root).glob(f"*/bin/*/{name}")), reverse=True)
+    yield from _NAMES
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    for name in _candidates():
+        try:
+            # The built-in functions are a library of their own that NVRTC opens by name: it must
+            # be there already when both lie in a wheel, outside the loader's path.
+            for builtins in sorted(pathlib.Path(name).parent.glob("*nvrtc-builtins*")):
+                if "alt" not in builtins.name:
+                    ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            lib = ctypes.CDLL(name)
+        except OSError:
+            continue
+        lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+        return lib
+    return None
+
+
+def _need() -> ctypes.CDLL:
+    lib = _library()
+    if lib is None:
+        raise RuntimeError(
+            "NVRTC was not found: install the wheel nvidia-cuda-nvrtc, or a CUDA toolkit."
+        )
+    return lib
+
+
+def _check(lib: ctypes.CDLL, status: int) -> None:
+    if status:
+        raise CompileError(f"NVRTC: {lib.nvrtcGetErrorString(status).decode()}")
+
+
+def _bytes(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    _check(lib, getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(lib, getattr(lib, f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw

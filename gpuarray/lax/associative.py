@@ -1,0 +1,100 @@
+"""`associative_scan`: all partial results of an associative function, in a tree of few deep steps.
+
+Floor 6. In: a function of two pytrees and the elements along an axis. Out: the elements combined from
+the first up to each. No primitive of its own: slices, the function on many pairs at once, and pads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import tree
+from gpuarray.core.avals import aval_of
+from gpuarray.lax.bits import bitwise_or
+from gpuarray.lax.bodies import check_operands
+from gpuarray.lax.control import as_array
+from gpuarray.lax.elementwise import add
+from gpuarray.lax.shapes import concatenate, pad, rev
+from gpuarray.lax.slicing import slice_in_dim
+from gpuarray.util import canonical_axis
+
+
+def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """Combine the elements along an axis by an associative `fn(a, b)`: from the first up to each one.
+
+    Shapes: every leaf of `elems` has the same length along `axis`, and keeps its shape. `fn` is
+    called on arrays of many elements, about 2 log2(n) times. reverse: from the last down to each.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> lax.associative_scan(gnp.multiply, gnp.array([1, 2, 3, 4]))
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
+    if not callable(fn):
+        raise TypeError("lax.associative_scan: fn argument should be callable.")
+    leaves, spec = tree.flatten(elems)
+    leaves = [as_array(x) for x in check_operands(leaves)]
+    if not leaves:
+        raise ValueError("associative_scan: elems has no arrays to scan over")
+    axis = canonical_axis(axis, aval_of(leaves[0]).ndim)
+    lengths = {aval_of(x).shape[axis] for x in leaves}
+    if len(lengths) > 1:
+        found = [aval_of(x).shape for x in leaves]
+        raise ValueError(
+            "Array inputs to associative_scan must have the same first dimension. "
+            f"(saw: {found}, scanned along axis {axis})"
+        )
+    if reverse:
+        leaves = [rev(x, [axis]) for x in leaves]
+
+    def combine(a: list, b: list) -> list:
+        result = fn(tree.unflatten(spec, a), tree.unflatten(spec, b))
+        out, out_spec = tree.flatten(result)
+        if out_spec != spec:
+            raise ValueError(
+                f"associative_scan: fn must return a result of the structure {spec} of its "
+                f"operands, got {out_spec}"
+            )
+        return out
+
+    out = _prefixes(combine, leaves, axis)
+    if reverse:
+        out = [rev(x, [axis]) for x in out]
+    return tree.unflatten(spec, out)
+
+
+def _prefixes(combine: Callable, xs: list, axis: int) -> list:
+    """Pairs first; their prefixes are those at odd places, and one more step gives the even ones."""
+    n = xs[0].shape[axis]
+    if n < 2:
+        return xs
+    last = n - n % 2
+    pairs = combine(
+        [slice_in_dim(x, 0, n - 1, 2, axis) for x in xs],
+        [slice_in_dim(x, 1, None, 2, axis) for x in xs],
+    )
+    odd = _prefixes(combine, pairs, axis)
+    before = [slice_in_dim(x, 0, -1, 1, axis) for x in odd] if last == n else odd
+    even = combine(before, [slice_in_dim(x, 2, None, 2, axis) for x in xs])
+    even = [
+        concatenate([slice_in_dim(x, 0, 1, 1, axis), e], axis)
+        for x, e in zip(xs, even, strict=True)
+    ]
+    return [_interleaved(e, o, axis) for e, o in zip(even, odd, strict=True)]
+
+
+def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+    """even[0], odd[0], even[1], ...: both spread out with zeros between, and added."""
+    longer = even.shape[axis] - odd.shape[axis]
+    zero = even.dtype.type(0)
+
+    def spread(x: Any, low: int, high: int) -> Any:
+        config = [(0, 0, 0)] * x.ndim
+        config[axis] = (low, high, 1)
+        return pad(x, zero, config)
+
+    join = bitwise_or if even.dtype == np.bool_ else add
+    return join(spread(even, 0, 1 - longer), spread(odd, 1, longer))

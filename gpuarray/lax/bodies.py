@@ -1,0 +1,201 @@
+"""Functions given to `cond`, `scan` and the like, as Graphs; and what is said when their results do not fit.
+
+Floor 6. In: Python functions of pytrees. Out: flat Graphs whose constants are leading inputs, or a
+TypeError that names the function, the part of the result and the two types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray.control.surgery import opened
+from gpuarray.core import dtypes, tree
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.core.value import Array
+from gpuarray.lax.convert import convert
+from gpuarray.transforms.stage import TracedFunction, stage
+
+
+class Body(NamedTuple):
+    """A function of flat values as a Graph (constants still inside), and how its result is built."""
+
+    graph: Graph
+    out_spec: Any
+    info: TracedFunction
+
+    @property
+    def opened(self) -> Graph:
+        return opened(self.graph)
+
+
+def check_operands(leaves: Sequence[Any]) -> list[Any]:
+    """Leaves as values that can be bound; TypeError for what is no array."""
+    return [x if isinstance(x, (Array, float, int)) else _operand(x) for x in leaves]
+
+
+def _operand(x: Any) -> Any:
+    if hasattr(x, "__jax_array__"):
+        x = x.__jax_array__()
+    try:
+        aval_of(x)
+    except TypeError:
+        raise TypeError(
+            f"Argument {x!r} of type {type(x)} is not a valid JAX type: expected arrays, Python "
+            "scalars, or containers of them. Other values reach the function by closing over them."
+        ) from None
+    return x
+
+
+def stage_body(
+    fun: Callable, purpose: str, spec: Any, avals: Sequence[ShapedArray], shown: Callable | None = None
+) -> Body:
+    """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function."""
+    out_spec: Any = None
+    info = TracedFunction(shown or fun, purpose)
+
+    def flat(*tracers):
+        nonlocal out_spec
+        result = fun(*tree.unflatten(spec, tracers))
+        leaves, out_spec = tree.flatten(result)
+        return [_checked(x, result, i, info) for i, x in enumerate(leaves)]
+
+    return Body(stage(flat, avals, info), out_spec, info)
+
+
+def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
+    if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
+        return x
+    if hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    path = tree.leaf_paths(result)[i]
+    at = f" at output component {path}" if path else ""
+    raise TypeError(
+        f"function {info} traced for {info.purpose} returned a value of type {type(x)}{at}, which "
+        "is not a valid JAX type: return arrays, Python scalars, or containers of them."
+    )
+
+
+# ---- what is carried ----
+
+
+def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
+    """Initial values in the dtypes that come out, where weakly typed ones changed; None if none did."""
+    values = [
+        convert(x, out.dtype, out.weak_type) if _promotes(aval_of(x), out) else x
+        for x, out in zip(init, out_avals, strict=True)
+    ]
+    return values if any(new is not x for new, x in zip(values, init, strict=True)) else None
+
+
+def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
+    """Whether a weakly typed number becomes one of another dtype that it fits into."""
+    return (
+        given.weak_type
+        and given.dtype != out.dtype
+        and dtypes.promote2(given.dtype, True, out.dtype, out.weak_type)[0] == out.dtype
+    )
+
+
+def check_carry(
+    what: str, name: str, in_spec: Any, in_avals: Sequence, out_spec: Any, out_avals: Sequence
+) -> None:
+    """Raise the TypeError that a body deserves whose carry changes its structure or its types."""
+    if in_spec != out_spec:
+        listed = [
+            f"The input carry {_component(name, path)} is a {one} but the corresponding component "
+            f"of the carry output is a {two}, so {why}."
+            for path, one, two, why in tree.equality_errors_treedef(in_spec, out_spec)
+        ]
+        raise TypeError(
+            f"{what} function carry input and carry output must have the same pytree structure, "
+            "but they differ:\n\n" + "\n".join(listed) + "\n\nRevise the function so that the "
+            "carry output has the same pytree structure as the carry input."
+        )
+    paths = tree.leaf_paths(tree.unflatten(in_spec, range(len(in_avals))))
+    wrong = [
+        f"he input carry {_component(name, path)} has type {a.str_short()} but the corresponding "
+        f"output carry component has type {b.str_short()}, so {_difference(a, b)}"
+        for path, a, b in zip(paths, in_avals, out_avals, strict=True)
+        if _differ(a, b)
+    ]
+    if wrong:
+        raise TypeError(
+            f"{what} function carry input and carry output must have equal types, but they differ:"
+            f"\n\n{_listed(wrong, 'T', 't')}\n\nRevise the function so that all output types match "
+            "the corresponding input types."
+        )
+
+
+def _component(name: str, path: Any) -> str:
+    shown = path if isinstance(path, str) else tree.keystr(path)
+    return f"component {name}{shown}" if shown else name
+
+
+def _listed(reasons: list[str], first: str, other: str) -> str:
+    if len(reasons) == 1:
+        return first + reasons[0] + "."
+    return ";\n".join(f"  * {other}{r}" for r in reasons) + "."
+
+
+def _differ(a: ShapedArray, b: ShapedArray) -> bool:
+    return a.shape != b.shape or a.dtype != b.dtype
+
+
+def _difference(a: ShapedArray, b: ShapedArray) -> str:
+    dtypes_differ = "the dtypes do not match" if a.dtype != b.dtype else ""
+    shapes_differ = "the shapes do not match" if a.shape != b.shape else ""
+    return " and ".join(filter(None, (dtypes_differ, shapes_differ)))
+
+
+# ---- branches ----
+
+
+def check_branches(what: str, bodies: Sequence[Body], names: Sequence[str]) -> None:
+    """Raise the TypeError of branches whose results differ in structure or types."""
+    first, one = bodies[0], names[0]
+    for body, two in zip(bodies[1:], names[1:], strict=True):
+        who = f"{one} is {first.info}\n{two} is {body.info}\n\n"
+        if first.out_spec != body.out_spec:
+            listed = [
+                f"{one} output{_at(path)} is a {a} but {two} output{_at(path)} is a {b}, so {why}."
+                for path, a, b, why in tree.equality_errors_treedef(first.out_spec, body.out_spec)
+            ]
+            raise TypeError(
+                f"{what} branch outputs must have the same pytree structure, but they differ:\n\n"
+                + who
+                + "\n".join(listed)
+                + f"\n\nRevise {one} and/or {two} so that they have the same pytree structure."
+            )
+        leaves = range(len(first.graph.outvars))
+        paths = tree.leaf_paths(tree.unflatten(first.out_spec, leaves))
+        wrong = [
+            f"he output of {one}{_at(path)} has type {a.str_short()} but the corresponding output "
+            f"of {two} has type {b.str_short()}, so {_difference(a, b)}"
+            for path, a, b in zip(
+                paths, first.graph.out_avals, body.graph.out_avals, strict=True
+            )
+            if _differ(a, b)
+        ]
+        if wrong:
+            raise TypeError(
+                f"{what} branches must have equal output types but they differ.\n\n{who}"
+                f"{_listed(wrong, 'T', 't')}\n\nRevise {one} and/or {two} so that all output types "
+                "match."
+            )
+
+
+def _at(path: Any) -> str:
+    shown = path if isinstance(path, str) else tree.keystr(path)
+    return f" at path {shown}" if shown else ""
+
+
+def first_argument(fun: Callable, default: str) -> str:
+    """What a function calls its first argument: messages name carries by it."""
+    code = getattr(fun, "__code__", None)
+    if code is None or not code.co_argcount:
+        return default
+    return code.co_varnames[0]

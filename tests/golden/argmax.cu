@@ -1,0 +1,37 @@
+// k0_all: argmax
+//   in0 f32[1048576] -> out0 i32[]    4194308 bytes
+//   1048576 elements, one launch, 256 partial results merged in order; 256 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) k0_all(
+    const float* __restrict__ in0,
+    int* __restrict__ out0,
+    unsigned char* work) {
+    __shared__ ga_arg<float> part0[8];
+    __shared__ bool last;
+    ga_arg<float> r0 = ga_arg<float>{-GA_INFF, ~0ull};                    // argmax
+    #pragma unroll 4
+    for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 1048576u; j += 262144u) {
+        const ga_vec<float, 4> x0 = ga_load<4>(in0 + j);
+        #pragma unroll
+        for (unsigned e = 0; e < 4u; ++e) {
+            r0 = ga_argmax(r0, ga_arg<float>{x0.v[e], (j + e)});
+        }
+    }
+    r0 = ga_block_reduce<8>(r0, part0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); });
+    if (threadIdx.x == 0) {
+        ga_put(work + 0u, blockIdx.x, r0);
+        __threadfence();
+        last = atomicInc((unsigned*)(work + 4096u), 255u) == 255u;        // wraps to 0: ready for the next launch
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    r0 = ga_arg<float>{-GA_INFF, ~0ull};
+    for (unsigned b = threadIdx.x; b < 256u; b += 256u) {
+        r0 = ga_argmax(r0, ga_get<ga_arg<float>>(work + 0u, b));
+    }
+    r0 = ga_block_reduce<8>(r0, part0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); });
+    const int v1 = r0.at;
+    if (threadIdx.x == 0) {
+        out0[0u] = v1;
+    }
+}

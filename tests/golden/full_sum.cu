@@ -1,0 +1,36 @@
+// k0_all: reduce_sum
+//   in0 f32[16777216] -> out0 f32[]    67108868 bytes
+//   16777216 elements, one launch, 264 partial results merged in order; 264 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) k0_all(
+    const float* __restrict__ in0,
+    float* __restrict__ out0,
+    unsigned char* work) {
+    __shared__ float part0[8];
+    __shared__ bool last;
+    float r0 = 0.0f;                                                      // reduce_sum
+    #pragma unroll 4
+    for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 16777216u; j += 270336u) {
+        const ga_vec<float, 4> x0 = ga_load<4>(in0 + j);
+        #pragma unroll
+        for (unsigned e = 0; e < 4u; ++e) {
+            r0 = r0 + x0.v[e];
+        }
+    }
+    r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
+    if (threadIdx.x == 0) {
+        ga_put(work + 0u, blockIdx.x, r0);
+        __threadfence();
+        last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;        // wraps to 0: ready for the next launch
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    r0 = 0.0f;
+    for (unsigned b = threadIdx.x; b < 264u; b += 256u) {
+        r0 = r0 + ga_get<float>(work + 0u, b);
+    }
+    r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
+    if (threadIdx.x == 0) {
+        out0[0u] = r0;
+    }
+}

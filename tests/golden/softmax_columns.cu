@@ -1,0 +1,35 @@
+// k0_columns: reduce_max, max, stop_gradient, sub, exp, reduce_sum, div
+//   in0 f32[4096,1024] -> out0 f32[4096,1024]    33554432 bytes
+//   1024 columns of 4096, 8 threads a column; 32 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) k0_columns(
+    const float* __restrict__ in0,
+    float* __restrict__ out0) {
+    __shared__ float part0[256];
+    const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;
+    const bool inside = blockIdx.x * 32u + lane < 1024u;
+    const unsigned column = inside ? blockIdx.x * 32u + lane : 0u;
+    float r0 = -GA_INFF;                                                  // reduce_max
+    for (unsigned j = deep; j < 4096u; j += 8u) {                         // pass 1 down the columns
+        const float x0 = in0[j * 1024u + column];
+        r0 = ga_max(r0, x0);
+    }
+    r0 = ga_column_reduce<8>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
+    const float v1 = ga_max(-GA_INFF, r0);
+    const float v2 = v1;                                                  // stop_gradient
+    float r3 = 0.0f;                                                      // reduce_sum
+    for (unsigned j = deep; j < 4096u; j += 8u) {                         // pass 2 down the columns
+        const float x0 = in0[j * 1024u + column];
+        const float v4 = x0 - v2;                                         // sub
+        const float v5 = ga_exp(v4);
+        r3 = r3 + v5;
+    }
+    r3 = ga_column_reduce<8>(r3, part0, [](float p, float q) -> float { return p + q; });
+    if (!inside) return;
+    for (unsigned j = deep; j < 4096u; j += 8u) {                         // write the columns
+        const float x0 = in0[j * 1024u + column];
+        const float v6 = x0 - v2;                                         // sub
+        const float v7 = ga_exp(v6);
+        const float v8 = v7 / r3;                                         // div
+        out0[j * 1024u + column] = v8;
+    }
+}

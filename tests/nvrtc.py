@@ -1,0 +1,52 @@
+"""NVRTC for tests: the compiler of the wheel `nvidia-cuda-nvrtc`, which needs no GPU.
+
+In: kernels (`Emitted`). Out: they compiled, many in one source, each source once in a run.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from gpuarray.compiler.emit_cuda import Emitted
+from gpuarray.compiler.prelude import complete
+from gpuarray.drivers import nvrtc
+
+#: Turing, Ampere, Hopper, Blackwell.
+ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
+
+needed = pytest.mark.skipif(
+    not nvrtc.available(),
+    reason="NVRTC is not here: install the wheel nvidia-cuda-nvrtc to compile emitted kernels",
+)
+
+
+@functools.cache
+def compiled(source: str, arch: str) -> nvrtc.Compiled:
+    """A source for an architecture, once."""
+    return nvrtc.compile(source, arch)
+
+
+def ptx(kernel: Emitted, arch: str = "compute_90") -> str:
+    """A kernel as PTX."""
+    return compiled(complete(kernel.text), arch).ptx
+
+
+def distinct(kernels: Iterable[tuple[str, Emitted]]) -> dict[str, str]:
+    """Bodies that differ, without their comments and names, and where each was first seen."""
+    found: dict[str, str] = {}
+    for origin, kernel in kernels:
+        body = re.sub(r"^//.*\n", "", kernel.text, flags=re.MULTILINE)
+        found.setdefault(body.replace(f" {kernel.name}(", " NAME("), origin)
+    return found
+
+
+def sources(bodies: Iterable[str], size: int = 60) -> Iterator[str]:
+    """Bodies put together, `size` in a source: one compile of many costs far less than many."""
+    some = list(bodies)
+    for start in range(0, len(some), size):
+        named = [b.replace(" NAME(", f" k{i}(") for i, b in enumerate(some[start : start + size])]
+        yield complete("\n".join(named))

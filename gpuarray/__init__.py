@@ -65,6 +65,10 @@ from gpuarray.core.dtypes import float0 as float0
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
+from gpuarray.custom_derivatives import closure_convert as closure_convert
+from gpuarray.custom_derivatives import custom_gradient as custom_gradient
+from gpuarray.custom_derivatives import custom_jvp as custom_jvp
+from gpuarray.custom_derivatives import custom_vjp as custom_vjp
 from gpuarray.explaining import explain as explain
 from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit

@@ -17,9 +17,9 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, tangent_aval
-from gpuarray.numpy.creation import zeros
+from gpuarray.numpy.creation import asarray, zeros
 from gpuarray.numpy.matrices import eye
-from gpuarray.ops.linear import instantiate
+from gpuarray.ops.linear import constant, instantiate
 from gpuarray.stages import struct_of
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
@@ -129,7 +129,7 @@ def jvp(
         _check_tangent(p, t, "jvp") for p, t in zip(flat.leaves, tangent_leaves, strict=True)
     ]
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
-    result = flat.result(out), flat.result([instantiate(t) for t in out_tangents])
+    result = flat.result(out), flat.result([real_array(t) for t in out_tangents])
     return (*result, flat.finished_aux(_primal)) if has_aux else result
 
 
@@ -220,7 +220,7 @@ class _Pullback:
                     f"corresponding "
                     f"output of the function has type {want.str_short()}"
                 )
-        return tree.unflatten(self.flat.in_spec, [instantiate(ct) for ct in self.pull(leaves)])
+        return tree.unflatten(self.flat.in_spec, [real_array(ct) for ct in self.pull(leaves)])
 
     def pull(self, cotangents: Sequence[Any]) -> list:
         """Flat cotangents of all arguments, Zero where there is none."""
@@ -259,7 +259,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
                 f"{flat.out_spec} but got {spec}"
             )
         cts = transpose_flat(graph, [True] * len(avals), [], leaves)
-        return tree.unflatten(flat.in_spec, [instantiate(ct) for ct in cts])
+        return tree.unflatten(flat.in_spec, [real_array(ct) for ct in cts])
 
     return transposed
 
@@ -381,9 +381,8 @@ def value_and_grad(
             )
         out = lin.outputs[0]
         _check_scalar(out, "grad", holomorphic)
-        one = 1.0 if aval_of(out).weak_type else np.ones((), aval_of(out).dtype)[()]
-        cts = [instantiate(ct) for ct in _Pullback(flat, lin).pull([one])]
-        grads = tree.unflatten(flat.in_spec, [_as_array(ct) for ct in cts])
+        cts = _Pullback(flat, lin).pull([constant(out, 1)])
+        grads = tree.unflatten(flat.in_spec, [real_array(ct) for ct in cts])
         gradient = grads[0] if isinstance(argnums, (int, np.integer)) else grads
         value = flat.result(lin.outputs)
         return ((value, flat.finished_aux(_primal)), gradient) if has_aux else (value, gradient)
@@ -391,8 +390,10 @@ def value_and_grad(
     return value_and_grad_fun
 
 
-def _as_array(x: Any) -> Any:
-    return zeros((), x.dtype) + x if isinstance(x, np.generic) else x
+def real_array(x: Any) -> Any:
+    """A (co)tangent as an array: symbolic zeros and scalars of rules made real."""
+    x = instantiate(x)
+    return x if isinstance(x, np.ndarray) and x.dtype == dtypes.float0 else asarray(x)
 
 
 def grad(

@@ -38,7 +38,7 @@ def add(name: str, *more: Row) -> None:
 
 # ---- arithmetic ----
 
-rows("add sub mul", NUMBERS, arity=2)
+rows("add sub mul add_any", NUMBERS, arity=2)
 rows("mul", ["int8"], arity=2, out_dtype=dtypes.int32)
 rows("div", NUMBERS, arity=2)
 rows("rem", FLOATS + INTEGERS, arity=2)

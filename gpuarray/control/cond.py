@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from gpuarray.control.surgery import (
+    check_operands,
     chosen,
     cut,
     graph_work,
+    interpreted,
     jvp_filled,
     merged,
     others,
@@ -39,6 +41,8 @@ Graphs = tuple[Graph, ...]
 
 
 def _cond_aval(index, *operands, branches: Graphs, **_):
+    for branch in branches:
+        check_operands("cond", operands, branch.in_avals)
     columns = zip(*(g.out_avals for g in branches), strict=True)
     return [a[0].update(weak_type=all(x.weak_type for x in a)) for a in columns]
 
@@ -211,6 +215,7 @@ cond_p = Primitive(
     Kind.CALL,
     multiple_results=True,
     aval=_cond_aval,
+    numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
     jvp=_cond_jvp,
     transpose=_transpose,

@@ -55,7 +55,9 @@ class CustomCall(Primitive):
         axis = trace.axis
         assert trace.parent is not None
         with traces.current(trace.parent):
-            out, dims = _batch(self, axis, [v for v, _ in pairs], [d for _, d in pairs], params, trace)
+            out, dims = _batch(
+                self, axis, [v for v, _ in pairs], [d for _, d in pairs], params, trace
+            )
         return [trace.box(x, d) for x, d in zip(out, dims, strict=True)]
 
 
@@ -304,7 +306,9 @@ def _no_forward(*_, **params):
     )
 
 
-def _lin_transpose(cts: list, *operands, bwd: Callable, num_res: int, perturbed: tuple, **_) -> list:
+def _lin_transpose(
+    cts: list, *operands, bwd: Callable, num_res: int, perturbed: tuple, **_
+) -> list:
     residuals, tangents = cut(operands, num_res)
     given = bwd(residuals, cts)
     chosen = [ct for ct, p in zip(given, perturbed, strict=True) if p]
@@ -313,7 +317,9 @@ def _lin_transpose(cts: list, *operands, bwd: Callable, num_res: int, perturbed:
     ]
 
 
-def _lin_batch(axis: BatchAxis, args: list, dims: list, *, bwd, num_res, out_avals, perturbed, **params):
+def _lin_batch(
+    axis: BatchAxis, args: list, dims: list, *, bwd, num_res, out_avals, perturbed, **params
+):
     """Residuals and tangents with an extra axis."""
     in_dims = iter(dims[num_res:])
     wanted = [next(in_dims) if p else None for p in perturbed]
@@ -444,7 +450,9 @@ def _linear_call_transpose(cts: list, *operands, callee, transpose, num_res, **p
     return [None] * num_res + [ct if is_undefined(x) else None for ct, x in pairs]
 
 
-def _linear_call_batch(axis: BatchAxis, args: list, dims: list, *, callee, transpose, num_res, **params):
+def _linear_call_batch(
+    axis: BatchAxis, args: list, dims: list, *, callee, transpose, num_res, **params
+):
     where = tuple(dims)
     new = batch_graph(callee, axis, where, (0,) * len(callee.outvars)).graph
     # Cotangents come with the axis in front, as results have it; those of operands follow them.
@@ -470,4 +478,3 @@ linear_call_p = Primitive(
     decompose=lambda *args, callee, **_: evaluate(callee, *args),
     inline=lambda eqn: eqn.params["callee"],
 )
-

@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray.control.surgery import (
+    check_operands,
     chosen,
     cut,
     graph_work,
+    interpreted,
     jvp_filled,
+    looping,
     merged,
     others,
     reordered,
@@ -40,7 +43,12 @@ def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
 
 
-def _scan_aval(*avals, jaxpr: Graph, length: int, num_carry: int, **_):
+def _scan_aval(
+    *avals, jaxpr: Graph, length: int, num_consts: int, num_carry: int, **_
+):
+    first_x = num_consts + num_carry
+    x_avals = [stacked(a, length) for a in jaxpr.in_avals[first_x:]]
+    check_operands("scan", avals, [*jaxpr.in_avals[:first_x], *x_avals])
     out = jaxpr.out_avals
     return [*out[:num_carry], *(stacked(a, length) for a in out[num_carry:])]
 
@@ -56,10 +64,10 @@ def _assemble(
     reverse: bool,
     **_,
 ):
-    body = compile(jaxpr)
     ys_types = [((length, *a.shape), storage_dtype(a)) for a in jaxpr.out_avals[num_carry:]]
     first_x = num_consts + num_carry
     order = range(length - 1, -1, -1) if reverse else range(length)
+    body, ours = looping(compile, jaxpr, num_consts, num_carry)
 
     def run(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
@@ -67,11 +75,23 @@ def _assemble(
         for i in order:
             out = body(*consts, *carry, *[x[i] for x in xs])
             carry = out[:num_carry]
-            for y, value in zip(ys, out[num_carry:]):  # noqa: B905 - the loop that must be quick
+            for y, value in zip(ys, out[num_carry:]):
                 y[i] = value
         return [*carry, *ys]
 
-    return run
+    def run_owning(*args):
+        consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
+        ys = [np.empty(shape, dtype) for shape, dtype in ys_types]
+        owned = frozenset()  # the initial values are somebody else's
+        for i in order:
+            out = body(*consts, *carry, *[x[i] for x in xs], owned)
+            carry = out[:num_carry]
+            owned = ours
+            for y, value in zip(ys, out[num_carry:]):
+                y[i] = value
+        return [*carry, *ys]
+
+    return run if ours is None else run_owning
 
 
 # ---- tangents ----
@@ -338,6 +358,7 @@ scan_p = Primitive(
     Kind.CALL,
     multiple_results=True,
     aval=_scan_aval,
+    numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
     jvp=_scan_jvp,
     transpose=_scan_transpose,

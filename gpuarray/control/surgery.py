@@ -6,11 +6,13 @@ Floor 4. In: Graphs. Out: Graphs that compute the same, with other inputs and ou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Graph, Var, evaluate, subgraphs
+from gpuarray.core.graph import Graph, Literal, Var, evaluate, storage_dtype, subgraphs
 from gpuarray.core.linear import tangent_aval
 from gpuarray.core.primitive import Kind
 from gpuarray.ops.linear import zeros
@@ -98,6 +100,38 @@ def staged(fun: Any, avals: Sequence[ShapedArray], purpose: str, name: str) -> G
     return graph
 
 
+def check_operands(what: str, given: Sequence[ShapedArray], expected: Sequence[ShapedArray]):
+    """TypeError where a primitive is bound to operands that its Graph is not for."""
+    wrong = len(given) != len(expected) or any(
+        (a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(given, expected, strict=True)
+    )
+    if wrong:
+        have, want = (", ".join(a.str_short() for a in avals) for avals in (given, expected))
+        raise TypeError(f"{what} called with operands of types ({have}); its Graph takes ({want})")
+
+
+def looping(
+    compile: Callable, graph: Graph, first: int, count: int
+) -> tuple[Callable[..., list], frozenset[int] | None]:
+    """A loop's body, whose inputs from `first` on are the `count` outputs of the step before.
+
+    Where it has something to overwrite, it takes one more argument, the inputs it may write into; these
+    are what is returned beside it: those that the step before has made.
+    """
+    if not _overwrites(graph):
+        return compile(graph), None
+    body = compile(graph, frozenset(range(first, first + count)))
+    return body, frozenset(first + i for i in body.fresh if i < count)
+
+
+def _overwrites(graph: Graph) -> bool:
+    return any(
+        e.primitive.inplace is not None
+        or (e.primitive.inline is not None and any(map(_overwrites, subgraphs(e))))
+        for e in graph.eqns
+    )
+
+
 def graph_work(graph: Graph) -> float:
     """Multiply-adds of one run of a Graph, roughly."""
     if "work" not in graph.derived:
@@ -115,3 +149,32 @@ def graph_work(graph: Graph) -> float:
                 total += prim.weight * max(sizes, default=0)
         graph.derived["work"] = total
     return graph.derived["work"]
+
+
+def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+    """A Graph as a function on buffers, by its primitives' NumPy rules: what compiled ones must equal."""
+    steps = []
+    for eqn in graph.eqns:
+        whole = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
+        if whole is not None:
+            steps.append((eqn, interpreted(whole), True))
+            continue
+        function = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
+        steps.append((eqn, function, eqn.primitive.multiple_results))
+
+    def run(*args):
+        env = dict(zip(graph.constvars, map(np.asarray, graph.consts), strict=True))
+        env.update(zip(graph.invars, args[: len(graph.invars)], strict=True))
+
+        def read(a):
+            if isinstance(a, Literal):
+                return np.asarray(a.val).astype(storage_dtype(a.aval))[()]
+            return env[a]
+
+        for eqn, function, several in steps:
+            out = function(*map(read, eqn.invars))
+            env.update(zip(eqn.outvars, out if several else [out], strict=True))
+        return [read(a) for a in graph.outvars]
+
+    run.fresh = frozenset()
+    return run

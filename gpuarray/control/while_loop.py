@@ -12,7 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.control.surgery import chosen, cut, graph_work, jvp_filled, merged, others, reordered
+from gpuarray.control.surgery import (
+    check_operands,
+    chosen,
+    cut,
+    graph_work,
+    interpreted,
+    jvp_filled,
+    looping,
+    merged,
+    others,
+    reordered,
+)
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, Var
@@ -24,21 +35,37 @@ from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 
 
-def _while_aval(*avals, body_jaxpr: Graph, **_):
+def _while_aval(
+    *avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int, body_nconsts: int
+):
+    consts = cond_jaxpr.in_avals[:cond_nconsts]
+    check_operands("while", avals, [*consts, *body_jaxpr.in_avals])
     return body_jaxpr.out_avals
 
 
 def _assemble(
     avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_
 ):
-    condition, body = compile(cond_jaxpr), compile(body_jaxpr)
+    condition = compile(cond_jaxpr)
     start = cond_nconsts + body_nconsts
     mapped = cond_jaxpr.out_avals[0].ndim
+    if mapped:
+        body, ours = compile(body_jaxpr), None
+    else:
+        body, ours = looping(compile, body_jaxpr, body_nconsts, len(body_jaxpr.outvars))
 
     def run(*args):
         first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
         while condition(*first, *carry)[0]:
             carry = body(*second, *carry)
+        return list(carry)
+
+    def run_owning(*args):
+        first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
+        owned = frozenset()  # the initial values are somebody else's
+        while condition(*first, *carry)[0]:
+            carry = body(*second, *carry, owned)
+            owned = ours
         return list(carry)
 
     def run_mapped(*args):
@@ -56,7 +83,9 @@ def _assemble(
                 for new, old in zip(out, carry, strict=True)
             ]
 
-    return run_mapped if mapped else run
+    if mapped:
+        return run_mapped
+    return run if ours is None else run_owning
 
 
 def _while_jvp(
@@ -195,6 +224,7 @@ while_p = Primitive(
     Kind.CALL,
     multiple_results=True,
     aval=_while_aval,
+    numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
     jvp=_while_jvp,
     transpose=_while_transpose,

@@ -39,23 +39,24 @@ class _Local(threading.local):
 local = _Local()
 
 
-def function_of(prim, avals, params) -> Callable[..., Any]:
-    """One primitive as a function on buffers."""
+def function_of(prim, avals, params, compile: Callable | None = None) -> Callable[..., Any]:
+    """One primitive as a function on buffers; `compile` makes the Graphs it holds functions too."""
     if prim.assemble is not None:
-        return prim.assemble(avals, compile_graph, **params)
+        return prim.assemble(avals, compile or compile_graph, **params)
     return prim.numpy_function(avals, params)
 
 
-def compile_graph(graph: Graph) -> Callable[..., list]:
-    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
-    if "plan" not in graph.derived:
+def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+    """A Graph inside another (a branch, a loop's body) as a function on buffers; `donated` as for `build`."""
+    key = ("plan", donated)
+    if key not in graph.derived:
         plan = plan_graph(graph)
         consts = [np.asarray(c) for c in plan.graph.consts]
-        graph.derived["plan"] = build(plan, consts)
-    return graph.derived["plan"]
+        graph.derived[key] = build(plan, consts, donated)
+    return graph.derived[key]
 
 
-class _Writer:
+class Writer:
     """Writes the function of a plan line by line; `space` holds what its names mean."""
 
     def __init__(self):
@@ -88,7 +89,9 @@ class _Writer:
 
     def call(self, eqn: Eqn, operands: list[str]) -> None:
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
-        function = self.bind(name, function_of(eqn.primitive, avals, eqn.params))
+        function = self.bind(
+            name, function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
+        )
         given_up = self.overwrites.get(id(eqn))
         if given_up is not None:
             assert eqn.primitive.inplace is not None
@@ -99,6 +102,14 @@ class _Writer:
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         self.line(f"{outs}{comma} = {function}({', '.join(operands)})", eqn)
+
+    def fused(self, group: Group) -> None:
+        """A group, by whichever way its size asks for."""
+        runner = tiles.tiled(group)
+        if runner is None:
+            self.group(group)
+        else:
+            self.tiled(group, runner)
 
     def group(self, group: Group) -> None:
         """A small group: one call an equation."""
@@ -146,6 +157,7 @@ class _Writer:
         eqn = self.made_by[v]
         self.call(eqn, [self.atom(a) for a in eqn.invars])
 
+    compile_graph: Callable | None = None  # for the Graphs that primitives hold; None: this driver
     made_by: dict[Var, Eqn]
     overwrites: dict[
         int, int
@@ -156,13 +168,18 @@ def _safe(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Python function from buffers to a list of buffers.
+def build(
+    plan: Plan,
+    consts: list,
+    donated: frozenset[int] = frozenset(),
+    writer: Writer | None = None,
+) -> Callable[..., list]:
+    """A Python function from buffers to a list of buffers; other drivers bring their own `writer`.
 
     With donated inputs it takes one more argument: the set of those that nobody else can see.
     """
     graph = plan.graph
-    writer = _Writer()
+    writer = Writer() if writer is None else writer
     writer.made_by = {v: e for e in graph.eqns for v in e.outvars}
     for i, (v, c) in enumerate(zip(graph.constvars, consts, strict=True)):
         writer.names[v] = f"const{i}"
@@ -176,17 +193,14 @@ def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Ca
         if isinstance(step, Eqn):
             writer.call(step, [writer.atom(a) for a in step.invars])
             continue
-        runner = tiles.tiled(step)
-        if runner is None:
-            writer.group(step)
-        else:
-            writer.tiled(step, runner)
+        writer.fused(step)
     writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
     source = "\n".join([head, *writer.lines])
     exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
     function = writer.space["plan"]
     function.source = source
     function.sites = writer.sites
+    function.fresh = _fresh_outputs(plan)
     return function
 
 
@@ -195,21 +209,8 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
     plan's own.
     """
     graph = plan.graph
-    made_by = {v: e for e in graph.eqns for v in e.outvars}
-    fresh = {v for s in plan.steps if isinstance(s, Group) for v in s.outputs}
-    for s in plan.steps:
-        if isinstance(s, Eqn) and s.primitive.kind in (Kind.LIBRARY, Kind.INDEXING, Kind.MOVEMENT):
-            fresh.update(s.outvars)
+    root, fresh = _roots(plan), _fresh(plan)
     number = {v: i for i, v in enumerate(graph.invars)}
-
-    def root(v: Var) -> Var:
-        while v in made_by and made_by[v].primitive.kind is Kind.VIEW:
-            source = made_by[v].invars[0]
-            if not isinstance(source, Var):
-                break
-            v = source
-        return v
-
     last: dict[Var, int] = {}
     for i, step in enumerate(plan.steps):
         for v in step_inputs(step):
@@ -231,3 +232,34 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
         elif number.get(first) in donated:
             found[id(step)] = number[first]
     return found
+
+
+def _fresh(plan: Plan) -> set[Var]:
+    """The values whose memory the plan itself makes."""
+    fresh = {v for s in plan.steps if isinstance(s, Group) for v in s.outputs}
+    for s in plan.steps:
+        if isinstance(s, Eqn) and s.primitive.kind in (Kind.LIBRARY, Kind.INDEXING, Kind.MOVEMENT):
+            fresh.update(s.outvars)
+    return fresh
+
+
+def _roots(plan: Plan) -> Callable[[Var], Var]:
+    """From a value to the one whose memory it is a view of."""
+    made_by = {v: e for e in plan.graph.eqns for v in e.outvars}
+
+    def root(v: Var) -> Var:
+        while v in made_by and made_by[v].primitive.kind is Kind.VIEW:
+            source = made_by[v].invars[0]
+            if not isinstance(source, Var):
+                break
+            v = source
+        return v
+
+    return root
+
+
+def _fresh_outputs(plan: Plan) -> frozenset[int]:
+    """The numbers of the outputs whose memory is the plan's own and no other output's."""
+    root, fresh = _roots(plan), _fresh(plan)
+    roots = [root(a) if isinstance(a, Var) else None for a in plan.graph.outvars]
+    return frozenset(i for i, v in enumerate(roots) if v in fresh and roots.count(v) == 1)

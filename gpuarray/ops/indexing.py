@@ -416,7 +416,7 @@ def _merge(ufunc, body, unique: bool):
     return in_turn if body is not None else at
 
 
-def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose=NOT_LINEAR) -> Primitive:
+def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
     return Primitive(
         name,
         Kind.INDEXING,

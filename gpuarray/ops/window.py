@@ -7,6 +7,7 @@ In: an array, and for each axis the window's length, stride, padding and dilatio
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -210,7 +211,9 @@ def _extreme_jvp(select: str):
     return (jvp,)
 
 
-def _windowed(name: str, ufunc: np.ufunc, accepted, jvp, transpose=NOT_LINEAR) -> Primitive:
+def _windowed(
+    name: str, ufunc: np.ufunc, accepted, jvp, transpose: Any = NOT_LINEAR
+) -> Primitive:
     return Primitive(
         name,
         Kind.LIBRARY,

@@ -94,8 +94,10 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
         t = -lam + k * log_lam - lax.lgamma(k + 1)
         squeezed = (inner >= 0.07) & (v <= v_low)
         refused = (k < 0) | ((inner < 0.013) & (v > inner))
-        accept = squeezed | (~refused & (s <= t))
-        return i + 1, lax.select(accept, k, chosen), accepted | accept, key
+        within = s <= t
+        accept = squeezed | (~refused & within)
+        chosen, accepted = lax.select(accept, k, chosen), accepted | accept
+        return i + 1, chosen, accepted, key
 
     start = (0, lax.full(shape, -1, number), lax.full(shape, False, np.bool_), key)
     return as_(while_loop(go_on, step, start)[1], dtype)
@@ -198,8 +200,10 @@ def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> An
             - _correction(k, table)
             - _correction(count - k, table)
         )
-        accept = squeezed | (~refused & (v <= bound))
-        return i + 1, lax.select(accept, k, chosen), accepted | accept, key
+        within = v <= bound
+        accept = squeezed | (~refused & within)
+        chosen, accepted = lax.select(accept, k, chosen), accepted | accept
+        return i + 1, chosen, accepted, key
 
     start = (0, lax.full_like(p, -1, dtype, shape), lax.full_like(p, False, np.bool_, shape), key)
     return while_loop(go_on, step, start)[1]
@@ -286,7 +290,8 @@ def multinomial(
         raise ValueError("multinomial needs p with an axis of categories, got a scalar.")
     shape = own if shape is None else canonicalize_shape(shape)
     batch = shape[:-1]
-    sample_shape("multinomial", batch, shape_of(n), own[:-1])
+    sample_shape("multinomial", shape, own)
+    sample_shape("multinomial", batch, shape_of(n))
     p = spread(as_(p, number), shape)
     left = lax.cumsum(p, len(shape) - 1, reverse=True)
     ratios = p / gnp.where(left == 0, 1, left)

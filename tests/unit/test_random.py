@@ -169,6 +169,16 @@ KNOWN = {  # name: (call, value with the original stream, value with the partiti
         [-1, -1, 1, 1, 1],
         [1, -1, -1, -1, 1],
     ),
+    "poisson": (
+        lambda k: random.poisson(k, np.array([3.0, 30.0], np.float32)).tolist(),
+        [4, 30],
+        [6, 35],
+    ),
+    "binomial": (
+        lambda k: random.binomial(k, np.array([20.0, 300.0], np.float32), 0.3).tolist(),
+        [5, 90],
+        [5, 97],
+    ),
     "geometric": (
         lambda k: random.geometric(k, 0.2, (5,)).tolist(),
         [2, 1, 8, 8, 8],
@@ -348,6 +358,47 @@ def test_correlated_and_orthogonal():
     np.testing.assert_allclose(d.sum(-1), 1, atol=1e-6)
 
 
+@pytest.mark.parametrize("mean", [0.3, 6.0, 40.0])
+def test_poisson_counts(mean):
+    x = np.asarray(random.poisson(random.key(3), mean, (4000,)))
+    assert x.min() >= 0 and x.dtype == np.int32
+    error = 4 * (mean / 4000) ** 0.5
+    assert abs(x.mean() - mean) < error and abs(x.var() / mean - 1) < 0.15
+    top = int(x.max()) + 1
+    expected = stats.poisson(mean).pmf(np.arange(top)) * 4000
+    often = expected > 5
+    found = np.bincount(x, minlength=top)
+    assert (((found - expected) ** 2 / expected)[often]).sum() < 2.5 * often.sum()
+
+
+def test_poisson_at_its_ends():
+    lam = np.array([0.0, -1.0, np.nan], np.float32)
+    assert random.poisson(random.key(0), lam).tolist() == [0, -1, -1]
+
+
+@pytest.mark.parametrize("n, p", [(5, 0.5), (100, 0.02), (100, 0.4), (1000, 0.7)])
+def test_binomial_counts(n, p):
+    x = np.asarray(random.binomial(random.key(4), float(n), p, (4000,)))
+    assert x.min() >= 0 and x.max() <= n and (x == np.floor(x)).all()
+    law = stats.binom(n, p)
+    assert abs(x.mean() - law.mean()) < 4 * (law.var() / 4000) ** 0.5
+    assert abs(x.var() / law.var() - 1) < 0.15
+
+
+def test_binomial_at_its_ends():
+    n = np.array([3, -1, np.nan, np.inf, 5, 5, 0, 100], np.float32)
+    p = np.array([0.0, 0.5, 0.5, 0.5, -1, 2, 0.5, 1], np.float32)
+    out = np.asarray(random.binomial(random.key(0), n, p))
+    np.testing.assert_array_equal(out, [0, np.nan, np.nan, np.inf, np.nan, np.nan, 0, 100])
+
+
+def test_multinomial_counts():
+    p = gnp.array([0.2, 0.0, 0.5, 0.3])
+    x = np.asarray(random.multinomial(random.key(5), 50, p, shape=(500, 4), dtype=int))
+    assert x.dtype == np.int32 and (x.sum(-1) == 50).all() and (x[:, 1] == 0).all()
+    assert np.abs(x.mean(0) / 50 - np.asarray(p)).max() < 0.02
+
+
 @pytest.mark.parametrize("n", [0, 1, 5, 3000])
 def test_permutations_are_permutations(n):
     assert np.sort(np.asarray(random.permutation(random.key(0), n))).tolist() == list(range(n))
@@ -427,6 +478,9 @@ WRONG = [
         ValueError,
         r"cov.shape == \(..., n, n\) for n=3",
     ),
+    (lambda: random.poisson(KEY, 3.0, dtype=float), ValueError, "must be an int dtype"),
+    (lambda: random.binomial(KEY, [1.0], 0.5), TypeError, "ndarray or scalar arguments"),
+    (lambda: random.multinomial(KEY, 3, 0.5), ValueError, "axis of categories"),
     (lambda: random.orthogonal(KEY, -1), ValueError, "negative dimensions"),
     (lambda: random.uniform(KEY, out_sharding="x"), TypeError, "out_sharding"),
 ]

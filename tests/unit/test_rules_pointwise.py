@@ -90,8 +90,9 @@ def test_stretched_operands_get_sums():
         lax.max: ([[0], [0]], [[2, 2, 2]]),
     }
     for f, expected in cases.items():
-        for found, want in zip(ga.grad(lambda *a: f(*a).sum(), (0, 1))(x, y), expected):
-            np.testing.assert_allclose(np.asarray(found), want, 1e-6)
+        found = ga.grad(lambda a, b, f=f: f(a, b).sum(), (0, 1))(x, y)
+        for ct, want in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(ct), want, 1e-6)
     # One operand alone takes the same way back, and a scalar sums over everything.
     np.testing.assert_array_equal(np.asarray(ga.grad(lambda a: (a + y).sum())(x)), [[3], [3]])
     assert float(ga.grad(lambda s: (x * y * s).sum())(2.0)) == 60

@@ -1,0 +1,247 @@
+"""CUDA C++ text as machine code of this CPU: finds the host's compiler, keeps what it made, loads it.
+
+Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library`, whose kernels
+can be launched; kernels/host holds the C++ that runs and checks them. Objects are kept in a folder
+of the user's own, each with a digest of its bytes and of everything that went into it: one that was
+damaged, or is somebody else's, is compiled again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import stat
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuarray.compiler.prelude import folder
+from gpuarray.config import state
+from gpuarray.errors import CompileError, DeviceError
+from gpuarray.util import lazy_module
+
+platformdirs = lazy_module("platformdirs")
+
+_COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-exceptions")
+#: Hooks before every access, and tests of indices into arrays whose length is known.
+_WATCHED = ("-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fno-threadsafe-statics", "-w")
+_RUNTIME = ("runtime.cpp", "race.cpp")
+_DIGEST = 32
+
+# What a Region is for: as in kernels/host/simulator.h.
+INPUT, OUTPUT, WORK, SHARED = range(4)
+
+
+class Region(NamedTuple):
+    """Memory that a kernel may touch."""
+
+    address: int
+    nbytes: int
+    kind: int
+    itemsize: int
+    name: str
+
+
+class _CRegion(ctypes.Structure):
+    _fields_ = (
+        ("at", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("kind", ctypes.c_int),
+        ("shift", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    )
+
+
+# ---- the compiler ----
+def compiler() -> str:
+    """The host's C++ compiler: $CXX, g++ or clang++."""
+    wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
+    for name in wanted:
+        if name and (path := shutil.which(name)):
+            return path
+    raise DeviceError(
+        "the simulator compiles kernels for the CPU and found no C++ compiler: looked for "
+        f"{', '.join(w for w in wanted if w)}. Install g++ or clang++, or set CXX to one."
+    )
+
+
+@functools.cache
+def _version(path: str) -> str:
+    return _run([path, "--version"]).partition("\n")[0]
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the compiler, no shell
+    if done.returncode:
+        log = "\n".join(done.stderr.strip().splitlines()[:30])
+        raise CompileError(f"{os.path.basename(command[0])} refused a kernel:\n{log}")
+    return done.stdout
+
+
+# ---- the folder of objects ----
+def objects() -> pathlib.Path:
+    """The folder for what was compiled: the user's own, closed to others."""
+    chosen = state.compilation_cache_dir or state.cache_dir
+    path = pathlib.Path(chosen or platformdirs.user_cache_dir("gpuarray")) / "simulator"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
+    if not private or found.st_uid != os.getuid():
+        raise DeviceError(
+            f"{path} holds compiled kernels and must be a folder of your own, closed to others "
+            "(chmod 700). Repair or remove it, or choose another with GPUARRAY_CACHE_DIR."
+        )
+    return path
+
+
+def _kept(path: pathlib.Path, key: bytes) -> bool:
+    """Whether a file is whole, ours, and was made for this key."""
+    try:
+        found = path.lstat()
+        data = path.read_bytes()
+    except OSError:
+        return False
+    ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+    return ours and data[-_DIGEST:] == hashlib.sha256(key + data[:-_DIGEST]).digest()
+
+
+def _make(key: bytes, suffix: str, commands) -> pathlib.Path:
+    """The file of a key; `commands(folder, target)` says how to make it in a folder where it is
+    missing.
+    """
+    home = objects() if state.enable_compilation_cache else pathlib.Path(tempfile.mkdtemp())
+    path = home / (hashlib.sha256(key).hexdigest() + suffix)
+    if _kept(path, key):
+        return path
+    with tempfile.TemporaryDirectory(dir=home) as place:
+        target = pathlib.Path(place, "made" + suffix)
+        for command in commands(pathlib.Path(place), target):
+            _run(command)
+        data = target.read_bytes()
+        target.write_bytes(data + hashlib.sha256(key + data).digest())  # loaders ignore what follows
+        target.chmod(0o600)
+        os.replace(target, path)
+    return path
+
+
+def _runtime_objects(cxx: str) -> list[pathlib.Path]:
+    """The compiled halves of the runtime."""
+    host = folder() / "host"
+    header = (host / "simulator.h").read_text()
+    found = []
+    for name in _RUNTIME:
+        flags = (*_COMMON, "-O2", "-I", str(host))
+        key = "\0".join([_version(cxx), *_COMMON, header, (host / name).read_text()]).encode()
+
+        def commands(_, target, name=name, flags=flags):
+            return [[cxx, *flags, "-c", str(host / name), "-o", str(target)]]
+
+        found.append(_make(key, ".o", commands))
+    return found
+
+
+def compile_library(text: str, kernels: Sequence[str]) -> Library:
+    """Kernels (the `extern "C"` names in `text`) as a loaded library."""
+    cxx = compiler()
+    parts = [(folder() / "host" / "cuda_host.h").read_text(), text]
+    parts += [f"SIM_EXPORT({name})" for name in kernels]
+    source = "\n".join(parts) + "\n"
+    runtime = _runtime_objects(cxx)
+    key = "\0".join([_version(cxx), *_COMMON, *_WATCHED, *(p.name for p in runtime), source])
+
+    def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
+        (place / "kernels.cpp").write_text(source)
+        made = str(place / "kernels.o")
+        return [
+            [cxx, *_COMMON, *_WATCHED, "-c", str(place / "kernels.cpp"), "-o", made],
+            [cxx, "-shared", "-Wl,-Bsymbolic", made, *map(str, runtime), "-o", str(target)],
+        ]
+
+    return Library(_make(key.encode(), ".so", commands))
+
+
+# ---- what was made ----
+class Library:
+    """Kernels in memory."""
+
+    _turn = threading.Lock()  # the runtime keeps its state in the library
+
+    def __init__(self, path: pathlib.Path):
+        self._library = ctypes.CDLL(str(path))
+        launch = self._launch = self._library.sim_launch
+        launch.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int] + [ctypes.c_uint64] * 3
+        self._library.sim_error.restype = ctypes.c_char_p
+        symbols = _symbols(path.read_bytes())
+        base = ctypes.cast(launch, ctypes.c_void_p).value - symbols["sim_launch"][0]  # type: ignore
+        self._shared: dict[str, list[Region]] = {}
+        for name, (value, size) in symbols.items():
+            if found := re.fullmatch(r"_ZZ\d+(\w+?)E(\d+)(\w+?)(_\d+)?", name):
+                array = found[3][: int(found[2])]
+                region = Region(base + value, size, SHARED, 1, array)
+                self._shared.setdefault(found[1], []).append(region)
+
+    def launch(
+        self,
+        kernel: str,
+        arguments: Sequence[int],
+        grid: int,
+        block: int,
+        regions: Sequence[Region],
+        seed: int = 0,
+        blocks: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Run a kernel to its end; what it does wrong is raised.
+
+        arguments: addresses; regions: all memory behind them
+        blocks: the first one to run, and how many; all, where that is 0
+        """
+        given = [*regions, *self._shared.get(kernel, ())]
+        table = (_CRegion * len(given))(
+            *(
+                _CRegion(r.address, r.nbytes, r.kind, (r.itemsize).bit_length() - 1, r.name.encode())
+                for r in given
+            )
+        )
+        values = (ctypes.c_void_p * len(arguments))(*arguments)
+        cells = (ctypes.c_void_p * len(arguments))(
+            *(ctypes.addressof(values) + 8 * i for i in range(len(arguments)))
+        )
+        shape = (ctypes.c_uint * 6)(grid, 1, 1, block, 1, 1)
+        entry = ctypes.cast(getattr(self._library, f"sim_run_{kernel}"), ctypes.c_void_p)
+        with Library._turn:
+            if self._launch(entry, cells, shape, table, len(given), seed, *blocks):
+                raise DeviceError(self._library.sim_error().decode())
+
+
+def _symbols(elf: bytes) -> dict[str, tuple[int, int]]:
+    """The symbols of a 64-bit ELF file, local ones too: name -> (address, size)."""
+    if elf[:5] != b"\x7fELF\x02":
+        raise DeviceError("the simulator needs a compiler that makes 64-bit ELF libraries")
+    (start,) = struct.unpack_from("<Q", elf, 40)
+    size, count = struct.unpack_from("<HH", elf, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + i * size) for i in range(count)]
+    found: dict[str, tuple[int, int]] = {}
+    for section in sections:
+        if section[1] != 2:  # not a symbol table
+            continue
+        names = sections[section[6]][4]
+        table = np.frombuffer(
+            elf,
+            np.dtype("<u4, u1, u1, <u2, <u8, <u8"),
+            section[5] // 24,
+            section[4],
+        )
+        for row in table.tolist():
+            at = names + row[0]
+            found[elf[at : elf.index(b"\0", at)].decode()] = (row[4], row[5])
+    return found

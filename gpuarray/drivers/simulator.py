@@ -1,0 +1,172 @@
+"""The simulator: kernels that a GPU would run, run and checked on the CPU.
+
+Floor 4. In: a Plan. Out: a function on NumPy buffers, as the NumPy driver makes it, in which the
+groups are launches of the emitted CUDA text. Library steps and views follow the NumPy rules. Each
+access of a kernel is checked: see kernels/host. Slow, and for tests.
+
+Kernels are compiled when the first of them is launched, all that wait by then in one go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from gpuarray.compiler.emit_cuda import Emitted, emit
+from gpuarray.compiler.group import Group
+from gpuarray.compiler.plan import Plan, plan_graph
+from gpuarray.compiler.prelude import complete
+from gpuarray.config import state
+from gpuarray.core.graph import Graph, storage_dtype
+from gpuarray.drivers import hostcc
+from gpuarray.drivers import numpy as host
+from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
+
+#: Kernels that are compiled together at most.
+BATCH = 64
+#: Where blocks, threads and their order are drawn from.
+_seed = 1
+
+_lock = threading.RLock()
+_waiting: list[weakref.ref[Kernel]] = []
+
+
+@contextlib.contextmanager
+def order_drawn_from(seed: int) -> Iterator[None]:
+    """Run the threads and blocks of all kernels in the order that a seed gives."""
+    global _seed
+    before, _seed = _seed, seed
+    try:
+        yield
+    finally:
+        _seed = before
+
+
+class Kernel:
+    """One emitted kernel as a function of its input buffers."""
+
+    def __init__(self, emitted: Emitted):
+        self.emitted = emitted
+        self.library: hostcc.Library | None = None
+        self.name = ""
+        self.work = _aligned(np.zeros(emitted.workspace, np.uint8))
+        _waiting.append(weakref.ref(self))
+
+    def __call__(self, *buffers) -> list[np.ndarray]:
+        emitted = self.emitted
+        outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
+        if not any(x.size for x in outs):
+            return outs
+        with _lock:
+            library = self.library or _compile(self)
+        ins = [_aligned(np.asarray(b)) for b in buffers]
+        used = [(x, hostcc.INPUT, f"in{i}") for i, x in enumerate(ins)]
+        used += [(x, hostcc.OUTPUT, f"out{i}") for i, x in enumerate(outs)]
+        if emitted.workspace:
+            used.append((self.work, hostcc.WORK, "work"))
+        regions = [
+            hostcc.Region(x.ctypes.data, x.nbytes, kind, 4 if x is self.work else x.itemsize, name)
+            for x, kind, name in used
+        ]
+        addresses = [r.address for r in regions]
+        s = emitted.schedule
+        try:
+            library.launch(self.name, addresses, s.grid, s.threads, regions, _seed)
+        except DeviceError as error:
+            self.work[...] = 0
+            message = f"kernel {emitted.name} ({emitted.text.splitlines()[0][3:]}): {error}"
+            raise DeviceError(message) from None
+        return outs
+
+
+def _aligned(x: np.ndarray) -> np.ndarray:
+    """The same elements in one piece, aligned as a GPU's memory is."""
+    x = np.ascontiguousarray(x)
+    if x.ctypes.data % 16 == 0:
+        return x
+    memory = np.empty(x.nbytes + 16, np.uint8)
+    start = -memory.ctypes.data % 16
+    y = memory[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    y[...] = x
+    return y
+
+
+def _compile(wanted: Kernel) -> hostcc.Library:
+    """The library of a kernel, made now, together with others that wait."""
+    alive = [k for r in _waiting if (k := r()) is not None and k is not wanted]
+    batch = [wanted, *alive[: BATCH - 1]]
+    try:
+        library = compile_kernels(batch)
+    except CompileError:
+        if len(batch) == 1:
+            raise
+        batch = [wanted]  # the fault may be another's
+        library = compile_kernels(batch)
+    done = {id(k) for k in batch}
+    _waiting[:] = [r for r in _waiting if (k := r()) is not None and id(k) not in done]
+    return library
+
+
+def compile_kernels(batch: list[Kernel]) -> hostcc.Library:
+    """One library of several kernels; the same text is compiled once."""
+    names: dict[str, str] = {}
+    for kernel in batch:
+        kernel.name = names.setdefault(kernel.emitted.text, f"k{len(names)}")
+    titles = {k.emitted.text: k.emitted.name for k in batch}
+    parts = [
+        f"#define {titles[text]} {name}\n{text}#undef {titles[text]}" for text, name in names.items()
+    ]
+    library = hostcc.compile_library(complete("\n".join(parts)), list(names.values()))
+    for kernel in batch:
+        kernel.library = library
+    return library
+
+
+class _Writer(host.Writer):
+    """Writes plans whose groups are kernels."""
+
+    compile_graph = staticmethod(lambda *graph: compile_graph(*graph))
+
+    def fused(self, group: Group) -> None:
+        try:
+            emitted = emit(group)
+        except TypeError as error:  # no rule, or a dtype without a type in CUDA
+            _fall_back(group, error)
+            super().fused(group)
+            return
+        for v in emitted.inputs:
+            if v not in self.names:
+                self.generate(v)
+        ins = ", ".join(self.names[v] for v in emitted.inputs)
+        outs = ", ".join(self.name(v) for v in emitted.outputs)
+        kernel = self.bind(emitted.name, Kernel(emitted))
+        self.line(f"{outs}, = {kernel}({ins})", group.members[0].eqn)
+
+
+def _fall_back(group: Group, error: TypeError) -> None:
+    """Say, or in strict mode refuse, that a group runs by the NumPy rules."""
+    ops = ", ".join(m.eqn.primitive.name for m in group.members)
+    message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"
+    if state.strict:
+        raise FallbackError(f"{message}. Strict mode refuses that; switch `strict` off to allow it.")
+    warnings.warn(message, FallbackWarning, stacklevel=2)
+
+
+def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+    """A function from buffers to a list of buffers, as `drivers.numpy.build`."""
+    return host.build(plan, consts, donated, _Writer())
+
+
+def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
+    key = ("simulated", donated)
+    if key not in graph.derived:
+        plan = plan_graph(graph)
+        consts = [np.asarray(c) for c in plan.graph.consts]
+        graph.derived[key] = build(plan, consts, donated)
+    return graph.derived[key]

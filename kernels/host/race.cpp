@@ -1,0 +1,226 @@
+// Checks every access of a kernel: in bounds, aligned, initialised, and ordered with those of other threads.
+//
+// Kernels are compiled with -fsanitize=thread, which calls a hook before each access; the hooks are these, no sanitizer
+// library is linked. The model of order is CUDA's: __syncthreads orders the threads of a block, __syncwarp those of a
+// warp. Between blocks nothing does, except what a block wrote, fenced and then announced by an atomic that another block
+// reads, fencing in its turn: the ticket with which the last block to finish collects the others' results.
+#include "simulator.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include <vector>
+
+extern "C" {
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));  // this library in memory, by the linker
+extern const char __bss_start[] __attribute__((visibility("hidden")));
+}
+
+namespace {
+struct Mark {
+    uint32_t block, epoch;
+    uint16_t thread, warp, fences;
+};
+struct Cell {
+    Mark write, read, other;  // other: a reader that is not ordered before `read`
+    bool by_atomic;
+};
+struct Watched : Region {
+    Cell* cells;
+    size_t n_cells, mapped;
+};
+struct Ticket {  // an atomic after a fence
+    const void* at;
+    Mark by;
+};
+struct Seen {  // an atomic of this block: it knows of the tickets before it
+    const void* at;
+    size_t tickets;
+    Mark by;
+    uint32_t fenced_at;  // when the same thread fenced after it
+};
+
+std::vector<Watched> regions;
+std::vector<Ticket> tickets;
+std::vector<Seen> seen;
+size_t last;
+
+Mark mark() { return {now.block, now.epoch, now.thread, now.warp, now.fences}; }
+
+// Whether another block's access is announced to this thread.
+bool announced(const Mark& m) {
+    for (const Seen& s : seen) {
+        const bool own = s.by.thread == now.thread && s.fenced_at != 0;
+        const bool passed_on = s.by.epoch < now.epoch;  // a barrier lies between
+        const bool fenced = (s.fenced_at != 0 && s.fenced_at < now.epoch) || now.fenced_at > s.by.epoch;
+        if (!own && !(passed_on && fenced)) continue;
+        for (size_t k = 0; k < s.tickets; ++k) {
+            const Ticket& t = tickets[k];
+            if (t.at != s.at || t.by.block != m.block) continue;
+            if (m.epoch < t.by.epoch || (m.thread == t.by.thread && m.fences < t.by.fences)) return true;
+        }
+    }
+    return false;
+}
+
+// Whether an access is over, for certain, when this thread makes its own.
+bool before(const Mark& m) {
+    if (m.block != now.block) return announced(m);
+    if (m.thread == now.thread || m.epoch != now.epoch) return true;
+    return m.thread / 32 == now.thread / 32 && m.warp != now.warp;
+}
+
+void race(const char* what, const char* with, const Mark& m, const Watched& r, size_t offset) {
+    fail("race: %s of %s at byte %zu by block %u thread %u is not ordered with the %s by block %u thread %u", what, r.name,
+         offset, block_number(now.block), now.thread, with, block_number(m.block), m.thread);
+}
+
+void outside(const char* at, size_t bytes, bool writes) {
+    const Watched* near = nullptr;
+    size_t least = ~(size_t)0;
+    for (const Watched& r : regions) {
+        const size_t away = at < r.at ? (size_t)(r.at - at) : at >= r.at + r.bytes ? (size_t)(at - r.at - r.bytes) : 0;
+        if (away < least) least = away, near = &r;
+    }
+    if (near == nullptr || least > 1 << 20)
+        return fail("out of bounds: %zu bytes are %s at %p, far from all memory the kernel was given, by block %u thread %u",
+                    bytes, writes ? "written" : "read", (const void*)at, block_number(now.block), now.thread);
+    fail("out of bounds: %zu bytes are %s at byte %td of %s, which has %zu, by block %u thread %u", bytes,
+         writes ? "written" : "read", at - near->at, near->name, near->bytes, block_number(now.block), now.thread);
+}
+
+Watched* region_of(const char* at) {
+    for (size_t k = 0; k < regions.size(); ++k) {
+        const size_t i = (last + k) % regions.size();
+        if (at >= regions[i].at && at < regions[i].at + regions[i].bytes) {
+            last = i;
+            return &regions[i];
+        }
+    }
+    return nullptr;
+}
+
+void check_cell(Watched& r, size_t offset, bool writes, bool atomic) {
+    Cell& c = r.cells[offset >> r.shift];
+    const char* what = atomic ? "the atomic" : writes ? "the write" : "the read";
+    // Shared memory begins anew in each block.
+    if (r.kind == SHARED && c.write.block != now.block) c.write.block = 0;
+    if (r.kind == SHARED && c.read.block != now.block) c.read.block = c.other.block = 0;
+    if (!writes && c.write.block == 0 && (r.kind == SHARED || r.kind == OUTPUT))
+        return fail("uninitialised: block %u thread %u reads byte %zu of %s, which nobody wrote",
+                    block_number(now.block), now.thread, offset, r.name);
+    if (c.write.block != 0 && !(atomic && c.by_atomic) && !before(c.write))
+        return race(what, c.by_atomic ? "atomic" : "write", c.write, r, offset);
+    if (writes && c.read.block != 0 && !before(c.read)) return race(what, "read", c.read, r, offset);
+    if (writes && c.other.block != 0 && !before(c.other)) return race(what, "read", c.other, r, offset);
+    if (writes) {
+        c.write = mark();
+        c.by_atomic = atomic;
+    } else {
+        const bool keep = c.other.block != 0 && c.other.block != now.block;
+        if (c.read.block != 0 && !keep && !before(c.read)) c.other = c.read;
+        c.read = mark();
+    }
+}
+
+void check(const void* p, size_t bytes, bool writes, bool atomic, bool aligned) {
+    if (failed) leave();
+    const char* at = (const char*)p;
+    Watched* r = region_of(at);
+    if (r == nullptr) {
+        const bool constant = !writes && at >= __ehdr_start && at + bytes <= __bss_start;
+        if (constant || on_a_stack(at)) return;
+        outside(at, bytes, writes);
+    } else if (at + bytes > r->at + r->bytes) {
+        outside(at, bytes, writes);
+    } else if (aligned && (uintptr_t)at % bytes) {
+        fail("misaligned: an access of %zu bytes at byte %td of %s by block %u thread %u", bytes, at - r->at, r->name,
+             block_number(now.block), now.thread);
+    } else if (writes && r->kind == INPUT) {
+        fail("write to an input: byte %td of %s by block %u thread %u", at - r->at, r->name, block_number(now.block),
+             now.thread);
+    } else {
+        const size_t unit = (size_t)1 << r->shift, start = (size_t)(at - r->at);
+        for (size_t o = start & ~(unit - 1); o < start + bytes && !failed; o += unit) check_cell(*r, o, writes, atomic);
+    }
+    if (failed) leave();
+}
+}  // namespace
+
+void watch(const Region* given, int count) {
+    tickets.clear();
+    last = 0;
+    for (int i = 0; i < count; ++i) {
+        Watched r;
+        (Region&)r = given[i];
+        r.n_cells = ((r.bytes + ((size_t)1 << r.shift) - 1) >> r.shift) + 1;
+        r.mapped = r.n_cells * sizeof(Cell);
+        // Untouched pages cost nothing, so a sparse buffer of many gigabytes can be watched.
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* memory = mmap(nullptr, r.mapped, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (memory == MAP_FAILED) return fail("no memory to watch the %zu bytes of %s", r.bytes, r.name);
+        r.cells = (Cell*)memory;
+        regions.push_back(r);
+    }
+}
+
+void watch_block() { seen.clear(); }
+
+void check_outputs() {
+    for (const Watched& r : regions)
+        for (size_t i = 0; r.kind == OUTPUT && i << r.shift < r.bytes; ++i)
+            if (r.cells[i].write.block == 0) return fail("never written: byte %zu of %s", i << r.shift, r.name);
+}
+
+void unwatch() {
+    for (const Watched& r : regions) munmap(r.cells, r.mapped);
+    regions.clear();
+}
+
+extern "C" {
+void sim_fence() {
+    ++now.fences;
+    now.fenced_at = now.epoch;
+    for (Seen& s : seen)
+        if (s.by.thread == now.thread && s.fenced_at == 0) s.fenced_at = now.epoch;
+}
+
+void sim_atomic(void* at, unsigned bytes) {
+    check(at, bytes, true, true, true);
+    seen.push_back({at, tickets.size(), mark(), 0});
+    if (now.fences) tickets.push_back({at, mark()});
+}
+
+// ---- the hooks ----
+#define HOOKS(n)                                                                          \
+    void __tsan_read##n(void* p) { check(p, n, false, false, true); }                     \
+    void __tsan_write##n(void* p) { check(p, n, true, false, true); }                     \
+    void __tsan_unaligned_read##n(void* p) { check(p, n, false, false, false); }          \
+    void __tsan_unaligned_write##n(void* p) { check(p, n, true, false, false); }
+HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
+void __tsan_read_range(void* p, size_t n) { check(p, n, false, false, false); }
+void __tsan_write_range(void* p, size_t n) { check(p, n, true, false, false); }
+void* __tsan_memcpy(void* to, const void* from, size_t n) {
+    check(from, n, false, false, false);
+    check(to, n, true, false, false);
+    return memcpy(to, from, n);
+}
+void* __tsan_memmove(void* to, const void* from, size_t n) {
+    check(from, n, false, false, false);
+    check(to, n, true, false, false);
+    return memmove(to, from, n);
+}
+void* __tsan_memset(void* to, int value, size_t n) {
+    check(to, n, true, false, false);
+    return memset(to, value, n);
+}
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+// Arrays whose length the compiler knows, registers and shared memory alike (-fsanitize=bounds).
+void __ubsan_handle_out_of_bounds(void*, void* index) {
+    fail("out of bounds: index %zd of an array whose length is known, by block %u thread %u", (ptrdiff_t)index,
+         block_number(now.block), now.thread);
+    leave();
+}
+}

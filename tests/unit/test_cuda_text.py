@@ -1,0 +1,260 @@
+"""Emitted CUDA text: it compiles everywhere, is the same in every process, and is what was agreed.
+
+In: the samples of all primitives and the golden programs. NVRTC compiles without a GPU; what the
+kernels compute is checked where they run, on the simulator and on GPUs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.compiler import prelude
+from gpuarray.compiler.emit_cuda import Emitted, NoCudaRule, emit, emit_value
+from gpuarray.compiler.plan import plan_graph
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.primitive import Combine, Kind, registry
+from gpuarray.drivers import nvrtc as compiler
+from tests import golden, nvrtc
+from tests.samples import Sample, samples
+
+KINDS = (Kind.POINTWISE, Kind.REDUCTION, Kind.GENERATOR)
+#: What has no type in CUDA text: it is converted before it gets to a kernel.
+FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
+
+
+def kernels_of(sample: Sample) -> list[Emitted]:
+    """The kernels of one call of a primitive."""
+    ins = [Var(a) for a in sample.avals]
+    outs = [Var(a) for a in sample.primitive.out_avals(sample.avals, sample.params)]
+    eqn = Eqn(sample.primitive, ins, outs, sample.params)
+    if sample.primitive.kind is Kind.GENERATOR:
+        return [emit_value(eqn)]
+    return [emit(g) for g in plan_graph(Graph(ins, outs, [eqn])).groups]
+
+
+def has_text(sample: Sample) -> bool:
+    """Whether a sample is to have a kernel."""
+    if any(name in FOREIGN for _, name in sample.operands):
+        return False
+    # Bits from one key are made in kernels; those of many keys, or of other generators, are not.
+    key = sample.primitive.name == "random_bits"
+    return not key or sample.operands == [((), "key<fry>")]
+
+
+@functools.cache
+def all_kernels() -> dict[str, str]:
+    """The distinct kernels of all samples."""
+    chosen = [s for s in samples(lambda p: p.kind in KINDS) if has_text(s)]
+    return nvrtc.distinct((str(s), k) for s in chosen for k in kernels_of(s))
+
+
+def one_for_each_primitive() -> list[str]:
+    """The longest kernel of each primitive and class of types."""
+    best: dict[tuple[str, str], str] = {}
+    for body, origin in all_kernels().items():
+        name = origin.partition(".")[0]
+        key = name, re.sub(r"\d", "", re.sub(r"\[.*", "", origin.partition("-")[2]))
+        if len(body) > len(best.get(key, "")):
+            best[key] = body
+    return list(best.values())
+
+
+# ---- rules ----
+
+
+@pytest.mark.parametrize("kind", [Kind.POINTWISE, Kind.REDUCTION], ids=lambda k: k.value)
+def test_every_primitive_has_a_cuda_rule(kind):
+    without = [n for n, p in registry.items() if p.kind is kind and not p.cuda]
+    assert without == []
+    combine = [n for n, p in registry.items() if isinstance(p.cuda, Combine)]
+    assert kind is Kind.POINTWISE or combine == [n for n in registry if registry[n].kind is kind]
+
+
+def test_a_type_without_a_cuda_type_is_refused_with_advice():
+    graph = ga.jit(lambda x: x.astype("float32")).lower(golden.shape("float8_e5m2", 8)).jaxpr
+    with pytest.raises(TypeError, match="no CUDA type here: convert it first"):
+        [emit(g) for g in plan_graph(graph).groups]
+
+
+def test_bits_of_many_keys_have_no_text():
+    key = registry["random_bits"]
+    rows = [s for s in samples(lambda p: p is key) if s.operands[0][0] == (2, 2)]
+    with pytest.raises(NoCudaRule, match="no CUDA text for these operands"):
+        kernels_of(rows[0])
+
+
+# ---- the prelude ----
+
+
+def test_prelude_blocks_come_once_in_order_and_only_if_used():
+    text = prelude.prelude_of("ga_shift_left(ga_min(x, y), z)")
+    assert "ga_max" in text and text.count("ga_word(int x)") == 1
+    assert text.index("#define GA_INLINE") < text.index("ga_min(") < text.index("ga_shift_left(")
+    assert "ga_threefry" not in text and "//@" not in text
+
+
+def test_prelude_conditional_blocks_need_all_their_conditions():
+    complex_sum = prelude.prelude_of("ga_warp_reduce ga_c64")
+    assert "ga_complex<T> ga_shuffle" in complex_sum and "ga_arg<T> ga_shuffle" not in complex_sum
+    assert "ga_shuffle" not in prelude.prelude_of("ga_c64")
+
+
+def test_prelude_needs_nothing_from_elsewhere():
+    for block in prelude.blocks().values():
+        assert "#include" not in block.text
+        code = re.sub(r"//.*", "", block.text)
+        known = set(prelude.blocks()) | {"GA_HOST"}
+        assert set(re.findall(r"\b(?:ga_\w+|GA_[A-Z]+)\b", code)) <= known
+
+
+# ---- compiling ----
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("arch", ["compute_75", "compute_90"])
+def test_every_kernel_is_valid(arch):
+    bodies = all_kernels()
+    assert len(bodies) > 1000
+    for source in nvrtc.sources(bodies):
+        assert ".entry" in nvrtc.compiled(source, arch).ptx
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("arch", nvrtc.ARCHS)
+def test_every_primitive_assembles(arch):
+    count = 0
+    for source in nvrtc.sources(one_for_each_primitive()):
+        made = nvrtc.compiled(source, arch)
+        assert made.binary[:4] == b"\x7fELF"
+        assert all(r.registers > 0 for r in made.kernels.values())
+        count += len(made.kernels)
+    assert count > 200
+
+
+@nvrtc.needed
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", nvrtc.ARCHS)
+def test_every_kernel_assembles(arch):
+    for source in nvrtc.sources(all_kernels()):
+        assert nvrtc.compiled(source, arch).binary[:4] == b"\x7fELF"
+
+
+@nvrtc.needed
+def test_a_text_with_a_mistake_is_refused_with_the_log():
+    with pytest.raises(compiler.CompileError, match="identifier \"nonsense\" is undefined"):
+        compiler.compile("__global__ void k(int* x) { *x = nonsense; }", "compute_90")
+
+
+@nvrtc.needed
+def test_golden_programs_keep_to_their_registers():
+    for name in golden.programs():
+        for kernel in golden.kernels(name):
+            made = nvrtc.compiled(prelude.complete(kernel.text), "sm_90").kernels[kernel.name]
+            assert made.registers * kernel.schedule.threads <= 65536
+            assert made.spills <= 32, (name, made)
+
+
+# ---- what the text says ----
+
+
+@pytest.mark.parametrize("name", list(golden.programs()))
+def test_golden_text(name):
+    kept = golden.path(name)
+    assert kept.exists(), "run `python -m tests.golden`"
+    assert golden.text(name) == kept.read_text(), "if this is meant: `python -m tests.golden`"
+
+
+def test_golden_files_belong_to_programs():
+    assert {p.stem for p in golden.HERE.glob("*.cu")} == set(golden.programs())
+
+
+@pytest.mark.parametrize("name", list(golden.programs()))
+def test_golden_programs_are_one_kernel_each(name):
+    plan = golden.plan(name)
+    assert len(plan.groups) == 1
+    assert [s for s in plan.device_steps if isinstance(s, Eqn) and s.primitive.kind is not Kind.VIEW] == []
+
+
+def test_text_is_the_same_in_every_process():
+    program = (
+        "import hashlib\nfrom tests import golden\n"
+        "texts = ''.join(golden.text(n) for n in golden.programs())\n"
+        "print(hashlib.sha256(texts.encode()).hexdigest())"
+    )
+    digests = set()
+    for seed in ("0", "1", "77"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()}
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        )
+        digests.add(run.stdout)
+    assert len(digests) == 1
+
+
+@nvrtc.needed
+@pytest.mark.parametrize(
+    ("name", "loads", "stores"),
+    [("saxpy", 2, 1), ("gelu_bias", 2, 1), ("softmax", 4, 4), ("mean_squared", 2, 0)],
+)
+def test_memory_is_accessed_16_bytes_at_a_time(name, loads, stores):
+    (kernel,) = golden.kernels(name)
+    text = nvrtc.ptx(kernel)
+    wide = r"ld\.global(?:\.nc)?\.(?:L1::\w+\.)?v(?:4\.[fbu]32|2\.[fbu]64)"
+    assert len(re.findall(wide, text)) >= loads
+    assert len(re.findall(r"st\.global\.v(?:4\.[fbu]32|2\.[fbu]64)", text)) >= stores
+
+
+@nvrtc.needed
+def test_odd_sizes_are_accessed_one_by_one():
+    (kernel,) = golden.kernels("saxpy_odd")
+    assert kernel.schedule.width == 1
+    assert ".v4." not in nvrtc.ptx(kernel)
+
+
+def test_an_offset_view_is_not_read_in_vectors_it_is_not_aligned_for():
+    def shifted(x):
+        return x[1:1025] + 1.0
+
+    (group,) = ga.jit(shifted).lower(golden.shape("float32", 2048)).plan.groups
+    assert emit(group).schedule.width == 1
+
+
+def test_a_generator_is_made_where_it_is_read():
+    (group,) = golden.plan("cross_entropy").groups
+    kernel = emit(group)
+    assert len(kernel.inputs) == 2 and "x2 = (int)(j + e)" in kernel.text
+
+
+def test_bits_that_two_kernels_read_are_made_once():
+    def twice(key, x):
+        bits = ga.random.bits(key, (64,))
+        return gnp.sum(bits), x[:, None] + bits.astype("float32")
+
+    plan = ga.jit(twice).lower(ga.random.key(0), golden.shape("float32", 3)).plan
+    names = [s.primitive.name for s in plan.device_steps if isinstance(s, Eqn)]
+    assert ("random_bits" in names) == (len(plan.groups) > 1)
+
+
+def test_user_lines_are_comments_of_shown_text_only():
+    (group,) = golden.plan("rms_norm").groups
+    assert ".py:" not in emit(group).text
+    shown = emit(group, user_lines=True).text
+    assert re.search(r"// .*__init__\.py:\d+", shown)
+
+
+def test_constants_are_written_out_to_the_bit():
+    def f(x):
+        return gnp.where(x > 0, -0.0, gnp.nan) + gnp.where(x < 1, -gnp.inf, 1e-45)
+
+    (group,) = ga.jit(f).lower(golden.shape("float32", 8)).plan.groups
+    text = emit(group).text
+    for constant in ("-0.0f", "GA_NANF", "-GA_INFF", "e-45f"):
+        assert constant in text

@@ -14,6 +14,7 @@ import gpuarray.runtime.lazy  # noqa: F401
 from gpuarray import debug as debug
 from gpuarray import dtypes as dtypes
 from gpuarray import errors as errors
+from gpuarray import experimental as experimental
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
 from gpuarray import random as random
@@ -21,6 +22,9 @@ from gpuarray import sharding as sharding
 from gpuarray import stages as stages
 from gpuarray import tree as tree
 from gpuarray import tree_util as tree_util
+from gpuarray.ad_checkpoint import checkpoint as checkpoint
+from gpuarray.ad_checkpoint import checkpoint_policies as checkpoint_policies
+from gpuarray.ad_checkpoint import remat as remat
 from gpuarray.autodiff import grad as grad
 from gpuarray.autodiff import hessian as hessian
 from gpuarray.autodiff import jacfwd as jacfwd
@@ -32,6 +36,7 @@ from gpuarray.autodiff import linearize as linearize
 from gpuarray.autodiff import value_and_grad as value_and_grad
 from gpuarray.autodiff import vjp as vjp
 from gpuarray.batching import vmap as vmap
+from gpuarray.callbacks import pure_callback as pure_callback
 from gpuarray.config import allow_f16_reductions as allow_f16_reductions
 from gpuarray.config import array_garbage_collection_guard as array_garbage_collection_guard
 from gpuarray.config import check_tracer_leaks as check_tracer_leaks

@@ -679,7 +679,7 @@ def linear_call(
     >>> half = lambda r, x: x / r
     >>> f = lambda x: linear_call(half, half, 2.0, x)
     >>> ga.linear_transpose(f, 1.0)(3.0)
-    (Array(1.5, dtype=float32),)
+    (Array(1.5, dtype=float32, weak_type=True),)
     """
     residuals, residual_spec = tree.flatten(residual_args)
     operands, operand_spec = tree.flatten(linear_args)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gpuarray.compiler.explain import Explanation as Explanation
 from gpuarray.compiler.explain import explain_plan
+from gpuarray.compiler.source import device_facts
+from gpuarray.drivers import nvrtc
 from gpuarray.jit import Jitted, jit
 
 
@@ -19,11 +21,16 @@ def explain(
     *,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
+    platform: str | None = None,
+    arch: str = "sm_90",
 ) -> Callable[..., Explanation]:
     """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
 
     Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
     operations make the same kernels, as far as they are recorded together.
+
+    With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
+    GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -34,6 +41,8 @@ def explain(
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
+    if platform not in (None, "cpu", "cuda"):
+        raise ValueError(f"platform must be None, 'cpu' or 'cuda', got {platform!r}")
     # A function that is jitted already keeps its own options.
     jitted = (
         fun
@@ -44,6 +53,10 @@ def explain(
     @functools.wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
         lowered = jitted.lower(*args, **kwargs)
-        return explain_plan(lowered.plan, lowered.fun_name)
+        plan = lowered.plan
+        if platform != "cuda":
+            return explain_plan(plan, lowered.fun_name)
+        compile = nvrtc.compile if nvrtc.available() else None
+        return explain_plan(plan, lowered.fun_name, device_facts(plan, arch, compile))
 
     return explain_it

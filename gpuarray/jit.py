@@ -22,7 +22,7 @@ from gpuarray.control.call import jit_p
 from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Graph
+from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.value import Array
 from gpuarray.runtime import cache, fastpath, lazy, transfer
 from gpuarray.runtime import device as devices
@@ -101,8 +101,10 @@ class Jitted:
     becomes of it.
     """
 
+    __name__: str
+
     def __init__(self, fun: Callable, options: Options):
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self._fun = fun
         self._options = options
         self._signature = _signature(fun)
@@ -254,7 +256,7 @@ class Jitted:
     def _program(self, call: Call) -> Program:
         """Trace the function for one kind of call."""
         if self._signature is not None:
-            self._check_signature(call)
+            self._check_signature(call, self._signature)
         args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
         info = TracedFunction(self._fun, "jit", self._leaf_names(args, kwargs))
         statics = dict(call.statics)
@@ -285,11 +287,11 @@ class Jitted:
                 found.update(tree.flatten_raw(kwargs[name])[0])
         return frozenset(found)
 
-    def _check_signature(self, call: Call) -> None:
+    def _check_signature(self, call: Call, signature: inspect.Signature) -> None:
         args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
         statics = {k: v for k, v in call.statics if isinstance(k, str)}
         try:
-            self._signature.bind(*args, **kwargs, **statics)
+            signature.bind(*args, **kwargs, **statics)
         except TypeError as error:
             name = getattr(self._fun, "__qualname__", repr(self._fun))
             raise TypeError(f"{name}(): {error}") from None
@@ -318,7 +320,7 @@ class Jitted:
 
     def _why(self, key: tuple) -> str:
         """Why this call had to be traced: how it differs from the nearest one seen before."""
-        known = list(self._cache.entries.keys())
+        known: list[Any] = list(self._cache.entries.keys())
         if not known:
             return "first call"
         settings, spec, statics, avals = key
@@ -359,7 +361,7 @@ class Jitted:
             )
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
         if self._options.inline:
-            out = jit_p.decompose(*leaves, jaxpr=graph)
+            out = evaluate(graph, *leaves)
         else:
             out = jit_p.bind(
                 *leaves,

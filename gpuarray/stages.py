@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpuarray import config
+from gpuarray.compiler import source
 from gpuarray.compiler.plan import plan_graph
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -159,6 +160,16 @@ class Lowered(Stage):
     def as_text(self, dialect: str | None = None) -> str:
         """The plan in words: one block a group or step."""
         return str(self.plan)
+
+    def cuda_source(self) -> str:
+        """The CUDA C++ of every kernel, with all it calls and the user's lines as comments.
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> text = ga.jit(lambda x: gnp.sin(x) + 1).lower(gnp.ones(3)).cuda_source()
+        >>> "ga_sin(x0)" in text
+        True
+        """
+        return source.cuda_source(self.plan)
 
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, by the plan."""

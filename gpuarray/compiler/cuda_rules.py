@@ -7,6 +7,7 @@ operation by its name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpuarray.compiler import cuda_types as ct
 from gpuarray.core.avals import ShapedArray
@@ -43,7 +44,7 @@ def _is_exact(template: str) -> bool:
     )
 
 
-def _templates(rule, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
+def _templates(rule: Any, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
     if isinstance(rule, Sentinel):
         raise NoCudaRule(f"primitive {eqn.primitive.name!r} has no CUDA rule: {rule.why}")
     if callable(rule):
@@ -92,7 +93,8 @@ class Reducer:
 
     def merge(self, one: str, two: str) -> str:
         """Two partial results as one."""
-        (template,) = _templates_of_merge(self.rule.merge, self.element)
+        rule: Any = self.rule.merge
+        template: str = rule if isinstance(rule, str) else rule([self.element] * 2)
         return template.format(one, two, T=self.state)
 
     @property
@@ -105,7 +107,3 @@ class Reducer:
         """The result, from the last partial result."""
         text = self.rule.finish.format(state, T=self.type)
         return ct.rounded(text, self.eqn.outvars[0].aval)
-
-
-def _templates_of_merge(merge, element: ShapedArray) -> list[str]:
-    return [merge([element, element]) if callable(merge) else merge]

@@ -7,6 +7,7 @@ here, so nan, infinities, -0.0 and the smallest integers are right in one place.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def rounded(expression: str, aval: ShapedArray) -> str:
 def constant(value, aval: ShapedArray) -> str:
     """A scalar as text that compiles to exactly its bits."""
     dtype = storage_dtype(aval)
-    x = np.asarray(value).astype(dtype)[()]
+    x: Any = np.asarray(value).astype(dtype)[()]
     if dtype.kind == "c":
         part = np.float32 if dtype.itemsize == 8 else np.float64
         return f"{memory_type(aval)}{{{_real(part(x.real))}, {_real(part(x.imag))}}}"

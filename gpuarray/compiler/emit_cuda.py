@@ -18,6 +18,7 @@ from gpuarray.compiler.group import Group, Load, Member
 from gpuarray.compiler.kernel import Pass, split_passes
 from gpuarray.compiler.plan import members_in_order
 from gpuarray.compiler.schedule import (
+    FULL_GRID,
     ROW_BYTES,
     Schedule,
     schedule_all,
@@ -29,8 +30,8 @@ from gpuarray.compiler.writer import Writer
 from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.primitive import Combine, registry
 
-#: From this length on, a reduction to a single element takes the whole machine.
-LONG = 1 << 14
+#: From this length on, and below this number, rows are cut so that they fill the machine.
+LONG, FEW = 1 << 13, FULL_GRID // 2
 #: Partial results of blocks lie so many bytes apart, whatever their type.
 SLOT = 16
 
@@ -64,10 +65,10 @@ def emit(group: Group, user_lines: bool = False) -> Emitted:
     rows = math.prod(group.axes[i] for i in group.parallel)
     length = math.prod(group.axes[i] for i in group.reduced)
     simple = len(passes) == 1 and not passes[0].stored
-    if rows == 1 and simple and length > LONG:
-        return writer.all(passes[0], length)
     if writer.reads_along_columns():
         return writer.columns(passes, rows, length)
+    if rows < FEW and simple and length > LONG:
+        return writer.all(passes[0], rows, length)
     return writer.rows(passes, rows, length)
 
 
@@ -235,99 +236,160 @@ class _Kernels(Writer):
         """Put the shared memory in front of everything."""
         self.lines[:0] = [f"    __shared__ {t} {name}[{length}];" for t, name in shared.items()]
 
-    def all(self, one: Pass, length: int) -> Emitted:
-        """A full reduction in one launch: the last block to finish merges the partial results, in
-        block order.
-        """
-        reduced = list(self.order)
+    def all(self, one: Pass, rows: int, length: int) -> Emitted:
+        """Few long rows, or a single one, in one launch: several blocks share a row."""
+        parallel = [i for i in self.order if i not in self.group.reduced]
+        reduced = [i for i in self.order if i in self.group.reduced]
         self.last = reduced[-1]
-        width = self.width()
-        s = schedule_all(length, width)
-        states = self.states(one)
+        s = schedule_all(rows, length, self.width())
         n = self.number
-        scale = f" * {n(width)}" if width > 1 else ""
-        first = f"blockIdx.x * {n(s.threads)} + threadIdx.x"
+        first = "blockIdx.x"
+        if rows > 1:
+            self.put(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
+            self.axes_from(1, "row", parallel)
+            first = f"blockIdx.x % {n(s.splits)}"
+        states = self.states(one)
+        scale = f" * {n(s.width)}" if s.width > 1 else ""
+        first = f"{first} * {n(s.threads)} + threadIdx.x"
         first = f"({first}){scale}" if scale else first
-        stride = n(s.threads * s.grid * width)
+        stride = n(s.threads * s.splits * s.width)
         self.put(1, "#pragma unroll 4")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
         self.put(1, head)
         self.axes_from(2, "j", reduced)
-        self.elements(2, one.members, [], states, width)
+        self.elements(2, one.members, [], states, s.width)
         self.put(1, "}")
         shared: dict[str, str] = {}
-        reducers = {v: Reducer(self.group.made[v].eqn) for v in states}
-        ticket = len(states) * s.grid * SLOT
         for v, name in states.items():
-            self.merge_block(reducers[v], name, s, shared)
-        self.put(1, "if (threadIdx.x == 0) {")
-        for k, name in enumerate(states.values()):
-            self.put(2, f"ga_put(work + {k * s.grid * SLOT}u, blockIdx.x, {name});")
-        self.put(2, "__threadfence();")
-        counter, top = f"(unsigned*)(work + {ticket}u)", f"{s.grid - 1}u"
-        note = "wraps to 0: ready for the next launch"
-        self.put(2, f"last = atomicInc({counter}, {top}) == {top};", note)
-        self.put(1, "}")
-        self.put(1, "__syncthreads();")
-        self.put(1, "if (!last) return;")
-        self.put(1, "__threadfence();")
-        for k, (v, name) in enumerate(states.items()):
-            self.put(1, f"{name} = {reducers[v].identity};")
-            step = f"b += {s.threads}u"
-            self.put(1, f"for (unsigned b = threadIdx.x; b < {s.grid}u; {step}) {{")
-            other = f"ga_get<{reducers[v].state}>(work + {k * s.grid * SLOT}u, b)"
-            self.put(2, f"{name} = {reducers[v].merge(name, other)};")
-            self.put(1, "}")
-            self.merge_block(reducers[v], name, s, shared)
+            self.across_block(v, name, s, shared)
+        which = " + row" if rows > 1 else ""
+        base = f"row * {n(s.splits)} + " if rows > 1 else ""
+        slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
+        work = self.hand_over(states, s, slots, rows, which, ("threadIdx.x", s.threads))
+        for v, name in states.items():
+            self.across_block(v, name, s, shared)
             self.close(v, name)
         for m in one.after:
             self.member(m, 1, {})
         self.write_rest([], "threadIdx.x == 0")
-        self.lines.insert(0, "    __shared__ bool last;")
         self.declare_shared(shared, s.threads // 32)
-        note = f"{length} elements, one launch, {s.grid} partial results merged in order"
-        return self.finish("all", s, note, workspace=ticket + SLOT)
+        what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
+        note = f"{what}, {s.splits} partial results each, merged in order"
+        return self.finish("all", s, note, work)
 
-    def merge_block(self, reducer: Reducer, name: str, s: Schedule, shared: dict[str, str]) -> None:
+    def across_block(self, v: Var, name: str, s: Schedule, shared: dict[str, str]) -> None:
+        """Merge the partial results of all threads of a block."""
+        reducer = Reducer(self.group.made[v].eqn)
         part = shared.setdefault(reducer.state, f"part{len(shared)}")
         call = f"ga_block_reduce<{s.threads // 32}>({name}, {part}, {reducer.merger})"
         self.put(1, f"{name} = {call};")
 
+    def hand_over(
+        self,
+        states: dict[Var, str],
+        s: Schedule,
+        slots: tuple[str, str, str],
+        rows: int,
+        which: str,
+        steps: tuple[str, int],
+    ) -> int:
+        """Leave partial results in the workspace; only the last block of a row goes on, and merges
+        them in the order of the blocks. Returns the bytes of the workspace.
+
+        slots: who writes, into which slot, and the slot of block `b` of the same row
+        rows, which: how many rows have a ticket each, and the offset of this one's
+        steps: where a thread starts to merge, and how far its next block is
+        """
+        writes, own, other = slots
+        room = rows * s.splits * SLOT if s.kind == "all" else rows * 32 * s.splits * SLOT
+        tickets = len(states) * room
+        self.put(1, f"if ({writes}) {{")
+        for k, name in enumerate(states.values()):
+            self.put(2, f"ga_put(work + {self.number(k * room)}, {own}, {name});")
+        self.put(2, "__threadfence();")
+        self.put(1, "}")
+        self.put(1, "__shared__ bool last;")
+        self.put(1, "__syncthreads();")
+        counter, top = f"(unsigned*)(work + {self.number(tickets)}){which}", f"{s.splits - 1}u"
+        self.put(1, "// The ticket wraps to 0, ready for the next launch.")
+        self.put(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
+        self.put(1, "__syncthreads();")
+        self.put(1, "if (!last) return;")
+        self.put(1, "__threadfence();")
+        first, step = steps
+        for k, (v, name) in enumerate(states.items()):
+            reducer = Reducer(self.group.made[v].eqn)
+            self.put(1, f"{name} = {reducer.identity};")
+            self.put(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
+            got = f"ga_get<{reducer.state}>(work + {self.number(k * room)}, {other})"
+            self.put(2, f"{name} = {reducer.merge(name, got)};")
+            self.put(1, "}")
+        return tickets + -(-4 * rows // SLOT) * SLOT
+
     def columns(self, passes: list[Pass], rows: int, length: int) -> Emitted:
-        """Reductions down columns: 32 columns a block, 8 threads down each."""
-        s = schedule_columns(rows)
+        """Reductions down columns: 32 columns a block, 8 threads down each, several blocks a column
+        where there are few.
+        """
+        single = len(passes) == 1 and not passes[0].stored
+        s = schedule_columns(rows, length, single)
         parallel = [i for i in self.order if i not in self.group.reduced]
         reduced = [i for i in self.order if i in self.group.reduced]
-        deep = s.threads // 32
-        n = self.number
+        across = s.grid // s.splits
+        n, t = self.number, self.index_type
         self.put(1, "const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;")
-        self.put(1, f"const bool inside = blockIdx.x * {n(32)} + lane < {n(rows)};")
-        column = f"inside ? blockIdx.x * {n(32)} + lane : 0u"
-        self.put(1, f"const {self.index_type} column = {column};")
+        block = "blockIdx.x"
+        if s.splits > 1:
+            block = "block"
+            self.put(1, f"const {t} block = blockIdx.x % {n(across)};")
+            self.put(1, f"const {t} cut = blockIdx.x / {n(across)};")
+        self.put(1, f"const bool inside = {block} * {n(32)} + lane < {n(rows)};")
+        self.put(1, f"const {t} column = inside ? {block} * {n(32)} + lane : 0u;")
         self.axes_from(1, "column", parallel)
         shared: dict[str, str] = {}
+        work = 0
         for number, one in enumerate(passes):
             if one.stored:
                 self.put(1, "if (!inside) return;")
             if one.members:
                 what = "write the columns" if one.stored else f"pass {number + 1} down the columns"
                 states = self.states(one)
-                head = f"for ({self.index_type} j = deep; j < {n(length)}; j += {deep}u) {{"
+                self.put(1, "#pragma unroll 8")
+                first, step = "deep", s.lanes
+                if s.splits > 1:
+                    first, step = f"cut * {n(s.lanes)} + deep", s.lanes * s.splits
+                head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
                 self.put(1, head, what)
                 self.axes_from(2, "j", reduced)
                 self.elements(2, one.members, one.stored, states, 1)
                 self.put(1, "}")
+                self.across_columns(states, s, shared)
+                if s.splits > 1:
+                    slots = (
+                        "deep == 0",
+                        f"cut * {n(across * 32)} + {block} * 32u + lane",
+                        (f"b * {n(across * 32)} + {block} * 32u + lane"),
+                    )
+                    work = self.hand_over(
+                        states, s, slots, across, f" + {block}", ("deep", s.lanes)
+                    )
+                    self.across_columns(states, s, shared)
                 for v, name in states.items():
-                    reducer = Reducer(self.group.made[v].eqn)
-                    part = shared.setdefault(reducer.state, f"part{len(shared)}")
-                    self.put(1, f"{name} = ga_column_reduce<{deep}>({name}, {part}, "
-                                f"{reducer.merger});")  # fmt: skip
                     self.close(v, name)
             for m in one.after:
                 self.member(m, 1, {})
         self.write_rest(passes, "deep == 0 && inside")
         self.declare_shared(shared, s.threads)
-        return self.finish("columns", s, f"{rows} columns of {length}, {deep} threads a column")
+        cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
+        note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"
+        return self.finish("columns", s, note, work)
+
+    def across_columns(self, states: dict[Var, str], s: Schedule, shared: dict[str, str]) -> None:
+        """Merge the partial results of the threads that share a column."""
+        for v, name in states.items():
+            reducer = Reducer(self.group.made[v].eqn)
+            part = shared.setdefault(reducer.state, f"part{len(shared)}")
+            call = f"ga_column_reduce<{s.lanes}>({name}, {part}, {reducer.merger})"
+            self.put(1, f"{name} = {call};")
 
     def reads_along_columns(self) -> bool:
         """Whether neighbours in memory are neighbours in P: then threads go along columns."""

@@ -7,6 +7,7 @@ a step's `facts` by name, and shown as they come.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,7 @@ class Kernel:
 
     kind: map (no reduction), rows, columns or all (what is reduced), library
     space: lengths of the axes that run in parallel; inner: of the axes that are reduced
+    source, roofline_seconds: the CUDA C++ and the least time it can take, where a GPU was named
     """
 
     name: str
@@ -67,6 +69,28 @@ class Kernel:
     space: tuple[int, ...] = ()
     inner: tuple[int, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+    roofline_seconds: float | None = None
+
+    @property
+    def grid(self) -> int | None:
+        """Blocks of a launch, where a GPU was named."""
+        return self.facts.get("grid")
+
+    @property
+    def block(self) -> int | None:
+        """Threads of a block, where a GPU was named."""
+        return self.facts.get("block")
+
+    @property
+    def registers(self) -> int | None:
+        """Registers of a thread, where a compiler for the GPU that was named is here."""
+        return self.facts.get("registers")
+
+    @property
+    def spills(self) -> int | None:
+        """Bytes that a thread stores for want of registers, likewise."""
+        return self.facts.get("spills")
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -155,8 +179,11 @@ class Explanation:
         return report.html(self)
 
 
-def explain_plan(plan: Plan, name: str = "") -> Explanation:
-    """The explanation of a Plan."""
+def explain_plan(
+    plan: Plan, name: str = "", device_facts: dict[str, dict[str, Any]] | None = None
+) -> Explanation:
+    """The explanation of a Plan; `device_facts` are those of its kernels on a GPU, by name."""
+    on_device = device_facts or {}
     shown = [s for s in plan.steps if not _is_view(s)]
     numbers: dict[Var, int] = {}
     names = _step_names(shown)
@@ -165,7 +192,7 @@ def explain_plan(plan: Plan, name: str = "") -> Explanation:
     unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
     return Explanation(
         name or plan.graph.debug_name or "function",
-        tuple(_kernel(s, names[id(s)], numbers, unstored) for s in shown),
+        tuple(_with_facts(_kernel(s, names[id(s)], numbers, unstored), on_device) for s in shown),
         tuple(
             Boundary(names[id(r.producer)], names[id(r.consumer)], r.reason) for r in plan.refusals
         ),
@@ -208,6 +235,18 @@ def _kernel(step: Step, name: str, numbers: dict[Var, int], unstored: set[Var]) 
         step_work(step),
         tuple(step.axes[i] for i in step.parallel),
         tuple(step.axes[i] for i in sorted(step.reduced)),
+    )
+
+
+def _with_facts(kernel: Kernel, on_device: dict[str, dict[str, Any]]) -> Kernel:
+    """A kernel with what is known of it on a GPU."""
+    if kernel.name not in on_device:
+        return kernel
+    facts = dict(on_device[kernel.name])
+    source, seconds = facts.pop("source"), facts.pop("roofline_seconds")
+    facts["roofline"] = f"{seconds * 1e6:.2f} us"
+    return dataclasses.replace(
+        kernel, facts=kernel.facts | facts, source=source, roofline_seconds=seconds
     )
 
 

@@ -18,6 +18,8 @@ THREADS = 256
 VECTOR_BYTES = 16
 #: Blocks that fill a large GPU (two for each of 132 multiprocessors).
 FULL_GRID = 264
+#: The same for blocks that wait for memory more than they compute.
+COLUMN_GRID = 1056
 #: Vectors of a row that a thread keeps in registers, and the bytes all of them may take.
 ROW_VECTORS = 8
 ROW_BYTES = 128
@@ -28,6 +30,7 @@ class Schedule:
     """Numbers of a launch: `threads` a block, `width` elements a vector access.
 
     lanes: threads that share a row; steps: vectors of a row that each of them handles (0: many)
+    splits: blocks that share a row or column; the last of them to finish merges what they found
     """
 
     kind: str  # map, rows, all, columns
@@ -36,6 +39,7 @@ class Schedule:
     grid: int = 1
     lanes: int = 1
     steps: int = 0
+    splits: int = 1
 
     @property
     def rows_a_block(self) -> int:
@@ -77,12 +81,17 @@ def _power_of_two(n: int) -> int:
     return 1 << max(0, math.ceil(n) - 1).bit_length()
 
 
-def schedule_all(total: int, width: int) -> Schedule:
-    """A full reduction: at most two blocks a multiprocessor, the last one to finish merges."""
-    blocks = min(FULL_GRID, -(-total // (THREADS * 16)))
-    return Schedule("all", THREADS, width, max(blocks, 1))
+def schedule_all(rows: int, length: int, width: int) -> Schedule:
+    """Few long rows: several blocks share each, at most two for each multiprocessor in all."""
+    splits = min(max(1, FULL_GRID // rows), -(-length // (THREADS * 16)))
+    return Schedule("all", THREADS, width, rows * splits, THREADS, splits=splits)
 
 
-def schedule_columns(columns: int) -> Schedule:
-    """Reductions down columns: a warp goes along 32 columns, eight warps share the rows."""
-    return Schedule("columns", THREADS, grid=max(1, -(-columns // 32)))
+def schedule_columns(columns: int, length: int, can_split: bool) -> Schedule:
+    """Down columns: a warp goes along 32 columns, eight warps share the rows. Where columns are
+    few, several blocks share them.
+    """
+    across, down = max(1, -(-columns // 32)), THREADS // 32
+    splits = min(COLUMN_GRID // across, length // (down * 16)) if can_split else 1
+    splits = max(1, splits)
+    return Schedule("columns", THREADS, grid=across * splits, lanes=down, splits=splits)

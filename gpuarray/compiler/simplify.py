@@ -8,9 +8,10 @@ a constant had been broadcast. Only safe algebra: 0*x stays (x may be nan), x+0 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key
-from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.primitive import Kind, Primitive, registry
 
 
 def simplify(graph: Graph) -> Graph:
@@ -19,9 +20,9 @@ def simplify(graph: Graph) -> Graph:
     return drop_dead(sink_views(drop_dead(flat)))
 
 
-def inline_calls(graph: Graph) -> Graph:
-    """Replace calls that mean no more than a Graph by its equations. Constants of inner graphs join the
-    outer ones.
+def inline_calls(graph: Graph, keep: Primitive | None = None) -> Graph:
+    """Replace calls that mean no more than a Graph by its equations (but not calls of `keep`).
+    Constants of inner graphs join the outer ones.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
     hoisted: dict[int, Var] = {id(c): v for v, c in zip(constvars, consts, strict=True)}
@@ -33,7 +34,7 @@ def inline_calls(graph: Graph) -> Graph:
 
     # An explicit stack instead of recursion: (equations still to do, environment, results to bind
     # at the end).
-    stack = [(iter(graph.eqns), env, None)]
+    stack: list[Any] = [(iter(graph.eqns), env, None)]
     while stack:
         todo, env_now, on_end = stack[-1]
         eqn = next(todo, None)
@@ -45,7 +46,10 @@ def inline_calls(graph: Graph) -> Graph:
                     outer_env[v] = read(env_now, a)
             continue
         ins = [read(env_now, a) for a in eqn.invars]
-        inner: Graph | None = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
+        prim = eqn.primitive
+        inner: Graph | None = None
+        if prim.inline is not None and prim is not keep:
+            inner = prim.inline(eqn)
         if inner is not None:
             inner_env: dict[Var, Atom] = {}
             for v, c in zip(inner.constvars, inner.consts, strict=True):

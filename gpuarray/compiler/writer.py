@@ -65,7 +65,8 @@ class Writer:
         """What a line does, where its text does not say so, and the user's line if wanted."""
         words = [] if eqn.primitive.name in text else [eqn.primitive.name]
         if self.user_lines and eqn.site is not None:
-            words.append(f"{os.path.basename(eqn.site[0])}:{eqn.site[1]}")
+            file, line, _ = eqn.site
+            words.append(f"{os.path.basename(file)}:{line}")
         return "  ".join(words)
 
     # ---- positions ----
@@ -158,7 +159,21 @@ class Writer:
     def write(self, depth: int, v: Var) -> None:
         """Store one element of an output."""
         at = self.at(self.output_index(v))
-        self.put(depth, f"{self.out_name[v]}[{at}] = {self.stored(v)};")
+        self.put(depth, f"{self.alone(v)}{self.out_name[v]}[{at}] = {self.stored(v)};")
+
+    def alone(self, v: Var) -> str:
+        """The condition under which a thread writes an output that is the same for many: the first
+        of them does.
+        """
+        dims, reduced = self.group.made[v].dims, self.group.reduced
+        wide = any(d in reduced for d in dims)
+        others = [
+            d
+            for d in self.order
+            if d not in dims and self.group.axes[d] > 1 and (wide or d not in reduced)
+        ]
+        tests = [f"{self.axis_name[d]} == 0" for d in others]
+        return f"if ({' && '.join(tests)}) " if tests else ""
 
     # ---- several neighbours at once ----
     def steps_by_one(self, index: Index) -> bool:
@@ -240,7 +255,7 @@ class Writer:
         self.put(depth, "}")
         for v, name in kept.items():
             at = self.at(self.output_index(v))
-            self.put(depth, f"ga_store({self.out_name[v]} + {at}, {name});")
+            self.put(depth, f"{self.alone(v)}ga_store({self.out_name[v]} + {at}, {name});")
 
     def element(
         self,

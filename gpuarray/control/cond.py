@@ -1,7 +1,8 @@
 """`cond` as a primitive: an index, and one Graph for each value it can have.
 
-Floor 4. In: an index and operands. Out: the results of the branch with that number; only that branch runs. All branches take the same
-operands and give results of the same types. An index that differs along a mapped axis runs all branches and selects.
+Floor 4. In: an index and operands. Out: the results of the branch with that number; only that
+branch runs. All branches take the same operands and give results of the same types. An index that
+differs along a mapped axis runs all branches and selects.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gpuarray.control.surgery import (
     others,
     reordered,
     staged,
+    transpose_filled,
 )
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -31,11 +33,10 @@ from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.axes import move_axis
 from gpuarray.ops.define import do
-from gpuarray.ops.linear import instantiate, zeros
+from gpuarray.ops.linear import zeros
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, Split, set_partial_rule, split_graph
-from gpuarray.transforms.transpose import transpose_flat
 
 Graphs = tuple[Graph, ...]
 
@@ -77,9 +78,9 @@ def _cond_jvp(primals: list, tangents: list, *, branches: Graphs, **params):
 
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
-    """Two conds: one now, which also gives what the branch that was taken leaves for the other, later."""
+    """Two conds: one now, which also gives what the branch that is taken leaves for later."""
     if flags[0]:
-        return trace.unknown.process(cond_p, args, params)
+        return list(trace.unknown.process(cond_p, args, params))
     branches: Graphs = params["branches"]
     index, *operands = args
     unknown = tuple(flags[1:])
@@ -101,7 +102,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
 
 
 def _slots(splits: list[Split]) -> list[ShapedArray]:
-    """The residuals that branches share: as many of each aval as the branch with the most of them has."""
+    """The residuals that branches share: of each aval as many as the branch with most has."""
     most: Counter[ShapedArray] = Counter()
     for split in splits:
         most |= Counter(_residual_avals(split))
@@ -149,27 +150,10 @@ def _unknown_branch(split: Split, slots: list[ShapedArray]) -> Graph:
 def _transpose(cts: list, index, *operands, branches: Graphs, **params) -> list:
     linear = tuple(is_undefined(x) for x in operands)
     nonzero = tuple(not is_zero(ct) for ct in cts)
-    made = tuple(_transposed(g, linear, nonzero) for g in branches)
+    made = tuple(transpose_filled(g, linear, nonzero) for g in branches)
     known, given = others(operands, linear), chosen(cts, nonzero)
     found = cond_p.bind(index, *known, *given, branches=made, **params)
     return [None, *merged(linear, found, [None] * len(known))]
-
-
-def _transposed(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Graph:
-    """Inputs: the values of the other operands, then cotangents. Outputs: cotangents of all linear operands."""
-    key = ("transposed branch", linear, nonzero)
-    if key not in graph.derived:
-        known = others(graph.in_avals, linear)
-
-        def fun(*values):
-            values, given = cut(values, len(known))
-            none = [Zero(a) for a in others(graph.out_avals, nonzero)]
-            found = transpose_flat(graph, linear, values, merged(nonzero, given, none))
-            return [instantiate(ct) for ct in found]
-
-        avals = known + chosen(graph.out_avals, nonzero)
-        graph.derived[key] = staged(fun, avals, "transpose", graph.debug_name)
-    return graph.derived[key]
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **params):
@@ -199,7 +183,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
 
 
 def _select(which, *cases):
-    """`select_n` with a selector for the leading axis; cases that differ in weak type only are fine."""
+    """`select_n` with a selector for the leading axis of the cases."""
     shape = aval_of(cases[0]).shape
     if len(shape) > 1:
         which = do.broadcast_in_dim(which, shape=shape, broadcast_dimensions=(0,), sharding=None)

@@ -1,8 +1,8 @@
-"""`scan` as a primitive: a Graph run once for each element of some arrays, with values carried along.
+"""`scan` as a primitive: a Graph run for each element of some arrays, with values carried along.
 
-Floor 4. In: constants, initial carries, arrays to go through (in this order). Out: last carries, and
-one array for each other result of the body, its results stacked. Every transformation of a scan is a
-scan of a transformed body: what is carried is found as a fixed point.
+Floor 4. In: constants, initial carries, arrays to go through (in this order). Out: last carries,
+and one array for each other result of the body, its results stacked. Every transformation of a scan
+is a scan of a transformed body: what is carried is found as a fixed point.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
 
 
-def _scan_aval(
-    *avals, jaxpr: Graph, length: int, num_consts: int, num_carry: int, **_
-):
+def _scan_aval(*avals, jaxpr: Graph, length: int, num_consts: int, num_carry: int, **_):
     first_x = num_consts + num_carry
     x_avals = [stacked(a, length) for a in jaxpr.in_avals[first_x:]]
     check_operands("scan", avals, [*jaxpr.in_avals[:first_x], *x_avals])
@@ -163,9 +161,7 @@ def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, n
         else move_axis(x, d, 1)  # behind the axis the scan goes along
         for i, (x, d, want) in enumerate(zip(args, dims, inside, strict=True))
     ]
-    out = scan_p.bind(
-        *values, jaxpr=made, num_consts=num_consts, num_carry=num_carry, **params
-    )
+    out = scan_p.bind(*values, jaxpr=made, num_consts=num_consts, num_carry=num_carry, **params)
     return out, [*carry, *(None if d is None else 1 for d in outside[num_carry:])]
 
 
@@ -298,13 +294,17 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
     cts = chosen(cts, halves.out_unknown)
     ct_carry, ct_ys = cts[: len(carry)], cts[len(carry) :]
     nonzero = tuple(not is_zero(ct) for ct in ct_ys)
-    body = _transposed_body(halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero)
+    body = _transposed_body(
+        halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero
+    )
     # Only what the body reads goes along: a tangent that nobody asked for left some unread.
     read = {a for e in body.eqns for a in e.invars} | set(body.outvars)
     count = len(consts) + len(carry)
     fixed, carried, xs = cut(body.invars, len(invariant), count)
     keep_fixed, keep_xs = [v in read for v in fixed], [v in read for v in xs]
-    body = reordered(body, [*chosen(fixed, keep_fixed), *carried, *chosen(xs, keep_xs)], body.outvars)
+    body = reordered(
+        body, [*chosen(fixed, keep_fixed), *carried, *chosen(xs, keep_xs)], body.outvars
+    )
     out = scan_p.bind(
         *chosen(invariant, keep_fixed),
         *(zeros(aval_of(x)) for x in consts),

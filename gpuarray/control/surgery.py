@@ -1,4 +1,4 @@
-"""What branches and loops do with the Graphs they hold: open constants, fill in tangents, put arguments in another order.
+"""What branches and loops do with their Graphs: open constants, fill in tangents, reorder.
 
 Floor 4. In: Graphs. Out: Graphs that compute the same, with other inputs and outputs.
 """
@@ -13,11 +13,12 @@ import numpy as np
 
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph, Literal, Var, evaluate, storage_dtype, subgraphs
-from gpuarray.core.linear import tangent_aval
+from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.core.primitive import Kind
-from gpuarray.ops.linear import zeros
+from gpuarray.ops.linear import instantiate, zeros
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.transpose import transpose_flat
 
 
 def cut(items: Iterable[Any], *sizes: int) -> list[list]:
@@ -43,13 +44,13 @@ def merged(flags: Sequence[bool], if_set: Iterable[Any], if_not: Iterable[Any]) 
 
 
 def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
-    """The graph with its constants as leading inputs (those given, where others come in between)."""
+    """The graph with its constants as leading inputs (or with those that are given)."""
     lead = graph.constvars if constvars is None else constvars
     return Graph([*lead, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name)
 
 
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:
-    """Graphs with the same leading inputs, one for each constant of any of them, and these constants."""
+    """Graphs that all take the constants of any of them as leading inputs; these constants."""
     consts: dict[int, Any] = {}
     for graph in graphs:
         consts.update((id(c), c) for c in graph.consts)
@@ -72,7 +73,7 @@ def reordered(graph: Graph, invars: Sequence[Var], outputs: Sequence[Any]) -> Gr
 
 
 def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]) -> Graph:
-    """As `jvp_graph`, with a tangent for every output that is wanted: zeros where there was none."""
+    """As `jvp_graph`, with a tangent for every output that is wanted: zeros where it had none."""
     made = jvp_graph(graph, nonzero)
     if made.outputs == wanted:
         return made.graph
@@ -90,6 +91,23 @@ def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]
             return [*out[:count], *(t for t in tangents if t is not None)]
 
         graph.derived[key] = staged(fun, made.graph.in_avals, "jvp", graph.debug_name)
+    return graph.derived[key]
+
+
+def transpose_filled(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Graph:
+    """Inputs: values of the others, then cotangents. Outputs: those of all linear inputs."""
+    key = ("transpose filled", linear, nonzero)
+    if key not in graph.derived:
+        known = others(graph.in_avals, linear)
+
+        def fun(*values):
+            values, given = cut(values, len(known))
+            none = [Zero(a) for a in others(graph.out_avals, nonzero)]
+            found = transpose_flat(graph, linear, values, merged(nonzero, given, none))
+            return [instantiate(ct) for ct in found]
+
+        avals = known + chosen(graph.out_avals, nonzero)
+        graph.derived[key] = staged(fun, avals, "transpose", graph.debug_name)
     return graph.derived[key]
 
 
@@ -115,8 +133,8 @@ def looping(
 ) -> tuple[Callable[..., list], frozenset[int] | None]:
     """A loop's body, whose inputs from `first` on are the `count` outputs of the step before.
 
-    Where it has something to overwrite, it takes one more argument, the inputs it may write into; these
-    are what is returned beside it: those that the step before has made.
+    Where it has something to overwrite, it takes one more argument, the inputs it may write into;
+    these are what is returned beside it: those that the step before has made.
     """
     if not _overwrites(graph):
         return compile(graph), None
@@ -152,7 +170,7 @@ def graph_work(graph: Graph) -> float:
 
 
 def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Graph as a function on buffers, by its primitives' NumPy rules: what compiled ones must equal."""
+    """A Graph as a function on buffers, by NumPy rules alone: what compiled ones must equal."""
     steps = []
     for eqn in graph.eqns:
         whole = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)

@@ -35,17 +35,13 @@ from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
 
 
-def _while_aval(
-    *avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int, body_nconsts: int
-):
+def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int, body_nconsts: int):
     consts = cond_jaxpr.in_avals[:cond_nconsts]
     check_operands("while", avals, [*consts, *body_jaxpr.in_avals])
     return body_jaxpr.out_avals
 
 
-def _assemble(
-    avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_
-):
+def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):
     condition = compile(cond_jaxpr)
     start = cond_nconsts + body_nconsts
     mapped = cond_jaxpr.out_avals[0].ndim
@@ -158,9 +154,7 @@ def _while_batch(
     if differs:  # elements stop at different steps, so every carry has the axis, in front
         at = (0,) * len(carry)
     body = batch_graph(body_jaxpr, axis, (*body_dims, *at), at).graph
-    condition = batch_graph(
-        cond_jaxpr, axis, (*cond_dims, *at), (0,) if differs else (None,)
-    ).graph
+    condition = batch_graph(cond_jaxpr, axis, (*cond_dims, *at), (0,) if differs else (None,)).graph
     wanted = (*cond_dims, *body_dims, *at)
     out = while_p.bind(
         *(matched(x, d, w, axis.size) for x, d, w in zip(args, dims, wanted, strict=True)),
@@ -184,13 +178,11 @@ def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: 
             break
         carry = split.out_unknown
     if any(split_graph(cond_jaxpr, (*of_cond, *carry)).out_unknown) or all(carry):
-        return trace.unknown.process(while_p, args, params)
+        return list(trace.unknown.process(while_p, args, params))
     cond_consts, body_consts, init = cut(args, *counts)
     # The condition depends on known carries only, so the others are not missed.
     condition = split_graph(cond_jaxpr, (*of_cond, *carry)).known
-    body = reordered(
-        split.known, split.known.invars, split.known.outvars[: carry.count(False)]
-    )
+    body = reordered(split.known, split.known.invars, split.known.outvars[: carry.count(False)])
     assert trace.parent is not None
     with traces.current(trace.parent):
         known = while_p.bind(

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import os
 import pathlib
 import re
 import shutil
 import stat
 import struct
-import subprocess
-import tempfile
 import threading
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,7 +27,10 @@ from gpuarray.config import state
 from gpuarray.errors import CompileError, DeviceError
 from gpuarray.util import lazy_module
 
+hashlib = lazy_module("hashlib")
 platformdirs = lazy_module("platformdirs")
+subprocess = lazy_module("subprocess")
+tempfile = lazy_module("tempfile")
 
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-exceptions")
 #: Hooks before every access, and tests of indices into arrays whose length is known.

@@ -101,7 +101,8 @@ class Writer:
             )
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
-        self.line(f"{outs}{comma} = {function}({', '.join(operands)})", eqn)
+        target = f"{outs}{comma} = " if outs else ""  # some are run for what they do
+        self.line(f"{target}{function}({', '.join(operands)})", eqn)
 
     def fused(self, group: Group) -> None:
         """A group, by whichever way its size asks for."""

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gpuarray.compiler.emit_cuda import Emitted, emit
+from gpuarray.compiler.emit_cuda import Emitted, emit, emit_value
 from gpuarray.compiler.group import Group
 from gpuarray.compiler.plan import Plan, plan_graph
 from gpuarray.compiler.prelude import complete
 from gpuarray.config import state
-from gpuarray.core.graph import Graph, storage_dtype
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
+from gpuarray.core.primitive import Kind
 from gpuarray.drivers import hostcc
 from gpuarray.drivers import numpy as host
 from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
@@ -132,6 +133,14 @@ class _Writer(host.Writer):
 
     compile_graph = staticmethod(lambda *graph: compile_graph(*graph))
 
+    def call(self, eqn: Eqn, operands: list[str]) -> None:
+        """A step of its own: generators that have a kernel are one."""
+        if eqn.primitive.kind is Kind.GENERATOR:
+            with contextlib.suppress(TypeError):  # those without follow the NumPy rules
+                self.kernel(emit_value(eqn), eqn, eqn.outvars)
+                return
+        super().call(eqn, operands)
+
     def fused(self, group: Group) -> None:
         try:
             emitted = emit(group)
@@ -139,13 +148,17 @@ class _Writer(host.Writer):
             _fall_back(group, error)
             super().fused(group)
             return
+        self.kernel(emitted, group.members[0].eqn, emitted.outputs)
+
+    def kernel(self, emitted: Emitted, eqn: Eqn, results: list[Var]) -> None:
+        """A launch."""
         for v in emitted.inputs:
             if v not in self.names:
                 self.generate(v)
         ins = ", ".join(self.names[v] for v in emitted.inputs)
-        outs = ", ".join(self.name(v) for v in emitted.outputs)
+        outs = ", ".join(self.name(v) for v in results)
         kernel = self.bind(emitted.name, Kernel(emitted))
-        self.line(f"{outs}, = {kernel}({ins})", group.members[0].eqn)
+        self.line(f"{outs}, = {kernel}({ins})", eqn)
 
 
 def _fall_back(group: Group, error: TypeError) -> None:

@@ -156,6 +156,8 @@ from gpuarray.lax.slicing import index_in_dim as index_in_dim
 from gpuarray.lax.slicing import index_take as index_take
 from gpuarray.lax.slicing import slice as slice
 from gpuarray.lax.slicing import slice_in_dim as slice_in_dim
+from gpuarray.lax.solves import custom_linear_solve as custom_linear_solve
+from gpuarray.lax.solves import custom_root as custom_root
 from gpuarray.lax.special import bessel_i0e as bessel_i0e
 from gpuarray.lax.special import bessel_i1e as bessel_i1e
 from gpuarray.lax.special import betainc as betainc
@@ -198,6 +200,7 @@ from gpuarray.lax.transcendental import tanh as tanh
 from gpuarray.lax.windows import reduce_window as reduce_window
 from gpuarray.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
 from gpuarray.control.cond import cond_p as cond_p
+from gpuarray.control.linear_solve import linear_solve_p as custom_linear_solve_p
 from gpuarray.control.scan import scan_p as scan_p
 from gpuarray.control.while_loop import while_p as while_p
 from gpuarray.ops.bits import and_p as and_p

@@ -1,7 +1,8 @@
 """`associative_scan`: all partial results of an associative function, in a tree of few deep steps.
 
-Floor 6. In: a function of two pytrees and the elements along an axis. Out: the elements combined from
-the first up to each. No primitive of its own: slices, the function on many pairs at once, and pads.
+Floor 6. In: a function of two pytrees and the elements along an axis. Out: the elements combined
+from the first up to each. No primitive of its own: slices, the function on many pairs at once, and
+pads.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gpuarray.util import canonical_axis
 
 
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """Combine the elements along an axis by an associative `fn(a, b)`: from the first up to each one.
+    """Combine the elements along an axis by an associative `fn(a, b)`, from the first up to each.
 
     Shapes: every leaf of `elems` has the same length along `axis`, and keeps its shape. `fn` is
     called on arrays of many elements, about 2 log2(n) times. reverse: from the last down to each.
@@ -67,7 +68,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
 
 
 def _prefixes(combine: Callable, xs: list, axis: int) -> list:
-    """Pairs first; their prefixes are those at odd places, and one more step gives the even ones."""
+    """Pairs first: their prefixes are those at odd places; one more step gives the even ones."""
     n = xs[0].shape[axis]
     if n < 2:
         return xs

@@ -1,4 +1,4 @@
-"""Functions given to `cond`, `scan` and the like, as Graphs; and what is said when their results do not fit.
+"""Functions given to `cond`, `scan` and the like as Graphs, and errors where they do not fit.
 
 Floor 6. In: Python functions of pytrees. Out: flat Graphs whose constants are leading inputs, or a
 TypeError that names the function, the part of the result and the two types.
@@ -51,7 +51,11 @@ def _operand(x: Any) -> Any:
 
 
 def stage_body(
-    fun: Callable, purpose: str, spec: Any, avals: Sequence[ShapedArray], shown: Callable | None = None
+    fun: Callable,
+    purpose: str,
+    spec: Any,
+    avals: Sequence[ShapedArray],
+    shown: Callable | None = None,
 ) -> Body:
     """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function."""
     out_spec: Any = None
@@ -83,7 +87,9 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
 
 
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
-    """Initial values in the dtypes that come out, where weakly typed ones changed; None if none did."""
+    """Initial values in the dtypes that come out, where weakly typed ones changed; None if none
+    did.
+    """
     values = [
         convert(x, out.dtype, out.weak_type) if _promotes(aval_of(x), out) else x
         for x, out in zip(init, out_avals, strict=True)
@@ -175,9 +181,7 @@ def check_branches(what: str, bodies: Sequence[Body], names: Sequence[str]) -> N
         wrong = [
             f"he output of {one}{_at(path)} has type {a.str_short()} but the corresponding output "
             f"of {two} has type {b.str_short()}, so {_difference(a, b)}"
-            for path, a, b in zip(
-                paths, first.graph.out_avals, body.graph.out_avals, strict=True
-            )
+            for path, a, b in zip(paths, first.graph.out_avals, body.graph.out_avals, strict=True)
             if _differ(a, b)
         ]
         if wrong:

@@ -166,8 +166,8 @@ def while_loop(
 ) -> Any:
     """Apply `body_fun` to the value, from `init_val` on, as long as `cond_fun` of it is true.
 
-    The value is a pytree whose structure, shapes and dtypes stay the same. With `max_steps` the loop
-    ends after so many steps at the latest, and has reverse-mode derivatives.
+    The value is a pytree whose structure, shapes and dtypes stay the same. With `max_steps` the
+    loop ends after so many steps at the latest, and has reverse-mode derivatives.
 
     >>> from gpuarray import lax
     >>> lax.while_loop(lambda x: x < 100, lambda x: 3 * x, 1)
@@ -195,9 +195,7 @@ def while_loop(
             break
         init = changed
     name = first_argument(body_fun, "val")
-    check_carry(
-        "while_loop body", name, spec, avals, body.out_spec, body.graph.out_avals
-    )
+    check_carry("while_loop body", name, spec, avals, body.out_spec, body.graph.out_avals)
     test = stage_body(cond_fun, "while_loop", args_spec, avals)
     _check_condition(test)
     if max_steps is not None:
@@ -217,9 +215,7 @@ def while_loop(
 def _check_condition(test: Body) -> None:
     out = test.graph.out_avals
     if test.out_spec != tree.LEAF:
-        raise TypeError(
-            f"cond_fun must return a boolean scalar, but got pytree {test.out_spec}."
-        )
+        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {test.out_spec}.")
     if out[0].shape or out[0].dtype != np.bool_:
         raise TypeError(
             f"cond_fun must return a boolean scalar, but got output type(s) {out}. Compare, or "
@@ -316,10 +312,11 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
-    """Run `carry, y = f(carry, x)` for every x along the first axis of `xs`: the last carry, and all ys.
+    """Run `carry, y = f(carry, x)` for each x along the first axis of `xs`: last carry, all ys.
 
-    Shapes: leaves of xs [length, ...], of ys [length, ...]; the carry keeps its structure and types.
-    Without xs, f gets None and `length` says how often. reverse: from the last x to the first.
+    Shapes: leaves of xs [length, ...], of ys [length, ...]; the carry keeps its structure and
+    types. Without xs, f gets None and `length` says how often. reverse: from the last x to the
+    first.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -337,9 +334,7 @@ def scan(
     values, spec = tree.flatten(init)
     values = check_operands(values)
     args_spec = tree.treedef_tuple([spec, xs_spec])
-    x_avals = [
-        ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in (aval_of(x) for x in arrays)
-    ]
+    x_avals = [ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in (aval_of(x) for x in arrays)]
     ys_spec: Any = None
 
     def step(carry, x):

@@ -89,6 +89,7 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
             numbers = ((_around(lc, dx), rc), (_around(lb, dx), rb))
             free = _free(aval_of(x).ndim, numbers[0][0], numbers[1][0])
             return dot(x, y, dimension_numbers=numbers, **params), len(lb) + free.index(dx)
+        assert dy is not None  # a batch rule is asked only where some operand has the axis
         numbers = ((lc, _around(rc, dy)), (lb, _around(rb, dy)))
         free = _free(aval_of(y).ndim, numbers[0][1], numbers[1][1])
         before = len(lb) + len(_free(aval_of(x).ndim, lc, lb))

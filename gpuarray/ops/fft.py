@@ -103,7 +103,7 @@ def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
     if fft_type in (FftType.FFT, FftType.IFFT) or not rank:
         return (fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths),)
     if fft_type is FftType.RFFT:
-        # rfft = the first half of fft of a real signal: pad with zeros, transform, take the real part.
+        # rfft is the first half of fft of a real signal: pad with zeros, transform, take the real.
         missing = fft_lengths[-1] - aval_of(ct).shape[-1]
         zero = np.zeros((), aval_of(ct).dtype)[()]
         config = tuple((0, 0, 0) for _ in aval_of(ct).shape[:-1]) + ((0, missing, 0),)

@@ -78,7 +78,7 @@ class ArrayImpl(Array):
         return value.copy() if copy else value
 
     def __buffer__(self, flags):
-        return memoryview(self._host("a buffer"))
+        return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if stream is not None:
@@ -155,7 +155,7 @@ class ArrayImpl(Array):
         """The elements as nested lists of Python scalars."""
         return self._host("tolist()").tolist()
 
-    def tobytes(self, order="C") -> bytes:
+    def tobytes(self, order: Any = "C") -> bytes:
         """The elements as bytes in row-major order."""
         return self._host("tobytes()").tobytes(order)
 

@@ -9,10 +9,14 @@ import threading
 
 from gpuarray.config import config, state
 from gpuarray.core.sharding import Device, Place, Sharding, place_of
+from gpuarray.drivers import hostcc
 
 _lock = threading.Lock()
 _cpus: list[Device] = []
-PLATFORMS = ("cpu",)
+_simulators: list[Device] = []
+#: What can be asked for by name. The simulator is never chosen by default: it is slow, and for
+#: tests.
+PLATFORMS = ("cpu", "simulator")
 
 
 def _cpu_devices() -> list[Device]:
@@ -22,6 +26,32 @@ def _cpu_devices() -> list[Device]:
                 count = max(1, state.num_cpu_devices)
                 _cpus.extend(Device("cpu", i) for i in range(count))
     return _cpus
+
+
+def _simulator_devices() -> list[Device]:
+    if not _simulators:
+        hostcc.compiler()  # raises here, at the call, where there is none
+        with _lock:
+            if not _simulators:
+                _simulators.append(Device("simulator", 0))
+    return _simulators
+
+
+_DEVICES = {"cpu": _cpu_devices, "simulator": _simulator_devices}
+
+
+def _default_devices() -> list[Device]:
+    """The devices of the first platform in the settings, of the CPU where they name none."""
+    name = (state.platforms or state.platform_name).partition(",")[0].strip()
+    if not name:
+        return _cpu_devices()
+    if name not in _DEVICES:
+        raise RuntimeError(
+            f"Unable to initialize backend {name!r}: it is not among those that are available "
+            f"here, "
+            f"{list(PLATFORMS)}. Change the setting jax_platforms (GPUARRAY_PLATFORMS)."
+        )
+    return _DEVICES[name]()
 
 
 def _check_count(value: int) -> None:
@@ -49,7 +79,7 @@ def devices(backend: str | None = None) -> list[Device]:
             f"Unknown backend {backend}. Available backends are {list(PLATFORMS)}. "
             "`python -m gpuarray` says what is missing for the others."
         )
-    return list(_cpu_devices())
+    return list(_DEVICES[backend]() if backend else _default_devices())
 
 
 def local_devices(
@@ -96,7 +126,7 @@ def default_place() -> Place:
     """Where an array goes when nobody says: `default_device`, else the first device."""
     chosen = state.default_device
     if chosen is None:
-        return place_of(_cpu_devices()[0])
+        return place_of(_default_devices()[0])
     if isinstance(chosen, str):
         return place_of(devices(chosen)[0])
     if isinstance(chosen, Sharding):

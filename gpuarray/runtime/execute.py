@@ -6,6 +6,7 @@ asynchronously when it is worth a thread's while.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
+from gpuarray.drivers import simulator
 from gpuarray.drivers.memory import is_exclusive
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import out_of_memory
@@ -27,12 +29,22 @@ from gpuarray.runtime.stream import stream_of
 ASYNC_FROM = 1 << 20
 
 
-class Executable:
-    """A compiled Graph: its Plan, and the function that runs it on buffers."""
+#: Per platform, what makes a plan a function on buffers.
+BUILDERS = {"cpu": driver.build, "simulator": simulator.build}
 
-    __slots__ = ("consts", "donated", "graph", "heavy", "in_avals", "out_avals", "plan", "run")
+
+class Executable:
+    """A compiled Graph: its Plan, and the function that runs it on buffers.
+
+    It is made for the CPU; `on` gives its counterpart for another platform, with the same plan.
+    """
+
+    __slots__ = (
+        "consts", "donated", "graph", "heavy", "in_avals", "out_avals", "others", "plan", "run",
+    )  # fmt: skip
 
     def __init__(self, graph: Graph, donated: frozenset[int] = frozenset()):
+        self.others: dict[str, Executable] = {}
         self.graph = graph
         self.donated = donated
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
@@ -44,6 +56,17 @@ class Executable:
         self.out_avals = graph.out_avals
         self.run = driver.build(self.plan, self.consts, donated)
         self.heavy = self.plan.work >= ASYNC_FROM
+
+    def on(self, platform: str) -> Executable:
+        """The same program for a platform, made when it is first asked for."""
+        if platform == "cpu":
+            return self
+        found = self.others.get(platform)
+        if found is None:
+            found = copy.copy(self)
+            found.run = BUILDERS[platform](self.plan, self.consts, self.donated)
+            self.others[platform] = found
+        return found
 
     def __call__(self, *buffers) -> list:
         try:
@@ -82,6 +105,7 @@ def launch(
     """
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
+    executable = executable.on(place.device.platform)
     avals = executable.in_avals
     for i in given_away:
         inputs[i]._buffer()  # waits

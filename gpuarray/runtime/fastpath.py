@@ -25,6 +25,7 @@ def generate(
     """
     count = len(executable.in_avals)
     place = devices.default_place()
+    executable = executable.on(place.device.platform)
     space: dict[str, Any] = {
         "Array": ArrayImpl,
         "local": driver.local,
@@ -69,7 +70,7 @@ def _structure(spec: Any, results: list[str]) -> str:
     """The result's structure as an expression, spelled out where it is a leaf or a plain tuple or
     list.
     """
-    trial = tree.unflatten_raw(spec, range(len(results)))
+    trial: Any = tree.unflatten_raw(spec, range(len(results)))
     numbers = list(range(len(results)))
     if type(trial) is int and len(results) == 1:
         return results[0]

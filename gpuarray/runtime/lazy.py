@@ -231,13 +231,16 @@ class EvalTrace(traces.Trace):
         state = config.state
         if state.no_execution:
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
-        if pending or op.largest >= state.lazy_threshold:
+        if place.device.platform != "cpu":
+            return self.elsewhere(op, args, place)
+        # What has an effect happens here and now.
+        if (pending or op.largest >= state.lazy_threshold) and not prim.effect:
             if state.fusion and not (state.debug_nans or state.debug_infs):
                 out = recorder_of(place).record(op, args)
                 return out if op.multiple else out[0]
         try:
             values = [
-                a._bufs[0] if type(a) is ArrayImpl else _scalar(a, aval)
+                a._bufs[0] if type(a) is ArrayImpl else _scalar(a, aval)  # pyright: ignore
                 for a, aval in zip(args, in_avals)
             ]
         except TypeError:  # a buffer list is None: still in flight, or deleted
@@ -251,6 +254,18 @@ class EvalTrace(traces.Trace):
         if op.multiple:
             return [ArrayImpl(a, place, [b]) for a, b in zip(op.avals, out, strict=True)]
         return ArrayImpl(op.avals[0], place, [out])
+
+    def elsewhere(self, op: Op, args: tuple, place: Place):
+        """On what is not this CPU nothing runs at once but what is to be seen step by step."""
+        recorder = recorder_of(place)
+        out = recorder.record(op, args)
+        state = config.state
+        checked = state.debug_nans or state.debug_infs
+        if checked or not state.fusion:
+            recorder.flush()
+        if checked:
+            check_numbers(op.prim.name, [x._buffer() for x in out], util.user_frame())
+        return out if op.multiple else out[0]
 
     def call(self, prim: Primitive, args: tuple, params: dict):
         """Primitives that hold a Graph: a jitted call runs as one program, others by what they are

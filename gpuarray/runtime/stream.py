@@ -68,12 +68,21 @@ class Stream:
         flight = Flight(run, arrays)
         for array in arrays:
             array._work = flight
-        self._queue.put(flight)
+        if threading.current_thread() is self._thread:
+            flight.execute()  # asked for by a callback: the queue waits for what runs now
+        else:
+            self._queue.put(flight)
         return flight
 
 
 _streams: dict[Device, Stream] = {}
 _lock = threading.Lock()
+
+
+def wait_for_all() -> None:
+    """Wait until all streams have worked off what was submitted so far."""
+    for stream in list(_streams.values()):
+        stream.submit(list, []).resolve()
 
 
 def stream_of(device: Device) -> Stream:

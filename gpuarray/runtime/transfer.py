@@ -22,6 +22,7 @@ from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.stream import wait_for_all
 
 _log = logging.getLogger("gpuarray")
 
@@ -146,8 +147,9 @@ def copy_to_host_async(x):
 
 
 def effects_barrier() -> None:
-    """Wait until everything dispatched so far has run."""
+    """Wait until everything dispatched so far has run, callbacks included."""
     lazy.flush_all()
+    wait_for_all()
 
 
 def is_extended(x) -> bool:

@@ -12,7 +12,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 // Far apart, so that what overruns an array does not land in the next one.
-#define __shared__ static __attribute__((aligned(8192)))
+#define __shared__ static __attribute__((used, aligned(8192)))
 
 // ---- what runtime.cpp provides ----
 struct sim_index { unsigned x, y, z; };

@@ -1,4 +1,7 @@
-"""Write the golden kernels anew: `python -m tests.golden`. Look at the difference before keeping it."""
+"""Write the golden kernels anew: `python -m tests.golden`.
+
+In: nothing. Out: the files; look at their difference before keeping it.
+"""
 
 from tests.golden import HERE, path, programs, text
 

@@ -1,12 +1,11 @@
 // k0_all: argmax
 //   in0 f32[1048576] -> out0 i32[]    4194308 bytes
-//   1048576 elements, one launch, 256 partial results merged in order; 256 x 256 threads
+//   1048576 elements, 256 partial results each, merged in order; 256 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_all(
     const float* __restrict__ in0,
     int* __restrict__ out0,
     unsigned char* work) {
     __shared__ ga_arg<float> part0[8];
-    __shared__ bool last;
     ga_arg<float> r0 = ga_arg<float>{-GA_INFF, ~0ull};                    // argmax
     #pragma unroll 4
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 1048576u; j += 262144u) {
@@ -20,8 +19,11 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     if (threadIdx.x == 0) {
         ga_put(work + 0u, blockIdx.x, r0);
         __threadfence();
-        last = atomicInc((unsigned*)(work + 4096u), 255u) == 255u;        // wraps to 0: ready for the next launch
     }
+    __shared__ bool last;
+    __syncthreads();
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4096u), 255u) == 255u;
     __syncthreads();
     if (!last) return;
     __threadfence();

@@ -1,12 +1,11 @@
 // k0_all: reduce_sum
 //   in0 f32[16777216] -> out0 f32[]    67108868 bytes
-//   16777216 elements, one launch, 264 partial results merged in order; 264 x 256 threads
+//   16777216 elements, 264 partial results each, merged in order; 264 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_all(
     const float* __restrict__ in0,
     float* __restrict__ out0,
     unsigned char* work) {
     __shared__ float part0[8];
-    __shared__ bool last;
     float r0 = 0.0f;                                                      // reduce_sum
     #pragma unroll 4
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 16777216u; j += 270336u) {
@@ -20,8 +19,11 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     if (threadIdx.x == 0) {
         ga_put(work + 0u, blockIdx.x, r0);
         __threadfence();
-        last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;        // wraps to 0: ready for the next launch
     }
+    __shared__ bool last;
+    __syncthreads();
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;
     __syncthreads();
     if (!last) return;
     __threadfence();

@@ -1,13 +1,12 @@
 // k0_all: sub, integer_pow, reduce_sum, div
 //   in0 f32[4194304], in1 f32[4194304] -> out0 f32[]    33554436 bytes
-//   4194304 elements, one launch, 264 partial results merged in order; 264 x 256 threads
+//   4194304 elements, 264 partial results each, merged in order; 264 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_all(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0,
     unsigned char* work) {
     __shared__ float part0[8];
-    __shared__ bool last;
     float r0 = 0.0f;                                                      // reduce_sum
     #pragma unroll 4
     for (unsigned j = (blockIdx.x * 256u + threadIdx.x) * 4u; j < 4194304u; j += 270336u) {
@@ -24,8 +23,11 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     if (threadIdx.x == 0) {
         ga_put(work + 0u, blockIdx.x, r0);
         __threadfence();
-        last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;        // wraps to 0: ready for the next launch
     }
+    __shared__ bool last;
+    __syncthreads();
+    // The ticket wraps to 0, ready for the next launch.
+    if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;
     __syncthreads();
     if (!last) return;
     __threadfence();

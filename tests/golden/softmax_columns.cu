@@ -9,6 +9,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const bool inside = blockIdx.x * 32u + lane < 1024u;
     const unsigned column = inside ? blockIdx.x * 32u + lane : 0u;
     float r0 = -GA_INFF;                                                  // reduce_max
+    #pragma unroll 8
     for (unsigned j = deep; j < 4096u; j += 8u) {                         // pass 1 down the columns
         const float x0 = in0[j * 1024u + column];
         r0 = ga_max(r0, x0);
@@ -17,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const float v1 = ga_max(-GA_INFF, r0);
     const float v2 = v1;                                                  // stop_gradient
     float r3 = 0.0f;                                                      // reduce_sum
+    #pragma unroll 8
     for (unsigned j = deep; j < 4096u; j += 8u) {                         // pass 2 down the columns
         const float x0 = in0[j * 1024u + column];
         const float v4 = x0 - v2;                                         // sub
@@ -25,6 +27,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     }
     r3 = ga_column_reduce<8>(r3, part0, [](float p, float q) -> float { return p + q; });
     if (!inside) return;
+    #pragma unroll 8
     for (unsigned j = deep; j < 4096u; j += 8u) {                         // write the columns
         const float x0 = in0[j * 1024u + column];
         const float v6 = x0 - v2;                                         // sub

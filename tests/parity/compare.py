@@ -14,8 +14,21 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-INTERNAL = "AssertionError JaxRuntimeError MLIRError NotImplementedError ZeroDivisionError".split()
-ACCIDENTS = r"(tuple|list)( assignment)? index out of range|pop from|std::|'\w+' object has no attr"
+# Errors of the reference that come from its insides: type name -> how the message starts.
+ACCIDENTS = {
+    "AssertionError": "",
+    "AttributeError": r"'\w+' object has no attribute",
+    "IndexError": r"(tuple|list)( assignment)? index|pop from|index -?\d+ is out of bounds for axis",
+    "JaxRuntimeError": "",
+    "MLIRError": "",
+    "NotImplementedError": "",
+    "OverflowError": "cannot convert float",
+    "RuntimeError": "std::",
+    "StopIteration": "",
+    "TypeError": r"len\(\) of unsized object",
+    "ValueError": r"safe_(map|zip)\(\)|zip\(\) argument",
+    "ZeroDivisionError": "",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +87,9 @@ def _walk(value: Any, leaves: list[Any], lib: Any) -> str:
     if isinstance(value, lib.Array):
         leaves.append(_library_leaf(value, lib))
         return "*"
+    for number in (bool, int, float, complex):
+        if isinstance(value, number) and not isinstance(value, np.generic):
+            return f"{number.__name__} {number.__repr__(value)}"
     if isinstance(value, (np.integer, np.bool_)):  # in shapes, as good as a Python number
         return f"{'bool' if isinstance(value, np.bool_) else 'int'} {value}"
     if isinstance(value, (np.ndarray, np.generic)):
@@ -127,9 +143,7 @@ def _library_leaf(value: Any, lib: Any) -> Leaf:
 def accidental(outcome: Outcome) -> bool:
     """Whether an error is an accident inside the reference, whose type is no promise to anyone."""
     first = outcome.error[0] if outcome.error else ""
-    if first in ("IndexError", "RuntimeError", "AttributeError", "StopIteration"):
-        return bool(re.match(ACCIDENTS, outcome.message))
-    return first in INTERNAL
+    return first in ACCIDENTS and bool(re.match(ACCIDENTS[first], outcome.message))
 
 
 def difference(reference: Outcome, ours: Outcome, tolerance: Tolerance) -> str:

@@ -58,14 +58,14 @@ SOLVED_NAMES = """
 """
 WIDE_NAMES = """
     lgamma digamma erf_inv erf erfc bessel_i0e bessel_i1e i0 sinc log1mexp power pow float_power
-    cosh exp2 random.truncated_normal geomspace logspace acos* acosh arccosh asin* asinh arcsinh
+    random.truncated_normal geomspace logspace acos* acosh arccosh asin* asinh arcsinh
     atanh arctanh expm1 tan cbrt gelu mish log_sigmoid softplus silu selu celu elu sinh
     random.exponential random.gumbel random.laplace random.logistic random.cauchy random.lognormal
     random.pareto random.rayleigh random.weibull_min random.triangular random.maxwell
     random.double_sided_maxwell truncated_normal
 """
 CANCELLING_NAMES = """
-    lgamma digamma gelu silu swish mish log1mexp standardize sinh logaddexp logaddexp2 logexpm1
+    lgamma digamma gelu silu swish mish log1mexp sinh logaddexp logaddexp2 logexpm1
     jax.nn.initializers.truncated_normal random.truncated_normal nn.logsumexp nn.softplus
     log_sigmoid
 """
@@ -80,6 +80,8 @@ RULES = [
     for names, tolerance in (
         ("jnp.linalg.outer jnp.floor_divide", CLOSE),
         ("div divide true_divide", Tolerance(ulp=1)),
+        ("cosh exp2", Tolerance(ulp=32)),  # the reference loses digits where e^x is large
+        ("standardize", Tolerance(ulp=128, floor=1.0, zero_sign=False)),
         (CANCELLING_NAMES, CANCELLING),
         ("random.normal", Tolerance(ulp=2)),
         (APPROXIMATE_NAMES, APPROXIMATE),

@@ -16,6 +16,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import nn
 from gpuarray.compiler import prelude
 from gpuarray.compiler.emit_cuda import Emitted, NoCudaRule, emit, emit_value
 from gpuarray.compiler.plan import plan_graph
@@ -111,7 +112,7 @@ def test_prelude_needs_nothing_from_elsewhere():
     for block in prelude.blocks().values():
         assert "#include" not in block.text
         code = re.sub(r"//.*", "", block.text)
-        known = set(prelude.blocks()) | {"GA_HOST"}
+        known = set(prelude.blocks()) | {"GA_HOST", "ga_value"}  # 16-bit types bring ga_value
         assert set(re.findall(r"\b(?:ga_\w+|GA_[A-Z]+)\b", code)) <= known
 
 
@@ -149,7 +150,7 @@ def test_every_kernel_assembles(arch):
 
 @nvrtc.needed
 def test_a_text_with_a_mistake_is_refused_with_the_log():
-    with pytest.raises(compiler.CompileError, match="identifier \"nonsense\" is undefined"):
+    with pytest.raises(compiler.CompileError, match='identifier "nonsense" is undefined'):
         compiler.compile("__global__ void k(int* x) { *x = nonsense; }", "compute_90")
 
 
@@ -180,7 +181,8 @@ def test_golden_files_belong_to_programs():
 def test_golden_programs_are_one_kernel_each(name):
     plan = golden.plan(name)
     assert len(plan.groups) == 1
-    assert [s for s in plan.device_steps if isinstance(s, Eqn) and s.primitive.kind is not Kind.VIEW] == []
+    others = [s for s in plan.device_steps if isinstance(s, Eqn)]
+    assert all(s.primitive.kind is Kind.VIEW for s in others)
 
 
 def test_text_is_the_same_in_every_process():
@@ -258,3 +260,36 @@ def test_constants_are_written_out_to_the_bit():
     text = emit(group).text
     for constant in ("-0.0f", "GA_NANF", "-GA_INFF", "e-45f"):
         assert constant in text
+
+
+def test_cuda_source_holds_all_kernels_and_what_they_call():
+    def two(x):
+        return gnp.sum(gnp.exp(x), axis=0) @ gnp.ones(4, "float32")
+
+    text = ga.jit(two).lower(golden.shape("float32", 8, 4)).cuda_source()
+    assert text.index("ga_exp, exp") < text.index("k0_columns(")
+    assert "// library dot_general(f32[4]" in text
+    assert "test_cuda_text.py:" in text and "//@" not in text
+
+
+@nvrtc.needed
+def test_explain_knows_the_kernel_on_a_gpu():
+    def f(x):
+        return nn.softmax(x, axis=-1)
+
+    x = golden.shape("float32", 4096, 4096)
+    (kernel,) = ga.explain(f, platform="cuda", arch="sm_90")(x).kernels
+    assert (kernel.grid, kernel.block, kernel.spills) == (4096, 256, 0)
+    assert kernel.registers is not None and 16 <= kernel.registers <= 64
+    # 2 x 64 MB at 4.3 TB/s
+    assert kernel.roofline_seconds == pytest.approx(2 * 4096 * 4096 * 4 / 4.3e12)
+    assert "k0_rows(" in kernel.source
+    assert "registers" in str(ga.explain(f, platform="cuda")(x))
+    assert ga.explain(f)(x).kernels[0].registers is None
+
+
+def test_explain_refuses_targets_it_does_not_know():
+    with pytest.raises(ValueError, match="platform must be"):
+        ga.explain(gnp.sin, platform="metal")
+    with pytest.raises(ValueError, match="arch must be one of sm_75"):
+        ga.explain(gnp.sin, platform="cuda", arch="sm_10")(golden.shape("float32", 3))

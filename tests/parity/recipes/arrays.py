@@ -30,9 +30,9 @@ METHODS = {
     "min": ["", "initial=-9"], "nonzero": [""], "prod": ["", "axis=0"], "ptp": ["", "axis=0"], "ravel": ["", "'F'"], "repeat": ["2", "2, axis=0"], "reshape": ["3, 2", "(3, 2)", "-1", "4, 2", "(3, 2), order='F'", "2.5"],
     "round": ["", "1"], "searchsorted": ["0.5"], "sort": ["", "axis=0", "descending=True"], "squeeze": ["", "0"], "std": ["", "ddof=1"], "sum": ["", "axis=0", "axis=5", "dtype='int32'"], "swapaxes": ["0, 1"],
     "take": ["i32([0, 5])", "1, axis=1"], "tobytes": [""], "tolist": [""], "trace": ["", "offset=1"], "transpose": ["", "1, 0", "(1, 0)", "(0, 0)"], "var": ["", "axis=0"], "view": ["'int32'", "'int8'", "'float64'", "'nonsense'"],
-    "byteswap": [""], "clone": [""], "copy_to_host_async": [""], "devices": [""], "delete": [], "to_device": ["jax.devices()[0]"], "on_device_size_in_bytes": [""],
+    "byteswap": [""], "copy_to_host_async": [""], "devices": [""], "delete": [], "to_device": ["jax.devices()[0]"],
 }  # fmt: skip
-ATTRIBUTES = "T aval dtype flat imag itemsize mT nbytes ndim real shape size weak_type is_fully_addressable is_fully_replicated committed sharding platform device".split()
+ATTRIBUTES = "T aval dtype flat imag itemsize mT nbytes ndim real shape size weak_type is_fully_addressable is_fully_replicated committed sharding device".split()
 WEAK = [
     "w(2) + 1", "w(2.0) * f32(2)", "w(2) + i8(2)", "w(1) / 2", "-w(2)", "w(2).astype('int8')",
     "w(2).sum()", "w(2.5).reshape(1)", "jnp.where(True, 1, 2)", "w(1)[None]", "w(True)",

@@ -1,0 +1,203 @@
+"""`checkpoint` as a primitive: values of the forward pass are computed again instead of kept.
+
+Floor 4. In: a Graph, and a policy that says which of its values are worth keeping. Out: the
+primitive. Splitting it into what is known now and what comes later leaves only its inputs and what
+the policy keeps; the later half computes the rest a second time, when cotangents arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpuarray.compiler.simplify import drop_dead, inline_calls
+from gpuarray.control.surgery import chosen, cut, graph_work, merged, others, staged
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
+from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+
+
+def _identity(eqn: Eqn) -> Graph:
+    v = Var(eqn.invars[0].aval)
+    return Graph([v], [v], [])
+
+
+#: A value under a name that policies know it by. The name is gone once derivatives are taken.
+name_p = Primitive(
+    "name",
+    Kind.CALL,
+    aval=lambda x, *, name: x,
+    jvp=lambda primals, tangents, *, name: (name_p.bind(*primals, name=name), *tangents),
+    transpose=lambda ct, x, *, name: (ct,),
+    batch=lambda axis, args, dims, *, name: (name_p.bind(*args, name=name), *dims),
+    decompose=lambda x, *, name: x,
+    inline=_identity,
+)
+
+
+def _bind(args: Any, graph: Graph, params: dict, differentiated: bool | None = None) -> list:
+    changed = params | {"jaxpr": graph}
+    if differentiated is not None:
+        changed["differentiated"] = differentiated
+    return remat_p.bind(*args, **changed)
+
+
+def _jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:
+    nonzero = tuple(not is_zero(t) for t in tangents)
+    derived = jvp_graph(jaxpr, nonzero)
+    given = [*primals, *chosen(tangents, nonzero)]
+    out, found = cut(_bind(given, derived.graph, params), len(jaxpr.outvars))
+    none = [Zero(tangent_aval(aval_of(x))) for x in others(out, derived.outputs)]
+    return out, merged(derived.outputs, found, none)
+
+
+def _transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
+    linear = tuple(is_undefined(x) for x in operands)
+    nonzero = tuple(not is_zero(ct) for ct in cts)
+    derived = transpose_graph(jaxpr, linear, nonzero)
+    known = others(operands, linear)
+    found = _bind([*known, *chosen(cts, nonzero)], derived.graph, params, differentiated=True)
+    zeros = [Zero(x.aval) for x in others(chosen(operands, linear), derived.outputs)]
+    return merged(linear, merged(derived.outputs, found, zeros), [None] * len(known))
+
+
+def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **params):
+    derived = batch_graph(jaxpr, axis, tuple(dims))
+    return _bind(args, derived.graph, params), list(derived.outputs)
+
+
+# ---- known now, computed again later ----
+
+
+class _Cut(NamedTuple):
+    """`now` returns its outputs and then what is saved; `later` takes the known inputs it reads,
+    what is saved, and the unknown inputs.
+    """
+
+    now: Graph
+    later: Graph
+    reads: list[bool]
+    saved: int
+    out_unknown: list[bool]
+
+
+def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
+    made = _cut(params["jaxpr"], tuple(flags), params["policy"])
+    known_args = others(args, flags)
+    assert trace.parent is not None
+    with traces.current(trace.parent):
+        known = evaluate(made.now, *known_args)
+    known, saved = cut(known, len(known) - made.saved)
+    given = (*chosen(known_args, made.reads), *saved, *chosen(args, flags))
+    rest = trace.unknown.process(
+        remat_p, given, params | {"jaxpr": made.later, "differentiated": True}
+    )
+    return merged(made.out_unknown, rest, known)
+
+
+def _cut(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
+    key = ("remat", unknown, policy)
+    if key not in graph.derived:
+        graph.derived[key] = _made(graph, unknown, policy)
+    return graph.derived[key]
+
+
+def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
+    split = split_graph(graph, unknown)
+    # Policies look at operations, so calls are opened; a value's name is an operation for them.
+    flat = inline_calls(split.known, keep=name_p)
+    count = len(flat.outvars) - split.residuals
+    wanted = flat.outvars[count:]
+    again, saved = _slice(flat, wanted, policy)
+    now = drop_dead(
+        Graph(
+            flat.invars,
+            [*flat.outvars[:count], *saved],
+            flat.eqns,
+            flat.constvars,
+            flat.consts,
+            graph.debug_name,
+        )
+    )
+    read = {a for a in (*wanted, *(a for e in again for a in e.invars)) if isinstance(a, Var)}
+    reads = [v in read for v in flat.invars]
+    inputs = [*chosen(flat.invars, reads), *saved]
+    recompute = Graph(inputs, wanted, again, flat.constvars, flat.consts)
+
+    def fun(*values):
+        given, later = cut(values, len(inputs))
+        return evaluate(split.unknown, *evaluate(recompute, *given), *later)
+
+    avals = [v.aval for v in (*inputs, *chosen(graph.invars, unknown))]
+    later = staged(fun, avals, "checkpoint", graph.debug_name)
+    return _Cut(now, later, reads, len(saved), list(split.out_unknown))
+
+
+def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var]]:
+    """The equations to run again for the wanted values, and the values that are kept instead."""
+    made_by = {v: e for e in graph.eqns for v in e.outvars}
+    keeps = {id(e): _keeps(policy, e) for e in graph.eqns}
+    again: set[int] = set()
+    saved: dict[Var, None] = {}
+    stack = [a for a in reversed(wanted) if isinstance(a, Var)]
+    while stack:
+        v = stack.pop()
+        eqn = made_by.get(v)
+        if eqn is None or v in saved or id(eqn) in again:
+            continue
+        if keeps[id(eqn)]:
+            saved[v] = None
+            continue
+        again.add(id(eqn))
+        stack.extend(a for a in eqn.invars if isinstance(a, Var))
+    return [e for e in graph.eqns if id(e) in again], list(saved)
+
+
+class Decision:
+    """What a policy may answer instead of True and False."""
+
+    def __init__(self, name: str, keep: bool):
+        self.name, self.keep = name, keep
+
+    def __bool__(self) -> bool:
+        return self.keep
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
+    if policy is None:
+        return False
+    return bool(policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params))
+
+
+# ---- the primitive ----
+
+
+def _inline(eqn: Eqn) -> Graph | None:
+    """A second computation stays a step of its own: merged with the first, it would save nothing."""
+    cse = eqn.params["prevent_cse"]
+    apart = eqn.params["differentiated"] and (cse if isinstance(cse, bool) else any(cse))
+    return None if apart else eqn.params["jaxpr"]
+
+
+remat_p = Primitive(
+    "remat2",
+    Kind.CALL,
+    multiple_results=True,
+    aval=lambda *avals, jaxpr, **_: jaxpr.out_avals,
+    assemble=lambda avals, compile, *, jaxpr, **_: compile(jaxpr),
+    decompose=lambda *args, jaxpr, **_: evaluate(jaxpr, *args),
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    inline=_inline,
+    work=lambda avals, *, jaxpr, **_: graph_work(jaxpr),
+)
+set_partial_rule(remat_p, _partial)

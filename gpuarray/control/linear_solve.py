@@ -1,0 +1,140 @@
+"""`custom_linear_solve` as a primitive: a linear system, by whatever solves it.
+
+Floor 4. In: Graphs for A x, for A's transpose times x, and for solutions with both; a right-hand
+side. Out: the solution, and what else `solve` returns. Derivatives come from the system, not from
+the steps of the solver: A dx = db - dA x, and the transpose of a solution is one with A's
+transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpuarray.control.surgery import check_operands, cut, graph_work, interpreted, reordered
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.define import do
+from gpuarray.ops.linear import add_any, instantiate
+from gpuarray.transforms.batch import BatchAxis, matched
+from gpuarray.transforms.graphs import batch_graph
+from gpuarray.transforms.jvp import jvp_flat
+
+
+class System(NamedTuple):
+    """Something for each of the four functions; transposition swaps them in pairs."""
+
+    matvec: Any
+    vecmat: Any
+    solve: Any
+    transpose_solve: Any
+
+    def transposed(self) -> System:
+        return System(self.vecmat, self.matvec, self.transpose_solve, self.solve)
+
+
+class _Shown:
+    def __init__(self, system: System):
+        self.system = system
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{k}={v}" for k, v in self.system._asdict().items())
+        return f"_LinearSolveTuple({parts})"
+
+
+def _show(params: dict) -> dict:
+    return {k: _Shown(v) for k, v in params.items()}
+
+
+def _aval(*avals, const_lengths: System, jaxprs: System):
+    consts = cut(avals, *const_lengths)
+    check_operands("custom_linear_solve", [*consts[2], *consts[4]], jaxprs.solve.in_avals)
+    return jaxprs.solve.out_avals
+
+
+def _assemble(avals, compile: Callable, *, const_lengths: System, jaxprs: System):
+    solve = compile(jaxprs.solve)
+    start = const_lengths.matvec + const_lengths.vecmat
+    stop = start + const_lengths.solve
+    b = stop + const_lengths.transpose_solve
+    return lambda *args: solve(*args[start:stop], *args[b:])
+
+
+def _jvp(primals: list, tangents: list, *, const_lengths: System, jaxprs: System):
+    consts, d_consts = cut(primals, *const_lengths), cut(tangents, *const_lengths)
+    out = linear_solve_p.bind(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
+    size = len(jaxprs.matvec.outvars)
+    x, right = out[:size], d_consts[4]
+    if not all(is_zero(d) for d in d_consts[0]):
+        _, shifts = jvp_flat(lambda *c: evaluate(jaxprs.matvec, *c, *x), consts[0], d_consts[0])
+        right = [
+            d if is_zero(s) else add_any(d, do.neg(s)) for d, s in zip(right, shifts, strict=True)
+        ]
+    none = [Zero(tangent_aval(aval_of(v))) for v in out]
+    if all(is_zero(d) for d in right):
+        return out, none
+    # Only the solution has a derivative; what else the solver returns does not.
+    solve = reordered(jaxprs.solve, jaxprs.solve.invars, jaxprs.solve.outvars[:size])
+    dx = linear_solve_p.bind(
+        *(c for group in consts[:4] for c in group),
+        *(instantiate(d) for d in right),
+        const_lengths=const_lengths,
+        jaxprs=jaxprs._replace(solve=solve),
+    )
+    return out, [*dx, *none[size:]]
+
+
+def _transpose(cts: list, *operands, const_lengths: System, jaxprs: System) -> list:
+    if jaxprs.transpose_solve is None:
+        raise TypeError(
+            "transpose_solve required for backwards mode automatic differentiation of "
+            "custom_linear_solve: give transpose_solve=..., or symmetric=True if A is"
+        )
+    matvec, vecmat, solve, transpose_solve, b = cut(operands, *const_lengths)
+    found = linear_solve_p.bind(
+        *vecmat,
+        *matvec,
+        *transpose_solve,
+        *solve,
+        *(instantiate(ct) for ct in cts[: len(b)]),
+        const_lengths=const_lengths.transposed(),
+        jaxprs=jaxprs.transposed(),
+    )
+    return [None] * sum(const_lengths) + found[: len(b)]
+
+
+def _batch(axis: BatchAxis, args: list, dims: list, *, const_lengths: System, jaxprs: System):
+    groups = cut((None if d is None else 0 for d in dims), *const_lengths)
+    size = len(groups[4])
+
+    def batched(graph: Graph | None, consts: list) -> Graph | None:
+        if graph is None:
+            return None
+        inside = (*consts, *(0,) * size)
+        return batch_graph(graph, axis, inside, (0,) * len(graph.outvars)).graph
+
+    made = System(*map(batched, jaxprs, groups[:4]))
+    wanted = [d for group in groups[:4] for d in group] + [0] * size
+    out = linear_solve_p.bind(
+        *(matched(x, d, w, axis.size) for x, d, w in zip(args, dims, wanted, strict=True)),
+        const_lengths=const_lengths,
+        jaxprs=made,
+    )
+    return out, [0] * len(out)
+
+
+linear_solve_p = Primitive(
+    "custom_linear_solve",
+    Kind.CALL,
+    multiple_results=True,
+    aval=_aval,
+    numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
+    assemble=_assemble,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    show=_show,
+    work=lambda avals, *, jaxprs, **_: graph_work(jaxprs.solve),
+)

@@ -1,0 +1,173 @@
+"""checkpoint: the same derivatives, fewer values kept; policies say which."""
+
+import io
+from contextlib import redirect_stdout
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.ad_checkpoint import checkpoint_name, print_saved_residuals
+
+P = ga.checkpoint_policies
+W = np.linspace(-1, 1, 9).reshape(3, 3).astype(np.float32)
+X = np.array([0.1, 0.2, 0.3], np.float32)
+
+
+def layer(w, x):
+    y = checkpoint_name(gnp.sin(w @ x), "a")
+    return checkpoint_name(gnp.sin(y), "b")
+
+
+def loss(w, x):
+    return gnp.sum(gnp.sin(layer(w, layer(w, x))))
+
+
+def close(a, b):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=1e-6)
+
+
+POLICIES = [
+    None,
+    P.everything_saveable,
+    P.nothing_saveable,
+    P.dots_saveable,
+    P.dots_with_no_batch_dims_saveable,
+    P.save_only_these_names("a"),
+    P.save_any_names_but_these("a"),
+    P.save_anything_except_these_names("a"),
+    P.save_from_both_policies(P.dots_saveable, P.save_only_these_names("b")),
+    P.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"],
+        names_which_can_be_offloaded=["b"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("prevent_cse", [True, False])
+def test_derivatives_are_the_same(policy, prevent_cse):
+    f = ga.checkpoint(loss, policy=policy, prevent_cse=prevent_cse)
+    expected = ga.grad(loss, (0, 1))(W, X)
+    for made in [
+        ga.grad(f, (0, 1)),
+        ga.jit(ga.grad(f, (0, 1))),
+        ga.grad(ga.jit(f), (0, 1)),
+        ga.grad(ga.checkpoint(f), (0, 1)),
+    ]:
+        for a, b in zip(made(W, X), expected, strict=True):
+            close(a, b)
+    close(f(W, X), loss(W, X))
+    close(ga.jvp(f, (W, X), (W, X))[1], ga.jvp(loss, (W, X), (W, X))[1])
+
+
+def test_under_vmap_and_second_order():
+    f = ga.checkpoint(loss)
+    xs = np.stack([X, 2 * X])
+    expected = np.stack([np.asarray(ga.grad(loss)(W, x)) for x in xs])
+    close(ga.vmap(ga.grad(f), in_axes=(None, 0))(W, xs), expected)
+    close(ga.grad(lambda w: ga.vmap(f, in_axes=(None, 0))(w, xs).sum())(W), expected.sum(0))
+    close(ga.hessian(f, 1)(W, X), ga.hessian(loss, 1)(W, X))
+    close(ga.jit(ga.hessian(f, 1))(W, X), ga.hessian(loss, 1)(W, X))
+
+
+def saved(f, *args):
+    text = io.StringIO()
+    with redirect_stdout(text):
+        print_saved_residuals(f, *args)
+    return [line.split(" from ")[0] for line in text.getvalue().splitlines()]
+
+
+def h(x):
+    y = checkpoint_name(gnp.sin(x), "a")
+    return gnp.sin(checkpoint_name(gnp.sin(y), "b"))
+
+
+@pytest.mark.parametrize(
+    "policy, kept",
+    [
+        (None, ["f32[]"]),
+        (P.save_only_these_names("a"), ["f32[]", "f32[] named 'a'"]),
+        (P.save_any_names_but_these("a"), ["f32[]", "f32[] named 'b'"]),
+        (P.save_anything_except_these_names("a"), ["f32[] output of cos"] * 3),
+    ],
+)
+def test_what_is_kept(policy, kept):
+    assert saved(ga.checkpoint(h, policy=policy), 1.0) == kept
+
+
+def test_policy_sees_primitives_avals_and_params():
+    seen = set()
+
+    def policy(prim, *avals, **params):
+        seen.add((prim.name, avals[0].shape, "dimension_numbers" in params))
+        return prim.name == "sin"
+
+    ga.grad(ga.checkpoint(loss, policy=policy))(W, X)
+    assert ("dot_general", (3, 3), True) in seen and ("sin", (3,), False) in seen
+
+
+def test_second_computation_stays_apart():
+    def chain(x):
+        for _ in range(5):
+            x = gnp.sin(x)
+        return x.sum()
+
+    x = gnp.ones(1000)
+    apart = ga.jit(ga.grad(ga.checkpoint(chain))).lower(x).compile().as_text()
+    merged = ga.jit(ga.grad(ga.checkpoint(chain, prevent_cse=False))).lower(x).compile().as_text()
+    assert "remat2" in apart and "remat2" not in merged
+
+
+def test_graph_of_the_gradient():
+    text = str(ga.make_jaxpr(ga.grad(ga.checkpoint(lambda x: gnp.sin(gnp.sin(x)))))(1.0))
+    assert text == (
+        "{ lambda ; a:f32[]. let\n"
+        "    b:f32[] = sin a\n"
+        "    _:f32[] = sin b\n"
+        "    c:f32[] = remat2[\n"
+        "      differentiated=True\n"
+        "      jaxpr={ lambda ; d:f32[] e:f32[]. let\n"
+        "          f:f32[] = sin d\n"
+        "          g:f32[] = cos d\n"
+        "          h:f32[] = cos f\n"
+        "          i:f32[] = mul e h\n"
+        "          j:f32[] = mul i g\n"
+        "        in (j,) }\n"
+        "      policy=None\n"
+        "      prevent_cse=True\n"
+        "    ] a 1.0:f32[]\n"
+        "  in (c,) }"
+    )
+
+
+def test_static_arguments_pytrees_and_closures():
+    f = ga.checkpoint(lambda p, n: p["x"] ** n if n > 1 else p["x"], static_argnums=(1,))
+    close(ga.grad(f)({"x": 3.0}, 2)["x"], 6.0)
+    g = ga.checkpoint(lambda x, mode: x * (2 if mode == "a" else 3), static_argnames="mode")
+    close(g(2.0, mode="b"), 6.0)
+    close(g(2.0, "b"), 6.0)
+    decorated = ga.checkpoint(policy=P.everything_saveable)(lambda x: gnp.sin(x))
+    close(ga.grad(decorated)(1.0), np.cos(1.0))
+    close(ga.grad(lambda y: ga.checkpoint(lambda x: gnp.sin(x * y))(2.0))(0.5), 2 * np.cos(1.0))
+    close(ga.jit(ga.grad(lambda y: ga.checkpoint(lambda x: gnp.sin(x * y))(2.0)))(0.5), 2 * np.cos(1.0))
+    assert ga.remat is ga.checkpoint
+
+
+def test_errors():
+    with pytest.raises(ga.errors.TracerBoolConversionError, match="argument x"):
+        ga.checkpoint(lambda x: x if x > 0 else -x)(1.0)
+    with pytest.raises(ValueError, match="static_argnums"):
+        ga.checkpoint(lambda x: x, static_argnums=(3,))(1.0)
+    with pytest.raises(TypeError, match="Expected a callable"):
+        ga.checkpoint(3)
+    with pytest.raises(ValueError, match="exclusive"):
+        P.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"],
+            names_which_can_be_offloaded=["a"],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 # The printer and the evaluating trace move into their places by being imported.
 import gpuarray.core.printing
 import gpuarray.runtime.lazy  # noqa: F401
+from gpuarray import custom_batching as custom_batching
+from gpuarray import custom_derivatives as custom_derivatives
 from gpuarray import debug as debug
 from gpuarray import dtypes as dtypes
 from gpuarray import errors as errors

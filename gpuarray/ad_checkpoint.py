@@ -20,8 +20,8 @@ from gpuarray.control.surgery import opened
 from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
-from gpuarray.core.linear import is_inexact
 from gpuarray.core.graph import Literal
+from gpuarray.core.linear import is_inexact
 from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
@@ -119,7 +119,8 @@ def save_and_offload_only_these_names(
         raise ValueError(
             f"The names should be exclusive and should not intersect in names_which_can_be_saved "
             f"and names_which_can_be_offloaded. Got names_which_can_be_saved={sorted(here)}, "
-            f"names_which_can_be_offloaded={sorted(there)} and the intersection={sorted(here & there)}"
+            f"names_which_can_be_offloaded={sorted(there)} and the "
+            f"intersection={sorted(here & there)}"
         )
 
     def policy(prim, *_, **params):
@@ -282,7 +283,7 @@ remat = checkpoint
 
 
 def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
-    """Print which values the derivative of `f` keeps from the forward pass, and where they are made.
+    """Print which values the derivative of `f` keeps from the forward pass, and who makes them.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> print_saved_residuals(ga.checkpoint(gnp.sin), 1.0)

@@ -112,8 +112,8 @@ def _result_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...
         dtype = x.dtype if isinstance(x.dtype, dtypes.KeyDtype) else np.dtype(x.dtype)
         if dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(
-                "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is disabled: "
-                f"got {dtype}"
+                "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is "
+                f"disabled: got {dtype}"
             )
         avals.append(ShapedArray(x.shape, dtype))
     return spec, tuple(avals)
@@ -162,7 +162,7 @@ def pure_callback(
         )
     leaves, in_spec = _checked_leaves((args, kwargs))
     spec, avals = _result_avals(result_shape_dtypes)
-    flat = FlatCallback(callback, in_spec, "jax.pure_callback", spec)
+    flat = FlatCallback(callback, in_spec, "pure_callback", spec)
     out = pure_callback_p.bind(
         *leaves, callback=flat, result_avals=avals, sharding=sharding, vmap_method=vmap_method
     )
@@ -193,7 +193,7 @@ def io_callback(
     _need_callable(callback, "io_callback")
     leaves, in_spec = _checked_leaves((args, kwargs))
     spec, avals = _result_avals(result_shape_dtypes)
-    flat = FlatCallback(callback, in_spec, "jax.io_callback", spec)
+    flat = FlatCallback(callback, in_spec, "io_callback", spec)
     out = io_callback_p.bind(
         *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=sharding
     )
@@ -250,7 +250,7 @@ def debug_callback(
     """
     _need_callable(callback, "debug.callback")
     values, static, spec = _split(args, kwargs)
-    flat = _Mixed(callback, spec, "jax.debug.callback", static)
+    flat = _Mixed(callback, spec, "debug.callback", static)
     debug_callback_p.bind(
         *values,
         callback=flat,
@@ -273,7 +273,7 @@ class _Check(string.Formatter):
         if names:
             raise ValueError(
                 "Unused keyword arguments to `jax.debug.print`: "
-                f"{names}. You may be passing an f-string (i.e, `f\"{{x}}\"`) into "
+                f'{names}. You may be passing an f-string (i.e, `f"{{x}}"`) into '
                 "`jax.debug.print` and instead should be passing in a regular string."
             )
 
@@ -325,7 +325,7 @@ def debug_print(
     if not skip_format_check:
         _Check().format(fmt, *args, **kwargs)
     values, static, spec = _split(args, kwargs)
-    flat = _Mixed(_Printer(fmt), spec, "jax.debug.print", static)
+    flat = _Mixed(_Printer(fmt), spec, "debug.print", static)
     debug_print_p.bind(
         *values,
         callback=flat,

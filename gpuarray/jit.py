@@ -29,6 +29,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Executable, check_numbers, launch
 from gpuarray.runtime.lazy import find_bad_number
+from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.stage import TracedFunction, stage
 
 
@@ -127,7 +128,7 @@ class Jitted:
         call = self._take_apart(args, kwargs)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
         if traces.state.trace is not lazy.base:
-            return self._bind(call, key)
+            return self._bind(call, (*key, axis_env()))
         entry = self._cache.entries.get(key)
         if entry is None:
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))

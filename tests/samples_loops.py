@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuarray.control.linear_solve import System
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Literal, Var
 from gpuarray.core.primitive import registry
@@ -63,6 +64,24 @@ def index(rng, shape, dtype):
     return rng.integers(0, 2, shape)
 
 
+def halving(aval: ShapedArray = FLOAT) -> dict:
+    """The system w * x == b with a constant w, and b / w, which solves it."""
+    w, x, product = Var(FLOAT), Var(aval), Var(aval)
+    v, b, quotient = Var(FLOAT), Var(aval), Var(aval)
+    matvec = Graph([w, x], [product], [Eqn(registry["mul"], [w, x], [product], {})])
+    solve = Graph([v, b], [quotient], [Eqn(registry["div"], [b, v], [quotient], {})])
+    return {
+        "const_lengths": System(1, 1, 1, 1),
+        "jaxprs": System(matvec, matvec, solve, solve),
+    }
+
+
+def away_from_zero(rng, shape, dtype):
+    return rng.uniform(0.5, 2, shape)
+
+
+WEIGHTS = [((), "float32")] * 4
+
 SAMPLES: Table = {
     "cond": [
         (
@@ -80,6 +99,10 @@ SAMPLES: Table = {
             {"branches": (unary_graph("sin", FLOATS), unary_graph("neg", FLOATS))},
             [index, None],
         ),
+    ],
+    "custom_linear_solve": [
+        ([*WEIGHTS, ((), "float32")], halving(), [away_from_zero] * 4 + [None]),
+        ([*WEIGHTS, ((0,), "float32")], halving(aval=FLOATS), [away_from_zero] * 4 + [None]),
     ],
     "scan": [
         ([*ARGUMENTS, ((4,), "float32")], SCAN | {"length": 4}, None),

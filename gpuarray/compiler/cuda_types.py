@@ -27,12 +27,14 @@ _TYPES = {
     "uint64": "unsigned long long",
     "float16": "ga_f16",
     "bfloat16": "ga_bf16",
+    "float8_e4m3fn": "ga_e4m3",
+    "float8_e5m2": "ga_e5m2",
     "float32": "float",
     "float64": "double",
     "complex64": "ga_c64",
     "complex128": "ga_c128",
 }
-_HALVES = ("float16", "bfloat16")
+_HALVES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def memory_type(aval: ShapedArray) -> str:
@@ -46,13 +48,14 @@ def memory_type(aval: ShapedArray) -> str:
 
 
 def value_type(aval: ShapedArray) -> str:
-    """The type of a value in a register: 16-bit floats are computed in float and rounded after
-    every operation.
+    """The type of a value in a register: floats of 16 and 8 bits are computed in float and rounded
+    after every operation.
     """
     return "float" if storage_dtype(aval).name in _HALVES else memory_type(aval)
 
 
 def is_half(aval: ShapedArray) -> bool:
+    """Whether elements are floats of 16 or 8 bits, which registers hold as float."""
     return storage_dtype(aval).name in _HALVES
 
 

@@ -20,6 +20,7 @@ from gpuarray.compiler.plan import members_in_order
 from gpuarray.compiler.schedule import (
     FULL_GRID,
     ROW_BYTES,
+    VECTOR_BYTES,
     Schedule,
     schedule_all,
     schedule_columns,
@@ -53,6 +54,16 @@ class Emitted:
     workspace: int = 0
     kind: str = ""
 
+    @property
+    def alignment(self) -> int:
+        """What the addresses of all buffers must be multiples of."""
+        return VECTOR_BYTES if self.schedule.width > 1 else 1
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether threads of a block wait for one another."""
+        return "__syncthreads" in self.text or "_reduce<" in self.text
+
 
 def emit(group: Group, user_lines: bool = False) -> Emitted:
     """The kernel of a group; with `user_lines`, comments say where the user wrote what it does."""
@@ -72,7 +83,7 @@ def emit(group: Group, user_lines: bool = False) -> Emitted:
     return writer.rows(passes, rows, length)
 
 
-def emit_value(eqn: Eqn, user_lines: bool = False) -> Emitted:
+def emit_value(eqn: Eqn, user_lines: bool = False, name: str = "value") -> Emitted:
     """The kernel of a generator on its own: its value in memory."""
     if not has_text(eqn):
         raise NoCudaRule(f"{eqn.primitive.name} has no CUDA text for these operands")
@@ -81,7 +92,7 @@ def emit_value(eqn: Eqn, user_lines: bool = False) -> Emitted:
     result = Var(v.aval)
     load = Load(v, (), dims, v.aval.shape)
     copy = Eqn(registry["copy"], [v], [result], {}, eqn.site)
-    group = Group(list(v.aval.shape), outputs=[result], name="value", generators={v: recipe(eqn)})
+    group = Group(list(v.aval.shape), outputs=[result], name=name, generators={v: recipe(eqn)})
     group.add(Member(copy, [load], dims, dims))
     return emit(group, user_lines)
 
@@ -146,7 +157,7 @@ class _Kernels(Writer):
                 for v, name in states.items():
                     self.across_lanes(v, name, lanes, shared)
             for m in one.after:
-                self.member(m, 1, {})
+                self.member(m, 1, self.read_outside)
         self.write_rest(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         self.declare_shared(shared, schedule.threads // 32)
         held = ", held in registers" if self.registers else ""
@@ -270,7 +281,7 @@ class _Kernels(Writer):
             self.across_block(v, name, s, shared)
             self.close(v, name)
         for m in one.after:
-            self.member(m, 1, {})
+            self.member(m, 1, self.read_outside)
         self.write_rest([], "threadIdx.x == 0")
         self.declare_shared(shared, s.threads // 32)
         what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
@@ -376,7 +387,7 @@ class _Kernels(Writer):
                 for v, name in states.items():
                     self.close(v, name)
             for m in one.after:
-                self.member(m, 1, {})
+                self.member(m, 1, self.read_outside)
         self.write_rest(passes, "deep == 0 && inside")
         self.declare_shared(shared, s.threads)
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""

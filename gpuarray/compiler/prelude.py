@@ -16,6 +16,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
+#: A source that calls a long function in more places gets it as a function instead of inlined.
+OFTEN = 4
 _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")
 
 
@@ -79,4 +81,12 @@ def prelude_of(text: str) -> str:
             if block.order not in needed and all(table[n].order in needed for n in block.needs):
                 needed[block.order] = block
                 waiting.append(block.text)
-    return "\n".join(needed[order].text for order in sorted(needed))
+    return "\n".join(_inlined_or_called(needed[order].text, text) for order in sorted(needed))
+
+
+def _inlined_or_called(block: str, source: str) -> str:
+    """A block as a source gets it: what it calls often is not inlined."""
+    long = re.match(r"GA_LONG\((\w+),", block)
+    if long and len(re.findall(rf"\b{long[1]}\(", source)) > OFTEN:
+        return block.replace("GA_LONG(", "GA_LONG_CALLED(", 1)
+    return block

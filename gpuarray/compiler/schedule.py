@@ -1,8 +1,8 @@
 """Schedules: how many threads run a kernel, and how much each does.
 
 Floor 3. In: the loop form of a group. Out: plain numbers, chosen from shapes and dtypes alone, so
-the same graph always gets the same kernel. The rules and the measurements behind them are in
-docs/kernels.md.
+the same graph always gets the same kernel. Kernels are bound by memory: what counts is that enough
+bytes are under way at any time, and that no row or column leaves most of the machine idle.
 """
 
 from __future__ import annotations

@@ -39,11 +39,11 @@ MACHINES = {
 
 def emitted(plan: Plan, user_lines: bool = False) -> Iterator[tuple[Step, Emitted | None]]:
     """The steps a GPU would run, with their kernels; None for routines of libraries."""
-    for step in plan.device_steps:
+    for number, step in enumerate(plan.device_steps):
         if isinstance(step, Group):
             yield step, emit(step, user_lines)
         elif step.primitive.kind is Kind.GENERATOR and has_text(step):
-            yield step, emit_value(step, user_lines)
+            yield step, emit_value(step, user_lines, f"s{number}_{step.primitive.name}")
         elif step.primitive.kind is not Kind.VIEW:
             yield step, None
 

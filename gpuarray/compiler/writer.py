@@ -52,6 +52,7 @@ class Writer:
         # The axis along which vectors lie, and what is in registers already, by load.
         self.last: int | None = self.order[-1] if self.order else None
         self.registers: Fetched = {}
+        self.read_outside: Fetched = {}  # outside all loops
 
     # ---- lines ----
     def put(self, depth: int, text: str, comment: str = "") -> None:

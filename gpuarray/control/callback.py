@@ -1,8 +1,8 @@
 """Python functions called from inside programs, as primitives.
 
 Floor 4. In: `callback(avals, buffers, result_avals) -> buffers`, which the public layer makes of a
-user's function, and the avals of its results. Out: primitives whose NumPy rule calls it, once or, under vmap, for
-every element.
+user's function, and the avals of its results. Out: primitives whose NumPy rule calls it, once or,
+under vmap, for every element.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.axes import add_axis, move_axis
@@ -36,8 +35,7 @@ class ForEach(NamedTuple):
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
         inner = [
-            a.update(shape=a.shape[1:]) if m else a
-            for a, m in zip(avals, self.mapped, strict=True)
+            a.update(shape=a.shape[1:]) if m else a for a, m in zip(avals, self.mapped, strict=True)
         ]
         each = [a.update(shape=a.shape[1:]) for a in result_avals]
         out = [np.empty(a.shape, storage_dtype(a)) for a in result_avals]
@@ -163,4 +161,3 @@ def _debug(name: str) -> Primitive:
 _PRINT = "debug_print"
 debug_callback_p = _debug("debug_callback")
 debug_print_p = _debug(_PRINT)
-

@@ -181,7 +181,7 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
 
 
 def _inline(eqn: Eqn) -> Graph | None:
-    """A second computation stays a step of its own: merged with the first, it would save nothing."""
+    """A second computation stays a step of its own: merged with the first it saves nothing."""
     cse = eqn.params["prevent_cse"]
     apart = eqn.params["differentiated"] and (cse if isinstance(cse, bool) else any(cse))
     return None if apart else eqn.params["jaxpr"]

@@ -1,11 +1,11 @@
 """Functions with derivative rules of their own, as primitives that hold the function and its rules.
 
 Floor 4. In: flat functions: what to compute, and how its derivative is made. Out: primitives that
-every transformation takes its part of: evaluation the function, jvp and linearize the rule, batching
-both.
+every transformation takes its part of: evaluation the function, jvp and linearize the rule,
+batching both.
 
 `call_jaxpr` is a Python function as long as nobody stages it, so that its control flow may look at
-values, and a Graph from then on. The rules stay Python functions; batched ones wrap the ones before.
+values, and a Graph from then on. The rules stay Python functions; batched ones wrap others.
   jvp(primals, tangents) -> (outputs, tangents)
   fwd(primals, perturbed) -> (outputs, residuals)
   bwd(residuals, cotangents) -> cotangents, one a primal
@@ -50,7 +50,7 @@ class CustomCall(Primitive):
         return trace.process(self, args, params)
 
     def batched(self, trace: BatchTrace, args: Sequence[Any], params: dict) -> list:
-        """The call in the trace around `trace`. What the function closes over may be batched too."""
+        """The call in the trace around. What the function closes over may be batched too."""
         pairs = [trace.split(a) for a in args]
         axis = trace.axis
         assert trace.parent is not None
@@ -213,7 +213,7 @@ def _batched_vjp(
 
 
 def _cotangent(axis: BatchAxis, ct: Any, dim: int | None, want: int | None) -> Any:
-    """The cotangent of a primal whose extra axis is at `want`: the sum over the axis if it has none."""
+    """The cotangent of a primal whose extra axis is at `want`; without one, summed over it."""
     if is_zero(ct):
         return _with_axis(axis, ct, want)
     if want is not None:
@@ -327,7 +327,7 @@ def _lin_batch(
     def new_bwd(residuals, cotangents):
         given = [*residuals, *(_without_axis(ct, 0) for ct in cotangents)]
         where = [*dims[:num_res], *(None if is_zero(ct) else 0 for ct in cotangents)]
-        flat = lambda *xs: bwd(xs[:num_res], xs[num_res:])  # noqa: E731
+        flat = lambda *xs: bwd(xs[:num_res], xs[num_res:])
         values, found = _batch_flat(flat, axis, None, given, where)
         return [_cotangent(axis, *row) for row in zip(values, found, wanted, strict=True)]
 

@@ -7,6 +7,7 @@ is a scan of a transformed body: what is carried is found as a fixed point.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -67,29 +68,43 @@ def _assemble(
     order = range(length - 1, -1, -1) if reverse else range(length)
     body, ours = looping(compile, jaxpr, num_consts, num_carry)
 
+    def rows(xs):
+        return zip(*(x[::-1] if reverse else x for x in xs), strict=True) if xs else no_rows()
+
+    def no_rows():
+        return itertools.repeat((), length)
+
     def run(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
         ys = [np.empty(shape, dtype) for shape, dtype in ys_types]
-        for i in order:
-            out = body(*consts, *carry, *[x[i] for x in xs])
+        for i, row in zip(order, rows(xs), strict=True):
+            out = body(*consts, *carry, *row)
             carry = out[:num_carry]
             for y, value in zip(ys, out[num_carry:]):
                 y[i] = value
         return [*carry, *ys]
 
+    def run_without_ys(*args):
+        consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
+        for row in rows(xs):
+            carry = body(*consts, *carry, *row)
+        return list(carry)
+
     def run_owning(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
         ys = [np.empty(shape, dtype) for shape, dtype in ys_types]
         owned = frozenset()  # the initial values are somebody else's
-        for i in order:
-            out = body(*consts, *carry, *[x[i] for x in xs], owned)
+        for i, row in zip(order, rows(xs), strict=True):
+            out = body(*consts, *carry, *row, owned)
             carry = out[:num_carry]
             owned = ours
             for y, value in zip(ys, out[num_carry:]):
                 y[i] = value
         return [*carry, *ys]
 
-    return run if ours is None else run_owning
+    if ours is not None:
+        return run_owning
+    return run if ys_types else run_without_ys
 
 
 # ---- tangents ----

@@ -213,7 +213,12 @@ def is_view(eqn: Eqn) -> bool:
 
 def subgraphs(eqn: Eqn) -> Iterator[Graph]:
     """The Graphs an equation holds in its parameters."""
-    for value in eqn.params.values():
+    return graphs_in(eqn.params)
+
+
+def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
+    """The Graphs among parameters."""
+    for value in params.values():
         if isinstance(value, Graph):
             yield value
         elif isinstance(value, (tuple, list)):

@@ -32,9 +32,12 @@ platformdirs = lazy_module("platformdirs")
 subprocess = lazy_module("subprocess")
 tempfile = lazy_module("tempfile")
 
-_COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-exceptions")
+_COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
 #: Hooks before every access, and tests of indices into arrays whose length is known.
-_WATCHED = ("-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fno-threadsafe-statics", "-w")
+_WATCHED = (
+    "-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fvisibility=hidden",
+    "-fno-threadsafe-statics", "-w",
+)  # fmt: skip
 _RUNTIME = ("runtime.cpp", "race.cpp")
 _DIGEST = 32
 
@@ -115,11 +118,17 @@ def _kept(path: pathlib.Path, key: bytes) -> bool:
     return ours and data[-_DIGEST:] == hashlib.sha256(key + data[:-_DIGEST]).digest()
 
 
+@functools.cache
+def _passing_folder():
+    """A folder that ends with the process."""
+    return tempfile.TemporaryDirectory(prefix="gpuarray-")
+
+
 def _make(key: bytes, suffix: str, commands) -> pathlib.Path:
     """The file of a key; `commands(folder, target)` says how to make it in a folder where it is
     missing.
     """
-    home = objects() if state.enable_compilation_cache else pathlib.Path(tempfile.mkdtemp())
+    home = objects() if state.enable_compilation_cache else pathlib.Path(_passing_folder().name)
     path = home / (hashlib.sha256(key).hexdigest() + suffix)
     if _kept(path, key):
         return path
@@ -134,20 +143,18 @@ def _make(key: bytes, suffix: str, commands) -> pathlib.Path:
     return path
 
 
-def _runtime_objects(cxx: str) -> list[pathlib.Path]:
-    """The compiled halves of the runtime."""
+def _runtime(cxx: str) -> pathlib.Path:
+    """The compiled runtime. Libraries of kernels find it, loaded, by a name of its content."""
     host = folder() / "host"
-    header = (host / "simulator.h").read_text()
-    found = []
-    for name in _RUNTIME:
-        flags = (*_COMMON, "-O2", "-I", str(host))
-        key = "\0".join([_version(cxx), *_COMMON, header, (host / name).read_text()]).encode()
+    texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
+    key = "\0".join([_version(cxx), *_COMMON, *texts]).encode()
+    name = f"-Wl,-Bsymbolic,-soname,gpuarray-{hashlib.sha256(key).hexdigest()}.so"
+    flags = [*_COMMON, "-O2", "-shared", name]
 
-        def commands(_, target, name=name, flags=flags):
-            return [[cxx, *flags, "-c", str(host / name), "-o", str(target)]]
+    def commands(_, target: pathlib.Path) -> list[list[str]]:
+        return [[cxx, *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
 
-        found.append(_make(key, ".o", commands))
-    return found
+    return _make(key, ".so", commands)
 
 
 def compile_library(text: str, kernels: Sequence[str]) -> Library:
@@ -156,39 +163,56 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
     parts = [(folder() / "host" / "cuda_host.h").read_text(), text]
     parts += [f"SIM_EXPORT({name})" for name in kernels]
     source = "\n".join(parts) + "\n"
-    runtime = _runtime_objects(cxx)
-    key = "\0".join([_version(cxx), *_COMMON, *_WATCHED, *(p.name for p in runtime), source])
+    runtime = _runtime(cxx)
+    key = "\0".join([_version(cxx), *_COMMON, *_WATCHED, runtime.name, source]).encode()
 
     def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
         (place / "kernels.cpp").write_text(source)
         made = str(place / "kernels.o")
         return [
             [cxx, *_COMMON, *_WATCHED, "-c", str(place / "kernels.cpp"), "-o", made],
-            [cxx, "-shared", "-Wl,-Bsymbolic", made, *map(str, runtime), "-o", str(target)],
+            [cxx, "-shared", "-Wl,-Bsymbolic", made, str(runtime), "-o", str(target)],
         ]
 
-    return Library(_make(key.encode(), ".so", commands))
+    return Library(_loaded(runtime), _make(key, ".so", commands), kernels[0])
+
+
+_runtimes: dict[str, ctypes.CDLL] = {}
+
+
+def _loaded(path: pathlib.Path) -> ctypes.CDLL:
+    """The runtime in memory: once, wherever its file is by now."""
+    library = _runtimes.get(path.name)
+    if library is None:
+        library = _runtimes[path.name] = ctypes.CDLL(str(path))
+        library.sim_launch.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int] + [ctypes.c_uint64] * 3
+        library.sim_error.restype = ctypes.c_char_p
+    return library
 
 
 # ---- what was made ----
 class Library:
     """Kernels in memory."""
 
-    _turn = threading.Lock()  # the runtime keeps its state in the library
+    _turn = threading.Lock()  # the runtime runs one kernel at a time
 
-    def __init__(self, path: pathlib.Path):
+    def __init__(self, runtime: ctypes.CDLL, path: pathlib.Path, first: str):
+        self._runtime = runtime
         self._library = ctypes.CDLL(str(path))
-        launch = self._launch = self._library.sim_launch
-        launch.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int] + [ctypes.c_uint64] * 3
-        self._library.sim_error.restype = ctypes.c_char_p
-        symbols = _symbols(path.read_bytes())
-        base = ctypes.cast(launch, ctypes.c_void_p).value - symbols["sim_launch"][0]  # type: ignore
+        symbols, end = _read_elf(path.read_bytes())
+        base = self._entry(first) - symbols[f"sim_run_{first}"][0]
+        self._constants = Region(base, end, INPUT, 1, "constants")
         self._shared: dict[str, list[Region]] = {}
         for name, (value, size) in symbols.items():
             if found := re.fullmatch(r"_ZZ\d+(\w+?)E(\d+)(\w+?)(_\d+)?", name):
                 array = found[3][: int(found[2])]
                 region = Region(base + value, size, SHARED, 1, array)
                 self._shared.setdefault(found[1], []).append(region)
+
+    def _entry(self, kernel: str) -> int:
+        address = ctypes.cast(getattr(self._library, f"sim_run_{kernel}"), ctypes.c_void_p).value
+        assert address is not None
+        return address
 
     def launch(
         self,
@@ -205,7 +229,7 @@ class Library:
         arguments: addresses; regions: all memory behind them
         blocks: the first one to run, and how many; all, where that is 0
         """
-        given = [*regions, *self._shared.get(kernel, ())]
+        given = [*regions, *self._shared.get(kernel, ()), self._constants]
         table = (_CRegion * len(given))(
             *(
                 _CRegion(r.address, r.nbytes, r.kind, (r.itemsize).bit_length() - 1, r.name.encode())
@@ -217,20 +241,23 @@ class Library:
             *(ctypes.addressof(values) + 8 * i for i in range(len(arguments)))
         )
         shape = (ctypes.c_uint * 6)(grid, 1, 1, block, 1, 1)
-        entry = ctypes.cast(getattr(self._library, f"sim_run_{kernel}"), ctypes.c_void_p)
+        entry, runtime = self._entry(kernel), self._runtime
         with Library._turn:
-            if self._launch(entry, cells, shape, table, len(given), seed, *blocks):
-                raise DeviceError(self._library.sim_error().decode())
+            if runtime.sim_launch(entry, cells, shape, table, len(given), seed, *blocks):
+                raise DeviceError(runtime.sim_error().decode())
 
 
-def _symbols(elf: bytes) -> dict[str, tuple[int, int]]:
-    """The symbols of a 64-bit ELF file, local ones too: name -> (address, size)."""
+def _read_elf(elf: bytes) -> tuple[dict[str, tuple[int, int]], int]:
+    """The symbols of a 64-bit ELF library, local ones too, as name -> (address, size); and where
+    its constants end and its variables without a value (shared memory) begin.
+    """
     if elf[:5] != b"\x7fELF\x02":
         raise DeviceError("the simulator needs a compiler that makes 64-bit ELF libraries")
     (start,) = struct.unpack_from("<Q", elf, 40)
     size, count = struct.unpack_from("<HH", elf, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + i * size) for i in range(count)]
     found: dict[str, tuple[int, int]] = {}
+    end = max(s[3] + s[5] for s in sections if s[2] & 2 and s[1] != 8)  # in memory, with content
     for section in sections:
         if section[1] != 2:  # not a symbol table
             continue
@@ -244,4 +271,4 @@ def _symbols(elf: bytes) -> dict[str, tuple[int, int]]:
         for row in table.tolist():
             at = names + row[0]
             found[elf[at : elf.index(b"\0", at)].decode()] = (row[4], row[5])
-    return found
+    return found, end

@@ -21,7 +21,7 @@ from gpuarray.transforms.stage import TracedFunction, stage
 
 
 class Body(NamedTuple):
-    """A function of flat values as a Graph (constants still inside), and how its result is built."""
+    """A function as a flat Graph, its constants still inside, and how its result is built."""
 
     graph: Graph
     out_spec: Any
@@ -59,7 +59,7 @@ def stage_body(
 ) -> Body:
     """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function."""
     out_spec: Any = None
-    info = TracedFunction(shown or fun, purpose)
+    info = TracedFunction(shown or fun, purpose, _argument_names(shown or fun, spec))
 
     def flat(*tracers):
         nonlocal out_spec
@@ -68,6 +68,19 @@ def stage_body(
         return [_checked(x, result, i, info) for i, x in enumerate(leaves)]
 
     return Body(stage(flat, avals, info), out_spec, info)
+
+
+def _argument_names(fun: Callable, spec: Any) -> list[str]:
+    """A name for every leaf of the arguments, for messages: the parameter's, and the path in it."""
+    code = getattr(fun, "__code__", None)
+    known = () if code is None else code.co_varnames[: code.co_argcount]
+    names = []
+    for i, child in enumerate(tree.treedef_children(spec)):
+        name = known[i] if i < len(known) else f"args[{i}]"
+        names += [
+            name + path for path in tree.leaf_paths(tree.unflatten(child, [0] * child.num_leaves))
+        ]
+    return names
 
 
 def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
@@ -87,9 +100,7 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
 
 
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
-    """Initial values in the dtypes that come out, where weakly typed ones changed; None if none
-    did.
-    """
+    """Initial values in the dtypes that come out, where those of weak ones changed; or None."""
     values = [
         convert(x, out.dtype, out.weak_type) if _promotes(aval_of(x), out) else x
         for x, out in zip(init, out_avals, strict=True)

@@ -196,7 +196,7 @@ def while_loop(
         init = changed
     name = first_argument(body_fun, "val")
     check_carry("while_loop body", name, spec, avals, body.out_spec, body.graph.out_avals)
-    test = stage_body(cond_fun, "while_loop", args_spec, avals)
+    test = stage_body(cond_fun, "while_cond", args_spec, avals)
     _check_condition(test)
     if max_steps is not None:
         return tree.unflatten(spec, _bounded(test.graph, body.graph, init, max_steps))
@@ -320,8 +320,8 @@ def scan(
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
-    >>> lax.scan(lambda total, x: (total + x, total), 0.0, gnp.arange(3.0))
-    (Array(3., dtype=float32), Array([0., 0., 1.], dtype=float32))
+    >>> lax.scan(lambda total, x: (total + x, total * x), 0.0, gnp.arange(3.0))
+    (Array(3., dtype=float32), Array([0., 0., 2.], dtype=float32))
     """
     if not callable(f):
         raise TypeError("lax.scan: f argument should be a callable.")

@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
+from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.promotion import check_arraylike, promote_args_inexact
 
@@ -37,6 +38,7 @@ def identity(x: ArrayLike) -> Array:
 # ---- rectifiers ----
 
 
+@custom_jvp
 def relu(x: ArrayLike) -> Array:
     """max(x, 0). Any shape; the result has the same shape.
 
@@ -47,6 +49,10 @@ def relu(x: ArrayLike) -> Array:
     return gnp.maximum(x, 0)
 
 
+relu.defjvps(lambda t, out, x: _where(gnp.asarray(x) > 0, t))
+
+
+@custom_jvp
 def relu6(x: ArrayLike) -> Array:
     """min(max(x, 0), 6). Any shape; the result has the same shape.
 
@@ -55,6 +61,14 @@ def relu6(x: ArrayLike) -> Array:
     Array([0., 3., 6.], dtype=float32)
     """
     return gnp.minimum(gnp.maximum(x, 0), 6.0)
+
+
+relu6.defjvps(lambda t, out, x: _where((gnp.asarray(x) > 0) & (gnp.asarray(x) < 6), t))
+
+
+def _where(inside: Array, t: Array) -> Array:
+    """The derivative of what is flat outside: also 0 at the corners."""
+    return lax.select(inside, t, lax.full_like(t, 0))
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:

@@ -13,8 +13,10 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
+from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.promotion import check_arraylike, promote_dtypes_inexact
 
@@ -30,11 +32,29 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     >>> softmax(gnp.array([1000.0, 1000.0]))
     Array([0.5, 0.5], dtype=float32)
     """
+    check_arraylike("softmax", x)
+    if state.softmax_custom_jvp:
+        return _softmax_with_rule(x, where, axis)
+    return _softmax(x, where, axis)
+
+
+def _softmax(x, where, axis):
     difference = _below_maximum("softmax", x, axis, where)
     exponentials = gnp.exp(difference)
     total = gnp.sum(exponentials, axis, where=where, keepdims=True)
     result = exponentials / total
     return result if where is None else gnp.where(where, result, 0)
+
+
+# The derivative from the result: nothing else of the computation has to be kept.
+_softmax_with_rule = custom_jvp(_softmax, nondiff_argnums=(2,))
+
+
+@_softmax_with_rule.defjvp
+def _softmax_jvp(axis, primals, tangents):
+    (x, where), (t, _) = primals, tangents
+    y = _softmax_with_rule(x, where, axis)
+    return y, y * (t - gnp.sum(y * t, axis, where=where, keepdims=True))
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:

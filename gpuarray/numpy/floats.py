@@ -13,6 +13,7 @@ from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
+from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.numpy.arithmetic import add, multiply, remainder
 from gpuarray.numpy.comparison import equal, less_equal, logical_and, logical_or, not_equal
 from gpuarray.numpy.composite import composite
@@ -357,6 +358,35 @@ def _logaddexp(x, y, exponential, scale):
     return select(undefined, lax.add(x, y), lax.add(lax.max(x, y), grown))
 
 
+def _with_rule(name: str, exponential, scale):
+    """`_logaddexp` with the derivative exp(x - out), which is finite where x and y are."""
+
+    def function(x, y):
+        return _logaddexp(x, y, exponential, scale)
+
+    def rule(primals, tangents):
+        out = made(*primals)
+        base = _zero_for_inf(out)
+        shares = [
+            lax.mul(t, exponential(lax.sub(_zero_for_inf(x), base)))
+            for x, t in zip(primals, tangents, strict=True)
+        ]
+        return out, lax.add(*shares)
+
+    function.__name__, rule.__name__ = name, f"_{name}_jvp"
+    made = custom_jvp(function)
+    made.defjvp(rule)
+    return made
+
+
+def _zero_for_inf(x):
+    return select(lax.eq(x, constant(np.inf, x)), zero_of(x), x)
+
+
+_logaddexp_real = _with_rule("logaddexp", lax.exp, None)
+_logaddexp2_real = _with_rule("logaddexp2", lax.exp2, 1 / np.log(2))
+
+
 def _logaddexp_complex(x, y, exponential, log_of, period):
     largest = lax.max(x, y)
     smallest = lax.sub(lax.add(x, y), largest)
@@ -370,7 +400,7 @@ def _logaddexp_complex(x, y, exponential, log_of, period):
 def _pick_logaddexp(dtype):
     if kind_of(dtype) == "c":
         return lambda x, y: _logaddexp_complex(x, y, lax.exp, lambda z: z, 2 * np.pi)
-    return lambda x, y: _logaddexp(x, y, lax.exp, None)
+    return _logaddexp_real
 
 
 def _pick_logaddexp2(dtype):
@@ -379,7 +409,7 @@ def _pick_logaddexp2(dtype):
         return lambda x, y: _logaddexp_complex(
             x, y, lax.exp2, lambda z: lax.mul(z, constant(per_log_2, z)), 2 * np.pi * per_log_2
         )
-    return lambda x, y: _logaddexp(x, y, lax.exp2, 1 / np.log(2))
+    return _logaddexp2_real
 
 
 logaddexp = documented(
@@ -495,8 +525,20 @@ def i0(x) -> Array:
     (x,) = promote_args_inexact("i0", x)
     if kind_of(aval_of(x).dtype) == "c":
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {aval_of(x).dtype}")
+    return _i0(x)
+
+
+@custom_jvp
+def _i0(x):
     size = lax.abs(x)
     return lax.mul(lax.exp(size), lax.bessel_i0e(size))
+
+
+@_i0.defjvp
+def _i0_jvp(primals, tangents):
+    (x,), (t,) = primals, tangents
+    slope = lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
+    return _i0(x), lax.mul(t, slope)
 
 
 # ---- closeness ----

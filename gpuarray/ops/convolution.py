@@ -17,7 +17,9 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops import conv_rules as rules
 from gpuarray.ops.contract import matrix_product, working_dtype
+from gpuarray.ops.conv_rules import dilated as dilated
 from gpuarray.ops.define import ANY, check_dtype, check_same_dtypes
 
 _PIECE = 1 << 22  # elements of windows laid out at once: 16 MB of float32
@@ -37,11 +39,6 @@ class ConvDimensionNumbers(NamedTuple):
 
 #: What the `dimension_numbers=` argument of a convolution may be.
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
-
-
-def dilated(length: int, dilation: int) -> int:
-    """The length of an axis whose elements stand `dilation` apart."""
-    return 0 if length == 0 else 1 + dilation * (length - 1)
 
 
 def _window_count(length: int, window: int, stride: int) -> int:
@@ -307,5 +304,8 @@ conv_general_dilated_p = Primitive(
     Kind.LIBRARY,
     aval=_conv_aval,
     numpy_pick=_conv_numpy,
+    jvp=(rules.conv_left, rules.conv_right),
+    transpose=rules.conv_transpose,
+    batch=rules.conv_batch,
     weight=2.0,
 )

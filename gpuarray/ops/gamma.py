@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import FLOATING, check_dtype
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_zero
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.ops.define import FLOATING, check_dtype, do
+from gpuarray.ops.linear import full_like
+from gpuarray.ops.matrices import stack_in_front
 from gpuarray.ops.random import check_keys, hide_stream, key_words
 from gpuarray.ops.special import erf_inv_p
 
@@ -128,7 +131,30 @@ def _numpy(avals, *, log_space: bool, partitionable: bool = False):
     return sample
 
 
+def _jvp(primals, tangents, *, log_space: bool, **params):
+    """A sample moves with alpha so that its place among all samples stays the same."""
+    (keys, alpha), (_, t) = primals, tangents
+    out = do.random_gamma(keys, alpha, log_space=log_space, **params)
+    if is_zero(t):
+        return out, Zero(aval_of(out))
+    sample = out
+    if log_space:
+        sample = do.exp(out)
+        smallest = full_like(sample, float(dtypes.finfo(aval_of(alpha).dtype).tiny))
+        sample = do.select_n(do.eq(sample, full_like(sample, 0)), sample, smallest)
+    slope = do.random_gamma_grad(alpha, sample)
+    return out, do.mul(t, do.div(slope, sample) if log_space else slope)
+
+
 #: gamma(alpha) samples or their logarithms
 random_gamma_p = Primitive(
-    "random_gamma", Kind.LIBRARY, aval=_aval, numpy_pick=_numpy, show=hide_stream, weight=500.0
+    "random_gamma",
+    Kind.LIBRARY,
+    aval=_aval,
+    numpy_pick=_numpy,
+    jvp=_jvp,
+    transpose=NOT_LINEAR,
+    batch=stack_in_front("random_gamma"),
+    show=hide_stream,
+    weight=500.0,
 )

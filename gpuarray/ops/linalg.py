@@ -17,8 +17,10 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops import linalg_rules as rules
 from gpuarray.ops.define import COMPLEX, FLOATING, check_dtype
+from gpuarray.ops.matrices import no_derivative, stack_in_front
 from gpuarray.util import lazy_module
 
 _lapack = lazy_module("scipy.linalg.lapack")
@@ -32,6 +34,10 @@ _LETTER = {
 _REAL = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 _COMPLEX = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
 _int32 = np.dtype(np.int32)
+
+_USE_QR = "gpuarray.lax.linalg.qr has a derivative."
+_USE_EIG = "gpuarray.lax.linalg.eig has a derivative."
+_USE_EIGH = "gpuarray.lax.linalg.eigh has a derivative."
 
 
 class SvdAlgorithm(enum.Enum):
@@ -116,7 +122,7 @@ def _matrices(out: Sequence[tuple[tuple[int, ...], Any]], x: ShapedArray) -> lis
     return [ShapedArray((*x.shape[:-2], *shape), dtype) for shape, dtype in out]
 
 
-def factorisation(name: str, aval, build, *, single: bool = False, **rules) -> Primitive:
+def factorisation(name: str, aval, build, *, single: bool = False, jvp) -> Primitive:
     """A primitive on a stack of matrices; `build(dtype, shape, **params)` handles one of them."""
 
     def pick(avals, **params):
@@ -139,7 +145,9 @@ def factorisation(name: str, aval, build, *, single: bool = False, **rules) -> P
         numpy_pick=pick,
         multiple_results=not single,
         weight=100.0,
-        **rules,
+        jvp=jvp,
+        transpose=NOT_LINEAR,
+        batch=stack_in_front(name),
     )
 
 
@@ -180,7 +188,9 @@ def _cholesky(dtype, shape):
     return one
 
 
-cholesky_p = factorisation("cholesky", _cholesky_aval, _cholesky, single=True)
+cholesky_p = factorisation(
+    "cholesky", _cholesky_aval, _cholesky, single=True, jvp=rules.cholesky_jvp
+)
 
 
 def _lu_aval(x: ShapedArray):
@@ -217,7 +227,7 @@ def _lu(dtype, shape):
     return one
 
 
-lu_p = factorisation("lu", _lu_aval, _lu)
+lu_p = factorisation("lu", _lu_aval, _lu, jvp=rules.lu_jvp)
 
 
 def _pivots_aval(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
@@ -244,6 +254,9 @@ lu_pivots_to_permutation_p = Primitive(
     Kind.LIBRARY,
     aval=_pivots_aval,
     numpy=lambda pivots, *, permutation_size: permutation_of(pivots, permutation_size),
+    jvp=NOT_DIFFERENTIABLE,
+    transpose=NOT_LINEAR,
+    batch=stack_in_front("lu_pivots_to_permutation"),
 )
 
 
@@ -277,7 +290,9 @@ def _geqrf(dtype, shape):
     return one
 
 
-geqrf_p = factorisation("geqrf", _geqrf_aval, _geqrf)
+geqrf_p = factorisation(
+    "geqrf", _geqrf_aval, _geqrf, jvp=no_derivative("geqrf", _USE_QR)
+)
 
 
 def _qr_aval(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma=None):
@@ -315,7 +330,7 @@ def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
     return one
 
 
-qr_p = factorisation("qr", _qr_aval, _qr)
+qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp)
 
 
 # ---- eigenvalues ----
@@ -347,7 +362,7 @@ def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=N
     return _finite(one)
 
 
-eigh_p = factorisation("eigh", _eigh_aval, _eigh)
+eigh_p = factorisation("eigh", _eigh_aval, _eigh, jvp=rules.eigh_jvp)
 
 
 def _eig_aval(
@@ -402,7 +417,7 @@ def _eig(
     return _finite(one)
 
 
-eig_p = factorisation("eig", _eig_aval, _eig)
+eig_p = factorisation("eig", _eig_aval, _eig, jvp=rules.eig_jvp)
 
 
 # ---- singular values ----
@@ -451,7 +466,7 @@ def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=
     return _finite(one)
 
 
-svd_p = factorisation("svd", _svd_aval, _svd)
+svd_p = factorisation("svd", _svd_aval, _svd, jvp=rules.svd_jvp)
 
 
 # ---- similarity transforms ----
@@ -479,7 +494,9 @@ def _schur(dtype, shape, *, compute_schur_vectors, sort_eig_vals, select_callabl
     return _finite(one)
 
 
-schur_p = factorisation("schur", _schur_aval, _schur)
+schur_p = factorisation(
+    "schur", _schur_aval, _schur, jvp=no_derivative("schur", _USE_EIG)
+)
 
 
 def _hessenberg_aval(x: ShapedArray):
@@ -503,7 +520,9 @@ def _hessenberg(dtype, shape):
     return one
 
 
-hessenberg_p = factorisation("hessenberg", _hessenberg_aval, _hessenberg)
+hessenberg_p = factorisation(
+    "hessenberg", _hessenberg_aval, _hessenberg, jvp=no_derivative("hessenberg", _USE_EIG)
+)
 
 
 def _tridiagonal_aval(x: ShapedArray, *, lower: bool):
@@ -528,4 +547,6 @@ def _tridiagonal(dtype, shape, *, lower: bool):
     return one
 
 
-tridiagonal_p = factorisation("tridiagonal", _tridiagonal_aval, _tridiagonal)
+tridiagonal_p = factorisation(
+    "tridiagonal", _tridiagonal_aval, _tridiagonal, jvp=no_derivative("tridiagonal", _USE_EIGH)
+)

@@ -15,9 +15,10 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive
-from gpuarray.ops.define import broadcast_shape
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops.axes import add_axis, move_axis, set_rank
+from gpuarray.ops.define import broadcast_shape, do
 from gpuarray.ops.generators import COUNTED, threefry2x32, threefry_stream
 from gpuarray.util import prod
 
@@ -226,6 +227,45 @@ def _check_shape(op: str, shape) -> None:
         raise ValueError(f"{op} needs a shape without negative lengths, got {tuple(shape)}.")
 
 
+# ---- rules of transforms ----
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    """The batch rule of what goes over leading axes by itself: the extra one is one of them."""
+
+    def batch(axis, args, dims, **params):
+        return getattr(do, name)(*args, **params), dims[0]
+
+    return batch
+
+
+def _discrete(batch: Callable[..., Any]) -> dict[str, Any]:
+    return {"jvp": NOT_DIFFERENTIABLE, "transpose": NOT_LINEAR, "batch": batch}
+
+
+def _wrap_batch(axis, args, dims, *, impl: KeyImpl):
+    (words,), (dim,) = args, dims
+    return do.random_wrap(move_axis(words, dim, 0), impl=impl), 0
+
+
+def _fold_in_batch(axis, args, dims):
+    """As pointwise ops do it: the extra axis in front, scalars without one as they are."""
+    rank = max(aval_of(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True)) + 1
+
+    def placed(x, d):
+        if d is not None:
+            return set_rank(move_axis(x, d, 0), rank, keep_first=True)
+        return add_axis(x, 0) if aval_of(x).ndim else x
+
+    return do.random_fold_in(*map(placed, args, dims)), 0
+
+
+def _generator_batch(axis, args, dims, *, shape, **params):
+    (state,), (dim,) = args, dims
+    state = move_axis(state, dim, 0)
+    return do.rng_bit_generator(state, shape=(axis.size, *shape), **params), [0, 0]
+
+
 # ---- primitives ----
 
 
@@ -251,7 +291,7 @@ random_seed_p = Primitive(
     Kind.LIBRARY,
     aval=_seed_aval,
     numpy_pick=_seed_numpy,
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_in_place("random_seed")),
 )
 
 
@@ -274,7 +314,7 @@ random_wrap_p = Primitive(
     Kind.LIBRARY,
     aval=_wrap_aval,
     numpy=lambda words, *, impl: keys_of(words, dtypes.KeyDtype(impl)),
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_wrap_batch),
 )
 
 
@@ -293,7 +333,7 @@ random_unwrap_p = Primitive(
     Kind.LIBRARY,
     aval=_unwrap_aval,
     numpy_pick=_unwrap_numpy,
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_in_place("random_unwrap")),
 )
 
 
@@ -327,7 +367,7 @@ random_split_p = Primitive(
     Kind.LIBRARY,
     aval=_split_aval,
     numpy_pick=_split_numpy,
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_in_place("random_split")),
     show=hide_stream,
 )
 
@@ -354,7 +394,7 @@ random_fold_in_p = Primitive(
     Kind.LIBRARY,
     aval=_fold_in_aval,
     numpy_pick=_fold_in_numpy,
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_fold_in_batch),
 )
 
 
@@ -392,7 +432,7 @@ random_bits_p = Primitive(
     aval=_bits_aval,
     numpy_pick=_bits_numpy,
     cuda=_bits_text,
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_in_place("random_bits")),
     show=hide_stream,
     weight=80.0,
 )
@@ -403,7 +443,11 @@ def _clone_aval(keys: ShapedArray) -> ShapedArray:
 
 
 random_clone_p = Primitive(
-    "random_clone", Kind.VIEW, aval=_clone_aval, numpy=lambda keys: keys, jvp=NOT_DIFFERENTIABLE
+    "random_clone",
+    Kind.VIEW,
+    aval=_clone_aval,
+    numpy=lambda keys: keys,
+    **_discrete(_in_place("random_clone")),
 )
 
 
@@ -423,6 +467,7 @@ threefry2x32_p = Primitive(
     numpy=threefry2x32,
     cuda=("ga_threefry({0}, {1}, {2}, {3}).x", "ga_threefry({0}, {1}, {2}, {3}).y"),
     jvp=NOT_DIFFERENTIABLE,
+    transpose=NOT_LINEAR,
     multiple_results=True,
     weight=80.0,
 )
@@ -449,7 +494,9 @@ class RandomAlgorithm(enum.IntEnum):
 def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding=None):
     if dtype not in map(np.dtype, _bits_dtypes.values()):
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype.name}")
-    if (state.shape, state.dtype) not in (((4,), _uint32), ((2,), np.dtype(np.uint64))):
+    one = (state.shape[-1:], state.dtype)
+    lead = state.shape[:-1]  # one generator each; the shape of the bits begins alike
+    if one not in (((4,), _uint32), ((2,), np.dtype(np.uint64))) or tuple(shape[: len(lead)]) != lead:
         raise TypeError(
             "rng_bit_generator needs a state of type uint32[4] or uint64[2], got "
             f"{state.str_short()}."
@@ -459,11 +506,14 @@ def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding
 
 
 def _generator_numpy(state, *, shape, dtype, algorithm, out_sharding=None):
-    words = np.ascontiguousarray(state).view(_uint32)
-    bits, counter = COUNTED[algorithm.name](words, _counter(words), shape, dtype)
-    after = words.copy()
-    after[2:] = counter & 0xFFFFFFFF, counter >> 32
-    return after.view(state.dtype), bits
+    lead = state.shape[:-1]
+    after, bits = np.ascontiguousarray(state).copy(), np.empty(shape, dtype)
+    for index in np.ndindex(lead):
+        words = after[index].view(_uint32)
+        key, start = words.copy(), _counter(words)
+        bits[index], counter = COUNTED[algorithm.name](key, start, shape[len(lead) :], dtype)
+        words[2:] = counter & 0xFFFFFFFF, counter >> 32
+    return after, bits
 
 
 #: state -> (next state, bits)
@@ -472,6 +522,6 @@ rng_bit_generator_p = Primitive(
     Kind.LIBRARY,
     aval=_generator_aval,
     numpy=_generator_numpy,
-    jvp=NOT_DIFFERENTIABLE,
+    **_discrete(_generator_batch),
     multiple_results=True,
 )

@@ -10,9 +10,11 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.ops import solve_rules as rules
 from gpuarray.ops.define import FLOATING, check_dtype, check_same_dtypes
 from gpuarray.ops.linalg import best_workspace, check_matrix, routine, stacked
+from gpuarray.ops.matrices import no_derivative, stack_in_front
 from gpuarray.util import lazy_module
 
 _blas = lazy_module("scipy.linalg.blas")
@@ -69,7 +71,14 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
 
 
 #: x with op(a) x = b (left side) or x op(a) = b
-triangular_solve_p = _library("triangular_solve", _triangular_aval, _triangular)
+triangular_solve_p = _library(
+    "triangular_solve",
+    _triangular_aval,
+    _triangular,
+    jvp=rules.triangular_solve_jvp,
+    transpose=rules.triangular_solve_transpose,
+    batch=rules.triangular_solve_batch,
+)
 
 
 # ---- tridiagonal systems ----
@@ -134,10 +143,19 @@ def _perturbed_solve(dl, d, du, b) -> np.ndarray:
     return x
 
 
-tridiagonal_solve_p = _library("tridiagonal_solve", _tridiagonal_solve_aval, _tridiagonal_solve)
+tridiagonal_solve_p = _library(
+    "tridiagonal_solve",
+    _tridiagonal_solve_aval,
+    _tridiagonal_solve,
+    jvp=rules.tridiagonal_solve_jvp,
+    transpose=rules.tridiagonal_solve_transpose,
+    batch=stack_in_front("tridiagonal_solve"),
+)
 
 
 # ---- products with orthogonal factors ----
+
+_USE_QR = "gpuarray.lax.linalg.qr gives the factor itself, with a derivative."
 
 
 def _check_reflectors(op: str, a: ShapedArray, taus: ShapedArray) -> None:
@@ -191,7 +209,14 @@ def _householder(avals):
 
 #: the first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i lies below the
 #: diagonal of a
-householder_product_p = _library("householder_product", _householder_aval, _householder)
+householder_product_p = _library(
+    "householder_product",
+    _householder_aval,
+    _householder,
+    jvp=no_derivative("householder_product", _USE_QR),
+    transpose=NOT_LINEAR,
+    batch=stack_in_front("householder_product"),
+)
 
 
 def _ormqr_aval(a, taus, c, *, left: bool, transpose: bool) -> ShapedArray:
@@ -233,7 +258,14 @@ def _ormqr(avals, *, left: bool, transpose: bool):
 
 
 #: Q c, Q^H c, c Q or c Q^H for the Q that householder vectors stand for
-ormqr_p = _library("ormqr", _ormqr_aval, _ormqr)
+ormqr_p = _library(
+    "ormqr",
+    _ormqr_aval,
+    _ormqr,
+    jvp=no_derivative("ormqr", _USE_QR),
+    transpose=NOT_LINEAR,
+    batch=stack_in_front("ormqr"),
+)
 
 
 # ---- updates ----
@@ -265,6 +297,9 @@ symmetric_product_p = Primitive(
     Kind.LIBRARY,
     aval=_symmetric_product_aval,
     numpy=_symmetric_product,
+    jvp=rules.symmetric_product_jvp,
+    transpose=NOT_LINEAR,
+    batch=stack_in_front("symmetric_product"),
     weight=2.0,
 )
 
@@ -301,5 +336,11 @@ cholesky_update_p = Primitive(
     Kind.LIBRARY,
     aval=_cholesky_update_aval,
     numpy=_cholesky_update,
+    jvp=no_derivative(
+        "cholesky_update",
+        "gpuarray.lax.linalg.cholesky of the updated matrix has one.",
+    ),
+    transpose=NOT_LINEAR,
+    batch=stack_in_front("cholesky_update"),
     weight=20.0,
 )

@@ -1,7 +1,7 @@
 """How a CUDA rule is chosen by the class of its elements.
 
-Floor 2. In: one template for each class that an op writes in its own way. Out: `cuda` rules. 16-bit
-floats are `floating`: they are computed in float, and the compiler rounds the result.
+Floor 2. In: one template for each class that an op writes in its own way. Out: `cuda` rules. Floats
+of 16 and 8 bits are computed in float, and the compiler rounds the result.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from gpuarray.core.avals import ShapedArray
 Rule = Callable[..., str]
 
 
+#: The floats that registers hold as float, and their types in memory.
+_NARROW = {
+    dtypes.float16: "ga_f16",
+    dtypes.bfloat16: "ga_bf16",
+    dtypes.float8_e4m3fn: "ga_e4m3",
+    dtypes.float8_e5m2: "ga_e5m2",
+}
+
+
 def is_half(dtype) -> bool:
-    """Whether a dtype is one of the 16-bit floats, which registers hold as float."""
-    return dtype == dtypes.float16 or dtype == dtypes.bfloat16
+    """Whether a dtype is one of the floats of 16 and 8 bits, which registers hold as float."""
+    return dtype in _NARROW
 
 
 def by_class(
@@ -65,22 +74,18 @@ def everything(template: str) -> Rule:
 
 def word_of(dtype, text: str) -> str:
     """The bits of a value as an unsigned integer of the width it has in memory."""
-    return f"ga_half_word<{_half_name(dtype)}>({text})" if is_half(dtype) else f"ga_word({text})"
+    return f"ga_half_word<{_NARROW[dtype]}>({text})" if is_half(dtype) else f"ga_word({text})"
 
 
 def from_word(dtype, text: str) -> str:
     """A value from its bits."""
     if is_half(dtype):
-        return f"ga_from_half_word<{_half_name(dtype)}>({text})"
+        return f"ga_from_half_word<{_NARROW[dtype]}>({text})"
     if dtype == dtypes.float32:
         return f"__uint_as_float({text})"
     if dtype == dtypes.float64:
         return f"__longlong_as_double((long long){text})"
     return f"({{T}}){text}"
-
-
-def _half_name(dtype) -> str:
-    return "ga_f16" if dtype == dtypes.float16 else "ga_bf16"
 
 
 # ---- arithmetic, comparison, choice ----

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.ops.axes import add_axis, move_axis, set_rank
 
@@ -69,9 +70,8 @@ class BatchTrace(traces.Trace):
         values = [v for v, _ in pairs]
         dims = [d for _, d in pairs]
         assert self.parent is not None
-        collective = prim.kind is Kind.COLLECTIVE and _names_axis(params, self.axis.name)
         with traces.current(self.parent):
-            if all(d is None for d in dims) and not collective:
+            if all(d is None for d in dims) and not _names_axis(prim, params, self.axis.name):
                 return prim.bind(*values, **params)
             out, out_dims = batch_of(prim, self.axis, values, dims, params)
         if prim.multiple_results:
@@ -79,11 +79,21 @@ class BatchTrace(traces.Trace):
         return self.box(out, out_dims)
 
 
-def _names_axis(params: dict, name: Any) -> bool:
+def _names_axis(prim: Primitive, params: dict, name: Any) -> bool:
+    """Whether an operation, or one in a Graph it holds, is a collective along this axis."""
     if name is None:
         return False
-    axes = params.get("axes", params.get("axis_name", ()))
-    return name in (axes if isinstance(axes, (tuple, list)) else (axes,))
+    if prim.kind is Kind.COLLECTIVE:
+        axes = params.get("axes", params.get("axis_name", ()))
+        return name in (axes if isinstance(axes, (tuple, list)) else (axes,))
+    return prim.kind is Kind.CALL and any(_graph_names(g, name) for g in graphs_in(params))
+
+
+def _graph_names(graph: Graph, name: Any) -> bool:
+    key = ("names axis", name)
+    if key not in graph.derived:
+        graph.derived[key] = any(_names_axis(e.primitive, e.params, name) for e in graph.eqns)
+    return graph.derived[key]
 
 
 def batch_of(
@@ -197,3 +207,8 @@ def axis_size(name: Any) -> int:
             f"axis_name around them; known here: {', '.join(known) or 'none'}"
         )
     return found[-1].axis.size
+
+
+def axis_env() -> tuple:
+    """The names and lengths of all named axes around: what a trace may depend on."""
+    return tuple((n, t[-1].axis.size) for n, t in _named.traces.items() if t)

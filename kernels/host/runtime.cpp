@@ -236,9 +236,8 @@ void sim_warp_barrier(unsigned mask, unsigned line) {
 
 // Runs a kernel; 0, or 1 where sim_error() says what is wrong. shape: grid x y z, block x y z. Of the blocks, those from
 // `from` on, `many` of them (0: all).
-__attribute__((visibility("default"))) int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape,
-                                                      const Region* regions, int n_regions, uint64_t seed,
-                                                      uint64_t from, uint64_t many) {
+int sim_launch(void (*kernel)(void**), void** args, const unsigned* shape, const Region* regions, int n_regions,
+               uint64_t seed, uint64_t from, uint64_t many) {
     failed = false;
     message[0] = 0;
     entry = kernel;
@@ -288,5 +287,5 @@ __attribute__((visibility("default"))) int sim_launch(void (*kernel)(void**), vo
     return failed;
 }
 
-__attribute__((visibility("default"))) const char* sim_error() { return message; }
+const char* sim_error() { return message; }
 }

@@ -3,6 +3,13 @@
 //@ GA_INLINE
 #define GA_INLINE static __device__ __forceinline__
 
+//@ GA_OUTLINE
+#ifndef GA_HOST
+#define GA_OUTLINE static __device__ __noinline__
+#else
+#define GA_OUTLINE static __device__
+#endif
+
 //@ GA_INFF GA_NANF
 #define GA_INFF __int_as_float(0x7f800000)
 #define GA_NANF __int_as_float(0x7fc00000)
@@ -58,6 +65,43 @@ struct ga_bf16 {
     }
 };
 GA_INLINE float ga_value(ga_bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+
+//@ ga_float8 ga_e4m3 ga_e5m2
+// Floats of 8 bits: EXPONENT and MANTISSA bits, with infinities (5, 2) or without (4, 3), where what is too large is nan.
+template <int EXPONENT, int MANTISSA> struct ga_float8 {
+    static constexpr unsigned bias = (1u << (EXPONENT - 1)) - 1u, cut = 23u - MANTISSA;
+    static constexpr bool infinite = EXPONENT == 5;
+    unsigned char bits;
+    ga_float8() = default;
+    __device__ __forceinline__ explicit ga_float8(float x) {
+        const unsigned sign = __float_as_uint(x) >> 24 & 0x80u;
+        unsigned u = __float_as_uint(x) & 0x7fffffffu;
+        if (u > 0x7f800000u) u = 0x7fu;  // nan
+        else {
+            if (u < (128u - bias) << 23) {  // subnormal: the sum rounds at the smallest step
+                const unsigned step = (151u - bias - MANTISSA) << 23;
+                u = __float_as_uint(__uint_as_float(u) + __uint_as_float(step)) - step;
+            } else {
+                u = ((u + ((u >> cut) & 1u) + (1u << (cut - 1)) - 1u) >> cut) - ((127u - bias) << MANTISSA);
+            }
+            const unsigned most = infinite ? 0x7cu : 0x7fu;
+            u = u > most ? most : u;
+        }
+        bits = (unsigned char)(u | sign);
+    }
+};
+typedef ga_float8<4, 3> ga_e4m3;
+typedef ga_float8<5, 2> ga_e5m2;
+template <int EXPONENT, int MANTISSA> GA_INLINE float ga_value(ga_float8<EXPONENT, MANTISSA> x) {
+    typedef ga_float8<EXPONENT, MANTISSA> F;
+    const unsigned u = x.bits & 0x7fu, sign = (unsigned)(x.bits & 0x80u) << 24;
+    const unsigned full = ((1u << EXPONENT) - 1u) << MANTISSA;  // the exponent of what is not finite
+    if (F::infinite ? u > full : u == 0x7fu) return __uint_as_float(sign | 0x7fc00000u);
+    if (F::infinite && u == full) return __uint_as_float(sign | 0x7f800000u);
+    if (u >> MANTISSA) return __uint_as_float(sign | ((u + ((127u - F::bias) << MANTISSA)) << (23 - MANTISSA)));
+    const float least = __uint_as_float((128u - F::bias - MANTISSA) << 23);
+    return __uint_as_float(sign | __float_as_uint((float)u * least));
+}
 
 //@ ga_round
 // A float rounded to what a 16-bit type holds: the declared dtype of a value is its precision.

@@ -5,6 +5,14 @@
     GA_INLINE float name(float x) { return function##f(x); } \
     GA_INLINE double name(double x) { return function(x); }
 
+//@ GA_LONG GA_LONG_CALLED
+// Long functions are inlined; in a source that uses one of them often, GA_LONG_CALLED takes the place of GA_LONG
+// for that one (compiler/prelude.py): compiling copies of it would take longer than calling it.
+#define GA_LONG(name, function) GA_BOTH(name, function)
+#define GA_LONG_CALLED(name, function)                        \
+    GA_OUTLINE float name(float x) { return function##f(x); } \
+    GA_OUTLINE double name(double x) { return function(x); }
+
 //@ ga_exp
 GA_BOTH(ga_exp, exp)
 
@@ -12,61 +20,61 @@ GA_BOTH(ga_exp, exp)
 GA_BOTH(ga_exp2, exp2)
 
 //@ ga_expm1
-GA_BOTH(ga_expm1, expm1)
+GA_LONG(ga_expm1, expm1)
 
 //@ ga_log
 GA_BOTH(ga_log, log)
 
 //@ ga_log1p
-GA_BOTH(ga_log1p, log1p)
+GA_LONG(ga_log1p, log1p)
 
 //@ ga_sqrt
 GA_BOTH(ga_sqrt, sqrt)
 
 //@ ga_cbrt
-GA_BOTH(ga_cbrt, cbrt)
+GA_LONG(ga_cbrt, cbrt)
 
 //@ ga_sin
-GA_BOTH(ga_sin, sin)
+GA_LONG(ga_sin, sin)
 
 //@ ga_cos
-GA_BOTH(ga_cos, cos)
+GA_LONG(ga_cos, cos)
 
 //@ ga_tan
-GA_BOTH(ga_tan, tan)
+GA_LONG(ga_tan, tan)
 
 //@ ga_asin
-GA_BOTH(ga_asin, asin)
+GA_LONG(ga_asin, asin)
 
 //@ ga_acos
-GA_BOTH(ga_acos, acos)
+GA_LONG(ga_acos, acos)
 
 //@ ga_atan
 GA_BOTH(ga_atan, atan)
 
 //@ ga_sinh
-GA_BOTH(ga_sinh, sinh)
+GA_LONG(ga_sinh, sinh)
 
 //@ ga_cosh
-GA_BOTH(ga_cosh, cosh)
+GA_LONG(ga_cosh, cosh)
 
 //@ ga_tanh
 GA_BOTH(ga_tanh, tanh)
 
 //@ ga_asinh
-GA_BOTH(ga_asinh, asinh)
+GA_LONG(ga_asinh, asinh)
 
 //@ ga_acosh
-GA_BOTH(ga_acosh, acosh)
+GA_LONG(ga_acosh, acosh)
 
 //@ ga_atanh
-GA_BOTH(ga_atanh, atanh)
+GA_LONG(ga_atanh, atanh)
 
 //@ ga_erf
-GA_BOTH(ga_erf, erf)
+GA_LONG(ga_erf, erf)
 
 //@ ga_erfc
-GA_BOTH(ga_erfc, erfc)
+GA_LONG(ga_erfc, erfc)
 
 //@ ga_rsqrt
 #ifndef GA_HOST

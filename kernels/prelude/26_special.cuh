@@ -1,12 +1,5 @@
 // Error, gamma, beta, zeta and Bessel functions. All but the error functions are computed in double.
 
-//@ GA_OUTLINE
-#ifndef GA_HOST
-#define GA_OUTLINE static __device__ __noinline__
-#else
-#define GA_OUTLINE static __device__
-#endif
-
 //@ ga_polynomial
 // Highest power first.
 template <int N, class T> GA_INLINE T ga_polynomial(T x, const T (&c)[N]) {

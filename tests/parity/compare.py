@@ -14,11 +14,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-# Errors of the reference that come from its insides: type name -> how the message starts.
+# Errors from the insides of the reference: type name -> how the message starts.
 ACCIDENTS = {
     "AssertionError": "",
     "AttributeError": r"'\w+' object has no attribute",
-    "IndexError": r"(tuple|list)( assignment)? index|pop from|index -?\d+ is out of bounds for axis",
+    "IndexError": r"(tuple|list)( assignment)? index|pop from|index -?\d+ is out of bounds for",
     "JaxRuntimeError": "",
     "MLIRError": "",
     "NotImplementedError": "",

@@ -168,7 +168,6 @@ def environment(lib: Any) -> dict[str, Any]:
         key=lambda seed=0: lib.random.key(seed),
         rawkey=lambda seed=0: lib.random.PRNGKey(seed),
         jaxpr=lambda f, *args, **kw: str(lib.make_jaxpr(f, **kw)(*args)),
-        put=lambda a, *args: [f(a) for f in args],
         raises=_raises,
         Point=collections.namedtuple("Point", "x y"),
         DTYPES=DTYPES,

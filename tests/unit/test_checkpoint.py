@@ -153,7 +153,10 @@ def test_static_arguments_pytrees_and_closures():
     decorated = ga.checkpoint(policy=P.everything_saveable)(lambda x: gnp.sin(x))
     close(ga.grad(decorated)(1.0), np.cos(1.0))
     close(ga.grad(lambda y: ga.checkpoint(lambda x: gnp.sin(x * y))(2.0))(0.5), 2 * np.cos(1.0))
-    close(ga.jit(ga.grad(lambda y: ga.checkpoint(lambda x: gnp.sin(x * y))(2.0)))(0.5), 2 * np.cos(1.0))
+    close(
+        ga.jit(ga.grad(lambda y: ga.checkpoint(lambda x: gnp.sin(x * y))(2.0)))(0.5),
+        2 * np.cos(1.0),
+    )
     assert ga.remat is ga.checkpoint
 
 

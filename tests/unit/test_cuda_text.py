@@ -26,9 +26,10 @@ from gpuarray.drivers import nvrtc as compiler
 from tests import golden, nvrtc
 from tests.samples import Sample, samples
 
+ROOT = str(golden.HERE.parent.parent)
 KINDS = (Kind.POINTWISE, Kind.REDUCTION, Kind.GENERATOR)
 #: What has no type in CUDA text: it is converted before it gets to a kernel.
-FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
+FOREIGN = ("int4",)
 
 
 def kernels_of(sample: Sample) -> list[Emitted]:
@@ -80,7 +81,7 @@ def test_every_primitive_has_a_cuda_rule(kind):
 
 
 def test_a_type_without_a_cuda_type_is_refused_with_advice():
-    graph = ga.jit(lambda x: x.astype("float32")).lower(golden.shape("float8_e5m2", 8)).jaxpr
+    graph = ga.jit(lambda x: x.astype("float32")).lower(golden.shape("int4", 8)).jaxpr
     with pytest.raises(TypeError, match="no CUDA type here: convert it first"):
         [emit(g) for g in plan_graph(graph).groups]
 
@@ -114,6 +115,12 @@ def test_prelude_needs_nothing_from_elsewhere():
         code = re.sub(r"//.*", "", block.text)
         known = set(prelude.blocks()) | {"GA_HOST", "ga_value"}  # 16-bit types bring ga_value
         assert set(re.findall(r"\b(?:ga_\w+|GA_[A-Z]+)\b", code)) <= known
+
+
+def test_long_functions_are_called_where_a_source_uses_them_often():
+    assert "GA_LONG(ga_sin, sin)" in prelude.prelude_of("ga_sin(a); " * prelude.OFTEN)
+    often = prelude.prelude_of("ga_sin(a); " * (prelude.OFTEN + 1) + "ga_cos(b);")
+    assert "GA_LONG_CALLED(ga_sin, sin)" in often and "GA_LONG(ga_cos, cos)" in often
 
 
 # ---- compiling ----
@@ -193,7 +200,7 @@ def test_text_is_the_same_in_every_process():
     )
     digests = set()
     for seed in ("0", "1", "77"):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()}
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ROOT}
         run = subprocess.run(
             [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
         )
@@ -229,6 +236,20 @@ def test_an_offset_view_is_not_read_in_vectors_it_is_not_aligned_for():
     assert emit(group).schedule.width == 1
 
 
+def test_kernels_say_what_they_need_of_a_launch():
+    softmax, odd = golden.kernels("softmax")[0], golden.kernels("saxpy_odd")[0]
+    assert (softmax.alignment, softmax.needs_sync) == (16, True)
+    assert (odd.alignment, odd.needs_sync) == (1, False)
+
+
+def test_values_that_are_results_have_kernels_of_their_own():
+    def counts(x):
+        return gnp.arange(5), gnp.arange(7) * x
+
+    text = ga.jit(counts).lower(golden.shape("int32", 7)).cuda_source()
+    assert text.count("__global__") == 2 and "_iota(" in text
+
+
 def test_a_generator_is_made_where_it_is_read():
     (group,) = golden.plan("cross_entropy").groups
     kernel = emit(group)
@@ -243,6 +264,36 @@ def test_bits_that_two_kernels_read_are_made_once():
     plan = ga.jit(twice).lower(ga.random.key(0), golden.shape("float32", 3)).plan
     names = [s.primitive.name for s in plan.device_steps if isinstance(s, Eqn)]
     assert ("random_bits" in names) == (len(plan.groups) > 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "kind", "lanes", "splits"),
+    [
+        ((1000, 8), 1, "rows", 2, 1),  # several rows in a warp
+        ((1000, 1024), 1, "rows", 64, 1),
+        ((1000, 65536), 1, "rows", 1024, 1),  # a block a row
+        ((4, 1 << 20), 1, "all", 256, 66),  # several blocks a row
+        ((1, 1 << 24), 1, "all", 256, 264),
+        ((4096, 64), 0, "columns", 8, 32),  # several blocks a column
+        ((256, 1 << 17), 0, "columns", 8, 1),
+    ],
+)
+def test_reductions_fill_the_machine(shape, axis, kind, lanes, splits):
+    argument = golden.shape("float32", *shape)
+    (group,) = ga.jit(lambda x: gnp.sum(x, axis=axis)).lower(argument).plan.groups
+    kernel = emit(group)
+    s = kernel.schedule
+    assert (kernel.kind, s.lanes, s.splits) == (kind, lanes, splits)
+    assert (kernel.workspace > 0) == (splits > 1)
+    assert s.threads % 32 == 0 and s.threads <= 1024
+
+
+def test_workspace_holds_partial_results_and_tickets():
+    (kernel,) = golden.kernels("column_sum")
+    s = kernel.schedule
+    slots, tickets = 1024 * s.splits * 16, 4 * (1024 // 32)
+    assert kernel.workspace == slots + tickets
+    assert f"work + {slots}u" in kernel.text and "work + 0u" in kernel.text
 
 
 def test_user_lines_are_comments_of_shown_text_only():

@@ -1,0 +1,379 @@
+"""Collectives: what the elements along a named axis compute together.
+
+Floor 6. In: pytrees of one element's values, and the axis_name of a vmap around. Out: pytrees of
+what all elements make of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import tree
+from gpuarray.core.avals import aval_of
+from gpuarray.core.value import Array
+from gpuarray.lax.args import operands
+from gpuarray.lax.convert import convert_element_type
+from gpuarray.lax.elementwise import eq, select
+from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, full_like, reshape, squeeze
+from gpuarray.ops import collective as ops
+from gpuarray.transforms import batch
+from gpuarray.util import canonical_axis, prod
+
+AxisName = Any
+
+
+def _axes(axis_name: AxisName) -> tuple:
+    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+
+
+def _named(axis_name: AxisName) -> tuple:
+    """The names, each of which some transformation around must have given."""
+    names = tuple(a for a in _axes(axis_name) if not isinstance(a, int))
+    for name in names:
+        batch.axis_size(name)
+    return names
+
+
+def axis_size(axis_name: AxisName) -> int:
+    """The length of a named axis (of several: their product), as a Python int.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(ga.numpy.ones(3))
+    Array([3., 3., 3.], dtype=float32)
+    """
+    return prod(batch.axis_size(name) for name in _axes(axis_name))
+
+
+def axis_index(axis_name: AxisName) -> Array:
+    """The number of this element along a named axis: int32, shape ().
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.axis_index("i"), axis_name="i")(ga.numpy.ones(3))
+    Array([0, 1, 2], dtype=int32)
+    """
+    names = _named(axis_name)
+    total: Any = None
+    for name in names:
+        index = ops.axis_index_p.bind(axis_name=name)
+        total = index if total is None else total * np.int32(batch.axis_size(name)) + index
+    return total
+
+
+def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
+    _named(axis_name)
+    axes = _axes(axis_name)
+    leaves, spec = tree.flatten(x)
+    leaves = operands(name, *leaves)
+    if name == "psum":
+        leaves = [
+            convert_element_type(v, np.int32) if aval_of(v).dtype == np.bool_ else v for v in leaves
+        ]
+    numbers = [a for a in axes if isinstance(a, int)]
+    out = []
+    for v in leaves:
+        own = tuple(canonical_axis(a, aval_of(v).ndim) for a in numbers)
+        out.append((*own, *(a for a in axes if not isinstance(a, int))))
+    if groups is not None:
+        groups = tuple(tuple(g) for g in groups)
+    if len(set(out)) == 1:
+        found = prim.bind(*leaves, axes=out[0], axis_index_groups=groups)
+    else:
+        found = [
+            prim.bind(v, axes=a, axis_index_groups=groups)[0]
+            for v, a in zip(leaves, out, strict=True)
+        ]
+    return tree.unflatten(spec, found)
+
+
+def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+    """The sum of `x` over all elements along a named axis; every element gets it.
+
+    Shape contract: each leaf keeps its shape; numbers among the axes are summed over and dropped.
+    A Python number is multiplied by the length of the axis.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(ga.numpy.arange(4.0))
+    Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32)
+    """
+    numbers = (int, float, complex)
+    names = _named(axis_name)
+    if len(names) == len(_axes(axis_name)) and axis_index_groups is None:
+        leaves, spec = tree.flatten(x)
+        if leaves and all(isinstance(v, numbers) for v in leaves):
+            size = axis_size(axis_name)
+            return tree.unflatten(spec, [v * size for v in leaves])
+    return _reduce(ops.psum_p, "psum", x, axis_name, axis_index_groups)
+
+
+def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+    """The mean of `x` over all elements along a named axis; every element gets it.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(ga.numpy.arange(3.0))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
+    total = psum(x, axis_name, axis_index_groups=axis_index_groups)
+    numbers = 1
+    for v in tree.flatten(x)[0][:1]:
+        shape = aval_of(v).shape
+        numbers = prod(shape[a] for a in _axes(axis_name) if isinstance(a, int))
+    names = _named(axis_name)
+    size = numbers * (axis_size(names) if names else 1)
+    return tree.tree_map(lambda v: v / size, total)
+
+
+def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+    """The largest `x` of all elements along a named axis; every element gets it.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(ga.numpy.arange(3.0))
+    Array([2., 2., 2.], dtype=float32)
+    """
+    return _reduce(ops.pmax_p, "pmax", x, axis_name, axis_index_groups)
+
+
+def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
+    """The smallest `x` of all elements along a named axis; every element gets it.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(ga.numpy.arange(3.0))
+    Array([0., 0., 0.], dtype=float32)
+    """
+    return _reduce(ops.pmin_p, "pmin", x, axis_name, axis_index_groups)
+
+
+def _checked(prim, x: Any, **params) -> Any:
+    # Rules for a mapped axis never ask for the type, so that a misfit is found here.
+    prim.out_avals([aval_of(x)], params)
+    return prim.bind(x, **params)
+
+
+def _no_groups(groups: Any) -> None:
+    if groups is not None:
+        raise NotImplementedError(
+            "axis_index_groups not supported in vmap collectives. Give each group an axis of its "
+            "own: reshape the mapped axis, and nest two vmaps."
+        )
+
+
+def all_gather(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
+    """The values of all elements along a named axis, stacked at `axis` (concatenated, if `tiled`).
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(ga.numpy.arange(2.0))
+    Array([[0., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    _no_groups(axis_index_groups)
+    names = _named(axis_name)
+
+    def gather(leaf):
+        (leaf,) = operands("all_gather", leaf)
+        shape = aval_of(leaf).shape
+        at = canonical_axis(axis, len(shape) + (not tiled))
+        for name in reversed(names):
+            leaf = ops.all_gather_p.bind(
+                leaf,
+                all_gather_dimension=at,
+                axis_index_groups=None,
+                axis_name=(name,),
+                axis_size=batch.axis_size(name),
+                tiled=tiled,
+            )
+        if len(names) > 1 and not tiled:
+            leaf = reshape(leaf, (*shape[:at], axis_size(names), *shape[at:]))
+        return leaf
+
+    return tree.tree_map(gather, x)
+
+
+def psum_scatter(
+    x: Any,
+    axis_name: AxisName,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
+    """As `psum`, but element number k gets the k-th part along `scatter_dimension` only.
+
+    Shape contract: that dimension has the length of the named axis and is dropped; with `tiled` it
+    is a multiple of that length and stays, shorter.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(ga.numpy.ones((3, 3)))
+    Array([3., 3., 3.], dtype=float32)
+    """
+    _no_groups(axis_index_groups)
+    (name,) = _one_name(axis_name, "psum_scatter")
+
+    def scatter(leaf):
+        (leaf,) = operands("psum_scatter", leaf)
+        return _checked(
+            ops.reduce_scatter_p,
+            leaf,
+            scatter_dimension=canonical_axis(scatter_dimension, aval_of(leaf).ndim),
+            axis_index_groups=None,
+            axis_name=(name,),
+            axis_size=batch.axis_size(name),
+            tiled=tiled,
+        )
+
+    return tree.tree_map(scatter, x)
+
+
+def _one_name(axis_name: AxisName, op: str) -> tuple:
+    names = _named(axis_name)
+    if len(names) != 1 or len(_axes(axis_name)) != 1:
+        raise ValueError(f"{op} works along one named axis, got {axis_name!r}")
+    return names
+
+
+def all_to_all(
+    x: Any,
+    axis_name: AxisName,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
+    """Cut `split_axis` into a piece an element, and exchange: element k gets all k-th pieces.
+
+    Shape contract: `split_axis` has the length of the named axis and is dropped, and the pieces are
+    stacked at `concat_axis`; with `tiled` both axes stay, one shorter and one longer.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> x = ga.numpy.arange(4.0).reshape(2, 2)
+    >>> ga.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)
+    Array([[0., 2.],
+           [1., 3.]], dtype=float32)
+    """
+    _no_groups(axis_index_groups)
+    (name,) = _one_name(axis_name, "all_to_all")
+    size = batch.axis_size(name)
+
+    def exchange(leaf):
+        (leaf,) = operands("all_to_all", leaf)
+        shape = aval_of(leaf).shape
+        split, concat = (
+            canonical_axis(split_axis, len(shape)),
+            canonical_axis(concat_axis, len(shape)),
+        )
+        if not tiled and shape[split] != size:
+            raise ValueError(
+                "all_to_all requires the size of the mapped axis axis_name to equal "
+                f"x.shape[split_axis], but they are {size} and {shape[split]} respectively."
+            )
+        drop = -1
+        if not tiled and split != concat:
+            # A new axis of length 1 takes the pieces; what is left of the split one goes.
+            if concat > split:
+                concat += 1
+                drop = split
+            else:
+                split += 1
+                drop = split
+            leaf = expand_dims(leaf, (concat,))
+        out = _checked(
+            ops.all_to_all_p,
+            leaf,
+            split_axis=split,
+            concat_axis=concat,
+            axis_index_groups=None,
+            axis_name=name,
+            axis_size=size,
+            tiled=tiled,
+        )
+        return out if drop < 0 else squeeze(out, (drop,))
+
+    return tree.tree_map(exchange, x)
+
+
+def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
+    """Send values along a named axis: `perm` holds pairs (from, to). Who gets nothing gets zeros.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> shift = [(0, 1), (1, 2), (2, 0)]
+    >>> ga.vmap(lambda x: lax.ppermute(x, "i", shift), axis_name="i")(ga.numpy.arange(3.0))
+    Array([2., 0., 1.], dtype=float32)
+    """
+    (name,) = _one_name(axis_name, "ppermute")
+    pairs = tuple((int(a), int(b)) for a, b in perm)
+    sources, targets = {a for a, _ in pairs}, {b for _, b in pairs}
+    if len(sources) != len(pairs) or len(targets) != len(pairs):
+        raise ValueError(f"ppermute sources and destinations must be unique, got {perm}")
+    return tree.tree_map(
+        lambda v: ops.ppermute_p.bind(*operands("ppermute", v), axis_name=(name,), perm=pairs), x
+    )
+
+
+def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
+    """Permute values along a named axis: element k gets the value of element `perm[k]`.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(ga.numpy.arange(3.0))
+    Array([2., 0., 1.], dtype=float32)
+    """
+    if sorted(perm) != list(range(axis_size(axis_name))):
+        raise ValueError(f"`perm` does not represent a permutation: {perm}")
+    return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
+
+
+def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
+    """Swap a named axis with the axis `axis`, which has the same length.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> x = ga.numpy.arange(4.0).reshape(2, 2)
+    >>> ga.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(x)
+    Array([[0., 2.],
+           [1., 3.]], dtype=float32)
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
+    """The value of element number `source` along a named axis; every element gets it.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray import lax
+    >>> ga.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(ga.numpy.arange(3.0))
+    Array([1., 1., 1.], dtype=float32)
+    """
+    here = eq(axis_index(axis_name), np.int32(source))
+
+    def pick(leaf):
+        (leaf,) = operands("pbroadcast", leaf)
+        mask = broadcast_in_dim(here, aval_of(leaf).shape, ())
+        return select(mask, leaf, full_like(leaf, 0))
+
+    return psum(tree.tree_map(pick, x), axis_name)
+
+
+def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+    """`x` as it is: whether a value is the same along a named axis needs no declaration here."""
+    _named(axis_name)
+    return x

@@ -1,0 +1,459 @@
+"""Emitted CUDA text run on this CPU: right values, and no access that a GPU would not forgive.
+
+In: the samples of all primitives, programs of each form a kernel takes, random programs, and kernels
+with planted faults. Results are those of the NumPy driver, the same for every order of threads.
+"""
+
+from __future__ import annotations
+
+import stat
+import warnings
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax, nn
+from gpuarray.compiler.plan import plan_graph
+from gpuarray.config import config
+from gpuarray.core import dtypes
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.primitive import Kind, registry
+from gpuarray.drivers import hostcc, simulator
+from gpuarray.drivers import numpy as host
+from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
+from gpuarray.runtime import device
+from tests import programs
+from tests.samples import Sample, samples, values
+
+try:
+    hostcc.compiler()
+except DeviceError as error:
+    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+
+SEEDS = (1, 2, 3)
+#: What has no type in CUDA text.
+FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
+
+
+def built(graph: Graph):
+    """A graph as a function whose kernels wait for the first launch."""
+    plan = plan_graph(graph)
+    return simulator.build(plan, [np.asarray(c) for c in plan.graph.consts])
+
+
+def run(function, inputs, seed: int = 1) -> list[np.ndarray]:
+    with simulator.order_drawn_from(seed):
+        return [np.asarray(x) for x in host.local.run(function, *inputs)]
+
+
+def ulps(found: np.ndarray, expected: np.ndarray) -> float:
+    """How far apart two arrays are, in units of the last place; for complex numbers of their size."""
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    kind = dtypes.kind_of(expected.dtype)
+    if kind not in "fc" or expected.size == 0:
+        return 0.0 if np.array_equal(found, expected) else float("inf")
+    part = dtypes.to_real_dtype(expected.dtype) if kind == "c" else expected.dtype
+    wide = np.complex128 if kind == "c" else np.float64
+    a, b = found.astype(wide), expected.astype(wide)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    info = dtypes.finfo(part)
+    unit = np.maximum(np.abs(b), float(info.smallest_normal)) * float(info.eps) / 2
+    with np.errstate(all="ignore"):
+        return float(np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / unit, nan=np.inf)).max())
+
+
+# ---- every primitive ----
+
+#: Half units in the last place by which the C library may differ from NumPy; 0 for all others.
+ELEMENTARY = dict.fromkeys(
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc erf_inv exp exp2 expm1 log log1p "
+    "logistic rsqrt sin sinh sqrt tan tanh abs pow integer_pow".split(),
+    8,
+)
+LIMITS = ELEMENTARY | {
+    "reduce_sum": 8, "reduce_prod": 8,  # another order
+    "bessel_i0e": 8, "bessel_i1e": 8, "digamma": 16, "lgamma": 8, "polygamma": 8, "zeta": 8,
+    "igamma": 64, "igammac": 64, "regularized_incomplete_beta": 64,
+    "igamma_grad_a": 1024, "random_gamma_grad": 1024,  # of differences
+}  # fmt: skip
+
+
+def has_kernel(sample: Sample) -> bool:
+    many = sample.primitive.name == "random_bits" and sample.operands != [((), "key<fry>")]
+    return not many and not any(name in FOREIGN for _, name in sample.operands)
+
+
+KINDS = (Kind.POINTWISE, Kind.REDUCTION, Kind.GENERATOR)
+CHOSEN = [s for s in samples(lambda p: p.kind in KINDS and p.name != "empty") if has_kernel(s)]
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """The samples as functions, all made before any is compiled."""
+    found = {}
+    for s in CHOSEN:
+        with ga.enable_x64(s.wide), ga.strict(True):
+            ins = [Var(a) for a in s.avals]
+            outs = [Var(a) for a in s.primitive.out_avals(s.avals, s.params)]
+            found[str(s)] = built(Graph(ins, outs, [Eqn(s.primitive, ins, outs, s.params)]))
+    return found
+
+
+@pytest.mark.parametrize("name", list(dict.fromkeys(s.primitive.name for s in CHOSEN)))
+def test_primitive(name, compiled):
+    for s in (s for s in CHOSEN if s.primitive.name == name):
+        rule = s.primitive.numpy_function(s.avals, s.params)
+        with ga.enable_x64(s.wide):
+            expected = host.local.run(rule, *values(s))
+            found = run(compiled[str(s)], values(s))
+        listed = expected if s.primitive.multiple_results else [expected]
+        for f, e in zip(found, map(np.asarray, listed), strict=True):
+            assert ulps(f, e) <= LIMITS.get(name, 0), f"{s}: got\n{f}\nexpected\n{e}"
+
+
+# ---- every form of a kernel ----
+
+
+def floats(*shape: int, dtype: str = "float32") -> np.ndarray:
+    rng = np.random.default_rng(shape)
+    return rng.standard_normal(shape).astype(getattr(dtypes, dtype, dtype))
+
+
+def layer_norm(x, gain):
+    mean = gnp.mean(x, -1, keepdims=True)
+    return (x - mean) * lax.rsqrt(gnp.var(x, -1, keepdims=True) + 1e-5) * gain
+
+
+def five_point(x):
+    return 0.2 * (x[1:-1, 1:-1] + x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+
+
+def whole_and_row(x):
+    """Values over fewer axes than the kernel has: one thread of many writes them."""
+    y = gnp.sin(x[:1])
+    return y, y + x
+
+
+def both_ways(x):
+    peak = gnp.max(x, axis=1)
+    return peak, gnp.exp(x - peak[:, None])
+
+
+# name: (function, arguments, half units in the last place that results may differ by)
+FORMS = {
+    "map, vectors": (lambda x, y: 2.0 * x + y, (floats(4096), floats(4096) + 1), 0),
+    "map, one by one": (lambda x, y: 2.0 * x + y, (floats(1001), floats(1001) + 1), 0),
+    "map, bfloat16": (lambda x: x * x + x, (floats(64, 48, dtype="bfloat16"),), 0),
+    "map, float16": (lambda x, b: nn.relu(x + b), (floats(9, 24, dtype="float16"), np.float16(1)), 0),
+    "map, complex": (lambda z: gnp.exp(z) * z, (floats(40, 2).view(np.complex64),), 16),
+    "map, integers": (
+        lambda a, b: (a // b) ^ (a << 3),
+        (np.arange(-50, 50, dtype=np.int32), np.arange(-3, 97, dtype=np.int32)),
+        0,
+    ),
+    "map, transposed": (lambda a, b: (a.T + b) * 3.0, (floats(33, 17), floats(17, 33)), 0),
+    "map, neighbours": (five_point, (floats(20, 22),), 0),
+    "map, reversed and cut": (lambda x: x[::-1] * x[:, ::2][:, :1], (floats(12, 8),), 0),
+    "map, random bits": (
+        lambda x: gnp.where(ga.random.bernoulli(ga.random.key(7), 0.5, x.shape), 2.0 * x, 0.0),
+        (floats(50, 30),),
+        0,
+    ),
+    "map, two sizes": (whole_and_row, (floats(6, 40),), 8),
+    "rows, several a block": (nn.softmax, (floats(1001, 12),), 16),
+    "rows, vectors": (nn.softmax, (floats(37, 48),), 16),
+    "rows, bfloat16": (nn.softmax, (floats(37, 48, dtype="bfloat16"),), 16),
+    "rows, a block each": (nn.softmax, (floats(5, 1024),), 16),
+    "rows, long": (lambda x: gnp.var(x, axis=-1), (floats(2, 40000),), 16),
+    "rows, odd": (lambda x: nn.logsumexp(x, axis=-1), (floats(7, 333),), 16),
+    "rows, norm": (layer_norm, (floats(19, 256), floats(256)), 64),
+    "rows, and more": (both_ways, (floats(11, 70),), 8),
+    "rows, argmin": (lambda x: gnp.argmin(x, axis=1), (floats(100, 77, dtype="float16"),), 0),
+    "columns": (lambda x: gnp.sum(x, axis=0), (floats(100, 70),), 64),
+    "columns, softmax": (lambda x: nn.softmax(x, axis=0), (floats(40, 65),), 16),
+    "columns, integers": (lambda x: gnp.max(x, axis=0), (np.arange(600, dtype=np.int8).reshape(20, 30),), 0),
+    "all": (lambda x: gnp.mean(x * x), (floats(40001),), 16),
+    "all, vectors": (lambda x: gnp.sum(gnp.abs(x)), (floats(1 << 16),), 16),
+    "all, argmax": (gnp.argmax, (floats(1 << 15),), 0),
+    "all, two results": (lambda x: (gnp.max(x), gnp.min(x)), (floats(20000),), 0),
+    "all, wide integers": (lambda x: gnp.sum(x), (np.arange(20000, dtype=np.int32),), 0),
+    "small sum": (lambda x: gnp.sum(x), (floats(3),), 2),
+    "a loop's body": (
+        lambda x: lax.fori_loop(0, 3, lambda i, c: gnp.sin(c) + gnp.sum(c), x),
+        (floats(24),),
+        64,
+    ),
+    "library steps between": (lambda a, b: gnp.tanh(a @ b) + 1, (floats(8, 9), floats(9, 10)), 16),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def forms():
+    with ga.strict(True):
+        return {n: built(ga.jit(f).lower(*xs).jaxpr) for n, (f, xs, _) in FORMS.items()}
+
+
+@pytest.mark.parametrize("name", list(FORMS))
+def test_form(name, forms):
+    function, inputs, limit = FORMS[name]
+    expected = ga.tree.leaves(ga.jit(function)(*inputs))
+    first = run(forms[name], inputs, SEEDS[0])
+    for f, e in zip(first, map(np.asarray, expected), strict=True):
+        scale = np.asarray(np.abs(e).max() if e.size else 0).astype(e.dtype)
+        assert ulps(f, e) <= limit or ulps(f - e + scale, np.broadcast_to(scale, e.shape)) <= limit
+    for seed in SEEDS[1:]:  # the order of threads and blocks does not show, and a launch leaves no trace
+        for f, again in zip(first, run(forms[name], inputs, seed), strict=True):
+            assert f.tobytes() == again.tobytes()
+
+
+# ---- random programs ----
+
+
+def test_random_programs():
+    made = []
+    with ga.enable_x64(True), ga.strict(True):
+        for seed in range(200):
+            program = programs.generate(seed)
+            inputs = programs.inputs_of(program, seed)
+            function = ga.jit(lambda *xs, p=program: programs.run(p, gnp, list(xs)))
+            made.append((seed, program, inputs, built(function.lower(*inputs).jaxpr)))
+        for seed, program, inputs, function in made:
+            with np.errstate(all="ignore"):
+                expected = programs.run(program, np, inputs)
+            for f, e in zip(run(function, inputs, seed), expected, strict=True):
+                np.testing.assert_allclose(f, e, 1e-9, 1e-11, err_msg=f"seed {seed}\n{program}")
+
+
+# ---- planted faults ----
+
+TREE = """
+extern "C" __global__ void __launch_bounds__(256) tree(const float* __restrict__ in0, float* __restrict__ out0) {
+    __shared__ float s[256];
+    __shared__ float first[1];
+    const unsigned t = threadIdx.x, i = blockIdx.x * 256u + t;
+    s[t] = i < 1000u ? in0[i] : 0.0f;
+    if (t == 0u) first[0] = 0.0f;
+    __syncthreads();
+    for (unsigned o = 128u; o > 0u; o >>= 1) {
+        if (t < o) s[t] += s[t + o];
+        __syncthreads();  // all have added
+    }
+    if (t == 0u) out0[blockIdx.x] = s[0] + first[0];
+}
+"""
+TICKET = """
+extern "C" __global__ void __launch_bounds__(64) ticket(const float* __restrict__ in0, float* __restrict__ out0,
+                                                        unsigned char* work) {
+    __shared__ bool last;
+    __shared__ float part[2];
+    const float sum = ga_block_reduce<2>(in0[blockIdx.x * 64u + threadIdx.x], part,
+                                         [](float p, float q) -> float { return p + q; });
+    if (threadIdx.x == 0) {
+        ga_put(work, blockIdx.x, sum);
+        __threadfence();  // before the ticket
+        last = atomicInc((unsigned*)(work + 256u), 15u) == 15u;
+    }
+    __syncthreads();  // all know
+    if (!last) return;
+    __threadfence();  // before the reads
+    if (threadIdx.x == 0) {
+        float all = 0.0f;
+        for (unsigned b = 0; b < 16u; ++b) all += ga_get<float>(work, b);
+        out0[0] = all;
+    }
+}
+"""
+TOTAL = """
+extern "C" __global__ void __launch_bounds__(32) total(const float* __restrict__ in0, float* work) {
+    float v = in0[blockIdx.x * 32u + threadIdx.x];
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
+    if (threadIdx.x == 0) atomicAdd(work, v);
+}
+"""
+KERNELS = {"tree": TREE, "ticket": TICKET, "total": TOTAL}
+
+# kernel, what is replaced, by what, how the fault is reported
+FAULTS = {
+    "out of bounds": ("tree", "i < 1000u", "i <= 1000u", "out of bounds: 4 bytes are read at byte 4000 of in0"),
+    "missing sync": ("tree", "__syncthreads();  // all have added", "", "race: the .* of s at byte"),
+    "shared overrun": ("tree", "s[t + o]", "s[t + o + (o == 128u)]", "out of bounds: index 256"),
+    "shared overrun by pointer": ("ticket", "part[2]", "part[1]", "out of bounds: 4 bytes .* byte 4 of part"),
+    "never set": ("tree", "if (t == 0u) first[0] = 0.0f;", "", "uninitialised: .* byte 0 of first"),
+    "barrier for some": ("tree", "if (t == 0u) out0", "if (t < 100u) __syncthreads();\nif (t == 0u) out0",
+                         "divergent barrier: .* 100 of 256"),
+    "two barriers": ("tree", "if (t == 0u) out0",
+                     "if (t < 100u)\n__syncthreads();\nelse\n__syncthreads();\nif (t == 0u) out0",
+                     "divergent barrier: threads wait at different"),
+    "never written": ("tree", "if (t == 0u) out0", "if (t == 0u && blockIdx.x) out0", "never written: byte 0 of out0"),
+    "input written": ("tree", "s[t] = i", "if (i == 5u) ((float*)in0)[i] = 1.0f;\ns[t] = i", "write to an input: byte 20"),
+    "misaligned": ("tree", "first[0] = 0.0f", "first[0] = ga_load<2>(in0 + 1).v[0]",
+                   "misaligned: an access of 8 bytes at byte 4 of in0"),
+    "no fence before the ticket": ("ticket", "__threadfence();  // before the ticket", "", "race: the read of work"),
+    "no fence before the reads": ("ticket", "__threadfence();  // before the reads", "", "race: the read of work"),
+    "not the last block": ("ticket", "if (!last) return;", "", "race: the .* of work"),
+    "ticket without sync": ("ticket", "__syncthreads();  // all know", "", "uninitialised: .* of last|race: .* of last"),
+    "missing atomic": ("total", "atomicAdd(work, v)", "work[0] += v", "race: the read of work"),
+    "missing lanes": ("total", "if (threadIdx.x == 0)",
+                      "if (threadIdx.x < 16u) v += __shfl_xor_sync(0xffffffffu, v, 1);\nif (threadIdx.x == 0)",
+                      "deadlock: thread .* waits at line"),
+    "wrong mask": ("total", "0xffffffffu", "0xffffu", "warp: lane .* leaves it out|divergent warp"),
+}  # fmt: skip
+
+
+def launched(name: str, text: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """What a kernel of KERNELS leaves behind, and what its inputs are."""
+    in0 = floats(1000 if name == "tree" else 1024)
+    out0 = np.empty(4 if name == "tree" else 1, np.float32)
+    work = np.zeros(1 if name == "total" else 68, np.float32)
+    used = [(in0, hostcc.INPUT, "in0")]
+    used += [(out0, hostcc.OUTPUT, "out0")] if name != "total" else []
+    used += [(work, hostcc.WORK, "work")] if name != "tree" else []
+    regions = [hostcc.Region(x.ctypes.data, x.nbytes, kind, 4, what) for x, kind, what in used]
+    grid, block = {"tree": (4, 256), "ticket": (16, 64), "total": (32, 32)}[name]
+    library = hostcc.compile_library(simulator.complete(text), [name])
+    library.launch(name, [r.address for r in regions], grid, block, regions, seed)
+    return (work if name == "total" else out0), in0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_nothing_is_found_where_nothing_is_wrong(name, seed):
+    found, in0 = launched(name, KERNELS[name], seed)
+    np.testing.assert_allclose(found.sum(dtype=np.float64), in0.sum(dtype=np.float64), 1e-4)
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_planted_fault_is_found(fault):
+    name, old, new, report = FAULTS[fault]
+    assert KERNELS[name].count(old) == 1
+    for seed in SEEDS:
+        with pytest.raises(DeviceError, match=report):
+            launched(name, KERNELS[name].replace(old, new), seed)
+
+
+def test_a_fault_names_kernel_operation_and_line(monkeypatch):
+    honest = simulator.emit
+
+    def faulty(group):
+        emitted = honest(group)
+        emitted.text = emitted.text.replace("if (i >= 1001u) return;", "")
+        return emitted
+
+    monkeypatch.setattr(simulator, "emit", faulty)
+    x = ga.device_put(floats(1001), ga.devices("simulator")[0])
+    with pytest.raises(DeviceError, match=r"kernel .*\(.*: sin\): out of bounds: 4 bytes") as caught:
+        np.asarray(ga.jit(gnp.sin)(x))
+    assert "sin recorded at test_simulator.py" in caught.value.__notes__[0]
+
+
+# ---- the device ----
+
+
+@pytest.fixture
+def on_simulator():
+    config.update("platforms", "simulator")
+
+
+def test_platform_is_chosen_by_settings(on_simulator):
+    (only,) = ga.devices()
+    assert repr(only) == "SimulatorDevice(id=0)" and ga.default_backend() == "simulator"
+    assert ga.devices("cpu")[0].platform == "cpu"
+    x = gnp.arange(5.0)
+    y = ga.jit(lambda x: gnp.sum(x * 2))
+    assert (x + 1).devices() == y(x).devices() == y(x).devices() == {only}
+    assert y(x) == 20 and (x + 1).tolist() == [1, 2, 3, 4, 5]
+    with ga.fusion(False):
+        assert (x * x).tolist() == [0, 1, 4, 9, 16]
+    with ga.debug_nans(True), pytest.raises(FloatingPointError, match=r"invalid value \(nan\)"):
+        gnp.log(x - 1)
+
+
+def test_array_moves_to_the_simulator_and_stays():
+    x = ga.device_put(np.ones(3, np.float32), ga.devices("simulator")[0])
+    assert ga.devices()[0].platform == "cpu"
+    assert {d.platform for d in (gnp.sin(x) * 2).devices()} == {"simulator"}
+    assert ga.grad(lambda x: gnp.sum(x * x))(x).tolist() == [2, 2, 2]
+
+
+def test_unknown_platform_is_refused():
+    config.update("platforms", "abacus")
+    with pytest.raises(RuntimeError, match=r"Unable to initialize backend 'abacus'.*'simulator'"):
+        ga.devices()
+
+
+def test_missing_compiler_is_said_at_the_call(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setattr(device, "_simulators", [])
+    with pytest.raises(DeviceError, match=r"no C\+\+ compiler: looked for no-such-compiler, g\+\+"):
+        ga.devices("simulator")
+
+
+def test_what_has_no_kernel_is_refused_or_announced():
+    graph = ga.jit(lambda x: x * 2).lower(floats(4, dtype="float8_e5m2")).jaxpr
+    with ga.strict(True), pytest.raises(FallbackError, match="no kernel for .*mul.*float8_e5m2"):
+        built(graph)
+    with ga.strict(False), pytest.warns(FallbackWarning, match="so NumPy runs it"):
+        function = built(graph)
+    x = np.array([1, 0.5, -2, 0], dtypes.float8_e5m2)
+    assert run(function, [x])[0].astype(float).tolist() == [2, 1, -4, 0]
+
+
+def test_host_rule_of_a_library_step_needs_no_fallback():
+    with warnings.catch_warnings(), ga.strict(False):
+        warnings.simplefilter("error")
+        function = built(ga.jit(gnp.sort).lower(floats(5)).jaxpr)
+    assert np.array_equal(run(function, [floats(5)])[0], np.sort(floats(5)))
+    assert registry["sort"].kind is Kind.LIBRARY
+
+
+# ---- what is kept on disk ----
+
+
+@pytest.fixture
+def cache(tmp_path):
+    config.update("cache_dir", str(tmp_path))
+    return tmp_path / "simulator"
+
+
+def test_waiting_kernels_are_compiled_together_and_kept(cache):
+    functions = [built(ga.jit(lambda x, k=k: gnp.sin(x) + k).lower(floats(8)).jaxpr) for k in (1, 2)]
+    kernels = [v for f in functions for v in f.__globals__.values() if isinstance(v, simulator.Kernel)]
+    run(functions[0], [floats(8)])
+    assert len(kernels) == 2 and kernels[0].library is kernels[1].library is not None
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    kept = sorted(cache.iterdir())
+    assert len(kept) == 2 and {stat.S_IMODE(p.stat().st_mode) for p in kept} == {0o600}
+
+
+@pytest.mark.parametrize("damage", ["bit", "cut", "empty", "link"])
+def test_damaged_object_is_made_again(cache, damage):
+    text = KERNELS["total"].replace("32u", f"{32}u /* {damage} */")
+    launched("total", text, 1)
+    for path in list(cache.iterdir()):
+        data = path.read_bytes()
+        path.unlink()  # what is loaded stays as it is
+        if damage == "link":
+            (cache.parent / path.name).write_bytes(data)
+            path.symlink_to(cache.parent / path.name)
+        elif damage == "bit":
+            path.write_bytes(data[:5000] + bytes([data[5000] ^ 1]) + data[5001:])
+        else:
+            path.write_bytes(data[: len(data) // 2 if damage == "cut" else 0])
+    launched("total", text, 1)
+    assert all(p.is_file() and not p.is_symlink() and p.stat().st_size for p in cache.iterdir())
+
+
+def test_folder_that_others_can_enter_is_refused(cache):
+    cache.mkdir(mode=0o700)
+    cache.chmod(0o755)
+    with pytest.raises(DeviceError, match="must be a folder of your own, closed to others"):
+        launched("total", KERNELS["total"], 1)
+
+
+def test_without_a_cache_nothing_is_kept(cache):
+    config.update("enable_compilation_cache", False)
+    launched("total", KERNELS["total"], 1)
+    assert not cache.exists()

@@ -10,6 +10,7 @@ Run: python examples/mnist.py [--data FOLDER] [--epochs N] [--plot accuracy.svg]
 import argparse
 import functools
 import gzip
+import importlib.util
 import sys
 import time
 from pathlib import Path
@@ -207,7 +208,7 @@ def train(params, data, epochs: int, batch: int, seed: int = 1):
     """The parameters after some epochs, and the accuracy (training, test) after each."""
     images, labels, test_images, test_labels = data
     order = np.random.default_rng(seed)
-    steps = len(images) // batch
+    steps = max(len(images) // batch, 1)
     scores = [
         (float(accuracy(params, images, labels)), float(accuracy(params, test_images, test_labels)))
     ]
@@ -260,10 +261,8 @@ def plot(path: Path, scores: list[tuple[float, float]]) -> None:
     if path.suffix == ".svg":
         path.write_text(as_svg(series), encoding="utf-8")
         return
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SystemExit(f"{path}: only .svg can be written without matplotlib") from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6, 4))
     axes = figure.subplots()
     for name, values in series.items():
@@ -309,10 +308,14 @@ def as_svg(series: dict[str, tuple[float, ...]]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with MNIST's four files, packed or not")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=50)
     parser.add_argument("--plot", type=Path, default=Path("accuracy.svg"), help=".svg, .png, ...")
     options = parser.parse_args(arguments)
+    if options.batch < 1 or options.epochs < 0:
+        parser.error("--batch must be at least 1 and --epochs at least 0")
+    if options.plot.suffix != ".svg" and importlib.util.find_spec("matplotlib") is None:
+        parser.error(f"--plot {options.plot}: without matplotlib only .svg can be written")
     if options.data:
         try:
             data = load(options.data)

@@ -111,7 +111,7 @@ from gpuarray.config import config as config  # isort: skip
 
 __version__ = "0.1.0"
 
-_LAZY = ("nn",)
+_LAZY = ("nn", "test_util")
 
 
 def __getattr__(name: str):

@@ -99,8 +99,8 @@ class custom_vmap:
         def rule(size: int, batched: Sequence[bool], values: Sequence) -> tuple[list, list]:
             if any(batched[:count]):
                 raise ValueError(
-                    f"the custom_vmap function {_name(self.fun)} closes over a value that is mapped: "
-                    "its rule knows of its arguments only, so make it one of them"
+                    f"the custom_vmap function {_name(self.fun)} closes over a value that is "
+                    "mapped: its rule knows of its arguments only, so make it one of them"
                 )
             args = tree.unflatten(in_spec, values[count:])
             in_batched = list(tree.unflatten(in_spec, batched[count:]))
@@ -113,8 +113,8 @@ class custom_vmap:
             out, spec = tree.flatten(pair[0])
             if spec != out_spec:
                 raise ValueError(
-                    f"structure of output returned by custom vmap rule ({_name(vmap_rule)}) does not "
-                    "match that of original custom-vmapped function.\n"
+                    f"structure of output returned by custom vmap rule ({_name(vmap_rule)}) does "
+                    "not match that of original custom-vmapped function.\n"
                     f"Original output: {out_spec}\nRule output: {spec}"
                 )
             flags = tree.prefix_broadcast(pair[1], pair[0], name="out_batched")

@@ -103,6 +103,15 @@ def name_of(fun: Any) -> str:
     return getattr(fun, "__name__", None) or type(fun).__name__
 
 
+def _positional_count(signature: inspect.Signature | None) -> int:
+    """With how many positional arguments a call is complete; -1 if that depends."""
+    if signature is None:
+        return -1
+    params = signature.parameters.values()
+    plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in params)
+    return len(params) if plain else -1
+
+
 class CustomFunction:
     """A function, the arguments that are not differentiated, and calls by position."""
 
@@ -122,6 +131,7 @@ class CustomFunction:
             self._signature = inspect.signature(fun)
         except (TypeError, ValueError):
             self._signature = None
+        self._count = _positional_count(self._signature)
         nums = (
             (operator.index(nondiff_argnums),)
             if isinstance(nondiff_argnums, (int, np.integer))
@@ -135,6 +145,8 @@ class CustomFunction:
 
     def _positional(self, args: tuple, kwargs: dict) -> tuple:
         """All arguments by position, defaults included."""
+        if len(args) == self._count and not kwargs:
+            return args
         if self._signature is None:
             if kwargs:
                 raise TypeError(f"{name_of(self.fun)} has no signature: give arguments by position")

@@ -1,4 +1,4 @@
-"""CUDA C++ text as machine code of this CPU: finds the host's compiler, keeps what it made, loads it.
+"""CUDA C++ text as machine code of this CPU: finds the compiler, keeps what it made, loads it.
 
 Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library`, whose kernels
 can be launched; kernels/host holds the C++ that runs and checks them. Objects are kept in a folder
@@ -33,10 +33,10 @@ subprocess = lazy_module("subprocess")
 tempfile = lazy_module("tempfile")
 
 _COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
-#: Hooks before every access, and tests of indices into arrays whose length is known.
+#: Hooks before every access; tests of alignment, and of indices where an array's length is known.
 _WATCHED = (
-    "-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fvisibility=hidden",
-    "-fno-threadsafe-statics", "-w",
+    "-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fsanitize=alignment",
+    "-fvisibility=hidden", "-fno-threadsafe-statics", "-w",
 )  # fmt: skip
 _RUNTIME = ("runtime.cpp", "race.cpp")
 _DIGEST = 32
@@ -84,7 +84,7 @@ def _version(path: str) -> str:
 
 
 def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the compiler, no shell
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         log = "\n".join(done.stderr.strip().splitlines()[:30])
         raise CompileError(f"{os.path.basename(command[0])} refused a kernel:\n{log}")
@@ -137,7 +137,8 @@ def _make(key: bytes, suffix: str, commands) -> pathlib.Path:
         for command in commands(pathlib.Path(place), target):
             _run(command)
         data = target.read_bytes()
-        target.write_bytes(data + hashlib.sha256(key + data).digest())  # loaders ignore what follows
+        # Loaders do not look behind the end of a library.
+        target.write_bytes(data + hashlib.sha256(key + data).digest())
         target.chmod(0o600)
         os.replace(target, path)
     return path
@@ -232,7 +233,7 @@ class Library:
         given = [*regions, *self._shared.get(kernel, ()), self._constants]
         table = (_CRegion * len(given))(
             *(
-                _CRegion(r.address, r.nbytes, r.kind, (r.itemsize).bit_length() - 1, r.name.encode())
+                (r.address, r.nbytes, r.kind, r.itemsize.bit_length() - 1, r.name.encode())
                 for r in given
             )
         )

@@ -119,9 +119,7 @@ def compile_kernels(batch: list[Kernel]) -> hostcc.Library:
     for kernel in batch:
         kernel.name = names.setdefault(kernel.emitted.text, f"k{len(names)}")
     titles = {k.emitted.text: k.emitted.name for k in batch}
-    parts = [
-        f"#define {titles[text]} {name}\n{text}#undef {titles[text]}" for text, name in names.items()
-    ]
+    parts = [f"#define {titles[t]} {name}\n{t}#undef {titles[t]}" for t, name in names.items()]
     library = hostcc.compile_library(complete("\n".join(parts)), list(names.values()))
     for kernel in batch:
         kernel.library = library
@@ -166,7 +164,7 @@ def _fall_back(group: Group, error: TypeError) -> None:
     ops = ", ".join(m.eqn.primitive.name for m in group.members)
     message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"
     if state.strict:
-        raise FallbackError(f"{message}. Strict mode refuses that; switch `strict` off to allow it.")
+        raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
     warnings.warn(message, FallbackWarning, stacklevel=2)
 
 

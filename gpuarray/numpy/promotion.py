@@ -160,6 +160,13 @@ def promote_shapes(name: str, *xs: Any) -> list[Any]:
     if len(ranks) < 2:
         return list(xs)
     check_rank_promotion(name, shapes)
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: shapes={shapes} in {name}. Trailing axes must be "
+            "equal or 1: add an axis (x[:, None]) or reshape."
+        ) from None
     rank = max(ranks)
     return [
         _leading_axes(x, s, rank) if 0 < len(s) < rank else x

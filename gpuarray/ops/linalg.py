@@ -290,9 +290,7 @@ def _geqrf(dtype, shape):
     return one
 
 
-geqrf_p = factorisation(
-    "geqrf", _geqrf_aval, _geqrf, jvp=no_derivative("geqrf", _USE_QR)
-)
+geqrf_p = factorisation("geqrf", _geqrf_aval, _geqrf, jvp=no_derivative("geqrf", _USE_QR))
 
 
 def _qr_aval(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma=None):
@@ -494,9 +492,7 @@ def _schur(dtype, shape, *, compute_schur_vectors, sort_eig_vals, select_callabl
     return _finite(one)
 
 
-schur_p = factorisation(
-    "schur", _schur_aval, _schur, jvp=no_derivative("schur", _USE_EIG)
-)
+schur_p = factorisation("schur", _schur_aval, _schur, jvp=no_derivative("schur", _USE_EIG))
 
 
 def _hessenberg_aval(x: ShapedArray):

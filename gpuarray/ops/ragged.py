@@ -14,6 +14,13 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.ops.contract import dot_aval, dot_general_p, free_axes
 from gpuarray.ops.define import library
+from gpuarray.ops.ragged_rules import (
+    prefix_axes,
+    ragged_batch,
+    ragged_left,
+    ragged_right,
+    ragged_transpose,
+)
 
 
 class RaggedDotDimensionNumbers:
@@ -60,18 +67,6 @@ def _without(dims: Sequence[int], gone: int) -> tuple[int, ...]:
     return tuple(d - (d > gone) for d in dims)
 
 
-def _prefix_axes(numbers: RaggedDotDimensionNumbers, ndim: int) -> tuple[int, ...]:
-    """The lhs axes that may have group sizes of their own: batch axes, others before ragged."""
-    (lc, _), (lb, _) = numbers.dot_dimension_numbers
-    (ragged,) = numbers.lhs_ragged_dimensions
-    mode = _mode(numbers)
-    if mode == "batch":
-        return tuple(lb[: lb.index(ragged)])
-    if mode == "contracting":
-        return (*lb, *lc[: lc.index(ragged)])
-    return (*lb, *(d for d in free_axes(ndim, lb, lc) if d < ragged))
-
-
 def _check(lhs, rhs, group_sizes, numbers) -> None:
     if len(numbers.lhs_ragged_dimensions) != 1:
         raise TypeError(
@@ -107,7 +102,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
         raise TypeError(
             f"expected rhs group dimension size to be {count}, got {rhs.shape[groups[0]]}."
         )
-    prefix = tuple(lhs.shape[d] for d in _prefix_axes(numbers, lhs.ndim))
+    prefix = tuple(lhs.shape[d] for d in prefix_axes(numbers, lhs.ndim))
     if group_sizes.ndim != 1 and group_sizes.shape != (*prefix, count):
         expected = (count,) if group_sizes.ndim == 0 else (*prefix, count)
         raise TypeError(f"expected group_sizes to have shape {expected}, got {group_sizes.shape}.")
@@ -170,7 +165,7 @@ def _numpy(
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     shift = 1 if _mode(numbers) == "contracting" else 0
     places = (*lb, *free_axes(lhs.ndim, lb, lc))
-    axes = _prefix_axes(numbers, lhs.ndim)
+    axes = prefix_axes(numbers, lhs.ndim)
     for index in np.ndindex(group_sizes.shape[:-1]):
         one = {d: slice(i, i + 1) for d, i in zip(axes, index, strict=True)}
         left = lhs[tuple(one.get(d, slice(None)) for d in range(lhs.ndim))]
@@ -219,4 +214,12 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
 
 
 #: rows of lhs come in groups, each multiplied by its own matrix of rhs
-ragged_dot_general_p = library("ragged_dot_general", aval=_aval, numpy=_numpy, weight=2.0)
+ragged_dot_general_p = library(
+    "ragged_dot_general",
+    aval=_aval,
+    numpy=_numpy,
+    jvp=(ragged_left, ragged_right, None),
+    transpose=ragged_transpose,
+    batch=ragged_batch,
+    weight=2.0,
+)

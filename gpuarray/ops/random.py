@@ -496,7 +496,10 @@ def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype.name}")
     one = (state.shape[-1:], state.dtype)
     lead = state.shape[:-1]  # one generator each; the shape of the bits begins alike
-    if one not in (((4,), _uint32), ((2,), np.dtype(np.uint64))) or tuple(shape[: len(lead)]) != lead:
+    if (
+        one not in (((4,), _uint32), ((2,), np.dtype(np.uint64)))
+        or tuple(shape[: len(lead)]) != lead
+    ):
         raise TypeError(
             "rng_bit_generator needs a state of type uint32[4] or uint64[2], got "
             f"{state.str_short()}."

@@ -84,6 +84,11 @@ void outside(const char* at, size_t bytes, bool writes) {
          writes ? "written" : "read", at - near->at, near->name, near->bytes, block_number(now.block), now.thread);
 }
 
+void misaligned(const Watched& r, const char* at, size_t bytes) {
+    fail("misaligned: byte %td of %s is read or written as one of %zu aligned bytes by block %u thread %u", at - r.at, r.name,
+         bytes, block_number(now.block), now.thread);
+}
+
 Watched* region_of(const char* at) {
     for (size_t k = 0; k < regions.size(); ++k) {
         const size_t i = (last + k) % regions.size();
@@ -128,8 +133,7 @@ void check(const void* p, size_t bytes, bool writes, bool atomic, bool aligned) 
     } else if (at + bytes > r->at + r->bytes) {
         outside(at, bytes, writes);
     } else if (aligned && (uintptr_t)at % bytes) {
-        fail("misaligned: an access of %zu bytes at byte %td of %s by block %u thread %u", bytes, at - r->at, r->name,
-             block_number(now.block), now.thread);
+        misaligned(*r, at, bytes);
     } else if (writes && r->kind == INPUT) {
         fail("write to an input: byte %td of %s by block %u thread %u", at - r->at, r->name, block_number(now.block),
              now.thread);
@@ -215,6 +219,18 @@ void __tsan_func_exit() {}
 void __ubsan_handle_out_of_bounds(void*, void* index) {
     fail("out of bounds: index %zd of an array whose length is known, by block %u thread %u", (ptrdiff_t)index,
          block_number(now.block), now.thread);
+    leave();
+}
+// Pointers to several elements, which the compiler may read one by one on a CPU (-fsanitize=alignment).
+struct Mismatch {
+    const char* file;
+    unsigned line, column;
+    void* type;
+    unsigned char log_alignment, kind;
+};
+void __ubsan_handle_type_mismatch_v1(const Mismatch* found, const char* at) {
+    if (const Watched* r = region_of(at)) misaligned(*r, at, (size_t)1 << found->log_alignment);
+    else fail("misaligned: address %p", (const void*)at);
     leave();
 }
 }

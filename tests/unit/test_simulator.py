@@ -1,7 +1,7 @@
 """Emitted CUDA text run on this CPU: right values, and no access that a GPU would not forgive.
 
-In: the samples of all primitives, programs of each form a kernel takes, random programs, and kernels
-with planted faults. Results are those of the NumPy driver, the same for every order of threads.
+In: the samples of all primitives, programs of each form a kernel takes, random programs, and
+kernels with planted faults. Results are those of the NumPy driver, in every order of threads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
+from gpuarray.compiler.cuda_rules import NoCudaRule
 from gpuarray.compiler.plan import plan_graph
-from gpuarray.config import config
+from gpuarray.config import config, strict
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
@@ -49,7 +50,9 @@ def run(function, inputs, seed: int = 1) -> list[np.ndarray]:
 
 
 def ulps(found: np.ndarray, expected: np.ndarray) -> float:
-    """How far apart two arrays are, in units of the last place; for complex numbers of their size."""
+    """How far apart two arrays are, in half units of the last place (complex numbers: of their
+    size).
+    """
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     kind = dtypes.kind_of(expected.dtype)
     if kind not in "fc" or expected.size == 0:
@@ -68,8 +71,8 @@ def ulps(found: np.ndarray, expected: np.ndarray) -> float:
 
 #: Half units in the last place by which the C library may differ from NumPy; 0 for all others.
 ELEMENTARY = dict.fromkeys(
-    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc erf_inv exp exp2 expm1 log log1p "
-    "logistic rsqrt sin sinh sqrt tan tanh abs pow integer_pow".split(),
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erfc erf_inv exp exp2 expm1 log "
+    "log1p logistic rsqrt sin sinh sqrt tan tanh abs pow integer_pow".split(),
     8,
 )
 LIMITS = ELEMENTARY | {
@@ -94,7 +97,7 @@ def compiled():
     """The samples as functions, all made before any is compiled."""
     found = {}
     for s in CHOSEN:
-        with ga.enable_x64(s.wide), ga.strict(True):
+        with ga.enable_x64(s.wide), strict(True):
             ins = [Var(a) for a in s.avals]
             outs = [Var(a) for a in s.primitive.out_avals(s.avals, s.params)]
             found[str(s)] = built(Graph(ins, outs, [Eqn(s.primitive, ins, outs, s.params)]))
@@ -146,7 +149,7 @@ FORMS = {
     "map, vectors": (lambda x, y: 2.0 * x + y, (floats(4096), floats(4096) + 1), 0),
     "map, one by one": (lambda x, y: 2.0 * x + y, (floats(1001), floats(1001) + 1), 0),
     "map, bfloat16": (lambda x: x * x + x, (floats(64, 48, dtype="bfloat16"),), 0),
-    "map, float16": (lambda x, b: nn.relu(x + b), (floats(9, 24, dtype="float16"), np.float16(1)), 0),
+    "map, float16": (lambda x: nn.relu(x + 1), (floats(9, 24, dtype="float16"),), 0),
     "map, complex": (lambda z: gnp.exp(z) * z, (floats(40, 2).view(np.complex64),), 16),
     "map, integers": (
         lambda a, b: (a // b) ^ (a << 3),
@@ -173,13 +176,14 @@ FORMS = {
     "rows, argmin": (lambda x: gnp.argmin(x, axis=1), (floats(100, 77, dtype="float16"),), 0),
     "columns": (lambda x: gnp.sum(x, axis=0), (floats(100, 70),), 64),
     "columns, softmax": (lambda x: nn.softmax(x, axis=0), (floats(40, 65),), 16),
-    "columns, integers": (lambda x: gnp.max(x, axis=0), (np.arange(600, dtype=np.int8).reshape(20, 30),), 0),
+    "columns, integers": (lambda x: gnp.max(x, axis=0), (np.eye(20, 30, dtype=np.int8),), 0),
+    "rows, masked": (lambda x: nn.logsumexp(x, axis=1, where=x > 0), (floats(30, 12),), 64),
     "all": (lambda x: gnp.mean(x * x), (floats(40001),), 16),
     "all, vectors": (lambda x: gnp.sum(gnp.abs(x)), (floats(1 << 16),), 16),
     "all, argmax": (gnp.argmax, (floats(1 << 15),), 0),
     "all, two results": (lambda x: (gnp.max(x), gnp.min(x)), (floats(20000),), 0),
     "all, wide integers": (lambda x: gnp.sum(x), (np.arange(20000, dtype=np.int32),), 0),
-    "small sum": (lambda x: gnp.sum(x), (floats(3),), 2),
+    "small sum": (lambda x: gnp.sum(x * x), (floats(3),), 4),
     "a loop's body": (
         lambda x: lax.fori_loop(0, 3, lambda i, c: gnp.sin(c) + gnp.sum(c), x),
         (floats(24),),
@@ -191,7 +195,7 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def forms():
-    with ga.strict(True):
+    with strict(True):
         return {n: built(ga.jit(f).lower(*xs).jaxpr) for n, (f, xs, _) in FORMS.items()}
 
 
@@ -203,7 +207,8 @@ def test_form(name, forms):
     for f, e in zip(first, map(np.asarray, expected), strict=True):
         scale = np.asarray(np.abs(e).max() if e.size else 0).astype(e.dtype)
         assert ulps(f, e) <= limit or ulps(f - e + scale, np.broadcast_to(scale, e.shape)) <= limit
-    for seed in SEEDS[1:]:  # the order of threads and blocks does not show, and a launch leaves no trace
+    # Neither the order of threads and blocks shows, nor that a kernel ran before.
+    for seed in SEEDS[1:]:
         for f, again in zip(first, run(forms[name], inputs, seed), strict=True):
             assert f.tobytes() == again.tobytes()
 
@@ -213,7 +218,7 @@ def test_form(name, forms):
 
 def test_random_programs():
     made = []
-    with ga.enable_x64(True), ga.strict(True):
+    with ga.enable_x64(True), strict(True):
         for seed in range(200):
             program = programs.generate(seed)
             inputs = programs.inputs_of(program, seed)
@@ -229,7 +234,9 @@ def test_random_programs():
 # ---- planted faults ----
 
 TREE = """
-extern "C" __global__ void __launch_bounds__(256) tree(const float* __restrict__ in0, float* __restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) tree(
+    const float* __restrict__ in0,
+    float* __restrict__ out0) {
     __shared__ float s[256];
     __shared__ float first[1];
     const unsigned t = threadIdx.x, i = blockIdx.x * 256u + t;
@@ -244,8 +251,10 @@ extern "C" __global__ void __launch_bounds__(256) tree(const float* __restrict__
 }
 """
 TICKET = """
-extern "C" __global__ void __launch_bounds__(64) ticket(const float* __restrict__ in0, float* __restrict__ out0,
-                                                        unsigned char* work) {
+extern "C" __global__ void __launch_bounds__(64) ticket(
+    const float* __restrict__ in0,
+    float* __restrict__ out0,
+    unsigned char* work) {
     __shared__ bool last;
     __shared__ float part[2];
     const float sum = ga_block_reduce<2>(in0[blockIdx.x * 64u + threadIdx.x], part,
@@ -276,30 +285,79 @@ KERNELS = {"tree": TREE, "ticket": TICKET, "total": TOTAL}
 
 # kernel, what is replaced, by what, how the fault is reported
 FAULTS = {
-    "out of bounds": ("tree", "i < 1000u", "i <= 1000u", "out of bounds: 4 bytes are read at byte 4000 of in0"),
-    "missing sync": ("tree", "__syncthreads();  // all have added", "", "race: the .* of s at byte"),
+    "out of bounds": ("tree", "i < 1000u", "i <= 1000u", "out of bounds: 4 .* at byte 4000 of in0"),
+    "missing sync": (
+        "tree",
+        "__syncthreads();  // all have added",
+        "",
+        "race: the .* of s at byte",
+    ),
     "shared overrun": ("tree", "s[t + o]", "s[t + o + (o == 128u)]", "out of bounds: index 256"),
-    "shared overrun by pointer": ("ticket", "part[2]", "part[1]", "out of bounds: 4 bytes .* byte 4 of part"),
+    "shared overrun by pointer": (
+        "ticket",
+        "part[2]",
+        "part[1]",
+        "out of bounds: 4 bytes .* byte 4 of part",
+    ),
     "never set": ("tree", "if (t == 0u) first[0] = 0.0f;", "", "uninitialised: .* byte 0 of first"),
-    "barrier for some": ("tree", "if (t == 0u) out0", "if (t < 100u) __syncthreads();\nif (t == 0u) out0",
-                         "divergent barrier: .* 100 of 256"),
-    "two barriers": ("tree", "if (t == 0u) out0",
-                     "if (t < 100u)\n__syncthreads();\nelse\n__syncthreads();\nif (t == 0u) out0",
-                     "divergent barrier: threads wait at different"),
-    "never written": ("tree", "if (t == 0u) out0", "if (t == 0u && blockIdx.x) out0", "never written: byte 0 of out0"),
-    "input written": ("tree", "s[t] = i", "if (i == 5u) ((float*)in0)[i] = 1.0f;\ns[t] = i", "write to an input: byte 20"),
-    "misaligned": ("tree", "first[0] = 0.0f", "first[0] = ga_load<2>(in0 + 1).v[0]",
-                   "misaligned: an access of 8 bytes at byte 4 of in0"),
-    "no fence before the ticket": ("ticket", "__threadfence();  // before the ticket", "", "race: the read of work"),
-    "no fence before the reads": ("ticket", "__threadfence();  // before the reads", "", "race: the read of work"),
+    "barrier for some": (
+        "tree",
+        "if (t == 0u) out0",
+        "if (t < 100u) __syncthreads();\nif (t == 0u) out0",
+        "divergent barrier: .* 100 of 256",
+    ),
+    "two barriers": (
+        "tree",
+        "if (t == 0u) out0",
+        "if (t < 100u)\n__syncthreads();\nelse\n__syncthreads();\nif (t == 0u) out0",
+        "divergent barrier: threads wait at different",
+    ),
+    "never written": (
+        "tree",
+        "if (t == 0u) out0",
+        "if (t == 0u && blockIdx.x) out0",
+        "never written: byte 0 of out0",
+    ),
+    "input written": (
+        "tree",
+        "s[t] = i",
+        "if (i == 5u) ((float*)in0)[i] = 1.0f;\ns[t] = i",
+        "write to an input: byte 20",
+    ),
+    "misaligned": (
+        "tree",
+        "first[0] = 0.0f",
+        "first[0] = ga_load<2>(in0 + 1).v[0]",
+        "misaligned: byte 4 of in0",
+    ),
+    "no fence before the ticket": (
+        "ticket",
+        "__threadfence();  // before the ticket",
+        "",
+        "race: the read of work",
+    ),
+    "no fence before the reads": (
+        "ticket",
+        "__threadfence();  // before the reads",
+        "",
+        "race: the read of work",
+    ),
     "not the last block": ("ticket", "if (!last) return;", "", "race: the .* of work"),
-    "ticket without sync": ("ticket", "__syncthreads();  // all know", "", "uninitialised: .* of last|race: .* of last"),
+    "ticket without sync": (
+        "ticket",
+        "__syncthreads();  // all know",
+        "",
+        "uninitialised: .* of last|race: .* of last",
+    ),
     "missing atomic": ("total", "atomicAdd(work, v)", "work[0] += v", "race: the read of work"),
-    "missing lanes": ("total", "if (threadIdx.x == 0)",
-                      "if (threadIdx.x < 16u) v += __shfl_xor_sync(0xffffffffu, v, 1);\nif (threadIdx.x == 0)",
-                      "deadlock: thread .* waits at line"),
+    "missing lanes": (
+        "total",
+        "if (threadIdx.x == 0)",
+        "if (threadIdx.x < 16u) v += __shfl_xor_sync(0xffffffffu, v, 1);\nif (threadIdx.x == 0)",
+        "deadlock: thread .* waits at line",
+    ),
     "wrong mask": ("total", "0xffffffffu", "0xffffu", "warp: lane .* leaves it out|divergent warp"),
-}  # fmt: skip
+}
 
 
 def launched(name: str, text: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -343,7 +401,7 @@ def test_a_fault_names_kernel_operation_and_line(monkeypatch):
 
     monkeypatch.setattr(simulator, "emit", faulty)
     x = ga.device_put(floats(1001), ga.devices("simulator")[0])
-    with pytest.raises(DeviceError, match=r"kernel .*\(.*: sin\): out of bounds: 4 bytes") as caught:
+    with pytest.raises(DeviceError, match=r"kernel .*: sin\): out of bounds: 4") as caught:
         np.asarray(ga.jit(gnp.sin)(x))
     assert "sin recorded at test_simulator.py" in caught.value.__notes__[0]
 
@@ -391,18 +449,21 @@ def test_missing_compiler_is_said_at_the_call(monkeypatch):
         ga.devices("simulator")
 
 
-def test_what_has_no_kernel_is_refused_or_announced():
-    graph = ga.jit(lambda x: x * 2).lower(floats(4, dtype="float8_e5m2")).jaxpr
-    with ga.strict(True), pytest.raises(FallbackError, match="no kernel for .*mul.*float8_e5m2"):
+def test_what_has_no_kernel_is_refused_or_announced(monkeypatch):
+    def refuse(group):
+        raise NoCudaRule("primitive 'mul' has no CUDA rule")
+
+    monkeypatch.setattr(simulator, "emit", refuse)
+    graph = ga.jit(lambda x: x * 2).lower(floats(4)).jaxpr
+    with strict(True), pytest.raises(FallbackError, match="no kernel for .*mul.*has no CUDA rule"):
         built(graph)
-    with ga.strict(False), pytest.warns(FallbackWarning, match="so NumPy runs it"):
+    with strict(False), pytest.warns(FallbackWarning, match="so NumPy runs it"):
         function = built(graph)
-    x = np.array([1, 0.5, -2, 0], dtypes.float8_e5m2)
-    assert run(function, [x])[0].astype(float).tolist() == [2, 1, -4, 0]
+    assert np.array_equal(run(function, [floats(4)])[0], floats(4) * 2)
 
 
 def test_host_rule_of_a_library_step_needs_no_fallback():
-    with warnings.catch_warnings(), ga.strict(False):
+    with warnings.catch_warnings(), strict(False):
         warnings.simplefilter("error")
         function = built(ga.jit(gnp.sort).lower(floats(5)).jaxpr)
     assert np.array_equal(run(function, [floats(5)])[0], np.sort(floats(5)))
@@ -419,8 +480,10 @@ def cache(tmp_path):
 
 
 def test_waiting_kernels_are_compiled_together_and_kept(cache):
-    functions = [built(ga.jit(lambda x, k=k: gnp.sin(x) + k).lower(floats(8)).jaxpr) for k in (1, 2)]
-    kernels = [v for f in functions for v in f.__globals__.values() if isinstance(v, simulator.Kernel)]
+    graphs = [ga.jit(lambda x, k=k: gnp.sin(x) + k).lower(floats(8)).jaxpr for k in (1, 2)]
+    functions = [built(g) for g in graphs]
+    space = [v for f in functions for v in f.__globals__.values()]
+    kernels = [v for v in space if isinstance(v, simulator.Kernel)]
     run(functions[0], [floats(8)])
     assert len(kernels) == 2 and kernels[0].library is kernels[1].library is not None
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
@@ -432,7 +495,8 @@ def test_waiting_kernels_are_compiled_together_and_kept(cache):
 def test_damaged_object_is_made_again(cache, damage):
     text = KERNELS["total"].replace("32u", f"{32}u /* {damage} */")
     launched("total", text, 1)
-    for path in list(cache.iterdir()):
+    runtime = hostcc._runtime(hostcc.compiler())
+    for path in set(cache.iterdir()) - {runtime}:
         data = path.read_bytes()
         path.unlink()  # what is loaded stays as it is
         if damage == "link":

@@ -234,7 +234,7 @@ def train(params, data, epochs: int, batch: int, seed: int = 1):
     return params, scores
 
 
-def step_times(params, images, targets, rounds: int = 10) -> dict[str, float]:
+def step_times(params, images, targets, rounds: int = 20) -> dict[str, float]:
     """Seconds of one step: compiled, as it stands, and operation by operation (best of rounds)."""
 
     def unfused(*args):

@@ -17,7 +17,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, tangent_aval
-from gpuarray.numpy.creation import asarray, zeros
+from gpuarray.numpy.creation import asarray
 from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import constant, instantiate
 from gpuarray.stages import struct_of
@@ -139,7 +139,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> y, f_jvp = ga.linearize(gnp.sin, 0.0)
     >>> f_jvp(3.0)
-    Array(3., dtype=float32)
+    Array(3., dtype=float32, weak_type=True)
     """
     _check_callable(fun)
     flat = _Flat(fun, primals, has_aux=has_aux)
@@ -179,7 +179,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> y, f_vjp = ga.vjp(lambda x, y: x * y, 2.0, 3.0)
     >>> f_vjp(1.0)
-    (Array(3., dtype=float32), Array(2., dtype=float32))
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     if reduce_axes:
         raise NotImplementedError(
@@ -239,7 +239,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)
-    (Array(6., dtype=float32),)
+    (Array(6., dtype=float32, weak_type=True),)
     """
     _check_callable(fun)
     flat = _Flat(fun, primals)

@@ -140,13 +140,13 @@ for _kind in EXACT:
             sort_eig_vals=False,
             select_callable=None,
         )
-        for _vectors in (True, False):
+        for _vectors, _derivs in ((True, False), (False, False), (True, True)):
             add(
                 "eig",
                 _one,
                 compute_left_eigenvectors=_vectors,
                 compute_right_eigenvectors=_vectors,
-                enable_eigvec_derivs=False,
+                enable_eigvec_derivs=_derivs,
                 implementation=None,
             )
         if 0 not in _shape[1:]:

@@ -44,9 +44,7 @@ class Plan:
         for step in self.steps:
             own = step.generators if isinstance(step, Group) else ()
             read.update(v for v in step_inputs(step) if v not in own)
-        return [
-            s for s in self.steps if isinstance(s, Group) or not set(s.outvars) <= made - read
-        ]
+        return [s for s in self.steps if isinstance(s, Group) or not set(s.outvars) <= made - read]
 
     @property
     def work(self) -> float:

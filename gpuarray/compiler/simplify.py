@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, params_key
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, has_effect, params_key
 from gpuarray.core.primitive import Kind, Primitive, registry
 
 
@@ -99,7 +99,7 @@ def merge_equal(graph: Graph) -> Graph:
             params = {"new_sizes": shape, "dimensions": None, "sharding": None}
             eqn = Eqn(prim, ins, eqn.outvars, params, eqn.site)
         key = (prim, tuple(map(atom_key, ins)), params_key(eqn.params))
-        found = None if prim.effect else seen.get(key)
+        found = None if has_effect(eqn) else seen.get(key)
         if found is not None:
             env.update(zip(eqn.outvars, found, strict=True))
             continue
@@ -195,7 +195,7 @@ def drop_dead(graph: Graph) -> Graph:
     live = {a for a in graph.outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     for eqn in reversed(graph.eqns):
-        if eqn.primitive.effect or any(v in live for v in eqn.outvars):
+        if has_effect(eqn) or any(v in live for v in eqn.outvars):
             kept.append(eqn)
             live.update(a for a in eqn.invars if isinstance(a, Var))
     kept.reverse()

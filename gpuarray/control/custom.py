@@ -143,13 +143,12 @@ def _batch(
     first: BatchTrace | None = None,
 ) -> tuple[list, list]:
     call, count = params["call_jaxpr"], params["num_consts"]
+    new: Any
     if isinstance(call, Graph):
         out_dims = (0,) * len(call.outvars)
-        new: Any = batch_graph(call, axis, tuple(dims), out_dims).graph
+        new = batch_graph(call, axis, tuple(dims), out_dims).graph
     else:
-
-        def new(*xs):
-            return _front(axis, *_batch_flat(call, axis, first, xs, dims))
+        new = lambda *xs: _front(axis, *_batch_flat(call, axis, first, xs, dims))
 
     rules = _batched_rules(params, axis, dims[count:], first)
     out = prim.bind(*values, **(params | rules | {"call_jaxpr": new}))

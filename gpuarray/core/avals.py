@@ -116,7 +116,7 @@ def _scalar_aval(kind: type) -> ShapedArray:
 
 #: Types whose every value has the same aval: Python's scalars and NumPy's.
 _SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
-    t for t in (dtypes.as_dtype(n).type for n in dtypes.lattice.NODES if not n.endswith("*"))
+    dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
 }
 _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 

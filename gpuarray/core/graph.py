@@ -225,6 +225,14 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
             yield from (item for item in value if isinstance(item, Graph))
 
 
+def has_effect(eqn: Eqn) -> bool:
+    """Whether running an equation, or one in a Graph it holds, does more than make its results."""
+    if eqn.primitive.effect:
+        return True
+    held = subgraphs(eqn) if eqn.primitive.kind is Kind.CALL else ()
+    return any(has_effect(inner) for graph in held for inner in graph.eqns)
+
+
 def verify(graph: Graph) -> None:
     """Check the laws of the IR: every variable defined once and before use, every aval as its op's
     rule says.

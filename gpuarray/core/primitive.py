@@ -103,8 +103,8 @@ class Primitive:
     Graph a function
         of buffers that returns a list of buffers
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
-    inline(eqn) -> Graph: for calls that mean no more than a Graph, that Graph, which compilers write
-    out in the call's place; None where this call is to stay
+    inline(eqn) -> Graph: for calls that mean no more than a Graph, that Graph, which compilers
+        write out in the call's place; None where this call is to stay
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
     weight: cost of one element in plain multiply-adds, for the fusion cost model

@@ -125,7 +125,7 @@ class CustomFunction:
     ):
         if not callable(fun):
             raise TypeError(f"Expected a callable value, got {fun}")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.fun = fun
         try:
             self._signature = inspect.signature(fun)

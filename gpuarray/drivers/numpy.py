@@ -47,7 +47,7 @@ def function_of(prim, avals, params, compile: Callable | None = None) -> Callabl
 
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Graph inside another (a branch, a loop's body) as a function on buffers; `donated` as for `build`."""
+    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
     key = ("plan", donated)
     if key not in graph.derived:
         plan = plan_graph(graph)

@@ -129,7 +129,9 @@ def compile_kernels(batch: list[Kernel]) -> hostcc.Library:
 class _Writer(host.Writer):
     """Writes plans whose groups are kernels."""
 
-    compile_graph = staticmethod(lambda *graph: compile_graph(*graph))
+    def __init__(self):
+        super().__init__()
+        self.compile_graph = compile_graph
 
     def call(self, eqn: Eqn, operands: list[str]) -> None:
         """A step of its own: generators that have a kernel are one."""

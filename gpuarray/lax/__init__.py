@@ -1,8 +1,14 @@
-"""The functions just above the primitives: no promotion, no broadcasting of ranks, one primitive each.
+"""The functions just above the primitives: no promotion, no broadcasting, one primitive each.
 
-Floor 6. Every public name of the modules in this folder; the primitives themselves (`sin_p`) too."""
+Floor 6. Every public name of the modules in this folder, and the primitives themselves (`sin_p`).
+"""
 
+from gpuarray.control.cond import cond_p as cond_p
+from gpuarray.control.linear_solve import linear_solve_p as linear_solve_p
+from gpuarray.control.scan import scan_p as scan_p
+from gpuarray.control.while_loop import while_p as while_p
 from gpuarray.lax import linalg as linalg
+from gpuarray.lax.associative import associative_scan as associative_scan
 from gpuarray.lax.bits import bitcast_convert_type as bitcast_convert_type
 from gpuarray.lax.bits import bitwise_and as bitwise_and
 from gpuarray.lax.bits import bitwise_not as bitwise_not
@@ -41,7 +47,6 @@ from gpuarray.lax.contract import dot_general as dot_general
 from gpuarray.lax.contract import ragged_dot as ragged_dot
 from gpuarray.lax.contract import ragged_dot_general as ragged_dot_general
 from gpuarray.lax.contract import scaled_dot as scaled_dot
-from gpuarray.lax.associative import associative_scan as associative_scan
 from gpuarray.lax.control import cond as cond
 from gpuarray.lax.control import fori_loop as fori_loop
 from gpuarray.lax.control import map as map
@@ -213,10 +218,6 @@ from gpuarray.lax.transcendental import tan as tan
 from gpuarray.lax.transcendental import tanh as tanh
 from gpuarray.lax.windows import reduce_window as reduce_window
 from gpuarray.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
-from gpuarray.control.cond import cond_p as cond_p
-from gpuarray.control.linear_solve import linear_solve_p as linear_solve_p
-from gpuarray.control.scan import scan_p as scan_p
-from gpuarray.control.while_loop import while_p as while_p
 from gpuarray.ops.bits import and_p as and_p
 from gpuarray.ops.bits import bitcast_convert_type_p as bitcast_convert_type_p
 from gpuarray.ops.bits import clz_p as clz_p

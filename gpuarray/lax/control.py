@@ -209,6 +209,9 @@ def while_loop(
         cond_nconsts=len(test.graph.consts),
         body_nconsts=len(body.graph.consts),
     )
+    # What the body passes on as it came does not go through the loop, nor does its derivative.
+    kept = [v is a for v, a in zip(body.graph.invars, body.graph.outvars, strict=True)]
+    out = [as_array(x) if k else y for x, k, y in zip(init, kept, out, strict=True)]
     return tree.unflatten(spec, out)
 
 

@@ -164,8 +164,8 @@ def promote_shapes(name: str, *xs: Any) -> list[Any]:
         np.broadcast_shapes(*shapes)
     except ValueError:
         raise ValueError(
-            f"Incompatible shapes for broadcasting: shapes={shapes} in {name}. Trailing axes must be "
-            "equal or 1: add an axis (x[:, None]) or reshape."
+            f"Incompatible shapes for broadcasting: shapes={shapes} in {name}. Trailing axes must "
+            "be equal or 1: add an axis (x[:, None]) or reshape."
         ) from None
     rank = max(ranks)
     return [

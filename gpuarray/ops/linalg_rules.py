@@ -190,6 +190,8 @@ def eig_jvp(
 def _turned(v: Any, c: Any, w: Any) -> Any:
     """The derivative of eigenvectors whose length stays 1 and whose largest entry stays real."""
     dv = product(v, do.mul(_inverse_gaps(w), c))
+    if not aval_of(v).size:
+        return dv  # no entry is the largest
     axes = (aval_of(v).ndim - 2,)
     sizes = do.real(do.mul(conjugate(v), v))
     place = row(do.argmax(sizes, axes=axes, index_dtype=np.dtype(np.int32)))

@@ -63,13 +63,12 @@ def _exp(x):
 
 # ---- error functions ----
 
-# Coefficients, highest power first. x (1 + p(x²)) is atanh(erf x); p / q is e^(x²) erfc(x). Both
-# were fitted for the least relative error in float32 where the result is not 1, 0 or 2 yet.
-_ERF = (-8.45523e-10, 3.171489e-08, -2.8239313e-07, -3.0217916e-06, 7.936635e-05) + (
-    -0.00060701685,
-    -0.0002007125,
-    0.10277128,
-    0.12837917,
+# Coefficients, highest power first. x (1 + p(x²)) is atanh(erf x), and p / q is e^(x²) erfc(x);
+# both were fitted for the least relative error of the result in float32.
+_ERF = (
+    (-8.45523e-10, 3.171489e-08, -2.8239313e-07, -3.0217916e-06, 7.936635e-05)
+    + (-0.00060701685, -0.0002007125, 0.10277128)
+    + (0.12837917,)
 )
 _ERFC = (
     (0.04240707, 0.2963832, 0.94596326, 1.601247, 1.2929688),
@@ -83,6 +82,21 @@ _SINGLE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00
 _SINGLE_TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844) + (
     (0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682)
 )
+# log(1 + x) is x - x²/2 + x³ p / q near 0, by S. Moshier's Cephes library.
+_LOG1P = (
+    (4.5270000862445199635215e-5, 4.9854102823193375972212e-1, 6.5787325942061044846969)
+    + (29.911919328553073277375, 60.949667980987787057556, 57.112963590585538103336)
+    + (20.039553499201281259648,),
+    (1.0, 15.062909083469192043167, 83.047565967967209469434, 221.76239823732856465394)
+    + (309.09872225312059774938, 216.42788614495947685003, 60.118660497603843919306),
+)
+# log(1 + x) is x - x²/2 + x³ p there too, p being split into pieces of three powers.
+_LOG = (
+    (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1),
+    (-1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1),
+    (2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+_LOG_2_HIGH, _LOG_2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 # For doubles, each row is (where it ends, whether it is in the root of w, the shift, coefficients).
 _DOUBLE = (
     (
@@ -124,8 +138,12 @@ _DOUBLE = (
 )
 
 
+#: Elements whose temporaries, as doubles, stay in cache.
+_BLOCK = 1 << 14
+
+
 def _polynomial(x, coefficients):
-    out = np.multiply(x, x.dtype.type(coefficients[0]), out=np.empty_like(x))
+    out = x * x.dtype.type(coefficients[0])
     out += x.dtype.type(coefficients[1])
     for c in coefficients[2:]:
         out *= x
@@ -133,62 +151,74 @@ def _polynomial(x, coefficients):
     return out
 
 
+def _fma(a, b, c):
+    """a b + c in float32, rounded once: doubles hold the product."""
+    wide = a.astype(np.float64)
+    wide *= b
+    wide += c
+    return wide.astype(np.float32)
+
+
 def _contracted(x, coefficients):
-    """The polynomial in float32 where every step, out x + c, is rounded once."""
-    wide = x.astype(np.float64)
-    out = np.full_like(x, coefficients[0])
+    """The polynomial in float32 with one rounding a step."""
+    x = x.astype(np.float64)
+    out = np.float32(coefficients[0])
     for c in coefficients[1:]:
-        step = out * wide
-        step += np.float32(c)
-        out = step.astype(np.float32)
+        out = _fma(x, out, np.float32(c))
     return out
 
 
-def _erf(x):
-    if x.dtype != np.float32:
-        return sp.erf(x)
+def _erf_single(x):
     x = np.clip(x, np.float32(-4.4), np.float32(4.4))  # the result is 1 long before
-    out = _polynomial(np.square(x), _ERF)
+    out = _polynomial(x * x, _ERF)
     out *= x
     out += x
     return np.tanh(out, out=out)
 
 
-def _erfc(x):
-    """Doubles carry the float32 rule: e^(-x²) would multiply the rounding error of x²."""
-    if x.dtype != np.float32:
-        return sp.erfc(x)
-    size = np.array(x, np.float64)
+def _erfc_block(x, out):
+    """By doubles: e^(-x²) multiplies the relative error of x² by x²."""
+    size = x.astype(np.float64)
     np.abs(size, out=size)
     np.minimum(size, 11.0, out=size)  # the result is 0 before
-    top, bottom = _ERFC
-    wide = _polynomial(size, top)
-    wide /= _polynomial(size, bottom)
+    wide = _polynomial(size, _ERFC[0])
+    wide /= _polynomial(size, _ERFC[1])
     size *= size
     np.negative(size, out=size)
     wide *= np.exp(size, out=size)
-    out = wide.astype(np.float32)
-    np.copysign(out, x, out=out)
+    np.copysign(wide, x, out=out, casting="same_kind")
     out += np.signbit(x) * np.float32(2)  # erfc(-x) = 2 - erfc(x)
+
+
+def _erfc_single(x):
+    out = np.empty_like(x)
+    for start in range(0, x.size, _BLOCK):
+        _erfc_block(x[start : start + _BLOCK], out[start : start + _BLOCK])
     return out
 
 
 def _minus_log1p(x):
-    """-log(1 - x²) for x² in [0.36, 0.5), with the roundings that XLA's float32 code makes.
+    """-log(1 - x²) for x² in (0.36, 0.5), with the roundings that XLA's float32 code makes.
 
-    With Z = X²: up to √2 - 1 it is X + (r - Z/2) for X = -x²; beyond that point it takes the
-    logarithm of v = 1 - x² as ((X - Z/2) + (r - low)) - high for X = 2v - 1, where high + low is
-    log 2. In both r, the rest of the series of log(1 + X), is too small for its error to matter.
+    With Z = X²: up to √2 - 1 it is X + (X Z p / q - Z/2) for X = -x². Beyond that it takes the
+    logarithm of v = 1 - x² as ((X - Z/2) + (X Z p - low)) - high for X = 2v - 1, where high + low
+    is log 2.
     """
-    t = -(x * x)
-    series = t > np.float32(1 - math.sqrt(2))
-    base = np.where(series, t, 2 * (1 + t) - 1)
-    wide = base.astype(np.float64)
-    rest = (np.log1p(wide) - wide + 0.5 * wide * wide).astype(np.float32)
-    half = np.float32(0.5) * (base * base)
-    high, low = np.float32(0.693359375), np.float32(-2.12194440e-4)
-    log = ((base - half) + (rest - low)) - high
-    return -np.where(series, base + (rest - half), log)
+    x = -(x * x)
+    out = np.empty_like(x)
+    split = x > np.float32(1 - math.sqrt(2))
+    near, far = np.flatnonzero(split), np.flatnonzero(~split)
+    y = x[near]
+    square = y * y
+    ratio = _contracted(y, _LOG1P[0]) / _contracted(y, _LOG1P[1])
+    out[near] = y + (y * square * ratio - square / 2)
+    y = 2 * (1 + x[far]) - 1
+    square = y * y
+    cube = y * square
+    high, middle, low = (_contracted(y, c) for c in _LOG)
+    rest = _fma(_fma(_fma(high, cube, middle), cube, low), cube, -_LOG_2_LOW)
+    out[far] = ((y - square / 2) + rest) - _LOG_2_HIGH
+    return np.negative(out, out=out)
 
 
 def _erf_inv_single(x):
@@ -197,28 +227,24 @@ def _erf_inv_single(x):
     That takes XLA's roundings, step by step, only at u of about 0.62 to 0.68, where the result and
     its factors lie at unlucky places between powers of two, and in the rare tails.
     """
-    w = np.multiply(x, x, out=np.empty_like(x))
+    w = x * x
     np.negative(w, out=w)
     np.log1p(w, out=w)
     np.negative(w, out=w)
-    out = _polynomial(np.subtract(w, np.float32(2.5), out=np.empty_like(w)), _SINGLE)
-    exactly = (w > 0.45) & (w < 0.67)
-    some = x[exactly]
-    out[exactly] = _contracted(_minus_log1p(some) - np.float32(2.5), _SINGLE)
-    tail = w >= 5
-    if tail.any():
-        some = w[tail]
-        p = _contracted(np.sqrt(some) - np.float32(3), _SINGLE_TAIL)
-        out[tail] = np.where(some == np.inf, np.float32(np.inf), p)  # inf where x is 1 or -1
+    out = _polynomial(w - np.float32(2.5), _SINGLE)
+    exactly = np.flatnonzero((w > 0.475) & (w < 0.635))
+    out[exactly] = _contracted(_minus_log1p(x[exactly]) - np.float32(2.5), _SINGLE)
+    tail = np.flatnonzero(w >= 5)
+    if tail.size:
+        w = w[tail]
+        p = _contracted(np.sqrt(w) - np.float32(3), _SINGLE_TAIL)
+        out[tail] = np.where(w == np.inf, np.float32(np.inf), p)  # inf where x is 1 or -1
     out *= x
     return out
 
 
-def _erf_inv(x):
-    x = np.asarray(x)
-    if x.dtype == np.float32:
-        return _erf_inv_single(x)
-    w = np.asarray(-np.log1p(-x * x))
+def _erf_inv_double(x):
+    w = -np.log1p(-x * x)
     (end, _, shift, coefficients), *rest = _DOUBLE
     out = _polynomial(w - shift, coefficients)
     start = end
@@ -232,6 +258,16 @@ def _erf_inv(x):
     return out
 
 
+def _by_width(single, double):
+    """The rule of a function that is computed in another way for float32 than for doubles."""
+
+    def rule(x):
+        function = single if x.dtype == np.float32 else double
+        return function(x.reshape(-1)).reshape(x.shape)
+
+    return rule
+
+
 def _erf_derivative(scale: float):
     """t scale e^(-x²)"""
     return lambda t, y, x: do.mul(constant(x, scale), do.mul(t, _exp(do.neg(do.square(x)))))
@@ -241,9 +277,21 @@ def _erf_inv_derivative(t, y, x):
     return do.mul(constant(x, math.sqrt(math.pi) / 2), do.mul(t, _exp(do.square(y))))
 
 
-erf_p = _function("erf", _erf, weight=16, jvp=(_erf_derivative(2 / math.sqrt(math.pi)),))
-erfc_p = _function("erfc", _erfc, weight=20, jvp=(_erf_derivative(-2 / math.sqrt(math.pi)),))
-erf_inv_p = _function("erf_inv", _erf_inv, weight=24, jvp=(_erf_inv_derivative,))
+erf_p = _function(
+    "erf",
+    _by_width(_erf_single, lambda x: sp.erf(x)),
+    weight=16,
+    jvp=(_erf_derivative(2 / math.sqrt(math.pi)),),
+)
+erfc_p = _function(
+    "erfc",
+    _by_width(_erfc_single, lambda x: sp.erfc(x)),
+    weight=20,
+    jvp=(_erf_derivative(-2 / math.sqrt(math.pi)),),
+)
+erf_inv_p = _function(
+    "erf_inv", _by_width(_erf_inv_single, _erf_inv_double), weight=24, jvp=(_erf_inv_derivative,)
+)
 
 # ---- gamma functions ----
 

@@ -211,9 +211,7 @@ def _extreme_jvp(select: str):
     return (jvp,)
 
 
-def _windowed(
-    name: str, ufunc: np.ufunc, accepted, jvp, transpose: Any = NOT_LINEAR
-) -> Primitive:
+def _windowed(name: str, ufunc: np.ufunc, accepted, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
     return Primitive(
         name,
         Kind.LIBRARY,

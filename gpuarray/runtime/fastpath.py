@@ -74,7 +74,7 @@ def _structure(spec: Any, results: list[str]) -> str:
     numbers = list(range(len(results)))
     if type(trial) is int and len(results) == 1:
         return results[0]
-    if type(trial) in (tuple, list) and list(trial) == numbers:
+    if type(trial) in (tuple, list) and list(trial) == numbers:  # pyright: ignore
         left, right = "()" if type(trial) is tuple else "[]"
         comma = "," if type(trial) is tuple and len(results) == 1 else ""
         return f"{left}{', '.join(results)}{comma}{right}"

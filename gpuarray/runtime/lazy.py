@@ -316,6 +316,7 @@ def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
     key = (graph.key, frozenset(), config.state.fusion)
     executable = compiled(key, lambda: graph, "jit", name=graph.debug_name)
     arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+    flush_all()  # a worker must not wait for what only this thread can dispatch
     launch(executable, inputs, arrays, place)
     return arrays
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.core import trace as traces
-from gpuarray.core.graph import Atom, Eqn, Graph, Var, evaluate
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, evaluate, has_effect
 from gpuarray.core.primitive import Primitive
 from gpuarray.transforms.stage import GraphTrace, GraphTracer, TracedFunction
 
@@ -140,7 +140,7 @@ def _live(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> list[Eqn]:
     read = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     for eqn in reversed(eqns):
-        if any(v in read for v in eqn.outvars) or not eqn.outvars:
+        if has_effect(eqn) or any(v in read for v in eqn.outvars):
             kept.append(eqn)
             read.update(a for a in eqn.invars if isinstance(a, Var))
     kept.reverse()

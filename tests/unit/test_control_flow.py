@@ -382,6 +382,20 @@ def test_bounded_while_ends():
     assert float(ga.grad(f)(5e8)) == 2.0
 
 
+def test_what_a_while_loop_passes_on_has_a_gradient():
+    def f(x):
+        return lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] * 2, c[1]), (1, x.sum()))[1]
+
+    assert_close(ga.grad(f)(gnp.asarray(X)), np.ones(3))
+
+
+def test_inputs_still_in_flight():
+    big = gnp.ones((3, 200_000)) * 2 + 1
+    total, parts = lax.scan(lambda c, y: (c + y.sum(), y[:2]), 0.0, big)
+    assert float(total) == 1_800_000.0
+    assert_close(parts * 1, np.full((3, 2), 3.0))
+
+
 # ---- types ----
 
 

@@ -299,3 +299,38 @@ def test_errors(call, kind, phrase):
 def test_keyword_arguments():
     close(scaled(y=2.0, x=0.5), np.sin(0.5) * 2)
     close(ga.grad(lambda x: scaled(y=2.0, x=x))(0.5), 20 * np.cos(0.5))
+
+
+@pytest.mark.parametrize(
+    "f, at, slopes",
+    [
+        (ga.nn.relu, [-1, 0, 1], [0, 0, 1]),
+        (ga.nn.relu6, [-1, 0, 3, 6, 7], [0, 0, 1, 0, 0]),
+        (ga.nn.hard_sigmoid, [-3, 0, 3], [0, 1 / 6, 0]),
+        (ga.nn.softplus, [-200, 0, 200], [0, 0.5, 1]),
+        (ga.nn.log_sigmoid, [-200, 0, 200], [1, 0.5, 0]),
+        (lambda x: gnp.logaddexp(x, -np.inf), [0.0, 3.0], [1, 1]),
+        (lambda x: gnp.logaddexp2(x, 0.0), [0.0, 200.0], [0.5, 1]),
+        (gnp.i0, [0.0, 1.0, -1.0], [0, 0.5651591, -0.5651591]),
+    ],
+)
+def test_slopes_of_the_library_at_its_corners(f, at, slopes):
+    at = np.asarray(at, np.float32)
+    close([ga.grad(f)(x) for x in at], slopes)
+    close(ga.jit(ga.vmap(ga.grad(f)))(at), slopes)
+
+
+def test_softmax_with_its_own_rule():
+    x = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 1.0]], np.float32)
+    mask = np.array([[True, False, True], [True, True, True]])
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def loss(x, where):
+        return gnp.sum(ga.nn.softmax(x, where=where) * weights)
+
+    for where in (None, mask):
+        plain = ga.grad(loss)(x, where)
+        with ga.softmax_custom_jvp(True):
+            close(ga.grad(loss)(x, where), plain)
+            close(ga.jit(ga.grad(loss))(x, where), plain)
+            assert "custom_jvp_call" in str(ga.make_jaxpr(lambda x: ga.nn.softmax(x))(x))

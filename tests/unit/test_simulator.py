@@ -6,6 +6,7 @@ kernels with planted faults. Results are those of the NumPy driver, in every ord
 
 from __future__ import annotations
 
+import mmap
 import stat
 import warnings
 
@@ -19,6 +20,7 @@ from gpuarray.compiler.cuda_rules import NoCudaRule
 from gpuarray.compiler.plan import plan_graph
 from gpuarray.config import config, strict
 from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
 from gpuarray.drivers import hostcc, simulator
@@ -521,3 +523,29 @@ def test_without_a_cache_nothing_is_kept(cache):
     config.update("enable_compilation_cache", False)
     launched("total", KERNELS["total"], 1)
     assert not cache.exists()
+
+
+# ---- offsets that 32 bits do not hold ----
+
+
+def test_offsets_beyond_31_bits():
+    """Buffers of which only the touched pages exist, and only the last blocks run."""
+    n = 2**32 + 4096
+    aval = ShapedArray((n,), np.dtype(np.int8))
+    x, y = Var(aval), Var(aval)
+    plan = plan_graph(Graph([x], [y], [Eqn(registry["not"], [x], [y], {})]))
+    (group,) = plan.groups
+    kernel = simulator.Kernel(simulator.emit(group))
+    library = simulator.compile_kernels([kernel])
+    s = kernel.emitted.schedule
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
+    with mmap.mmap(-1, n, flags) as given, mmap.mmap(-1, n, flags) as made:
+        given[n - 3 :] = b"abc"
+        regions = [
+            hostcc.Region(np.frombuffer(b, np.int8).ctypes.data, n, kind, 1, name)
+            for b, kind, name in ((given, hostcc.INPUT, "in0"), (made, hostcc.OUTPUT, "out0"))
+        ]
+        addresses = [r.address for r in regions]
+        library.launch(kernel.name, addresses, s.grid, s.threads, regions, 1, (s.grid - 2, 2))
+        assert bytes(~np.frombuffer(made[n - 4 :], np.int8)) == b"\0abc"
+        assert made[:4] == made[4096:4100] == b"\0\0\0\0"

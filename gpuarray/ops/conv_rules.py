@@ -31,19 +31,21 @@ def _cut(x: Any, axis: int, outer: int) -> Any:
     return do.reshape(x, new_sizes=new, dimensions=None, sharding=None)
 
 
-def _joined(x: Any, axis: int) -> Any:
-    """An axis and the one behind it as one."""
+def _joined(x: Any, source: int, destination: int) -> Any:
+    """An axis put in front of another (counted without it), and both made one."""
     shape = aval_of(x).shape
-    new = (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
-    return do.reshape(x, new_sizes=new, dimensions=None, sharding=None)
+    order = [i for i in range(len(shape)) if i != source]
+    order.insert(destination, source)
+    moved = [shape[i] for i in order]
+    moved[destination : destination + 2] = [moved[destination] * moved[destination + 1]]
+    in_order = order == sorted(order)
+    dimensions = None if in_order else tuple(order)
+    return do.reshape(x, new_sizes=tuple(moved), dimensions=dimensions, sharding=None)
 
 
 def _blocks_to(x: Any, source: int, destination: int, count: int) -> Any:
     """The `count` blocks of one axis become blocks of another, in front of what is there."""
-    if count == 1:
-        return x
-    # Cut, `source` counts blocks; axes behind it have moved on by one until the blocks are gone.
-    return _joined(move_axis(_cut(x, source, count), source, destination), destination)
+    return x if count == 1 else _joined(_cut(x, source, count), source, destination)
 
 
 # ---- derivatives ----
@@ -63,7 +65,8 @@ def conv_transpose(ct, lhs, rhs, **params):
     if not (wanted.size and other.size and aval_of(ct).size):
         return (zeros(wanted), None) if to_left else (None, zeros(wanted))
     ct = cast_like(ct, other)
-    params = params | {"preferred_element_type": None}
+    if params["preferred_element_type"] != wanted.dtype:
+        params = params | {"preferred_element_type": None}
     if to_left:
         return _to_left(ct, wanted, rhs, **params), None
     return None, _to_right(ct, lhs, wanted, **params)
@@ -167,6 +170,7 @@ def conv_batch(axis, args, dims, **params):
         lhs = _with_blocks(lhs, d, lhs_spec[0], batches)
         place, groups = out_spec[0], 1
     else:
+        assert e is not None  # a batch rule is asked only where some operand has the axis
         groups = max(features, batches)
         rhs = _with_blocks(rhs, e, rhs_spec[0], groups)
         place = out_spec[1]
@@ -175,15 +179,16 @@ def conv_batch(axis, args, dims, **params):
         return _cut(out, place, axis.size), place
     # (groups, extra axis, features of a group): take the middle out.
     out = _cut(_cut(out, place, groups), place + 1, axis.size)
-    return _joined(move_axis(out, place + 1, 0), place + 1), 0
+    out = move_axis(out, place + 1, 0)
+    return _joined(out, place + 1, place + 1), 0
 
 
 def _with_blocks(x: Any, dim: int, axis: int, groups: int) -> Any:
     """The extra axis joined to another (counted without it), inside each of its groups."""
     if groups == 1:
-        return _joined(move_axis(x, dim, axis), axis)
+        return _joined(x, dim, axis)
     x = _cut(move_axis(x, dim, 0), axis + 1, groups)
-    return _joined(_joined(move_axis(x, 0, axis + 1), axis + 1), axis)
+    return _joined(_joined(x, 0, axis + 1), axis, axis)
 
 
 def _no_results(args, dims, params) -> Any:

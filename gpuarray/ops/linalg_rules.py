@@ -31,7 +31,6 @@ from gpuarray.ops.matrices import (
     product,
     real,
     row,
-    scaled,
     solver,
     transposed,
     triangular,
@@ -52,11 +51,11 @@ def cholesky_jvp(primals, tangents):
     """A = L L^H: dL = L phi(L^-1 T L^-H), where phi keeps the lower triangle and half the
     diagonal.
     """
-    factor, (t,) = do.cholesky(*primals), tangents
+    factor, (t,) = lower(do.cholesky(*primals)), tangents
     middle = triangular(factor, t, left=False, transpose=True, conjugate=True)
-    middle = triangular(factor, middle)
-    half = do.sub(lower(middle), scaled(on_diagonal(middle), 0.5))
-    return factor, product(factor, half)
+    below = lower(triangular(factor, middle))
+    one = aval_of(below).dtype.type(1)
+    return factor, product(factor, do.div(below, do.add(one, identity_like(below))))
 
 
 def lu_jvp(primals, tangents):

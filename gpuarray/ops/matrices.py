@@ -62,7 +62,7 @@ def real(x: Any) -> Any:
 
 
 def in_dtype_of(x: Any, like: Any) -> Any:
-    """A real value in the dtype of `like`, which may be complex."""
+    """A boolean or real value in the dtype of `like`, which may be complex."""
     dtype = aval_of(like).dtype
     if aval_of(x).dtype == dtype:
         return x
@@ -86,31 +86,31 @@ def row(v: Any) -> Any:
 # ---- parts of a matrix ----
 
 
-def _places(x: Any) -> tuple[Any, Any]:
-    """Row and column numbers, as large as one matrix."""
+def _places(x: Any, offset: int = 0) -> tuple[Any, Any]:
+    """Row and column numbers, as large as one matrix; rows counted from `offset`."""
     shape = aval_of(x).shape[-2:]
     made = {"dtype": np.dtype(np.int32), "shape": shape, "sharding": None}
-    return do.iota(dimension=0, **made), do.iota(dimension=1, **made)
+    rows = do.add(do.iota(dimension=0, **made), np.int32(offset))
+    return rows, do.iota(dimension=1, **made)
 
 
 def _chosen(mask: Any, x: Any, otherwise: Any) -> Any:
     """`x` where the mask of one matrix holds."""
     aval = aval_of(x)
-    dims = (aval.ndim - 2, aval.ndim - 1)
-    mask = do.broadcast_in_dim(mask, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
+    if aval.ndim > 2:
+        dims = (aval.ndim - 2, aval.ndim - 1)
+        mask = do.broadcast_in_dim(mask, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
     return do.select_n(mask, otherwise, x)
 
 
 def lower(x: Any, offset: int = 0) -> Any:
     """Entries on and below a diagonal, zero elsewhere."""
-    rows, columns = _places(x)
-    return _chosen(do.ge(do.add(rows, np.int32(offset)), columns), x, full_like(x, 0))
+    return _chosen(do.ge(*_places(x, offset)), x, full_like(x, 0))
 
 
 def upper(x: Any, offset: int = 0) -> Any:
     """Entries on and above a diagonal, zero elsewhere."""
-    rows, columns = _places(x)
-    return _chosen(do.le(do.add(rows, np.int32(offset)), columns), x, full_like(x, 0))
+    return _chosen(do.le(*_places(x, offset)), x, full_like(x, 0))
 
 
 def on_diagonal(x: Any) -> Any:
@@ -131,8 +131,14 @@ def diagonal(x: Any) -> Any:
 
 
 def identity_like(x: Any) -> Any:
-    """Identities of the shape and dtype of `x`."""
-    return with_ones(full_like(x, 0))
+    """Identities of the shape and dtype of `x`, with axes of length 1 for those of the stack."""
+    aval = aval_of(x)
+    eye = in_dtype_of(do.eq(*_places(x)), x)
+    if aval.ndim == 2:
+        return eye
+    shape = (*(1 for _ in aval.shape[:-2]), *aval.shape[-2:])
+    dims = (aval.ndim - 2, aval.ndim - 1)
+    return do.broadcast_in_dim(eye, shape=shape, broadcast_dimensions=dims, sharding=None)
 
 
 def part(x: Any, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None):
@@ -194,7 +200,7 @@ def triangular(
         left_side=left,
         lower=lower,
         transpose_a=transpose,
-        conjugate_a=conjugate,
+        conjugate_a=conjugate and is_complex(a),
         unit_diagonal=unit,
     )
 

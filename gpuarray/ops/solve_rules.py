@@ -33,14 +33,24 @@ def triangular_solve_jvp(
     params |= {"conjugate_a": conjugate_a, "unit_diagonal": unit_diagonal}
     (a, b), (t, t_b) = primals, tangents
     x = do.triangular_solve(a, b, **params)
-    if not is_zero(t):
-        t = _triangle(t, lower, unit_diagonal)
-        t = transposed(t) if transpose_a else t
-        t = conjugate(t) if conjugate_a else t
-        t_b = add_any(t_b, do.neg(product(t, x) if left_side else product(x, t)))
-    if is_zero(t_b):
-        return x, Zero(tangent_aval(aval_of(x)))
-    return x, do.triangular_solve(a, t_b, **params)
+    if not is_zero(t_b):
+        t_b = do.triangular_solve(a, t_b, **params)
+    if is_zero(t):
+        return x, t_b
+    t = do.neg(_triangle(t, lower, unit_diagonal))
+    t = transposed(t) if transpose_a else t
+    t = conjugate(t) if conjugate_a else t
+
+    def times_x(y):
+        return product(y, x) if left_side else product(x, y)
+
+    # The product is the same in either order: solve for the side with fewer columns.
+    columns = aval_of(b).shape[-1 if left_side else -2]
+    if columns >= aval_of(a).shape[-1]:
+        moved = times_x(do.triangular_solve(a, t, **params))
+    else:
+        moved = do.triangular_solve(a, times_x(t), **params)
+    return x, add_any(moved, t_b)
 
 
 def _triangle(x: Any, below: bool, strict: bool) -> Any:

@@ -79,11 +79,29 @@ def _accumulate(ufunc: np.ufunc):
     def pick(avals, *, axes, out_sharding=None):
         dtype = avals[0].dtype
         wide = wide_of(dtype)
-        if wide is dtype:
-            return functools.partial(ufunc.reduce, axis=axes, dtype=dtype)
-        return lambda x: ufunc.reduce(x, axes, wide).astype(dtype)
+        fold = functools.partial(ufunc.reduce, axis=axes, dtype=wide)
+        if wide is not dtype:
+            return lambda x: fold(x).astype(dtype)
+        if ufunc is np.add and dtype.kind == "f" and len(axes) == avals[0].ndim:
+            return lambda x: _long_sum(x) if x.size >= _BLOCK and x.flags.c_contiguous else fold(x)
+        return fold
 
     return pick
+
+
+#: A long sum adds blocks of rows first: along rows NumPy's addition uses the whole vector unit.
+_ROWS, _LANES = 64, 1024
+_BLOCK = _ROWS * _LANES
+
+
+def _long_sum(x):
+    """The sum of all elements of a long contiguous array, with the accuracy of a pairwise sum."""
+    flat = x.reshape(-1)
+    while flat.size >= _BLOCK:
+        whole = flat.size // _BLOCK * _BLOCK
+        lanes = np.add.reduce(flat[:whole].reshape(-1, _ROWS, _LANES), axis=1).reshape(-1)
+        flat = lanes if whole == flat.size else np.concatenate([lanes, flat[whole:]])
+    return np.add.reduce(flat)
 
 
 def _extremes(ufunc: np.ufunc):

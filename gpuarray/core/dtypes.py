@@ -98,7 +98,13 @@ def as_dtype(dtype: Any) -> Any:
         own = getattr(dtype, "dtype", None)
         if isinstance(own, (np.dtype, ExtendedDType)):
             return own
-    return np.dtype(dtype)
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}: expected a dtype such as 'float32', 'bfloat16', 'int8' or 'bool', a Python "
+            "type, or another array's .dtype"
+        ) from None
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:

@@ -215,8 +215,6 @@ def test_debug_callback():
 
 
 def test_in_loops(capsys):
-    if not hasattr(ga.lax, "fori_loop"):
-        pytest.skip("no loops yet")
 
     @ga.jit
     def f(x):

@@ -14,8 +14,8 @@ import numpy as np
 
 from gpuarray import errors
 from gpuarray.config import state
-from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
+from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.sharding import Device, Place, Sharding
 from gpuarray.core.value import Array
@@ -150,8 +150,3 @@ def effects_barrier() -> None:
     """Wait until everything dispatched so far has run, callbacks included."""
     lazy.flush_all()
     wait_for_all()
-
-
-def is_extended(x) -> bool:
-    """Whether a value's dtype is one NumPy does not know (random keys)."""
-    return isinstance(x.dtype, dtypes.KeyDtype)

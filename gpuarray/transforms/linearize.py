@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.linear import is_inexact, is_zero, tangent_aval
 from gpuarray.transforms.jvp import JVPTrace
 from gpuarray.transforms.partial import PartialTrace
 from gpuarray.transforms.stage import GraphTrace, TracedFunction
@@ -51,11 +51,3 @@ def linearize_flat(
     finally:
         unknown.alive = False
     return Linearized([p for p, _ in pairs], graph, in_linear, out_linear)
-
-
-def zeros_of(outputs: Sequence[Any], out_linear: Sequence[bool]) -> list[Zero | None]:
-    """A symbolic zero for each output without a tangent."""
-    return [
-        None if linear else Zero(tangent_aval(aval_of(x)))
-        for x, linear in zip(outputs, out_linear, strict=True)
-    ]

@@ -267,3 +267,10 @@ class Array:
     # ---- protocols ----
     def __array_namespace__(self, *, api_version=None):
         return surface.array_namespace(api_version)
+
+    # ---- NumPy's functions on our arrays ----
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        return surface.array_ufunc(ufunc, method, *inputs, **options)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return surface.array_function(function, types, args, kwargs)

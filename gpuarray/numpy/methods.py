@@ -10,6 +10,7 @@ from gpuarray.numpy import (
     arithmetic,
     comparison,
     construct,
+    dispatch,
     functions,
     index_tricks,
     indexing,
@@ -29,7 +30,8 @@ _HOMES = {
     "true_divide",
     comparison: "bitwise_and bitwise_or bitwise_xor equal greater greater_equal invert left_shift "
     "less less_equal not_equal right_shift",
-    construct: "astype",
+    construct: "asarray astype",
+    dispatch: "array_function array_ufunc",
     functions: "clip conj imag real round",
     index_tricks: "take",
     indexing: "at getitem",

@@ -24,6 +24,7 @@ from gpuarray import sharding as sharding
 from gpuarray import stages as stages
 from gpuarray import tree as tree
 from gpuarray import tree_util as tree_util
+from gpuarray import typing as typing
 from gpuarray.ad_checkpoint import checkpoint as checkpoint
 from gpuarray.ad_checkpoint import checkpoint_policies as checkpoint_policies
 from gpuarray.ad_checkpoint import remat as remat
@@ -39,6 +40,7 @@ from gpuarray.autodiff import value_and_grad as value_and_grad
 from gpuarray.autodiff import vjp as vjp
 from gpuarray.batching import vmap as vmap
 from gpuarray.callbacks import pure_callback as pure_callback
+from gpuarray.compat import install_as_jax as install_as_jax
 from gpuarray.config import allow_f16_reductions as allow_f16_reductions
 from gpuarray.config import array_garbage_collection_guard as array_garbage_collection_guard
 from gpuarray.config import check_tracer_leaks as check_tracer_leaks
@@ -69,6 +71,8 @@ from gpuarray.config import transfer_guard_device_to_device as transfer_guard_de
 from gpuarray.config import transfer_guard_device_to_host as transfer_guard_device_to_host
 from gpuarray.config import transfer_guard_host_to_device as transfer_guard_host_to_device
 from gpuarray.core.dtypes import float0 as float0
+from gpuarray.core.mesh import NamedSharding as NamedSharding
+from gpuarray.core.mesh import PartitionSpec as P
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
@@ -95,6 +99,7 @@ from gpuarray.runtime.transfer import copy_to_host_async as copy_to_host_async
 from gpuarray.runtime.transfer import device_get as device_get
 from gpuarray.runtime.transfer import device_put as device_put
 from gpuarray.runtime.transfer import effects_barrier as effects_barrier
+from gpuarray.sharding import make_mesh as make_mesh
 from gpuarray.staging import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.staging import ensure_compile_time_eval as ensure_compile_time_eval
 from gpuarray.staging import eval_shape as eval_shape
@@ -111,7 +116,7 @@ from gpuarray.config import config as config  # isort: skip
 
 __version__ = "0.1.0"
 
-_LAZY = ("nn", "test_util")
+_LAZY = ("flatten_util", "image", "nn", "scipy", "test_util")
 
 
 def __getattr__(name: str):

@@ -106,12 +106,16 @@ class Place:
 _places: dict[tuple, Place] = {}
 
 
-def place_of(device: Device, committed: bool = False) -> Place:
-    """The one Place for a device and a commitment: comparing with `is` is enough."""
-    key = (device, committed)
+def place_of(device: Device, committed: bool = False, sharding: Sharding | None = None) -> Place:
+    """The one Place for a device and a commitment: comparing with `is` is enough.
+
+    sharding: how the user put it, where that was in other words
+    """
+    key = (device, committed, sharding)
     place = _places.get(key)
     if place is None:
-        place = _places.setdefault(key, Place(SingleDeviceSharding(device), committed, device))
+        made = Place(sharding or SingleDeviceSharding(device), committed, device)
+        place = _places.setdefault(key, made)
     return place
 
 

@@ -24,7 +24,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
     """`np.add(x, y)`, `np.add.reduce(x)` and so on, where one of the operands is ours."""
     ours = _here(np, ufunc.__name__) if getattr(np, ufunc.__name__, None) is ufunc else None
     if ours is None:
-        return getattr(ufunc, method)(*_on_host(inputs), **_on_host(options))
+        return getattr(ufunc, method)(*_on_host(inputs), **_named_on_host(options))
     out = _taken_out(f"np.{ufunc.__name__}", options)
     for name, idle in _IDLE.items():
         if options.get(name, idle[0]) not in idle:
@@ -51,7 +51,7 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     module = function.__module__ or ""
     ours = _here(module, function.__name__) if module.startswith("numpy") else None
     if ours is None:
-        return function(*_on_host(args), **_on_host(kwargs))
+        return function(*_on_host(args), **_named_on_host(kwargs))
     out = _taken_out(f"np.{function.__name__}", kwargs)
     return _put_out(ours(*args, **kwargs), out)
 
@@ -86,8 +86,8 @@ def _put_out(result, outs: tuple):
     for x, value in zip(outs, results, strict=True):
         if x is not None:
             np.copyto(x, np.asarray(value), casting="same_kind")
-    written = tuple(v if x is None else x for x, v in zip(outs, results, strict=True))
-    return written if len(written) > 1 else written[0]
+    written = [v if x is None else x for x, v in zip(outs, results, strict=True)]
+    return tuple(written) if len(written) > 1 else written[0]
 
 
 def _on_host(x):
@@ -96,6 +96,8 @@ def _on_host(x):
         return np.asarray(x)
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
         return type(x)(map(_on_host, x))
-    if isinstance(x, dict):
-        return {k: _on_host(v) for k, v in x.items()}
     return x
+
+
+def _named_on_host(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: _on_host(x) for name, x in kwargs.items()}

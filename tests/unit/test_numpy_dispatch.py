@@ -49,7 +49,7 @@ def test_several_results():
 
 
 def test_inside_jit_and_grad():
-    f = lambda x: np.mean(np.cos(x) * N)  # noqa: E731
+    f = lambda x: np.mean(np.cos(x) * N)
     np.testing.assert_allclose(ga.jit(f)(X), np.cos(np.arange(4.0)).mean(), rtol=1e-6)
     np.testing.assert_allclose(ga.grad(f)(X), -np.sin(np.arange(4.0)) / 4, rtol=1e-6)
 

@@ -1,0 +1,149 @@
+"""`install_as_jax`: from then on `import jax` and everything below it means this library.
+
+Floor 6. In: nothing. Out: a module named `jax`, a finder for the modules below it (each the very
+module here, under both names), and package metadata, so that version checks of other libraries
+pass. Nothing of it exists before the call.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+#: The release of JAX whose names and behaviour are followed.
+JAX_VERSION = "0.10.2"
+
+#: Modules whose counterpart here has another name.
+_ELSEWHERE = {
+    "jax.core": "gpuarray.extend.core",
+    "jax._src": "gpuarray.compat.private",
+    "jax.version": "gpuarray.compat.version",
+    "jaxlib": "gpuarray.compat.version",
+    "jaxlib.version": "gpuarray.compat.version",
+}
+#: Folders here that are not what JAX means by the name.
+_OURS = frozenset(
+    f"jax.{name}" for name in "cli compat compiler control drivers runtime transforms util".split()
+)
+#: The library itself; it is there whenever this module is.
+_ROOT = sys.modules[__name__.partition(".")[0]]
+
+
+class _Module(types.ModuleType):
+    """The module `jax`: what `gpuarray` has, with JAX's version."""
+
+    __version__ = JAX_VERSION
+    __version_info__ = tuple(map(int, JAX_VERSION.split(".")))
+    __path__: list[str] = []  # a package: its modules come from the finder below
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "core" and hasattr(_ROOT, name):
+            return getattr(_ROOT, name)
+        try:
+            return importlib.import_module(f"jax.{name}")
+        except ModuleNotFoundError:
+            raise AttributeError(f"module 'jax' has no attribute {name!r}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*dir(_ROOT), "core"]
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `jax.x.y` as `gpuarray.x.y`, and the metadata of the packages `jax` and `jaxlib`."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        ours = _name_here(fullname)
+        if ours is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, origin=ours, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        assert spec.origin is not None
+        module = importlib.import_module(spec.origin)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run; the import system put its own spec on the module: take that back."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state or module.__spec__
+
+    def find_distributions(
+        self, context: importlib.metadata.DistributionFinder.Context
+    ) -> Iterable[importlib.metadata.Distribution]:
+        names = ("jax", "jaxlib")
+        wanted = names if context.name is None else [n for n in names if n == context.name]
+        return [_Distribution(name) for name in wanted]
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What `importlib.metadata` says of an installed package."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def read_text(self, filename: str) -> str | None:
+        if filename != "METADATA":
+            return None
+        return f"Metadata-Version: 2.1\nName: {self._name}\nVersion: {JAX_VERSION}\n"
+
+    def locate_file(self, path: Any) -> Any:
+        raise FileNotFoundError(f"{self._name} is provided by gpuarray and has no file {path}")
+
+
+def _name_here(fullname: str) -> str | None:
+    """The module here that a module of JAX stands for, if there is one."""
+    if fullname in _ELSEWHERE:
+        return _ELSEWHERE[fullname]
+    head, _, rest = fullname.partition(".")
+    if head != "jax" or not rest or ".".join(fullname.split(".")[:2]) in _OURS:
+        return None
+    for theirs, ours in _ELSEWHERE.items():
+        if fullname.startswith(theirs + "."):
+            name = ours + fullname[len(theirs) :]
+            break
+    else:
+        name = f"gpuarray.{rest}"
+    try:
+        return name if importlib.util.find_spec(name) is not None else None
+    except ModuleNotFoundError:
+        return None
+
+
+def install_as_jax() -> None:
+    """Make `import jax` mean this library, for libraries written for JAX, in this process.
+
+    Call it before anything imports JAX; calling it again changes nothing.
+
+    ```
+    import gpuarray
+    gpuarray.install_as_jax()
+    import optax, jax.numpy as jnp       # both run on gpuarray
+    ```
+    """
+    present = sys.modules.get("jax")
+    if isinstance(present, _Module):
+        return
+    if present is not None:
+        raise RuntimeError(
+            "jax itself is already imported in this process: call gpuarray.install_as_jax() "
+            "first, before anything that imports jax."
+        )
+    module = _Module("jax", "JAX's names, provided by gpuarray.")
+    module.__file__ = _ROOT.__file__
+    finder = _Finder()
+    module.__spec__ = importlib.machinery.ModuleSpec("jax", finder, is_package=True)
+    sys.meta_path.insert(0, finder)
+    sys.modules["jax"] = module

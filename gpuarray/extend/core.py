@@ -1,0 +1,129 @@
+"""Primitives of a user's own, and the parts of Graphs by JAX's names.
+
+Floor 6. In: a name. Out: a Primitive whose rules are given one by one: `def_impl`,
+`def_abstract_eval`, and the tables of `gpuarray.interpreters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import aval_of as get_aval
+from gpuarray.core.graph import Eqn as JaxprEqn
+from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.graph import Graph as ClosedJaxpr
+from gpuarray.core.graph import Graph as Jaxpr
+from gpuarray.core.graph import Literal as Literal
+from gpuarray.core.graph import Var as Var
+from gpuarray.core.graph import graphs_in as jaxprs_in_params
+from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Primitive as _Primitive
+from gpuarray.core.trace import Tracer as Tracer
+
+__all__ = [
+    "ClosedJaxpr",
+    "Jaxpr",
+    "JaxprEqn",
+    "Literal",
+    "Primitive",
+    "ShapedArray",
+    "Tracer",
+    "Var",
+    "eval_jaxpr",
+    "get_aval",
+    "jaxpr_as_fun",
+    "jaxprs_in_params",
+    "mapped_aval",
+    "unmapped_aval",
+]
+
+
+class Primitive(_Primitive):
+    """An operation defined from outside, rule by rule.
+
+    `def_abstract_eval` gives shapes and dtypes, `def_impl` the result for NumPy arrays; instead of
+    the latter, `interpreters.mlir.register_lowering` says what it is made of. `multiple_results`
+    may be set before either.
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> double_p = Primitive("double")
+    >>> _ = double_p.def_abstract_eval(lambda x: x)
+    >>> _ = double_p.def_impl(lambda x: 2 * x)
+    >>> ga.jit(lambda x: double_p.bind(x) + 1)(gnp.ones(3))
+    Array([3., 3., 3.], dtype=float32)
+    """
+
+    def __init__(self, name: str):
+        super().__init__(name, Kind.LIBRARY, register=False)
+
+    def __reduce__(self):
+        raise TypeError(f"primitive {self.name!r} was defined by a user and cannot be pickled")
+
+    def def_impl(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Give the function of NumPy arrays that computes the results."""
+
+        def numpy(*buffers, **params):
+            out = function(*buffers, **params)
+            return [np.asarray(x) for x in out] if self.multiple_results else np.asarray(out)
+
+        self.numpy = numpy
+        return function
+
+
+def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
+    """Apply a Graph's equations to values, one after the other.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend.core import eval_jaxpr
+    >>> graph = ga.make_jaxpr(lambda x: x * 2 + 1)(3.0)
+    >>> eval_jaxpr(graph.jaxpr, graph.consts, 4.0)
+    [Array(9., dtype=float32, weak_type=True)]
+    """
+    if list(consts) != list(graph.consts):
+        graph = Graph(
+            graph.invars, graph.outvars, graph.eqns, graph.constvars, list(consts),
+            debug_name=graph.debug_name,
+        )  # fmt: skip
+    return evaluate(graph, *args)
+
+
+def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:
+    """A Graph as a function of its inputs.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend.core import jaxpr_as_fun
+    >>> jaxpr_as_fun(ga.make_jaxpr(lambda x: x * x)(3.0))(5.0)
+    [Array(25., dtype=float32, weak_type=True)]
+    """
+    return lambda *args: evaluate(graph, *args)
+
+
+def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+    """The aval of one element along an axis.
+
+    >>> from gpuarray.extend.core import ShapedArray, mapped_aval
+    >>> mapped_aval(3, 0, ShapedArray((3, 4), "float32"))
+    ShapedArray(float32[4])
+    """
+    if axis is None:
+        return aval
+    if aval.shape[axis] != size:
+        raise ValueError(f"{aval} has no axis {axis} of length {size}")
+    return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+
+
+def unmapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+    """The aval of `size` elements along a new axis.
+
+    >>> from gpuarray.extend.core import ShapedArray, unmapped_aval
+    >>> unmapped_aval(3, 1, ShapedArray((4,), "float32"))
+    ShapedArray(float32[4,3])
+    """
+    if axis is None:
+        return aval
+    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))

@@ -1,0 +1,8 @@
+"""The rules of primitives as tables, the way the ecosystem gives them.
+
+Floor 6. `ad.primitive_jvps[p] = rule` and its like put a rule in its slot on the Primitive.
+"""
+
+from gpuarray.interpreters import ad as ad
+from gpuarray.interpreters import batching as batching
+from gpuarray.interpreters import mlir as mlir

@@ -1,0 +1,77 @@
+"""Batching rules of primitives, as tables and short ways to fill them.
+
+Floor 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.interpreters.tables import RuleTable
+from gpuarray.ops.axes import move_axis as moveaxis
+from gpuarray.transforms.batch import BatchTracer as BatchTracer
+from gpuarray.transforms.batch import batch_of, batch_pointwise
+
+__all__ = [
+    "BatchTracer",
+    "axis_primitive_batchers",
+    "defbroadcasting",
+    "defvectorized",
+    "moveaxis",
+    "not_mapped",
+    "primitive_batchers",
+]
+
+#: The batch dimension of an operand that has none.
+not_mapped = None
+
+
+def _without_axis(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda axis, args, dims, **params: rule(args, dims, **params)
+
+
+def _rule_of(entry) -> Callable[..., Any]:
+    prim, _ = entry
+
+    def rule(args, dims, **params):
+        raise TypeError(
+            f"the batching rule of '{prim.name}' needs the mapped axis: use "
+            "axis_primitive_batchers[primitive](axis, args, dims, **params)"
+        )
+
+    return rule
+
+
+def _axis_rule_of(entry) -> Callable[..., Any]:
+    prim, _ = entry
+    return lambda axis, args, dims, **params: batch_of(prim, axis, list(args), list(dims), params)
+
+
+_IMPLIED = frozenset({Kind.POINTWISE, Kind.REDUCTION})
+#: rule(operands, dims, **params) -> (results, their dims); a dim of None: no extra axis.
+primitive_batchers = RuleTable("batch", _without_axis, _rule_of, _IMPLIED)
+#: The same with the mapped axis (its size and name) in front.
+axis_primitive_batchers = RuleTable("batch", lambda rule: rule, _axis_rule_of, _IMPLIED)
+
+
+def defvectorized(prim: Primitive) -> None:
+    """Say that an operation works on each element alone.
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> from gpuarray.interpreters import batching
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> half_p = Primitive("half")
+    >>> _ = half_p.def_abstract_eval(lambda x: x), half_p.def_impl(lambda x: x / 2)
+    >>> batching.defvectorized(half_p)
+    >>> ga.vmap(half_p.bind)(gnp.ones(2))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    axis_primitive_batchers[prim] = lambda axis, args, dims, **params: batch_pointwise(
+        prim, axis, list(args), list(dims), params
+    )
+
+
+#: Operands of several ranks are brought to one: `batch_pointwise` does it for both.
+defbroadcasting = defvectorized

@@ -1,0 +1,65 @@
+"""What a primitive is made of, for those who come from JAX's lowering rules.
+
+Floor 6. There is no MLIR here: a lowering is a function of arrays, whose operations the compiler
+fuses with everything around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpuarray.core.graph import Eqn, Graph
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.transforms.stage import TracedFunction, stage
+
+__all__ = ["LoweringRule", "lower_fun", "register_lowering"]
+
+
+class LoweringRule(NamedTuple):
+    """A function that computes a primitive by other operations."""
+
+    function: Callable[..., Any]
+    multiple_results: bool
+
+
+def lower_fun(function: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
+    """A function of arrays as the lowering of a primitive."""
+    return LoweringRule(function, multiple_results)
+
+
+def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -> Any:
+    """Give a primitive its lowering: what `lower_fun` made. Rules that build MLIR are refused.
+
+    >>> from gpuarray.extend.core import Primitive
+    >>> from gpuarray.interpreters import mlir
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> fourth_p = Primitive("fourth")
+    >>> _ = fourth_p.def_abstract_eval(lambda x: x)
+    >>> _ = mlir.register_lowering(fourth_p, mlir.lower_fun(lambda x: x**4, False))
+    >>> ga.jit(fourth_p.bind)(gnp.float32(2))
+    Array(16., dtype=float32)
+    """
+    if not isinstance(rule, LoweringRule):
+        raise TypeError(
+            f"the lowering of {prim.name!r} must come from lower_fun(function_of_arrays), got "
+            f"{rule!r}: there is no MLIR here to build."
+        )
+    if rule.multiple_results != prim.multiple_results:
+        raise ValueError(
+            f"lower_fun(multiple_results={rule.multiple_results}) does not match primitive "
+            f"{prim.name!r}, whose multiple_results is {prim.multiple_results}"
+        )
+
+    def inline(eqn: Eqn) -> Graph:
+        def flat(*xs):
+            out = rule.function(*xs, **eqn.params)
+            return list(out) if prim.multiple_results else [out]
+
+        return stage(
+            flat, [a.aval for a in eqn.invars], TracedFunction(rule.function, "a lowering")
+        )
+
+    prim.kind = Kind.CALL
+    prim.decompose, prim.inline = rule.function, inline
+    return rule

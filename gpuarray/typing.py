@@ -1,0 +1,27 @@
+"""Types for annotations: what functions here take for an array, and for a dtype.
+
+Floor 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from gpuarray.core.value import Array
+
+
+class SupportsDType(Protocol):
+    """Anything with a dtype of its own."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+
+#: What can be used where an array is expected: lists and tuples cannot.
+ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+#: What names a dtype.
+DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
+
+__all__ = ["ArrayLike", "DTypeLike"]

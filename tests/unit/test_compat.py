@@ -1,0 +1,100 @@
+"""`install_as_jax`: in a process of its own, as it changes what `import jax` means."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(code: str) -> str:
+    text = "import gpuarray\n" + textwrap.dedent(code)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_modules_are_the_very_same():
+    out = run(
+        """
+        gpuarray.install_as_jax()
+        gpuarray.install_as_jax()
+        import importlib, importlib.metadata, jax, jax.numpy as jnp, jax.tree_util
+        from jax import core, lax, random
+        from jax.nn.initializers import lecun_normal
+        import gpuarray.numpy, gpuarray.nn
+        assert jnp is gpuarray.numpy and jax.nn is gpuarray.nn and lax is gpuarray.lax
+        assert jnp.__name__ == "gpuarray.numpy" == jnp.__spec__.name
+        assert isinstance(jnp.ones(2), jax.Array) and not isinstance(jnp.ones(2), core.Tracer)
+        assert importlib.reload(jax.dtypes) is gpuarray.dtypes
+        print(jax.__version__, importlib.metadata.version("jax"), importlib.metadata.version("jaxlib"))
+        """
+    )
+    version = out.split()[0]
+    assert out == f"{version} {version} {version}" and version.count(".") == 2
+
+
+def test_a_program_written_for_jax_runs():
+    out = run(
+        """
+        gpuarray.install_as_jax()
+        import jax
+        import jax.numpy as jnp
+        from jax import grad, jit, vmap
+
+        @jit
+        def loss(w, x):
+            return jnp.mean(jnp.tanh(x @ w) ** 2)
+
+        print(vmap(grad(loss), (None, 0))(jnp.ones(3), jnp.eye(3)[None]).shape)
+        """
+    )
+    assert out == "(1, 3)"
+
+
+@pytest.mark.parametrize(
+    "statement, error",
+    [
+        ("import jax.no_such_module", "ModuleNotFoundError"),
+        ("import jax.compiler", "ModuleNotFoundError"),
+        ("import jax; jax.no_such_name", "AttributeError"),
+        ("from jax.numpy import no_such_name", "ImportError"),
+    ],
+)
+def test_what_is_missing_says_so(statement, error):
+    run(
+        f"""
+        gpuarray.install_as_jax()
+        try:
+            {statement}
+        except {error} as e:
+            assert "no_such" in str(e) or "compiler" in str(e)
+        else:
+            raise SystemExit("no error")
+        """
+    )
+
+
+def test_too_late_is_an_error():
+    run(
+        """
+        import sys, types
+        sys.modules["jax"] = types.ModuleType("jax")
+        try:
+            gpuarray.install_as_jax()
+        except RuntimeError as e:
+            assert "already imported" in str(e)
+        else:
+            raise SystemExit("no error")
+        """
+    )
+
+
+def test_nothing_before_the_call():
+    run(
+        """
+        import importlib.util, sys
+        assert "jax" not in sys.modules
+        assert not any(type(f).__module__.startswith("gpuarray") for f in sys.meta_path)
+        """
+    )

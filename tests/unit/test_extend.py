@@ -1,0 +1,140 @@
+"""Primitives defined from outside, rule by rule (`gpuarray.extend`, `gpuarray.interpreters`)."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.core.primitive import registry
+from gpuarray.extend.core import Primitive, ShapedArray, eval_jaxpr, mapped_aval, unmapped_aval
+from gpuarray.interpreters import ad, batching, mlir
+
+
+def multiply_add():
+    """x * y + z, with every rule given after the fact."""
+    p = Primitive("multiply_add")
+    p.def_abstract_eval(lambda x, y, z: ShapedArray(x.shape, x.dtype))
+    p.def_impl(lambda x, y, z: x * y + z)
+
+    def jvp(primals, tangents):
+        x, y, z = primals
+        dx, dy, dz = map(ad.instantiate_zeros, tangents)
+        return p.bind(x, y, z), p.bind(dx, y, p.bind(x, dy, dz))
+
+    def transpose(ct, x, y, z):
+        zero = gnp.zeros_like(ct)
+        if ad.is_undefined_primal(x):
+            return p.bind(ct, y, zero), None, ct
+        return None, p.bind(x, ct, zero), ct
+
+    ad.primitive_jvps[p] = jvp
+    ad.primitive_transposes[p] = transpose
+    batching.primitive_batchers[p] = lambda args, dims: (
+        p.bind(*(batching.moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True))),
+        0,
+    )
+    return p
+
+
+P = multiply_add()
+X = gnp.arange(6.0).reshape(2, 3)
+
+
+def test_runs_everywhere():
+    want = np.asarray(X) * 2 + 1
+    two, one = gnp.full_like(X, 2), gnp.ones_like(X)
+    np.testing.assert_array_equal(P.bind(X, two, one), want)
+    np.testing.assert_array_equal(ga.jit(P.bind)(X, two, one), want)
+    np.testing.assert_array_equal(ga.vmap(P.bind, (1, 1, 1), 1)(X, two, one), want)
+    assert "multiply_add" in str(ga.make_jaxpr(P.bind)(X, two, one))
+
+
+def test_derivatives():
+    f = lambda x: gnp.sum(P.bind(x, gnp.sin(x), x) ** 2)
+    g = lambda x: gnp.sum((x * gnp.sin(x) + x) ** 2)
+    np.testing.assert_allclose(ga.grad(f)(X), ga.grad(g)(X), rtol=1e-5)
+    np.testing.assert_allclose(ga.jit(ga.grad(f))(X), ga.grad(g)(X), rtol=1e-5)
+    np.testing.assert_allclose(
+        ga.jvp(f, (X,), (gnp.ones_like(X),))[1], ga.jvp(g, (X,), (gnp.ones_like(X),))[1], rtol=1e-5
+    )
+
+
+def test_a_missing_rule_is_named():
+    bare = Primitive("bare")
+    bare.def_abstract_eval(lambda x: x)
+    with pytest.raises(TypeError, match="bare"):
+        bare.bind(1.0)
+    bare.def_impl(lambda x: x)
+    with pytest.raises(TypeError, match="Differentiation rule for 'bare'"):
+        ga.grad(bare.bind)(1.0)
+    with pytest.raises(TypeError, match="Batching rule for 'bare'"):
+        ga.vmap(bare.bind)(X)
+    assert bare not in ad.primitive_jvps and bare not in batching.primitive_batchers
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        copy.deepcopy(bare)
+
+
+def test_several_results():
+    p = Primitive("divide_rest")
+    p.multiple_results = True
+    p.def_abstract_eval(lambda x, y: (x, x))
+    p.def_impl(lambda x, y: np.divmod(x, y))
+    quotient, rest = ga.jit(p.bind)(gnp.arange(5.0), gnp.full(5, 2.0))
+    np.testing.assert_array_equal(quotient, [0, 0, 1, 1, 2])
+    np.testing.assert_array_equal(rest, [0, 1, 0, 1, 0])
+
+
+def test_lowering_is_compiled_with_what_is_around():
+    p = Primitive("fourth_power")
+    p.def_abstract_eval(lambda x, *, scale: x)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, *, scale: scale * x * x * x * x, False))
+    f = lambda x: gnp.exp(p.bind(x, scale=2.0)) + 1
+    np.testing.assert_allclose(ga.jit(f)(0.5 * X), f(0.5 * X), rtol=1e-6)
+    assert len(ga.explain(f)(X).kernels) == 1
+    with pytest.raises(TypeError, match="lower_fun"):
+        mlir.register_lowering(p, lambda ctx, x: x)
+    with pytest.raises(ValueError, match="multiple_results"):
+        mlir.register_lowering(p, mlir.lower_fun(lambda x: [x]))
+
+
+def test_short_ways():
+    twice = Primitive("twice")
+    twice.def_abstract_eval(lambda x: x)
+    twice.def_impl(lambda x: 2 * x)
+    ad.deflinear2(twice, lambda ct, x: [twice.bind(ct)])
+    batching.defvectorized(twice)
+    assert ga.grad(lambda x: twice.bind(x) ** 2)(3.0) == 24
+    np.testing.assert_array_equal(ga.vmap(twice.bind, 1)(X), 2 * X.T)
+
+    product = Primitive("product")
+    product.def_abstract_eval(lambda x, y: x)
+    product.def_impl(lambda x, y: x * y)
+    ad.defbilinear(
+        product, lambda ct, x, y: product.bind(ct, y), lambda ct, x, y: product.bind(x, ct)
+    )
+    assert ga.grad(product.bind, 0)(3.0, 5.0) == 5
+    assert ga.grad(product.bind, 1)(3.0, 5.0) == 3
+
+
+def test_tables_know_the_library_too():
+    sin = registry["sin"]
+    assert sin in ad.primitive_jvps and sin in batching.primitive_batchers
+    out, tangent = ad.primitive_jvps[sin]((X,), (gnp.ones_like(X),))
+    np.testing.assert_allclose(tangent, np.cos(np.asarray(X)), rtol=1e-6)
+    out, dim = batching.axis_primitive_batchers[sin](None, (X,), (1,), accuracy=None)
+    assert dim == 1
+    np.testing.assert_allclose(out, np.sin(np.asarray(X)), rtol=1e-6)
+    with pytest.raises(KeyError):
+        ad.primitive_transposes[Primitive("nothing")]
+
+
+def test_graphs_as_data():
+    graph = ga.make_jaxpr(lambda x, y: (x * y, x + 1))(2.0, 3.0)
+    assert [float(v) for v in eval_jaxpr(graph.jaxpr, graph.consts, 4.0, 5.0)] == [20.0, 5.0]
+    aval = ShapedArray((3, 4), np.float32)
+    assert mapped_aval(4, 1, aval).shape == (3,)
+    assert unmapped_aval(4, 1, mapped_aval(4, 1, aval)) == aval
+    with pytest.raises(ValueError, match="length 5"):
+        mapped_aval(5, 0, aval)

@@ -69,7 +69,8 @@ _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
 
 
-def _is_inside(filename: str) -> bool:
+def is_inside(filename: str) -> bool:
+    """Whether a source file is this library's, or of one that calls back into it."""
     known = filename.startswith((_PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
     _inside[filename] = known
     return known
@@ -138,7 +139,7 @@ def user_frame() -> Site:
         name = frame.f_code.co_filename
         inside = known(name)
         if inside is None:
-            inside = _is_inside(name)
+            inside = is_inside(name)
         back = frame.f_back
         if not inside or back is None:
             return Site(frame.f_code, frame.f_lasti)

@@ -27,7 +27,8 @@ def test_modules_are_the_very_same():
         assert jnp.__name__ == "gpuarray.numpy" == jnp.__spec__.name
         assert isinstance(jnp.ones(2), jax.Array) and not isinstance(jnp.ones(2), core.Tracer)
         assert importlib.reload(jax.dtypes) is gpuarray.dtypes
-        print(jax.__version__, importlib.metadata.version("jax"), importlib.metadata.version("jaxlib"))
+        version = importlib.metadata.version
+        print(jax.__version__, version("jax"), version("jaxlib"))
         """
     )
     version = out.split()[0]

@@ -1,0 +1,227 @@
+"""`export`: a jitted function, traced once, that can be stored and called again.
+
+Floor 6. In: a jitted function and what it is called with. Out: an `Exported`; as bytes it is a
+header in JSON and the memory of its constants, under a digest of both. Reading it back runs nothing
+of it: the Graph is made of known parts, and checked like any other before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.autodiff import vjp
+from gpuarray.compiler.simplify import inline_calls
+from gpuarray.core import tree
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph, evaluate, verify
+from gpuarray.core.linear import is_inexact
+from gpuarray.custom_derivatives import custom_vjp
+from gpuarray.export.values import Reader, Writer
+from gpuarray.jit import jit
+from gpuarray.staging import ShapeDtypeStruct
+
+_MAGIC = b"gpuarray program 1\n"
+_DIGEST = 32
+
+
+class Exported:
+    """A traced program, callable and storable.
+
+    `in_avals`, `out_avals`: flat; `in_tree` is the structure of (args, kwargs), `out_tree` of the
+    result
+    """
+
+    def __init__(
+        self, graph: Graph, in_tree: Any, out_tree: Any, name: str, backward: Exported | None = None
+    ):
+        self.graph = graph
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.fun_name = name
+        self._backward = backward  # what computes cotangents, where it came with it
+        self._call: Callable[..., Any] | None = None
+
+    platforms: tuple[str, ...] = ("cpu", "cuda")
+    nr_devices = 1
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        """What the flat arguments are."""
+        return tuple(self.graph.in_avals)
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        """What the flat results are."""
+        return tuple(self.graph.out_avals)
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+    def __repr__(self) -> str:
+        return f"<Exported {self.fun_name}>"
+
+    # ---- running ----
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program; under `jit`, `grad` and `vmap` like any other function."""
+        leaves, given = tree.tree_flatten((args, kwargs))
+        if given != self.in_tree:
+            raise ValueError(
+                f"The invocation args and kwargs must have the same structure as those the "
+                f"function {self.fun_name!r} was exported with: {given} given, {self.in_tree} "
+                "expected"
+            )
+        for number, (x, want) in enumerate(zip(leaves, self.graph.in_avals, strict=True)):
+            have = aval_of(x)
+            scalar = isinstance(x, (bool, int, float, complex))
+            if have.shape != want.shape or (have.dtype != want.dtype and not scalar):
+                raise ValueError(
+                    f"argument {number} of {self.fun_name!r} is {have.str_short()}, but it was "
+                    f"exported for {want.str_short()}"
+                )
+        if self._call is None:
+            self._call = self._differentiable() if self._backward else self._plain()
+        return tree.tree_unflatten(self.out_tree, self._call(*leaves))
+
+    def _plain(self) -> Callable[..., list]:
+        return jit(lambda *leaves: evaluate(self.graph, *leaves))
+
+    def _differentiable(self) -> Callable[..., list]:
+        """The program with the derivative that was stored beside it."""
+        run, backward = self._plain(), self._backward
+        assert backward is not None
+        call = custom_vjp(run)
+
+        def forward(*leaves):
+            return run(*leaves), leaves
+
+        def back(leaves, cotangents):
+            wanted = [
+                ct for ct, a in zip(cotangents, self.graph.out_avals, strict=True) if is_inexact(a)
+            ]
+            found = iter(backward.call(*leaves, *wanted))
+            return tuple(next(found) if is_inexact(a) else None for a in self.graph.in_avals)
+
+        call.defvjp(forward, back)
+        return call
+
+    # ---- derivatives ----
+    def has_vjp(self) -> bool:
+        """Whether a derivative came with the program."""
+        return self._backward is not None
+
+    def vjp(self) -> Exported:
+        """The program of cotangents: (*args, *cotangents of the results) -> those of the args."""
+        if self._backward is None:
+            self._backward = self._traced_backward()
+        return self._backward
+
+    def _traced_backward(self) -> Exported:
+        inputs, outputs = self.graph.in_avals, self.graph.out_avals
+
+        def backward(*given):
+            leaves, cotangents = list(given[: len(inputs)]), given[len(inputs) :]
+            smooth = [i for i, a in enumerate(inputs) if is_inexact(a)]
+
+            def smooth_part(*xs):
+                filled = list(leaves)
+                for i, x in zip(smooth, xs, strict=True):
+                    filled[i] = x
+                results = evaluate(self.graph, *filled)
+                return [r for r, a in zip(results, outputs, strict=True) if is_inexact(a)]
+
+            pull = vjp(smooth_part, *(leaves[i] for i in smooth))[1]
+            return list(pull(list(cotangents)))
+
+        avals = [*inputs, *(a for a in outputs if is_inexact(a))]
+        return export(jit(backward))(*(ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+    # ---- as bytes ----
+    def serialize(self, vjp_order: int = 0) -> bytearray:
+        """The program as bytes, with derivatives up to an order.
+
+        >>> import gpuarray as ga, gpuarray.numpy as gnp
+        >>> data = ga.export.export(ga.jit(gnp.sin))(gnp.ones(2)).serialize(vjp_order=1)
+        >>> ga.grad(lambda x: ga.export.deserialize(data).call(x).sum())(gnp.zeros(2))
+        Array([1., 1.], dtype=float32)
+        """
+        writer = Writer()
+        programs: list[Exported] = [self]
+        for _ in range(vjp_order):
+            programs.append(programs[-1].vjp())
+        header = [
+            {
+                "name": p.fun_name,
+                "arguments": writer.tree(p.in_tree),
+                "results": writer.tree(p.out_tree),
+                "graph": writer.graph(p.graph),
+            }
+            for p in programs
+        ]
+        text = json.dumps([header, [len(p) for p in writer.pieces]], separators=(",", ":")).encode()
+        body = b"".join([_MAGIC, struct.pack("<Q", len(text)), text, *writer.pieces])
+        return bytearray(body + hashlib.sha256(body).digest())
+
+
+def export(
+    fun: Callable[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[Any] = (),
+) -> Callable[..., Exported]:
+    """What traces a jitted function for given arguments (arrays or ShapeDtypeStructs).
+
+    Programs run on every platform; `platforms` and `disabled_checks` are accepted for JAX's sake.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> f = ga.jit(lambda x, scale: {"y": gnp.tanh(x) * scale})
+    >>> stored = ga.export.export(f)(gnp.ones(3), 2.0).serialize()
+    >>> ga.export.deserialize(stored).call(gnp.zeros(3), 1.0)
+    {'y': Array([0., 0., 0.], dtype=float32)}
+    """
+    if not hasattr(fun, "trace"):
+        raise ValueError(
+            f"Function to be exported must be the result of `jit`, got {fun!r}: wrap it as "
+            "export(jit(fun))."
+        )
+
+    def traced(*args: Any, **kwargs: Any) -> Exported:
+        stage = fun.trace(*args, **kwargs)
+        graph = inline_calls(stage.jaxpr)
+        return Exported(graph, stage.in_tree, stage.out_tree, stage.fun_name)
+
+    return traced
+
+
+def deserialize(data: bytes | bytearray | memoryview) -> Exported:
+    """The program in bytes that `serialize` made. Damaged or foreign bytes are a ValueError."""
+    view = memoryview(data).cast("B")
+    head = len(_MAGIC) + 8
+    if len(view) < head + _DIGEST or bytes(view[: len(_MAGIC)]) != _MAGIC:
+        raise ValueError("these bytes are no exported program, or one of another version")
+    if hashlib.sha256(view[:-_DIGEST]).digest() != bytes(view[-_DIGEST:]):
+        raise ValueError("the exported program is damaged: its digest does not fit its bytes")
+    (length,) = struct.unpack("<Q", view[len(_MAGIC) : head])
+    try:
+        header, sizes = json.loads(bytes(view[head : head + length]))
+        pieces, at = [], head + length
+        for size in sizes:
+            pieces.append(view[at : at + size])
+            at += size
+        if at != len(view) - _DIGEST:
+            raise ValueError("sizes do not add up")
+        reader = Reader(pieces)
+        exported: Exported | None = None
+        for part in reversed(header):
+            graph = reader.graph(part["graph"])
+            verify(graph)
+            in_tree, out_tree = reader.tree(part["arguments"]), reader.tree(part["results"])
+            exported = Exported(graph, in_tree, out_tree, str(part["name"]), exported)
+        if exported is None:
+            raise ValueError("it is empty")
+        return exported
+    except (KeyError, IndexError, TypeError, AttributeError, struct.error, RecursionError) as error:
+        raise ValueError(f"the exported program is malformed: {error}") from None

@@ -1,0 +1,391 @@
+"""Everything a Graph is made of as JSON and pieces of memory, and back.
+
+Floor 6. In: values from a closed list of types. Out: plain JSON in which each stands for exactly
+itself. Reading makes only what is on that list: no name in the data is ever imported or run.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray.control.linear_solve import System
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.primitive import Primitive, registry
+from gpuarray.core.treedef import PyTreeDef, default_registry
+from gpuarray.ops.convolution import ConvDimensionNumbers
+from gpuarray.ops.elementwise import RoundingMethod
+from gpuarray.ops.fft import FftType
+from gpuarray.ops.indexing_checks import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
+from gpuarray.ops.linalg import EighImplementation, EigImplementation, SvdAlgorithm
+from gpuarray.ops.precision import DotAlgorithmPreset, Precision
+from gpuarray.ops.ragged import RaggedDotDimensionNumbers
+from gpuarray.ops.random import KeyImpl, RandomAlgorithm, implementation
+from gpuarray.ops.transcendental import AccuracyMode
+from gpuarray.runtime.array import ArrayImpl
+
+_ENUMS = {
+    c.__name__: c
+    for c in (
+        AccuracyMode,
+        DotAlgorithmPreset,
+        EigImplementation,
+        EighImplementation,
+        FftType,
+        GatherScatterMode,
+        Precision,
+        RandomAlgorithm,
+        RoundingMethod,
+        SvdAlgorithm,
+    )
+}
+_RECORDS: dict[str, Any] = {
+    c.__name__: c
+    for c in (
+        ConvDimensionNumbers,
+        GatherDimensionNumbers,
+        RaggedDotDimensionNumbers,
+        ScatterDimensionNumbers,
+        System,
+    )
+}
+
+
+class _Node(NamedTuple):
+    """How a user's kind of pytree node travels."""
+
+    name: str
+    type: type
+    write: Callable[[Any], bytes]
+    read: Callable[[bytes], Any]
+
+
+_by_name: dict[str, _Node] = {}
+_by_type: dict[type, _Node] = {}
+
+
+def register_pytree_node_serialization(
+    nodetype: type,
+    *,
+    serialized_name: str,
+    serialize_auxdata: Callable[[Any], bytes],
+    deserialize_auxdata: Callable[[bytes], Any],
+    from_children: Callable[[Any, Any], Any] | None = None,
+) -> type:
+    """Let a registered kind of pytree node appear in the arguments of exported programs.
+
+    serialize_auxdata, deserialize_auxdata: its aux data as bytes, and back
+
+    >>> import gpuarray as ga
+    >>> @ga.tree_util.register_pytree_node_class
+    ... class Scaled:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...     def tree_flatten(self):
+    ...         return (self.x,), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, aux, children):
+    ...         return cls(*children)
+    >>> _ = ga.export.register_pytree_node_serialization(
+    ...     Scaled,
+    ...     serialized_name="docs.Scaled",
+    ...     serialize_auxdata=lambda aux: b"",
+    ...     deserialize_auxdata=lambda data: None,
+    ... )
+    """
+    if _by_name.get(serialized_name, (None, nodetype))[1] is not nodetype:
+        raise ValueError(
+            f"Duplicate serialization registration for name {serialized_name!r}: "
+            f"{_by_name[serialized_name].type} has it already"
+        )
+    node = _Node(serialized_name, nodetype, serialize_auxdata, deserialize_auxdata)
+    _by_name[serialized_name] = _by_type[nodetype] = node
+    return nodetype
+
+
+def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
+    """Let a named tuple appear in the arguments of exported programs.
+
+    >>> import collections, gpuarray as ga
+    >>> Pair = collections.namedtuple("Pair", "a b")
+    >>> ga.export.register_namedtuple_serialization(Pair, serialized_name="docs.Pair") is Pair
+    True
+    """
+    return register_pytree_node_serialization(
+        nodetype,
+        serialized_name=serialized_name,
+        serialize_auxdata=lambda aux: b"",
+        deserialize_auxdata=lambda data: None,
+    )
+
+
+class Writer:
+    """Turns values into JSON; arrays go to `pieces`."""
+
+    def __init__(self):
+        self.pieces: list[bytes] = []
+
+    def value(self, x: Any) -> Any:
+        """A parameter, or what is inside one."""
+        if x is None or type(x) in (bool, int, str):
+            return x
+        if type(x) is float:
+            return {"float": x.hex()}
+        if type(x) is complex:
+            return {"complex": [x.real.hex(), x.imag.hex()]}
+        if type(x) in (tuple, list):
+            return {type(x).__name__: [self.value(y) for y in x]}
+        if type(x) is dict:
+            return {"dict": [[self.value(k), self.value(v)] for k, v in x.items()]}
+        if isinstance(x, (np.dtype, dtypes.ExtendedDType)):
+            return {"dtype": x.name}
+        if isinstance(x, (np.ndarray, np.generic, ArrayImpl)):
+            return {"array": self.array(x)}
+        if isinstance(x, ShapedArray):
+            return {"aval": self.aval(x)}
+        if isinstance(x, Graph):
+            return {"graph": self.graph(x)}
+        if isinstance(x, PyTreeDef):
+            return {"tree": self.tree(x)}
+        if isinstance(x, Primitive) and registry.get(x.name) is x:
+            return {"primitive": x.name}
+        if isinstance(x, KeyImpl):
+            return {"generator": x.name}
+        name = type(x).__name__
+        if _ENUMS.get(name) is type(x):
+            return {"enum": [name, x.name]}
+        if _RECORDS.get(name) is type(x):
+            return {"record": [name, [self.value(v) for v in _fields(x)]]}
+        raise TypeError(
+            f"a program that holds {x!r} of type {type(x)} cannot be written: functions of Python "
+            "(callbacks, say) do not travel."
+        )
+
+    def array(self, x: Any) -> Any:
+        """An array: where its bytes are, and what they are."""
+        dtype = x.dtype
+        stored = np.asarray(x._value if isinstance(x, ArrayImpl) else x)
+        self.pieces.append(stored.tobytes())  # in C order, whatever the strides
+        return [dtype.name, list(stored.shape), len(self.pieces) - 1]
+
+    def aval(self, aval: ShapedArray) -> Any:
+        return [aval.dtype.name, list(aval.shape), aval.weak_type]
+
+    def graph(self, graph: Graph) -> Any:
+        """A Graph; its variables are numbers in the order of their definition."""
+        number: dict[Var, int] = {}
+
+        def define(v: Var) -> Any:
+            number[v] = len(number)
+            return self.aval(v.aval)
+
+        def atom(a: Atom) -> Any:
+            if isinstance(a, Literal):
+                return [self.value(a.val), self.aval(a.aval)]
+            return number[a]
+
+        return {
+            "constants": [define(v) for v in graph.constvars],
+            "inputs": [define(v) for v in graph.invars],
+            "equations": [
+                [
+                    self.value(e.primitive)["primitive"],
+                    [atom(a) for a in e.invars],
+                    [[k, self.value(v)] for k, v in e.params.items()],
+                    [define(v) for v in e.outvars],
+                ]
+                for e in graph.eqns
+            ],
+            "outputs": [atom(a) for a in graph.outvars],
+            "values": [
+                self.array(_typed(c, v)) for v, c in zip(graph.constvars, graph.consts, strict=True)
+            ],
+            "name": graph.debug_name,
+        }
+
+    def tree(self, spec: PyTreeDef) -> Any:
+        """The structure of arguments or results."""
+        data = spec.node_data()
+        if data is None:
+            return "*"
+        kind, aux = data
+        inner = [self.tree(c) for c in spec.children()]
+        if kind in (tuple, list):
+            return [kind.__name__, None, inner]
+        if kind is type(None):
+            return ["none", None, inner]
+        if kind is dict:
+            return ["dict", [self.value(k) for k in aux], inner]
+        node = _by_type.get(kind)
+        if node is None:
+            raise ValueError(
+                f"Cannot serialize an unregistered pytree node type {kind}: register it with "
+                "export.register_pytree_node_serialization or register_namedtuple_serialization."
+            )
+        return ["node", [node.name, base64.b64encode(node.write(aux)).decode()], inner]
+
+
+def _fields(x: Any) -> list:
+    names = getattr(x, "_fields", None) or getattr(type(x), "__slots__", ())
+    return [getattr(x, name) for name in names]
+
+
+def _typed(x: Any, v: Var) -> Any:
+    """A constant as an array of its variable's dtype."""
+    if isinstance(x, ArrayImpl):
+        return x
+    return np.asarray(x).astype(storage_dtype(v.aval))
+
+
+class Reader:
+    """Makes values of what a Writer wrote; anything unexpected is a ValueError."""
+
+    def __init__(self, pieces: list[memoryview]):
+        self.pieces = pieces
+
+    def value(self, x: Any) -> Any:
+        if x is None or isinstance(x, (bool, int, str)):
+            return x
+        if not isinstance(x, dict) or len(x) != 1:
+            raise ValueError(f"not a value: {str(x)[:80]}")
+        ((tag, body),) = x.items()
+        read = getattr(self, f"_{tag}", None) if tag in _TAGS else None
+        if read is None:
+            raise ValueError(f"unknown kind of value {tag!r}")
+        return read(body)
+
+    def _float(self, body: Any) -> float:
+        return float.fromhex(body)
+
+    def _complex(self, body: Any) -> complex:
+        real, imag = body
+        return complex(float.fromhex(real), float.fromhex(imag))
+
+    def _tuple(self, body: Any) -> tuple:
+        return tuple(self.value(y) for y in body)
+
+    def _list(self, body: Any) -> list:
+        return [self.value(y) for y in body]
+
+    def _dict(self, body: Any) -> dict:
+        return {self.value(k): self.value(v) for k, v in body}
+
+    def _dtype(self, body: Any) -> Any:
+        return _dtype_named(body)
+
+    def _array(self, body: Any) -> np.ndarray:
+        name, shape, number = body
+        dtype = _dtype_named(name)
+        stored = dtype.storage if isinstance(dtype, dtypes.KeyDtype) else dtype
+        flat = np.frombuffer(self.pieces[number], stored)
+        return flat.reshape(tuple(shape)).copy()
+
+    def _aval(self, body: Any) -> ShapedArray:
+        name, shape, weak = body
+        if not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError(f"not a shape: {shape}")
+        return ShapedArray(tuple(shape), _dtype_named(name), bool(weak))
+
+    def _primitive(self, body: Any) -> Primitive:
+        found = registry.get(body)
+        if found is None:
+            raise ValueError(
+                f"the program uses the operation {body!r}, which this version does not have"
+            )
+        return found
+
+    def _generator(self, body: Any) -> KeyImpl:
+        return implementation(body)
+
+    def _enum(self, body: Any) -> Any:
+        name, member = body
+        return _ENUMS[name][member]
+
+    def _record(self, body: Any) -> Any:
+        name, fields = body
+        return _RECORDS[name](*(self.value(v) for v in fields))
+
+    def _graph(self, body: Any) -> Graph:
+        return self.graph(body)
+
+    def _tree(self, body: Any) -> PyTreeDef:
+        return self.tree(body)
+
+    def graph(self, body: Any) -> Graph:
+        """A Graph, as it was."""
+        known: list[Var] = []
+
+        def define(aval: Any) -> Var:
+            known.append(Var(self._aval(aval)))
+            return known[-1]
+
+        def atom(a: Any) -> Atom:
+            if type(a) is int:
+                if a < 0:
+                    raise ValueError(f"not a variable: {a}")
+                return known[a]
+            value, aval = a
+            return Literal(self.value(value), self._aval(aval))
+
+        constvars = [define(a) for a in body["constants"]]
+        invars = [define(a) for a in body["inputs"]]
+        eqns = []
+        for name, ins, params, outs in body["equations"]:
+            operands = [atom(a) for a in ins]
+            given = {k: self.value(v) for k, v in params}
+            eqns.append(Eqn(self._primitive(name), operands, [define(a) for a in outs], given))
+        outvars = [atom(a) for a in body["outputs"]]
+        consts = [self._array(c) for c in body["values"]]
+        return Graph(invars, outvars, eqns, constvars, consts, body["name"])
+
+    def tree(self, body: Any) -> PyTreeDef:
+        """The structure of arguments or results."""
+        if body == "*":
+            data, inner = None, []
+        else:
+            word, aux, below = body
+            inner = [self.tree(c) for c in below]
+            if word in ("tuple", "list"):
+                data = ({"tuple": tuple, "list": list}[word], None)
+            elif word == "none":
+                data = (type(None), None)
+            elif word == "dict":
+                data = (dict, [self.value(k) for k in aux])
+            else:
+                name, text = aux
+                node = _by_name.get(name)
+                if node is None:
+                    raise ValueError(
+                        f"the program takes or returns a {name!r}, which is not registered here: "
+                        "call export.register_pytree_node_serialization with this name first."
+                    )
+                data = (node.type, node.read(base64.b64decode(text)))
+        return PyTreeDef.from_node_data_and_children(default_registry, data, inner)
+
+
+_TAGS = frozenset(
+    "float complex tuple list dict dtype array aval primitive generator enum record graph "
+    "tree".split()
+)
+
+
+def _dtype_named(name: Any) -> Any:
+    if isinstance(name, str) and name.startswith("key<"):
+        for generator in ("threefry2x32", "rbg", "unsafe_rbg"):
+            found = dtypes.KeyDtype(implementation(generator))
+            if found.name == name:
+                return found
+    known = getattr(dtypes, name, None) if isinstance(name, str) else None
+    try:
+        return np.dtype(known if known is not None else name)
+    except TypeError:
+        raise ValueError(f"not a dtype: {name!r}") from None

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+# What `import jax` means there is no business of the other tests: ci/ecosystem runs them.
+collect_ignore = ["ecosystem"]
+
 CACHE = pytest.StashKey[str]()
 DEVICES_NEEDED = 8
 

@@ -209,6 +209,7 @@ from gpuarray.numpy.matrices import tril as tril
 from gpuarray.numpy.matrices import triu as triu
 from gpuarray.numpy.matrices import vander as vander
 from gpuarray.numpy.namespace import __array_api_version__ as __array_api_version__
+from gpuarray.numpy.namespace import __array_namespace_info__ as __array_namespace_info__
 from gpuarray.numpy.nans import nanargmax as nanargmax
 from gpuarray.numpy.nans import nanargmin as nanargmin
 from gpuarray.numpy.nans import nancumprod as nancumprod

@@ -71,6 +71,15 @@ def _exp2_complex(x):
     return np.exp(x * x.dtype.type(math.log(2.0)))
 
 
+def _expm1_complex(x):
+    """exp(x) - 1, with C99's values where there is no angle to turn by, or none is known."""
+    out, a, b = np.expm1(x), x.real, x.imag
+    straight, lost = b == 0, np.isinf(a) & ~np.isfinite(b)
+    real = np.where(lost, np.where(a > 0, a, -1), out.real)
+    imag = np.where(lost, np.where(a > 0, np.nan, 0), out.imag)
+    return join(np.where(straight, np.expm1(a) + 0, real), np.where(straight, b, imag), x.dtype)
+
+
 def _log1p_complex(x):
     """log(1 + x), for small x = a + ib through |1 + x|² - 1 = a (2 + a) + b² in doubles."""
     a, b = x.real.astype(np.float64), x.imag.astype(np.float64)
@@ -97,7 +106,7 @@ exp2_p = _function(
 expm1_p = _function(
     "expm1",
     np.expm1,
-    np.expm1,
+    _expm1_complex,
     weight=12,
     accuracy=True,
     derivative=lambda t, y, x, **_: do.mul(t, do.add(y, constant(x, 1))),

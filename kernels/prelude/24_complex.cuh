@@ -77,6 +77,11 @@ template <class T> GA_INLINE ga_complex<T> ga_cexp2(ga_complex<T> z) {
 
 //@ ga_cexpm1
 GA_INLINE ga_c128 ga_cexpm1(ga_c128 z) {
+    if (z.im == 0) return {expm1(z.re) + 0.0, z.im};
+    if (fabs(z.re) == GA_INF && !ga_is_finite(z.im)) {
+        if (z.re > 0) return {z.re, z.im - z.im};
+        return {-1.0, 0.0};
+    }
     const double s = sin(0.5 * z.im);
     return {expm1(z.re) * cos(z.im) - 2.0 * s * s, exp(z.re) * sin(z.im)};
 }

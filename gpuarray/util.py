@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
+from numpy.exceptions import AxisError
+
 
 class _LazyModule(ModuleType):
     """A stand-in for a module that is imported when one of its attributes is first read."""
@@ -183,12 +185,14 @@ def safe_zip(*sequences: Sequence) -> list[tuple]:
 def canonical_axis(axis: Any, ndim: int) -> int:
     """Turn an axis, negative ones counted from the end, into 0 <= axis < ndim.
 
+    Any other is an AxisError, which is a ValueError and an IndexError, as NumPy's is.
+
     >>> canonical_axis(-1, 3)
     2
     """
     i = operator.index(axis)
     if not -ndim <= i < ndim:
-        raise ValueError(f"axis {i} is out of bounds for array of dimension {ndim}")
+        raise AxisError(f"axis {i} is out of bounds for array of dimension {ndim}")
     return i + ndim if i < 0 else i
 
 

@@ -15,9 +15,12 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import aval_of
 
 #: Relative errors that are fine, by dtype: what a difference of two rounded values loses.
-_TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 1e-3, "complex64": 1e-3}
+_TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 2e-3, "complex64": 2e-3}
 _FINE = 1e-5
-_STEP = 1e-4
+#: How far apart the two values of a difference are taken, by dtype: with a smaller step their
+#: rounding would show, with a larger one the curve between them.
+_STEPS = {"float16": 2**-4, "bfloat16": 2**-3, "float32": 2**-9, "complex64": 2**-9}
+_FINE_STEP = 1e-4
 
 
 def _random_like(rng: np.random.Generator, x: Any) -> Any:
@@ -55,8 +58,11 @@ def _wide(x: Any) -> np.ndarray:
     return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
 
 
-def _difference(f: Callable, args: tuple, direction: Any, eps: float) -> list:
+def _difference(f: Callable, args: tuple, direction: Any, eps: float | None) -> list:
     """The central difference of `f` along a direction, leaf by leaf."""
+    if eps is None:
+        names = (aval_of(x).dtype.name for x in tree.flatten(args)[0] if _is_float(x))
+        eps = max((_STEPS.get(n, _FINE_STEP) for n in names), default=_FINE_STEP)
     ahead = tree.flatten(f(*_moved(args, direction, eps / 2)))[0]
     behind = tree.flatten(f(*_moved(args, direction, -eps / 2)))[0]
     return [
@@ -88,7 +94,7 @@ def check_jvp(
     args: Sequence[Any],
     atol: float | dict | None = None,
     rtol: float | dict | None = None,
-    eps: float = _STEP,
+    eps: float | None = None,
     err_msg: str = "",
 ) -> None:
     """Compare `f_jvp(primals, tangents)` with a central difference of `f` in a random direction.
@@ -117,7 +123,7 @@ def check_vjp(
     args: Sequence[Any],
     atol: float | dict | None = None,
     rtol: float | dict | None = None,
-    eps: float = _STEP,
+    eps: float | None = None,
     err_msg: str = "",
 ) -> None:
     """Compare `f_vjp(*args)`, an output and a pullback, with a central difference of `f`.
@@ -169,7 +175,6 @@ def check_grads(
     unknown = set(modes) - {"fwd", "rev"}
     if unknown:
         raise ValueError(f"modes may hold 'fwd' and 'rev', got {sorted(unknown)}")
-    step = _STEP if eps is None else eps
     args = tuple(args)
 
     def check(f: Callable, args: tuple, order: int, message: str) -> None:
@@ -179,13 +184,13 @@ def check_grads(
             def f_jvp(primals, tangents):
                 return jvp(f, primals, tangents)
 
-            check_jvp(f, f_jvp, args, atol, rtol, step, text)
+            check_jvp(f, f_jvp, args, atol, rtol, eps, text)
             if order > 1:
                 direction = _random_tree(np.random.default_rng(2), args)
                 check(lambda *xs: jvp(f, xs, direction), args, order - 1, text)
         if "rev" in modes:
             text = f"{message}VJP of " if message else "VJP of "
-            check_vjp(f, lambda *xs: vjp(f, *xs), args, atol, rtol, step, text)
+            check_vjp(f, lambda *xs: vjp(f, *xs), args, atol, rtol, eps, text)
             if order > 1:
                 out = f(*args)
                 cotangent = _random_tree(np.random.default_rng(3), out)

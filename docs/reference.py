@@ -1,0 +1,139 @@
+"""The API reference as Markdown, made of signatures and docstrings.
+
+In: the public namespaces. Out: a page each in a folder, and an index of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shutil
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+#: The public namespaces in the order of the index, with what each is.
+NAMESPACES = {
+    "gpuarray": "transforms, devices, settings",
+    "gpuarray.numpy": "NumPy's functions on immutable arrays",
+    "gpuarray.numpy.linalg": "linear algebra",
+    "gpuarray.numpy.fft": "Fourier transforms",
+    "gpuarray.lax": "the operations below `numpy`, and control flow",
+    "gpuarray.lax.linalg": "matrix decompositions",
+    "gpuarray.random": "random numbers from explicit keys",
+    "gpuarray.nn": "activations and attention",
+    "gpuarray.nn.initializers": "random starts for weights",
+    "gpuarray.scipy.special": "special functions",
+    "gpuarray.scipy.stats": "distributions",
+    "gpuarray.scipy.linalg": "matrix functions",
+    "gpuarray.scipy.signal": "filters and spectra",
+    "gpuarray.scipy.fft": "cosine transforms",
+    "gpuarray.scipy.ndimage": "images as functions of coordinates",
+    "gpuarray.scipy.optimize": "minima of functions",
+    "gpuarray.scipy.sparse.linalg": "linear systems by iteration",
+    "gpuarray.scipy.integrate": "integrals of samples",
+    "gpuarray.scipy.interpolate": "functions between samples",
+    "gpuarray.scipy.cluster.vq": "nearest codes",
+    "gpuarray.scipy.spatial.transform": "rotations",
+    "gpuarray.image": "images in other sizes",
+    "gpuarray.tree_util": "nested containers",
+    "gpuarray.tree": "nested containers, short names",
+    "gpuarray.flatten_util": "containers as one vector",
+    "gpuarray.debug": "looking at programs that run",
+    "gpuarray.export": "programs as bytes",
+    "gpuarray.experimental": "what may still change",
+    "gpuarray.experimental.checkify": "checks inside compiled functions",
+    "gpuarray.experimental.ode": "ordinary differential equations",
+    "gpuarray.extend.core": "primitives from outside",
+    "gpuarray.interpreters.ad": "their derivatives",
+    "gpuarray.interpreters.batching": "their batching",
+    "gpuarray.interpreters.mlir": "what they are made of",
+    "gpuarray.sharding": "devices in meshes",
+    "gpuarray.dtypes": "element types",
+    "gpuarray.errors": "what is raised",
+    "gpuarray.stages": "what `jit` goes through",
+    "gpuarray.test_util": "checking derivatives",
+}
+
+
+def write(folder: Path) -> None:
+    """All pages, afresh."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rows = []
+    for name, what in NAMESPACES.items():
+        module = importlib.import_module(name)
+        (folder / f"{name}.md").write_text(page(module, name), encoding="utf-8")
+        rows.append(f"| [`{name}`]({name}.md) | {what} |")
+    contents = "\n".join(NAMESPACES)
+    table = "\n".join(["| | |", "|---|---|", *rows])
+    text = f"# Reference\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{contents}\n```\n"
+    (folder / "index.md").write_text(text, encoding="utf-8")
+
+
+def page(module: types.ModuleType, name: str) -> str:
+    """One namespace."""
+    parts = [f"# {name}\n", markdown(inspect.getdoc(module) or "", first=True)]
+    values = []
+    for member, value in members(module):
+        if callable(value):
+            parts.append(entry(name, member, value))
+        else:
+            values.append(f"| `{member}` | `{_short(value)}` |")
+    if values:
+        parts.append("## Values\n\n| | |\n|---|---|\n" + "\n".join(values) + "\n")
+    return "\n".join(parts)
+
+
+def members(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+    """What a namespace offers: no modules, nothing private."""
+    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
+    for member in sorted(names, key=str.lower):
+        value = getattr(module, member, None)
+        borrowed = getattr(value, "__module__", "") in ("typing", "collections.abc", "__future__")
+        if not isinstance(value, types.ModuleType) and not borrowed:
+            yield member, value
+
+
+def entry(space: str, member: str, value: Any) -> str:
+    """One function or class."""
+    try:
+        signature = re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(value)))
+    except (TypeError, ValueError):
+        signature = "(...)"
+    if isinstance(value, type) and issubclass(value, BaseException):
+        signature = ""
+    head = f"## {member}\n\n```python\n{space.removeprefix('gpuarray.')}.{member}{signature}\n```\n"
+    return f"{head}\n{markdown(inspect.getdoc(value) or '')}"
+
+
+def markdown(doc: str, first: bool = False) -> str:
+    """A docstring: paragraphs stay, examples become blocks; `first`: only the first paragraph."""
+    out = []
+    for block in re.split(r"\n\s*\n", doc.strip()):
+        if block.lstrip().startswith((">>>", "...")) or re.match(r"\s{4}", block):
+            out.append(f"```python\n{textwrap.dedent(block)}\n```")
+        elif block.lstrip().startswith("```"):
+            out.append(block)
+        elif not block.startswith("Floor "):
+            out.append(_escaped(block))
+        if first:
+            break
+    return "\n\n".join(out) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Prose whose signs mean themselves, but for what is in backquotes."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", text)
+    pieces = re.split(r"(`[^`]*`)", text)
+    for i in range(0, len(pieces), 2):
+        pieces[i] = re.sub(r"([*_<>\[\]|$#])", r"\\\1", pieces[i])
+    return "".join(pieces)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return (text if len(text) <= 60 else text[:57] + "...").replace("|", "\\|")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 # The printer and the evaluating trace move into their places by being imported.
 import gpuarray.core.printing
+import gpuarray.runtime.garbage
 import gpuarray.runtime.lazy  # noqa: F401
 from gpuarray import custom_batching as custom_batching
 from gpuarray import custom_derivatives as custom_derivatives
@@ -72,7 +73,7 @@ from gpuarray.config import transfer_guard_device_to_host as transfer_guard_devi
 from gpuarray.config import transfer_guard_host_to_device as transfer_guard_host_to_device
 from gpuarray.core.dtypes import float0 as float0
 from gpuarray.core.mesh import NamedSharding as NamedSharding
-from gpuarray.core.mesh import PartitionSpec as P
+from gpuarray.core.mesh import P as P
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.value import Array as Array
@@ -80,6 +81,7 @@ from gpuarray.custom_derivatives import closure_convert as closure_convert
 from gpuarray.custom_derivatives import custom_gradient as custom_gradient
 from gpuarray.custom_derivatives import custom_jvp as custom_jvp
 from gpuarray.custom_derivatives import custom_vjp as custom_vjp
+from gpuarray.custom_kernels import cuda_op as cuda_op
 from gpuarray.explaining import explain as explain
 from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit
@@ -109,14 +111,17 @@ from gpuarray.staging import named_scope as named_scope
 from gpuarray.staging import typeof as typeof
 
 if TYPE_CHECKING:
+    from gpuarray import flatten_util as flatten_util
+    from gpuarray import image as image
     from gpuarray import nn as nn
+    from gpuarray import scipy as scipy
 
 # Last: the package attribute `config` is the settings object, no longer the module of that name.
 from gpuarray.config import config as config  # isort: skip
 
 __version__ = "0.1.0"
 
-_LAZY = ("flatten_util", "image", "nn", "scipy", "test_util")
+_LAZY = ("export", "flatten_util", "image", "nn", "scipy", "test_util")
 
 
 def __getattr__(name: str):

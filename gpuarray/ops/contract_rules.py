@@ -40,40 +40,34 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
     def jvp_right(t, out, x, y, **params):
         return dot(x, t, **params)
 
-    def to_left(ct, x: Any, y: Any, *, dimension_numbers, **params):
-        """The cotangent of the left operand: sum the right one's free axes away."""
+    def pulled(ct, x: Any, y: Any, *, dimension_numbers, first: bool, **params):
+        """The cotangent of `x`, which is on the left if `first`: sum the free axes of `y` away."""
         (lc, rc), (lb, rb) = dimension_numbers
         ndim = x.aval.ndim
         free_y = _free(aval_of(y).ndim, rc, rb)
         free_x = _free(ndim, lc, lb)
         count = len(lb)
-        ct_free_y = range(count + len(free_x), count + len(free_x) + len(free_y))
+        start = count + len(free_x) if first else count
+        ct_free_y = range(start, start + len(free_y))
         numbers = ((tuple(ct_free_y), tuple(free_y)), (tuple(range(count)), tuple(rb)))
         grad = dot(ct, y, dimension_numbers=numbers, **params)
         summed = [lc[i] for i in np.argsort(rc)]
         return _laid_out(grad, [*lb, *free_x, *summed])
 
     def transpose(ct, x, y, *, dimension_numbers, preferred_element_type=None, **params):
-        params = params | {"preferred_element_type": None}
-        (lc, rc), (lb, rb) = dimension_numbers
-        if is_undefined(x):
-            ct = cast_like(ct, aval_of(y)) if preferred_element_type is not None else ct
-            grad = to_left(ct, x, y, dimension_numbers=dimension_numbers, **params)
-            return cast_like(grad, x.aval), None
-        ct = cast_like(ct, aval_of(x)) if preferred_element_type is not None else ct
-        # The right operand is the left one of the mirrored product, whose free axes are swapped.
-        count, left = len(lb), len(_free(aval_of(x).ndim, lc, lb))
-        right = aval_of(ct).ndim - count - left
-        order = [
-            *range(count),
-            *range(count + left, count + left + right),
-            *range(count, count + left),
-        ]
-        if left and right:
-            ct = transpose_p.bind(ct, permutation=tuple(order))
-        mirrored = ((rc, lc), (rb, lb))
-        grad = to_left(ct, y, x, dimension_numbers=mirrored, **params)
-        return None, cast_like(grad, y.aval)
+        first = is_undefined(x)
+        wanted, other = (x, y) if first else (y, x)
+        if preferred_element_type is not None:
+            ct = cast_like(ct, aval_of(other))
+            same = preferred_element_type == aval_of(other).dtype
+            preferred_element_type = preferred_element_type if same else None
+        if not first:  # the right operand is the left one of the mirrored product
+            (lc, rc), (lb, rb) = dimension_numbers
+            dimension_numbers = ((rc, lc), (rb, lb))
+        params |= {"preferred_element_type": preferred_element_type}
+        grad = pulled(ct, wanted, other, dimension_numbers=dimension_numbers, first=first, **params)
+        grad = cast_like(grad, wanted.aval)
+        return (grad, None) if first else (None, grad)
 
     def batch(axis, args, dims, *, dimension_numbers, **params):
         (x, y), (dx, dy) = args, dims

@@ -15,7 +15,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_undefined, tangent_aval
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.ops.define import COMPLEX, do, elementwise, hide_defaults
-from gpuarray.ops.linear import constant, share_of
+from gpuarray.ops.linear import share_of
 from gpuarray.ops.numerics import fresh, join
 from gpuarray.ops.texts import by_class
 
@@ -211,10 +211,17 @@ complex_p = elementwise(
     numpy=lambda x, y: join(x, y, dtypes.to_complex_dtype(x.dtype)),
     cuda="{T}{{{0}, {1}}}",
 )
+
+
+def _strong_zero(x):
+    """A zero that makes results strongly typed: a complex number has had parts of its own."""
+    return aval_of(x).dtype.type(0)
+
+
 real_p = elementwise(
     "real",
     jvp=LINEAR,
-    transpose=lambda ct, x: (do.complex(ct, constant(ct, 0)),),
+    transpose=lambda ct, x: (do.complex(ct, _strong_zero(ct)),),
     dtypes=COMPLEX,
     result=_to_real,
     numpy=lambda x: x.real.copy(),
@@ -223,7 +230,7 @@ real_p = elementwise(
 imag_p = elementwise(
     "imag",
     jvp=LINEAR,
-    transpose=lambda ct, x: (do.complex(constant(ct, 0), do.neg(ct)),),
+    transpose=lambda ct, x: (do.complex(_strong_zero(ct), do.neg(ct)),),
     dtypes=COMPLEX,
     result=_to_real,
     numpy=lambda x: x.imag.copy(),

@@ -46,7 +46,7 @@ def default_fill(dtype) -> Any:
     return int(info.min if kind == "i" else info.max)
 
 
-def _fill_element(aval: ShapedArray, fill_value) -> Any:
+def fill_element(aval: ShapedArray, fill_value) -> Any:
     """One element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
     if isinstance(aval.dtype, dtypes.KeyDtype):
@@ -192,7 +192,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         fill_value = 0  # a product with a row of zeros
     elif fill_value is None:
         fill_value = default_fill(operand.dtype)
-    fill = _fill_element(operand, fill_value) if fills else None
+    fill = fill_element(operand, fill_value) if fills else None
     if math.prod(shape) == 0:
         return lambda x, at: np.empty(shape, dtype)
 

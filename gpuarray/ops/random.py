@@ -17,6 +17,7 @@ from gpuarray import config
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.ops import random_parts
 from gpuarray.ops.axes import add_axis, move_axis, set_rank
 from gpuarray.ops.define import broadcast_shape, do
 from gpuarray.ops.generators import COUNTED, threefry2x32, threefry_stream
@@ -291,6 +292,7 @@ random_seed_p = Primitive(
     Kind.LIBRARY,
     aval=_seed_aval,
     numpy_pick=_seed_numpy,
+    decompose=random_parts.seed_parts,
     **_discrete(_in_place("random_seed")),
 )
 
@@ -367,6 +369,7 @@ random_split_p = Primitive(
     Kind.LIBRARY,
     aval=_split_aval,
     numpy_pick=_split_numpy,
+    decompose=random_parts.split_parts,
     **_discrete(_in_place("random_split")),
     show=hide_stream,
 )
@@ -394,6 +397,7 @@ random_fold_in_p = Primitive(
     Kind.LIBRARY,
     aval=_fold_in_aval,
     numpy_pick=_fold_in_numpy,
+    decompose=random_parts.fold_in_parts,
     **_discrete(_fold_in_batch),
 )
 
@@ -431,6 +435,7 @@ random_bits_p = Primitive(
     Kind.GENERATOR,
     aval=_bits_aval,
     numpy_pick=_bits_numpy,
+    decompose=random_parts.bits_parts,
     cuda=_bits_text,
     **_discrete(_in_place("random_bits")),
     show=hide_stream,

@@ -21,7 +21,10 @@ from gpuarray.ops.numerics import by_dtype
 sp = util.lazy_module("scipy.special")
 
 
-def _function(name: str, function, arity: int = 1, *, weight: float, jvp: tuple) -> Primitive:
+def special_function(
+    name: str, function, arity: int = 1, *, weight: float, jvp: tuple
+) -> Primitive:
+    """A primitive of floats whose CUDA helper is called ga_name and takes doubles."""
     return elementwise(
         name,
         arity=arity,
@@ -33,7 +36,9 @@ def _function(name: str, function, arity: int = 1, *, weight: float, jvp: tuple)
     )
 
 
-def _in_double(function):
+def in_double(function):
+    """A NumPy rule that computes in float64 and rounds once."""
+
     def rule(*xs):
         out = function(*[np.asarray(x, np.float64) for x in xs])
         return np.asarray(out).astype(xs[0].dtype)
@@ -41,7 +46,7 @@ def _in_double(function):
     return rule
 
 
-def _no_derivative(name: str, operand: str):
+def no_derivative(name: str, operand: str):
     """The rule of an operand in which the derivative has no closed form."""
 
     def rule(*_):
@@ -278,19 +283,19 @@ def _erf_inv_derivative(t, y, x):
     return do.mul(constant(x, math.sqrt(math.pi) / 2), do.mul(t, _exp(do.square(y))))
 
 
-erf_p = _function(
+erf_p = special_function(
     "erf",
     _by_width(_erf_single, lambda x: sp.erf(x)),
     weight=16,
     jvp=(_erf_derivative(2 / math.sqrt(math.pi)),),
 )
-erfc_p = _function(
+erfc_p = special_function(
     "erfc",
     _by_width(_erfc_single, lambda x: sp.erfc(x)),
     weight=20,
     jvp=(_erf_derivative(-2 / math.sqrt(math.pi)),),
 )
-erf_inv_p = _function(
+erf_inv_p = special_function(
     "erf_inv", _by_width(_erf_inv_single, _erf_inv_double), weight=24, jvp=(_erf_inv_derivative,)
 )
 
@@ -320,7 +325,7 @@ def _polygamma(m, x):
 
 
 def _igamma(a, x):
-    return np.where(a > 0, sp.gammainc(a, x), np.nan)
+    return np.where(a > 0, sp.gammainc(a, x), np.where((a == 0) & (x > 0), 1.0, np.nan))
 
 
 def _density(a, x):
@@ -406,45 +411,45 @@ def _betainc_derivative(t, y, a, b, x):
     return do.mul(_exp(do.sub(do.add(right, left), log_beta)), t)
 
 
-lgamma_p = _function(
-    "lgamma", _in_double(_lgamma), weight=40, jvp=(lambda t, y, x: do.mul(t, do.digamma(x)),)
+lgamma_p = special_function(
+    "lgamma", in_double(_lgamma), weight=40, jvp=(lambda t, y, x: do.mul(t, do.digamma(x)),)
 )
-digamma_p = _function(
+digamma_p = special_function(
     "digamma",
-    _in_double(_digamma),
+    in_double(_digamma),
     weight=40,
     jvp=(lambda t, y, x: do.mul(t, do.polygamma(constant(x, 1), x)),),
 )
-polygamma_p = _function(
+polygamma_p = special_function(
     "polygamma",
-    _in_double(_polygamma),
+    in_double(_polygamma),
     2,
     weight=120,
     jvp=(
-        _no_derivative("polygamma", "m"),
+        no_derivative("polygamma", "m"),
         lambda t, y, m, x: do.mul(t, do.polygamma(do.add(m, constant(m, 1)), x)),
     ),
 )
-zeta_p = _function(
+zeta_p = special_function(
     "zeta",
-    _in_double(_zeta),
+    in_double(_zeta),
     2,
     weight=120,
     jvp=(
-        _no_derivative("zeta", "x"),
+        no_derivative("zeta", "x"),
         lambda t, y, x, q: do.mul(t, do.mul(do.neg(x), do.zeta(do.add(x, constant(x, 1)), q))),
     ),
 )
-igamma_p = _function(
+igamma_p = special_function(
     "igamma",
-    _in_double(_igamma),
+    in_double(_igamma),
     2,
     weight=200,
     jvp=(lambda t, y, a, x: do.mul(t, do.igamma_grad_a(a, x)), _igamma_derivative),
 )
-igammac_p = _function(
+igammac_p = special_function(
     "igammac",
-    _in_double(lambda a, x: sp.gammaincc(a, x)),
+    in_double(lambda a, x: sp.gammaincc(a, x)),
     2,
     weight=200,
     jvp=(
@@ -452,28 +457,28 @@ igammac_p = _function(
         lambda t, y, a, x: do.neg(_igamma_derivative(t, y, a, x)),
     ),
 )
-igamma_grad_a_p = _function(
+igamma_grad_a_p = special_function(
     "igamma_grad_a",
-    _in_double(_igamma_slope),
+    in_double(_igamma_slope),
     2,
     weight=400,
-    jvp=(_no_derivative("igamma_grad_a", "a"), _igamma_grad_derivative),
+    jvp=(no_derivative("igamma_grad_a", "a"), _igamma_grad_derivative),
 )
-random_gamma_grad_p = _function(
+random_gamma_grad_p = special_function(
     "random_gamma_grad",
-    _in_double(_random_gamma_grad),
+    in_double(_random_gamma_grad),
     2,
     weight=400,
-    jvp=(_no_derivative("random_gamma_grad", "a"), _variate_slope_derivative),
+    jvp=(no_derivative("random_gamma_grad", "a"), _variate_slope_derivative),
 )
-regularized_incomplete_beta_p = _function(
+regularized_incomplete_beta_p = special_function(
     "regularized_incomplete_beta",
-    _in_double(lambda a, b, x: sp.betainc(a, b, x)),
+    in_double(lambda a, b, x: sp.betainc(a, b, x)),
     3,
     weight=200,
     jvp=(
-        _no_derivative("regularized_incomplete_beta", "a"),
-        _no_derivative("regularized_incomplete_beta", "b"),
+        no_derivative("regularized_incomplete_beta", "a"),
+        no_derivative("regularized_incomplete_beta", "b"),
         _betainc_derivative,
     ),
 )
@@ -492,12 +497,15 @@ def _bessel_i1e_derivative(t, y, x):
     return do.mul(t, do.select_n(far, full_like(x, 0.5), inner))
 
 
-bessel_i0e_p = _function(
+bessel_i0e_p = special_function(
     "bessel_i0e",
-    _in_double(lambda x: sp.i0e(x)),
+    in_double(lambda x: sp.i0e(x)),
     weight=40,
     jvp=(lambda t, y, x: do.mul(t, do.sub(do.bessel_i1e(x), do.mul(do.sign(x), y))),),
 )
-bessel_i1e_p = _function(
-    "bessel_i1e", _in_double(lambda x: sp.i1e(x)), weight=40, jvp=(_bessel_i1e_derivative,)
+bessel_i1e_p = special_function(
+    "bessel_i1e",
+    in_double(lambda x: np.copysign(sp.i1e(x), x)),
+    weight=40,
+    jvp=(_bessel_i1e_derivative,),
 )

@@ -1,0 +1,60 @@
+"""`gpuarray.flatten_util`: pytrees as vectors.
+
+Floor 6. In: a pytree of arrays. Out: one vector, and the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray import numpy as gnp
+from gpuarray.core.value import Array
+from gpuarray.tree_util import tree_flatten, tree_unflatten
+
+
+def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
+    """All elements of a pytree in one vector, and the function that makes such a pytree of one.
+
+    Leaves of different dtypes are promoted in the vector and get theirs back; leaves of one dtype
+    take that of the vector.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray.flatten_util import ravel_pytree
+    >>> flat, unravel = ravel_pytree({"a": gnp.zeros(2), "b": gnp.ones(1)})
+    >>> flat, unravel(flat + 1)["b"]
+    (Array([0., 0., 1.], dtype=float32), Array([2.], dtype=float32))
+    """
+    leaves, spec = tree_flatten(pytree)
+    if not leaves:
+        return gnp.zeros(0), lambda flat: tree_unflatten(spec, [])
+    arrays = [gnp.asarray(x) for x in leaves]
+    flat = gnp.concatenate([x.ravel() for x in arrays])
+    shapes = [x.shape for x in arrays]
+    kinds = [x.dtype for x in arrays]
+    dtype, size = flat.dtype, flat.size
+    alike = all(kind == dtype for kind in kinds)
+    ends = np.cumsum([x.size for x in arrays]).tolist()
+
+    def unravel(flat: Any) -> Any:
+        """The pytree of a vector."""
+        flat = gnp.asarray(flat)
+        if not alike and flat.dtype != dtype:
+            raise TypeError(
+                f"unravel function given array of dtype {flat.dtype}, but expected dtype {dtype}"
+            )
+        if flat.shape != (size,):
+            raise ValueError(
+                f"Sum of sizes {size} must be equal to dimension 0 of the operand shape "
+                f"{list(flat.shape)}"
+            )
+        pieces = []
+        for shape, kind, start, end in zip(shapes, kinds, [0, *ends], ends):
+            piece = flat[start:end].reshape(shape)
+            pieces.append(piece if alike else lax.convert_element_type(piece, kind))
+        return tree_unflatten(spec, pieces)
+
+    return flat, unravel

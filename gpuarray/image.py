@@ -1,0 +1,235 @@
+"""`gpuarray.image`: images made larger or smaller, shifted and scaled.
+
+Floor 6. In: arrays, any number of axes of which may be resized. Out: arrays; each axis is one
+product with a matrix of weights (taken by index when the method is "nearest").
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray import numpy as gnp
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.numpy.operands import promoted_inexact
+from gpuarray.util import canonical_axis
+
+
+class ResizeMethod(enum.Enum):
+    """How values between pixels are found.
+
+    >>> from gpuarray import image
+    >>> image.ResizeMethod.from_string("bicubic")
+    <ResizeMethod.CUBIC: 4>
+    """
+
+    NEAREST = 0
+    LINEAR = 1
+    LANCZOS3 = 2
+    LANCZOS5 = 3
+    CUBIC = 4
+    CUBIC_PYTORCH = 5
+    AREA = 6
+
+    @staticmethod
+    def from_string(s: str) -> ResizeMethod:
+        """The method that a name stands for."""
+        method = _NAMES.get(s)
+        if method is None:
+            raise ValueError(f'Unknown resize method "{s}": expected one of {list(_NAMES)}')
+        return method
+
+
+_NAMES = {
+    "nearest": ResizeMethod.NEAREST,
+    **dict.fromkeys(("linear", "bilinear", "trilinear", "triangle"), ResizeMethod.LINEAR),
+    "lanczos3": ResizeMethod.LANCZOS3,
+    "lanczos5": ResizeMethod.LANCZOS5,
+    **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
+    "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    "area": ResizeMethod.AREA,
+}
+
+
+def _method(method: str | ResizeMethod) -> ResizeMethod:
+    return ResizeMethod.from_string(method) if isinstance(method, str) else method
+
+
+# ---- kernels: the weight of a pixel at distance x ----
+
+
+def _triangle(x: Array) -> Array:
+    return gnp.maximum(0, 1 - x)
+
+
+def _cubic(x: Array, a: float = -0.5) -> Array:
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return gnp.where(x >= 2, 0, gnp.where(x >= 1, far, near))
+
+
+def _lanczos(radius: int) -> Callable[[Array], Array]:
+    def kernel(x: Array) -> Array:
+        at = gnp.where(x > 1e-3, x, 1) * np.pi
+        value = radius * gnp.sin(at) * gnp.sin(at / radius) / (at * at)
+        return gnp.where(x > radius, 0, gnp.where(x > 1e-3, value, 1))
+
+    return kernel
+
+
+_KERNELS: dict[ResizeMethod, Callable[[Array], Array]] = {
+    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.LANCZOS3: _lanczos(3),
+    ResizeMethod.LANCZOS5: _lanczos(5),
+    ResizeMethod.CUBIC: _cubic,
+    ResizeMethod.CUBIC_PYTORCH: _cubic,
+}
+
+
+def _weights(
+    given: int, wanted: int, scale: Array, translation: Array, method: ResizeMethod, antialias: bool
+) -> Array:
+    """How much of every input pixel goes into every output pixel: (given, wanted)."""
+    dtype = scale.dtype
+    inverse = 1 / scale
+    start = gnp.arange(wanted, dtype=dtype)
+    pixels = gnp.arange(given, dtype=dtype)[:, None]
+    if method is ResizeMethod.AREA:  # the share of the output pixel that the input pixel covers
+        low, high = (start - translation) * inverse, (start + 1 - translation) * inverse
+        covered = gnp.minimum(high, pixels + 1) - gnp.maximum(low, pixels)
+        return _normalized(gnp.maximum(covered, 0))
+    centres = (start + 0.5 - translation) * inverse - 0.5
+    if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
+        # Another slope at distance 1; and the first and last pixels go on beyond the edges.
+        beyond = gnp.arange(-2, given + 2, dtype=dtype)[:, None]
+        weights = _cubic(abs(centres - beyond), -0.75)
+        inner = gnp.clip(gnp.arange(-2, given + 2), 0, given - 1)
+        weights = gnp.zeros((given, wanted), dtype).at[inner].add(weights)
+    else:
+        width = gnp.maximum(inverse, 1) if antialias else 1
+        weights = _normalized(_KERNELS[method](abs(centres - pixels) / width))
+    # Nothing comes from outside the image.
+    return gnp.where((centres >= -0.5) & (centres <= given - 0.5), weights, 0)
+
+
+def _normalized(weights: Array) -> Array:
+    total = weights.sum(0, keepdims=True)
+    enough = abs(total) > 1000 * float(np.finfo(np.float32).eps)
+    return gnp.where(enough, weights / gnp.where(total != 0, total, 1), 0)
+
+
+def _transformed(
+    x: Array,
+    lengths: dict[int, int],
+    scales: Sequence[Any],
+    translations: Sequence[Any],
+    method: ResizeMethod,
+    antialias: bool,
+    precision: Any,
+) -> Array:
+    real = dtypes.to_floating_dtype(x.dtype)
+    # Half types would not tell neighbouring pixels of a large image from each other.
+    exact = np.dtype(np.float32) if real.itemsize < 4 else real
+    for (axis, n), scale, shift in zip(lengths.items(), scales, translations, strict=True):
+        scale, shift = gnp.asarray(scale, exact), gnp.asarray(shift, exact)
+        weights = _weights(x.shape[axis], n, scale, shift, method, antialias)
+        weights = lax.convert_element_type(weights, x.dtype)
+        x = gnp.moveaxis(gnp.tensordot(x, weights, (axis, 0), precision=precision), -1, axis)
+    return x
+
+
+def _nearest(x: Array, lengths: dict[int, int]) -> Array:
+    for axis, n in lengths.items():
+        given = x.shape[axis]
+        at = np.floor((np.arange(n) + 0.5) * (given / max(n, 1))).astype(int)
+        x = gnp.take(x, np.minimum(at, max(given - 1, 0)), axis=axis)
+    return x
+
+
+def resize(
+    image: Any,
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = lax.Precision.HIGHEST,
+) -> Array:
+    """An image with as many axes and another shape; axes of the same length stay as they are.
+
+    method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5" or "area".
+    antialias: pixels are blurred before they are thinned out.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import image
+    >>> image.resize(gnp.array([[0., 4.]]), (1, 4), "linear")
+    Array([[0., 1., 3., 4.]], dtype=float32)
+    """
+    shape = tuple(max(operator.index(n), 0) for n in shape)
+    x = gnp.asarray(image)
+    if len(shape) != x.ndim:
+        raise ValueError(
+            f"shape must have length equal to the number of dimensions of x;  {shape} vs {x.shape}"
+        )
+    method = _method(method)
+    lengths = {i: n for i, n in enumerate(shape) if n != x.shape[i]}
+    if method is ResizeMethod.NEAREST:
+        return _nearest(x, lengths)
+    (x,) = promoted_inexact("resize", x)
+    if math.prod(shape) == 0 or x.size == 0:
+        return gnp.zeros(shape, x.dtype)
+    scales = [n / x.shape[i] for i, n in lengths.items()]
+    return _transformed(x, lengths, scales, [0.0] * len(scales), method, antialias, precision)
+
+
+def scale_and_translate(
+    image: Any,
+    shape: Sequence[int],
+    spatial_dims: Sequence[int],
+    scale: Array,
+    translation: Array,
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = lax.Precision.HIGHEST,
+) -> Array:
+    """An image scaled, then shifted, along some axes, seen through a frame of another shape.
+
+    spatial_dims: the axes; scale and translation: (k,), one number for each. What the frame shows
+    outside the image is 0. Differentiable in scale and translation, too. Methods as in `resize`,
+    but "nearest".
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import image
+    >>> x = gnp.array([1., 2., 3.])
+    >>> image.scale_and_translate(x, (3,), (0,), gnp.ones(1), gnp.ones(1), "linear")
+    Array([0., 1., 2.], dtype=float32)
+    """
+    shape = tuple(max(operator.index(n), 0) for n in shape)
+    (x,) = promoted_inexact("scale_and_translate", image)
+    if len(shape) != x.ndim:
+        raise ValueError(
+            f"shape must have length equal to the number of dimensions of x;  {shape} vs {x.shape}"
+        )
+    method = _method(method)
+    if method is ResizeMethod.NEAREST:
+        raise ValueError(
+            "Nearest neighbor resampling is not currently supported for scale_and_translate."
+        )
+    axes = [canonical_axis(i, x.ndim) for i in spatial_dims]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"spatial_dims must be distinct, got {tuple(spatial_dims)}")
+    scale, translation = gnp.asarray(scale), gnp.asarray(translation)
+    for name, given in (("scale", scale), ("translation", translation)):
+        if given.shape != (len(axes),):
+            raise AssertionError(
+                f"{name} must have a number for each of {len(axes)} spatial_dims, got shape "
+                f"{given.shape}"
+            )
+    lengths = {i: shape[i] for i in axes}
+    scales, shifts = ([v[i] for i in range(len(axes))] for v in (scale, translation))
+    return _transformed(x, lengths, scales, shifts, method, antialias, precision)

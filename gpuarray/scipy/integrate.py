@@ -1,0 +1,24 @@
+"""Integrals of samples.
+
+Floor 6. In: samples and where they were taken. Out: integrals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuarray import numpy as gnp
+from gpuarray.core.value import Array
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
+    """The integral of samples along an axis, by the trapezoidal rule.
+
+    x: where the samples were taken; without it they are dx apart.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import scipy
+    >>> scipy.integrate.trapezoid(gnp.array([0., 1., 2.]), dx=2.)
+    Array(4., dtype=float32)
+    """
+    return gnp.trapezoid(y, x, dx, axis)

@@ -1,0 +1,154 @@
+"""Eigenvalues of symmetric tridiagonal matrices.
+
+Floor 6. In: the diagonal and the one beside it. Out: eigenvalues by bisection, in O(n) memory, and
+eigenvectors.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from gpuarray import lax
+from gpuarray import numpy as gnp
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.custom_derivatives import custom_jvp
+from gpuarray.numpy.linalg.decompositions import is_complex
+
+
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Array | None = None,
+) -> Any:
+    """Eigenvalues (ascending), and vectors as columns, of a symmetric tridiagonal matrix.
+
+    d is the diagonal (n,), e the one below it (n - 1,); a complex e stands below, its conjugate
+    above. select: "a" for all k = n, or "i" for those numbered select_range = (first, last). tol:
+    the error that is allowed in an eigenvalue. Vectors come from the full matrix and need no random
+    start: `key` changes nothing.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import scipy
+    >>> d, e = gnp.array([2., 2.]), gnp.array([1.])
+    >>> scipy.linalg.eigh_tridiagonal(d, e, eigvals_only=True).round(4)
+    Array([1., 3.], dtype=float32)
+    """
+    d, e = gnp.asarray(d), gnp.asarray(e)
+    if d.dtype != e.dtype:
+        raise TypeError(
+            "diagonal and off-diagonal values must have same dtype, got "
+            f"{d.dtype} and {e.dtype}: convert one of them"
+        )
+    if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
+        raise TypeError(
+            "eigh_tridiagonal got incompatible shapes: expected (n,) and (n - 1,), got "
+            f"{d.shape}, {e.shape}"
+        )
+    if d.dtype.name not in ("float32", "float64", "complex64", "complex128"):
+        raise TypeError(
+            "Only float32 and float64 inputs are supported as inputs to eigh_tridiagonal, got "
+            f"{d.dtype} and {e.dtype}"
+        )
+    first, last = _range(select, select_range, d.shape[0])
+    diagonal = lax.real(d) if is_complex(d) else d
+    if eigvals_only:
+        return _eigenvalues(first, last, tol, diagonal, e)
+    w, v = gnp.linalg.eigh(_matrix(diagonal, e))
+    return w[first:last], v[:, first:last]
+
+
+def _range(select: str, select_range: Any, n: int) -> tuple[int, int]:
+    if select == "a":
+        return 0, n
+    if select == "v":
+        raise NotImplementedError(
+            "eigh_tridiagonal(..., select='v') is not implemented: how many eigenvalues lie in a "
+            "range is not known before; take all and compare"
+        )
+    if select != "i":
+        raise ValueError("'select must have a value in {'a', 'i', 'v'}.")
+    if select_range is None:
+        raise ValueError("for select='i', select_range must be specified.")
+    first, last = (operator.index(i) for i in select_range)
+    if first > last:
+        raise ValueError("Got empty index range in select_range.")
+    if first < 0 or last >= n:
+        raise ValueError(f"select_range {select_range} is out of bounds for {n} eigenvalues.")
+    return first, last + 1
+
+
+def _matrix(d: Array, e: Array) -> Array:
+    d = lax.convert_element_type(d, e.dtype)
+    return gnp.diag(d) + gnp.diag(e, -1) + gnp.diag(gnp.conj(e), 1)
+
+
+def _eigenvalues(first: int, last: int, tol: float | None, d: Array, e: Array) -> Array:
+    @custom_jvp
+    def found(d, e):
+        return _bisected(first, last, tol, d, abs(e))
+
+    @found.defjvp
+    def rule(primals, tangents):
+        # dw = v^H dT v
+        d, e = primals
+        dd, de = tangents
+        _, v = gnp.linalg.eigh(_matrix(d, e))
+        v = v[:, first:last]
+        of_d = (abs(v) ** 2 * dd[:, None]).sum(0)
+        cross = gnp.conj(v[1:]) * v[:-1] * de[:, None]
+        return found(d, e), of_d + 2 * gnp.real(cross).sum(0)
+
+    return found(d, e)
+
+
+def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> Array:
+    """Eigenvalues number `first` to `last`, all bisected at once."""
+    dtype = d.dtype
+    if d.shape[0] == 0:
+        return d
+    info = dtypes.finfo(dtype)
+    zero = gnp.zeros(1, dtype)
+    left, right = gnp.concatenate([zero, e]), gnp.concatenate([e, zero])
+    # Gershgorin: every eigenvalue lies in one of these circles.
+    low, high = (d - left - right).min(), (d + left + right).max()
+    size = gnp.maximum(abs(low), abs(high))
+    tiny = dtype.type(info.tiny) * gnp.maximum(1, (e * e).max() if e.shape[0] else 1)
+    numbers = gnp.arange(first, last)
+    squares = left * left
+
+    def smaller(x: Array) -> Array:
+        """How many eigenvalues lie below each x: the negative pivots of T - x."""
+
+        def pivot(state, row):
+            q, count = state
+            diagonal, square = row
+            q = diagonal - x - square / q
+            q = gnp.where(abs(q) < tiny, -tiny, q)
+            return (q, count + (q < 0)), None
+
+        start = gnp.ones_like(x), gnp.zeros(x.shape, "int32")
+        (_, count), _ = lax.scan(pivot, start, (d, squares))
+        return count
+
+    def halve(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = state
+        middle = low + (high - low) / 2
+        below = smaller(middle) <= numbers
+        return gnp.where(below, middle, low), gnp.where(below, high, middle)
+
+    margin = size * (2 * float(info.eps) * d.shape[0]) + tiny
+    lows = gnp.full(numbers.shape, low - margin, dtype)
+    highs = gnp.full(numbers.shape, high + margin, dtype)
+    steps = info.nmant + 6
+    if tol is not None:
+        wide = gnp.maximum(high - low, dtype.type(info.tiny))
+        steps = gnp.clip(gnp.ceil(gnp.log2(wide / tol)) + 1, 1, steps).astype(dtypes.default_int())
+    low, high = lax.fori_loop(0, steps, halve, (lows, highs))
+    return low + (high - low) / 2

@@ -1,0 +1,216 @@
+"""Minima of functions of many variables: BFGS, and L-BFGS, which keeps few vectors.
+
+Floor 6. In: a function that gives a scalar, and where to start. Out: an `OptimizeResults`. Each
+method is one loop that can be traced: it runs under jit and vmap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray import numpy as gnp
+from gpuarray.autodiff import value_and_grad
+from gpuarray.core.value import Array
+from gpuarray.numpy.linalg.decompositions import identity
+from gpuarray.scipy.optimize.line_search import line_search
+
+
+class OptimizeResults(NamedTuple):
+    """What `minimize` found, and how.
+
+    x: the place. success: whether the gradient is small enough there. status: 0 (success), 1 (too
+    many steps), 3 (no lower value along the last direction). fun, jac: value and gradient.
+    hess_inv: the estimate of the inverse Hessian, or None. nfev, njev, nit: counts of values,
+    gradients and steps.
+    """
+
+    x: Array
+    success: bool | Array
+    status: int | Array
+    fun: Array
+    jac: Array
+    hess_inv: Array | None
+    nfev: int | Array
+    njev: int | Array
+    nit: int | Array
+
+
+class State(NamedTuple):
+    """A search so far; `model` is what a method knows of the Hessian."""
+
+    x: Array
+    value: Array
+    gradient: Array
+    model: Any
+    steps: Array
+    values: Array
+    converged: Array
+    failed: Array
+
+
+def _descend(
+    fun: Callable,
+    x0: Array,
+    model: Any,
+    direction: Callable,
+    update: Callable,
+    small: Callable,
+    maxiter: float,
+    maxls: int,
+    maxfun: float = np.inf,
+) -> State:
+    """Steps along `direction(model, gradient)`, each followed by `update(model, s, y)`."""
+    value, gradient = fun(x0)
+    one, no = gnp.asarray(1), gnp.asarray(False)
+    start = State(x0, value, gradient, model, one * 0, one, small(None, value, gradient), no)
+
+    def going(s: State) -> Array:
+        return ~s.converged & ~s.failed & (s.steps < maxiter) & (s.values < maxfun)
+
+    def step(s: State) -> State:
+        p = direction(s.model, s.gradient)
+        point, values, failed = line_search(fun, s.x, s.value, s.gradient, p, maxls)
+        moved, change = point.step * p, point.gradient - s.gradient
+        return State(
+            s.x + moved,
+            point.value,
+            point.gradient,
+            update(s.model, moved, change),
+            s.steps + 1,
+            s.values + values,
+            small(s.value, point.value, point.gradient) & ~failed,
+            failed,
+        )
+
+    return lax.while_loop(going, step, start)
+
+
+def _bfgs(
+    fun: Callable,
+    x0: Array,
+    maxiter: int | None = None,
+    norm: float = np.inf,
+    gtol: float = 1e-5,
+    line_search_maxiter: int = 10,
+) -> tuple[State, Array | None]:
+    one = identity(x0.shape[0], x0.dtype)
+
+    def update(H: Array, s: Array, y: Array) -> Array:
+        product = gnp.dot(s, y)
+        good = product > 0  # otherwise H would not stay positive definite
+        rho = 1 / gnp.where(good, product, 1)
+        left = one - rho * gnp.outer(s, y)
+        new = gnp.matmul(gnp.matmul(left, H), left.T) + rho * gnp.outer(s, s)
+        return gnp.where(good, new, H)
+
+    end = _descend(
+        fun, x0, one, lambda H, g: -gnp.dot(H, g), update,
+        lambda _, value, g: gnp.linalg.norm(g, ord=norm) < gtol,
+        x0.size * 200 if maxiter is None else maxiter, line_search_maxiter,
+    )  # fmt: skip
+    return end, end.model
+
+
+def _lbfgs(
+    fun: Callable,
+    x0: Array,
+    maxiter: float | None = None,
+    norm: float = np.inf,
+    maxcor: int = 10,
+    ftol: float = 2.220446049250313e-09,
+    gtol: float = 1e-05,
+    maxfun: float | None = None,
+    maxgrad: float | None = None,
+    maxls: int = 20,
+) -> tuple[State, Array | None]:
+    n = x0.size
+    limits = [15000 if m is None else m for m in (maxfun, maxgrad)]
+    # The last steps and changes of the gradient, the newest last; a weight of 0 is an empty place.
+    empty = gnp.zeros((maxcor, n), x0.dtype)
+    model = empty, empty, gnp.zeros(maxcor, x0.dtype), gnp.ones_like(x0[0])
+
+    def direction(model: Any, g: Array) -> Array:
+        steps, changes, weights, scale = model
+        q, alphas = -g, []
+        for i in reversed(range(maxcor)):
+            alpha = weights[i] * gnp.dot(steps[i], q)
+            q = q - alpha * changes[i]
+            alphas.append(alpha)
+        q = scale * q
+        for i, alpha in zip(range(maxcor), reversed(alphas), strict=True):
+            q = q + steps[i] * (alpha - weights[i] * gnp.dot(changes[i], q))
+        return q
+
+    def update(model: Any, s: Array, y: Array) -> Any:
+        product, square = gnp.dot(s, y), gnp.dot(y, y)
+        good = (product > 0) & (square > 0)
+        weight = 1 / gnp.where(good, product, 1)
+        scale = product / gnp.where(good, square, 1)
+        new = [gnp.concatenate([old[1:], v[None]]) for old, v in zip(model, (s, y, weight))]
+        return tuple(gnp.where(good, a, b) for a, b in zip((*new, scale), model, strict=True))
+
+    def small(before: Any, value: Array, g: Array) -> Array:
+        flat = gnp.linalg.norm(g, ord=norm) < gtol
+        if before is None:
+            return flat
+        size = gnp.maximum(gnp.maximum(abs(before), abs(value)), 1)
+        return flat | (before - value <= ftol * size)
+
+    end = _descend(
+        fun, x0, model, direction, update, small, n * 200 if maxiter is None else maxiter, maxls,
+        min(limits),
+    )  # fmt: skip
+    return end, None
+
+
+_METHODS = {"bfgs": _bfgs, "l-bfgs-experimental-do-not-rely-on-this": _lbfgs}
+
+
+def minimize(
+    fun: Callable,
+    x0: Array,
+    args: tuple = (),
+    *,
+    method: str,
+    tol: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> OptimizeResults:
+    """Where a differentiable function is smallest, searched from x0 downwards.
+
+    fun(x, *args) gives a scalar. method: "BFGS" (options maxiter, norm, gtol, line_search_maxiter),
+    or "l-bfgs-experimental-do-not-rely-on-this" (maxiter, norm, maxcor, ftol, gtol, maxfun,
+    maxgrad, maxls). tol: the `gtol` when options do not say it.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import scipy
+    >>> found = scipy.optimize.minimize(lambda x: ((x - 3) ** 2).sum(), gnp.zeros(2), method="BFGS")
+    >>> found.x.round(3), found.success
+    (Array([3., 3.], dtype=float32), Array(True, dtype=bool))
+    """
+    if not isinstance(args, tuple):
+        raise TypeError(f"args argument to minimize must be a tuple, got {args}")
+    search = _METHODS.get(method.lower())
+    if search is None:
+        raise ValueError(f"Method {method} not recognized: expected one of {list(_METHODS)}")
+    x0 = gnp.asarray(x0)
+    given = dict(options or {})
+    if tol is not None:
+        given.setdefault("gtol", tol)
+    flat = value_and_grad(lambda x: fun(x.reshape(x0.shape), *args))
+    end, inverse = search(flat, x0.ravel(), **given)
+    status = gnp.where(end.converged, 0, gnp.where(end.failed, 3, 1))
+    return OptimizeResults(
+        x=end.x.reshape(x0.shape),
+        success=end.converged & ~end.failed,
+        status=status,
+        fun=end.value,
+        jac=end.gradient.reshape(x0.shape),
+        hess_inv=inverse,
+        nfev=end.values,
+        njev=end.values,
+        nit=end.steps,
+    )

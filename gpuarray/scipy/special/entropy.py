@@ -1,0 +1,195 @@
+"""Logarithms of odds and of ratios: entropies, logistic functions, power transforms.
+
+Floor 6. In: array-likes. Out: Arrays. Each function is pointwise; 0 log 0 is 0, and the derivatives
+there are the limits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray import lax, nn
+from gpuarray import numpy as gnp
+from gpuarray.core.value import Array
+from gpuarray.custom_derivatives.jvp import custom_jvp
+from gpuarray.lax.args import ArrayLike
+from gpuarray.nn.normalize import logsumexp as logsumexp
+from gpuarray.scipy.special.operands import inexact, like, real, strong_with_axes
+
+Axis = int | tuple[int, ...] | None
+
+
+def expit(x: ArrayLike) -> Array:
+    """The logistic function 1 / (1 + exp(-x)), of real or complex x. Any shape; same shape out.
+
+    >>> import gpuarray.numpy as gnp
+    >>> expit(gnp.array([0.0, 100.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """
+    return lax.logistic(*inexact("expit", x))
+
+
+@custom_jvp
+def logit(x: ArrayLike) -> Array:
+    """log(x / (1 - x)), the inverse of expit. Any shape; the result has it too.
+
+    >>> import gpuarray.numpy as gnp
+    >>> logit(gnp.array([0.0, 0.5, 1.0]))
+    Array([-inf,   0.,  inf], dtype=float32)
+    """
+    (x,) = inexact("logit", x)
+    return lax.log(x / (like(1, x) - x))
+
+
+logit.defjvps(lambda t, y, x: t / (gnp.asarray(x) * (1 - gnp.asarray(x))))
+
+
+def _times_log(x: Array, y: Array, log) -> Array:
+    nothing = (x == 0) & ~gnp.isnan(y)
+    safe = gnp.where(nothing, like(1, y), y)
+    return gnp.where(nothing, like(0, x), x * log(safe))
+
+
+@custom_jvp
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(y), and 0 where x is 0. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> xlogy(gnp.array([0.0, 2.0]), gnp.array([0.0, 1.0]))
+    Array([0., 0.], dtype=float32)
+    """
+    x, y = inexact("xlogy", x, y)
+    return _times_log(x, y, lax.log)
+
+
+xlogy.defjvps(lambda t, out, x, y: t * gnp.log(y), lambda t, out, x, y: t * x / y)
+
+
+@custom_jvp
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(1 + y), and 0 where x is 0. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> xlog1py(gnp.array([0.0, 2.0]), gnp.array([-1.0, 0.0]))
+    Array([0., 0.], dtype=float32)
+    """
+    x, y = inexact("xlog1py", x, y)
+    return _times_log(x, y, lax.log1p)
+
+
+xlog1py.defjvps(lambda t, out, x, y: t * gnp.log1p(y), lambda t, out, x, y: t * x / (1 + y))
+
+
+@custom_jvp
+def _entr(x: Array) -> Array:
+    return gnp.where(x < 0, like(-np.inf, x), -xlogy(x, x))
+
+
+_entr.defjvps(lambda t, y, x: t * (-1 - lax.log(x)))
+
+
+def entr(x: ArrayLike) -> Array:
+    """-x log(x), 0 at 0, and -inf below. Any shape; the result has it too.
+
+    >>> import gpuarray.numpy as gnp
+    >>> entr(gnp.array([0.0, 0.5, -1.0])).round(4)
+    Array([-0.    ,  0.3466,    -inf], dtype=float32)
+    """
+    return _entr(*real("entr", x))
+
+
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """p log(p / q); 0 where p is 0 and q is not negative; inf where one of them is.
+
+    The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> rel_entr(gnp.array([0.0, 1.0]), gnp.array([0.5, 0.5])).round(4)
+    Array([0.    , 0.6931], dtype=float32)
+    """
+    p, q = strong_with_axes(real("rel_entr", p, q))
+    both = (p > 0) & (q > 0)
+    nothing = (p == 0) & (q >= 0)
+    # Where a side is not positive, 1 takes its place, so that no derivative is nan.
+    left, right = gnp.where(both, p, like(1, p)), gnp.where(both, q, like(1, q))
+    out = gnp.where(nothing, like(0, p), like(np.inf, p))
+    out = gnp.where(both, left * lax.log(left / right), out)
+    return gnp.where(gnp.isnan(p) | gnp.isnan(q), like(np.nan, p), out)
+
+
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    """rel_entr(p, q) - p + q, which is never negative. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> kl_div(gnp.array([0.5, 1.0]), gnp.array([0.5, 0.5])).round(4)
+    Array([0.    , 0.1931], dtype=float32)
+    """
+    p, q = strong_with_axes(real("kl_div", p, q))
+    return rel_entr(p, q) - p + q
+
+
+# ---- power transforms ----
+
+
+@custom_jvp
+def _power(log: Array, lmbda: Array) -> Array:
+    """(exp(lmbda log) - 1) / lmbda; the limit at lmbda = 0 is the logarithm itself."""
+    at_zero = lmbda == 0
+    safe = gnp.where(at_zero, like(1, lmbda), lmbda)
+    return gnp.where(at_zero, log, lax.expm1(gnp.multiply(safe, log)) / safe)
+
+
+def _power_slope(t: Array, out: Array, log: Array, lmbda: Array) -> Array:
+    u = log * lmbda
+    small = abs(u) < 0.02
+    safe = gnp.where(small, like(1, lmbda), lmbda)
+    series = log * log * (1 / 2 + u * (1 / 3 + u * (1 / 8 + u * (1 / 30 + u / 144))))
+    return t * gnp.where(small, series, (log * lax.exp(u) - out) / safe)
+
+
+_power.defjvps(lambda t, out, log, lmbda: t * lax.exp(log * lmbda), _power_slope)
+
+
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """(x**lmbda - 1) / lmbda, and log(x) where lmbda is 0. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> boxcox(gnp.array([1.0, 3.0]), 2.0).round(5)
+    Array([0., 4.], dtype=float32)
+    """
+    x, lmbda = inexact("boxcox", x, lmbda)
+    return _power(lax.log(x), lmbda)
+
+
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """((1 + x)**lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> boxcox1p(gnp.array([0.0, 2.0]), 2.0).round(5)
+    Array([0., 4.], dtype=float32)
+    """
+    x, lmbda = inexact("boxcox1p", x, lmbda)
+    return _power(lax.log1p(x), lmbda)
+
+
+# ---- whole axes ----
+
+
+def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
+    """exp(x) / sum(exp(x)) along an axis, or over all of x. The result has the shape of x.
+
+    >>> import gpuarray.numpy as gnp
+    >>> softmax(gnp.array([1000.0, 1000.0]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    return nn.softmax(x, axis=axis)
+
+
+def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
+    """log(softmax(x)), without underflow. The result has the shape of x.
+
+    >>> import gpuarray.numpy as gnp
+    >>> log_softmax(gnp.array([0.0, -1000.0]))
+    Array([    0., -1000.], dtype=float32)
+    """
+    return nn.log_softmax(x, axis=axis)

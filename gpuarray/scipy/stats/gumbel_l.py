@@ -1,0 +1,90 @@
+"""Gumbel's distribution of the least of many values.
+
+Floor 6. In: array-likes whose shapes broadcast. Out: Arrays, pointwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray import lax
+from gpuarray import numpy as gnp
+from gpuarray.core.value import Array
+from gpuarray.lax.args import ArrayLike
+from gpuarray.scipy.stats.operands import positive
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> logpdf(gnp.array([0.0, 1.0])).round(4)
+    Array([-1.    , -1.7183], dtype=float32)
+    """
+    x, loc, scale = positive("gumbel_l.logpdf", x, loc, scale)
+    y = (x - loc) / scale
+    return y - lax.exp(y) - lax.log(scale)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> pdf(gnp.array([0.0, 1.0])).round(4)
+    Array([0.3679, 0.1794], dtype=float32)
+    """
+    return lax.exp(logpdf(x, loc, scale))
+
+
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """log(cdf), without a detour over the probability. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> logcdf(gnp.array([0.0, 1.0])).round(4)
+    Array([-0.4587, -0.0683], dtype=float32)
+    """
+    return lax.log(cdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of values up to x. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> cdf(gnp.array([0.0, 1.0])).round(4)
+    Array([0.6321, 0.934 ], dtype=float32)
+    """
+    x, loc, scale = positive("gumbel_l.cdf", x, loc, scale)
+    return -lax.expm1(-lax.exp((x - loc) / scale))
+
+
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """log(sf), without a detour over the probability. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> logsf(gnp.array([0.0, 1.0])).round(4)
+    Array([-1.    , -2.7183], dtype=float32)
+    """
+    x, loc, scale = positive("gumbel_l.logsf", x, loc, scale)
+    return -lax.exp((x - loc) / scale)
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of values above x. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> sf(gnp.array([0.0, 1.0])).round(4)
+    Array([0.3679, 0.066 ], dtype=float32)
+    """
+    return lax.exp(logsf(x, loc, scale))
+
+
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The quantile: the value below which the probability is p. The shapes broadcast.
+
+    >>> import gpuarray.numpy as gnp
+    >>> ppf(gnp.array([0.25, 0.5])).round(4)
+    Array([-1.2459, -0.3665], dtype=float32)
+    """
+    p, loc, scale = positive("gumbel_l.ppf", p, loc, scale)
+    out = loc + scale * lax.log(-lax.log1p(-p))
+    return gnp.where((p > 0) & (p < 1), out, np.nan)

@@ -1,0 +1,33 @@
+"""What the distributions do with their operands first.
+
+Floor 6. In: whatever the caller gave. Out: Arrays of one floating dtype whose shapes broadcast.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray import numpy as gnp
+from gpuarray.core.value import Array
+from gpuarray.scipy.special.operands import inexact, strong, strong_with_axes
+
+#: Array-likes as Arrays of one inexact dtype; Python scalars stay weakly typed.
+floats = inexact
+
+
+def strong_floats(name: str, *xs: Any) -> list[Array]:
+    """As `floats`, strongly typed."""
+    return strong(floats(name, *xs))
+
+
+def counts(name: str, *xs: Any) -> list[Array]:
+    """As `floats`, strongly typed if one of them has axes."""
+    return strong_with_axes(floats(name, *xs))
+
+
+def positive(name: str, *xs: Any) -> list[Array]:
+    """As `floats`; the last operand, a scale, is nan where it is not positive."""
+    *rest, scale = floats(name, *xs)
+    return [*rest, gnp.where(scale > 0, scale, np.nan)]

@@ -16,8 +16,9 @@ from gpuarray.batching import vmap
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
-from gpuarray.core.linear import Zero, is_inexact, tangent_aval
-from gpuarray.numpy.creation import asarray
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.value import Array
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import constant, instantiate
 from gpuarray.stages import struct_of
@@ -75,11 +76,11 @@ def _check_callable(fun: Any) -> None:
         raise TypeError(f"Expected a callable value, got {fun}")
 
 
-def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
-    """A tangent of the type its primal asks for, or a TypeError that says what is wrong."""
+def _check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """A tangent of the type its primal asks for, or an error that says what is wrong."""
     want, given = tangent_aval(aval_of(primal)), _aval_of_tangent(tangent)
     if want.dtype != given.dtype:
-        raise TypeError(
+        raise error(
             f"{what}: primal and tangent arguments must have equal types: the primal is "
             f"{aval_of(primal).str_short()}, so the tangent must be {want.str_short()}, got "
             f"{given.str_short()}"
@@ -129,7 +130,9 @@ def jvp(
         _check_tangent(p, t, "jvp") for p, t in zip(flat.leaves, tangent_leaves, strict=True)
     ]
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
-    result = flat.result(out), flat.result([real_array(t) for t in out_tangents])
+    given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
+    real = [t if id(t) in given and not is_zero(t) else real_array(t) for t in out_tangents]
+    result = flat.result(out), flat.result(real)
     return (*result, flat.finished_aux(_primal)) if has_aux else result
 
 
@@ -154,11 +157,11 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
                 f"the linearized function takes tangents of structure {flat.in_spec}, got {spec}"
             )
         for want, t in zip(in_avals, leaves, strict=True):
-            _check_tangent(struct_like(want), t, "linearized function")
+            _check_tangent(struct_like(want), t, "linearized function", ValueError)
         given = [t for t, linear in zip(leaves, lin.in_linear, strict=True) if linear]
         found = iter(evaluate(lin.graph, *given))
         out = [
-            next(found) if linear else instantiate(Zero(tangent_aval(a)))
+            next(found) if linear else real_array(Zero(tangent_aval(a)))
             for linear, a in zip(lin.out_linear, out_avals, strict=True)
         ]
         return flat.result(out)
@@ -244,12 +247,14 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
     _check_callable(fun)
     flat = _Flat(fun, primals)
     avals = [aval_of(p) for p in flat.leaves]
-    if not all(is_inexact(a) for a in avals):
-        found = ", ".join(a.str_short() for a in avals)
-        raise TypeError(
-            f"linear_transpose only supports float and complex inputs and outputs, got {found}"
-        )
     graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
+    inexact = all(is_inexact(a) for a in avals + graph.out_avals)
+    if not inexact and any(dtypes.kind_of(a.dtype) not in "iu" for a in avals + graph.out_avals):
+        ins, outs = (", ".join(a.str_short() for a in group) for group in (avals, graph.out_avals))
+        raise TypeError(
+            "linear_transpose only supports [float or complex] -> [float or complex], and integer "
+            f"-> integer functions, but got [{ins}] -> [{outs}]."
+        )
 
     def transposed(cotangents):
         leaves, spec = tree.flatten(cotangents)
@@ -259,7 +264,12 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
                 f"{flat.out_spec} but got {spec}"
             )
         cts = transpose_flat(graph, [True] * len(avals), [], leaves)
-        return tree.unflatten(flat.in_spec, [real_array(ct) for ct in cts])
+        given_weak = any(aval_of(x).weak_type for x in leaves)
+        typed = [
+            real_array(ct) if given_weak else _as_its_primal(ct, a)
+            for ct, a in zip(cts, avals, strict=True)
+        ]
+        return tree.unflatten(flat.in_spec, typed)
 
     return transposed
 
@@ -267,11 +277,13 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
 # ---- gradients ----
 
 
-def _argnums_of(argnums: int | Sequence[int], count: int, fun: Callable) -> tuple[int, ...]:
+def _argnums_of(
+    argnums: int | Sequence[int], count: int, error: type[Exception]
+) -> tuple[int, ...]:
     single = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     for n in single:
         if not -count <= n < count:
-            raise ValueError(
+            raise error(
                 f"differentiating with respect to argnums={argnums} requires at least {n + 1} "
                 f"positional "
                 f"arguments to be passed by the caller, but got only {count} positional arguments."
@@ -302,8 +314,12 @@ def _check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
                 f"integer-valued "
                 "inputs, use vjp or set allow_int to True."
             )
-    elif is_complex:
-        return
+    elif is_complex and what == "jacfwd":
+        raise TypeError(
+            f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), "
+            f"but got {aval.dtype.name}. For holomorphic differentiation, pass holomorphic=True; "
+            "for functions of complex numbers that are not, use jvp."
+        )
 
 
 def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
@@ -319,6 +335,10 @@ def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
             f"Output had shape: {aval.shape}. Reduce it first, for example with .sum(), or use "
             f"jacrev."
         )
+    _check_output(aval, what, holomorphic)
+
+
+def _check_output(aval: ShapedArray, what: str, holomorphic: bool) -> None:
     is_complex = dtypes.issubdtype(aval.dtype, np.complexfloating)
     if holomorphic and not is_complex:
         raise TypeError(
@@ -361,7 +381,7 @@ def value_and_grad(
 
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
-        nums = _argnums_of(argnums, len(args), fun)
+        nums = _argnums_of(argnums, len(args), TypeError)
         chosen = tuple(args[n] for n in nums)
         for x in tree.flatten(chosen)[0]:
             _check_input(x, "grad", holomorphic, allow_int)
@@ -382,12 +402,22 @@ def value_and_grad(
         out = lin.outputs[0]
         _check_scalar(out, "grad", holomorphic)
         cts = _Pullback(flat, lin).pull([constant(out, 1)])
-        grads = tree.unflatten(flat.in_spec, [real_array(ct) for ct in cts])
+        avals = [aval_of(x) for x in flat.leaves]
+        typed = [_as_its_primal(ct, a) for ct, a in zip(cts, avals, strict=True)]
+        grads = tree.unflatten(flat.in_spec, typed)
         gradient = grads[0] if isinstance(argnums, (int, np.integer)) else grads
         value = flat.result(lin.outputs)
         return ((value, flat.finished_aux(_primal)), gradient) if has_aux else (value, gradient)
 
     return value_and_grad_fun
+
+
+def _as_its_primal(ct: Any, primal: ShapedArray) -> Any:
+    """A gradient as an array, strongly typed where the argument is."""
+    ct = real_array(ct)
+    if isinstance(ct, Array) and ct.weak_type and not primal.weak_type:
+        return as_type(ct, ct.dtype)
+    return ct
 
 
 def real_array(x: Any) -> Any:
@@ -429,7 +459,7 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
     total = sum(a.size for a in avals)
     out, start = [], 0
     for a in avals:
-        block = eye(total, a.size, -start, dtype=a.dtype)
+        block = as_type(eye(total, a.size, -start, dtype=a.dtype), a.dtype, a.weak_type)
         out.append(block.reshape((total, *a.shape)))
         start += a.size
     return out, total
@@ -455,7 +485,7 @@ def _jacobian_fun(
 
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
-        nums = _argnums_of(argnums, len(args), fun)
+        nums = _argnums_of(argnums, len(args), ValueError)
         chosen = tuple(args[n] for n in nums)
         for x in tree.flatten(chosen)[0]:
             _check_input(x, name, holomorphic, allow_int)
@@ -536,6 +566,8 @@ def jacrev(
     def run(partial, chosen):
         flat = _Flat(partial, chosen, has_aux=has_aux)
         lin = linearize_flat(flat, flat.leaves, "jacrev")
+        for x in lin.outputs:
+            _check_output(aval_of(x), "jacrev", holomorphic)
         pullback = _Pullback(flat, lin)
         basis, _ = _basis(lin.outputs)
         pulled = vmap(lambda *cts: [instantiate(ct) for ct in pullback.pull(cts)])(*basis)

@@ -98,8 +98,6 @@ def _dims(in_axes: Any, args: tuple) -> list[int | None]:
 def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
     if out_axes is None or isinstance(out_axes, int):
         return [out_axes] * count
-    if isinstance(out_axes, list):
-        out_axes = tuple(out_axes)
     dummy = tree.unflatten(spec, range(count))
     return tree.prefix_broadcast(out_axes, dummy, is_leaf=lambda x: x is None, name="vmap out_axes")
 

@@ -25,6 +25,7 @@ from gpuarray.control.callback import (
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
+from gpuarray.core.sharding import place_of
 from gpuarray.core.value import Array
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
@@ -97,7 +98,10 @@ class FlatCallback:
 def _array(aval: ShapedArray, buffer: Any) -> ArrayImpl:
     # A copy: the program may write over its buffers when it no longer needs them.
     value = buffer.copy() if isinstance(buffer, np.ndarray) else buffer
-    return ArrayImpl(aval, devices.default_place(), [value])
+    place = devices.default_place()
+    if place.device.platform == "cuda":  # callbacks compute where their arguments are
+        place = place_of(devices.devices("cpu")[0])
+    return ArrayImpl(aval, place, [value])
 
 
 def _result_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...]]:

@@ -33,6 +33,7 @@ class Setting(NamedTuple):
     traced: bool = False  # does it change what a traced function becomes?
     jax: bool = True  # JAX's own setting: JAX_<NAME> and the `jax_` prefix belong to it
     sets: tuple[str, ...] = ()  # settings that are set along with it
+    idle: str = ""  # why another value than the default changes nothing: setting one warns
 
 
 def _check_device(value: Any) -> Any:
@@ -101,10 +102,12 @@ _ROWS = (
     Setting("explain_cache_misses", bool, False, "Log why a call was traced again."),
     Setting("traceback_filtering", ("auto", "off", "tracebackhide", "remove_frames",
                                     "quiet_remove_frames"), "auto",
-            "How gpuarray's own frames are left out of tracebacks."),
+            "How gpuarray's own frames are left out of tracebacks.",
+            idle="tracebacks are short, and are shown whole"),
     Setting("array_garbage_collection_guard", ("allow", "log", "fatal"), None,
             "What happens when an array is freed by the cycle collector."),
-    Setting("thread_guard", bool, False, "Raise when multi-host code runs on several threads."),
+    Setting("thread_guard", bool, False, "Raise when multi-host code runs on several threads.",
+            idle="it guards programs that run on several hosts at once"),
     Setting("pprint_use_color", bool, True, "Colour printed graphs on a terminal."),
     # devices
     Setting("platforms", str, "", "Platforms to use, first the default: 'cuda,cpu'; '' = all."),
@@ -134,6 +137,12 @@ _ROWS = (
     Setting("dump", str, "", "Folder that receives graphs and kernel source.", False, False),
     Setting("no_custom", bool, False, "Refuse CUDA source written by users.", False, False),
     Setting("cache_dir", str, "", "Folder of compiled kernels; '' = the user's cache folder.",
+            False, False),
+    Setting("scatter_atomics", bool, False,
+            "Add scattered floats in any order: quicker, but the last digits may change.",
+            True, False),
+    Setting("cuda_graphs", bool, False,
+            "Replay programs of several kernels as CUDA graphs, one for each set of addresses.",
             False, False),
     Setting("num_threads", int, 0, "CPU threads; 0 = as many as the machine offers.",
             False, False),
@@ -352,6 +361,7 @@ class Config:
             raise AttributeError(_unknown(name))
         row = settings[plain]
         value = _checked(row, value)
+        _warn_idle(row, value)
         for hook in self._hooks.get(plain, ()):
             hook(value)
         names = (plain, *row.sets)
@@ -404,6 +414,13 @@ def _warn_xla_only(name: str) -> None:
     warnings.warn(f"the setting {name!r} tunes XLA and has no effect in gpuarray", stacklevel=3)
 
 
+def _warn_idle(row: Setting, value: Any) -> None:
+    if row.idle and value not in (row.default, "off"):
+        warnings.warn(
+            f"the setting {row.name}={value!r} has no effect in gpuarray: {row.idle}", stacklevel=3
+        )
+
+
 config = Config()
 
 
@@ -452,7 +469,9 @@ class Context:
         if new_val is _UNSET:
             raise TypeError(f"{self.__name__}() needs the value to use, such as {self._example}")
         row = self._row
-        return _Override((row.name, *row.sets), _checked(row, new_val))
+        value = _checked(row, new_val)
+        _warn_idle(row, value)
+        return _Override((row.name, *row.sets), value)
 
     @property
     def _example(self) -> str:

@@ -3,7 +3,8 @@
 Floor 6. The public face of `gpuarray.core.dtypes`.
 """
 
-from gpuarray.core.dtypes import bfloat16 as bfloat16
+from gpuarray.core import dtypes as _core
+from gpuarray.core.dtypes import TypePromotionError as TypePromotionError
 from gpuarray.core.dtypes import canonicalize_dtype as canonicalize_dtype
 from gpuarray.core.dtypes import extended as extended
 from gpuarray.core.dtypes import finfo as finfo
@@ -14,3 +15,6 @@ from gpuarray.core.dtypes import itemsize_bits as itemsize_bits
 from gpuarray.core.dtypes import prng_key as prng_key
 from gpuarray.core.dtypes import result_type as result_type
 from gpuarray.core.dtypes import scalar_type_of as scalar_type_of
+
+#: The scalar type of bfloat16 numbers, as `numpy.float32` is that of float32.
+bfloat16 = _core.bfloat16.type

@@ -18,7 +18,8 @@ class JAXIndexError(IndexError):
     """Base of the tracing errors that are IndexErrors."""
 
 
-def _shape_of(tracer: Any) -> str:
+def shape_of(tracer: Any) -> str:
+    """How messages speak of a tracer."""
     return f"traced array with shape {tracer.aval.str_short()}"
 
 
@@ -39,7 +40,7 @@ class ConcretizationTypeError(JAXTypeError):
             return
         super().__init__(
             f"Abstract tracer value encountered where concrete value is expected: "
-            f"{_shape_of(tracer)}"
+            f"{shape_of(tracer)}"
             + (f"\n{context}" if context else "")
             + _origin_of(tracer)
             + "\nInside a transformed function only the shape and dtype of this value are known. "
@@ -56,7 +57,7 @@ class TracerBoolConversionError(ConcretizationTypeError):
             super().__init__(tracer)
             return
         super().__init__(
-            f"Attempted boolean conversion of {_shape_of(tracer)}.{_origin_of(tracer)}"
+            f"Attempted boolean conversion of {shape_of(tracer)}.{_origin_of(tracer)}"
             "\nPython's `if`, `while`, `and`, `or` and `not` need a value that is not known while "
             "tracing. Use `jnp.where` or `lax.cond` to choose by a traced value, `lax.while_loop` "
             "to loop on one, `&`, `|` and `~` for logic, or make the argument static "
@@ -72,7 +73,7 @@ class TracerIntegerConversionError(JAXTypeError):
             super().__init__(tracer)
             return
         super().__init__(
-            f"The __index__() method was called on {_shape_of(tracer)}{_origin_of(tracer)}"
+            f"The __index__() method was called on {shape_of(tracer)}{_origin_of(tracer)}"
             "\nPython's own containers and `range` need a known integer. Index a gpuarray array "
             "(`jnp.asarray(xs)[i]`), use `lax.fori_loop`, or make the argument static "
             "(`static_argnums`)."
@@ -87,7 +88,7 @@ class TracerArrayConversionError(JAXTypeError):
             super().__init__(tracer)
             return
         super().__init__(
-            f"The numpy.ndarray conversion method __array__() was called on {_shape_of(tracer)}"
+            f"The numpy.ndarray conversion method __array__() was called on {shape_of(tracer)}"
             f"{_origin_of(tracer)}"
             "\nNumPy computes on numbers, and this value has none yet. Use the function of the "
             "same name in `gpuarray.numpy`, or call out with `pure_callback`."
@@ -126,6 +127,10 @@ class KeyReuseError(JAXTypeError):
 
 class JaxprTypeError(TypeError):
     """A recorded graph does not type-check."""
+
+
+class MissingRuleError(NotImplementedError, TypeError):
+    """A primitive was asked for a rule (value, shape, derivative, batching) that it lacks."""
 
 
 class InconclusiveDimensionOperation(Exception):
@@ -173,6 +178,7 @@ __all__ = [
     "JaxRuntimeError",
     "JaxprTypeError",
     "KeyReuseError",
+    "MissingRuleError",
     "NonConcreteBooleanIndexError",
     "OutOfMemory",
     "TracerArrayConversionError",

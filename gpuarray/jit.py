@@ -29,6 +29,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Executable, check_numbers, launch
 from gpuarray.runtime.lazy import find_bad_number
+from gpuarray.transforms import remembered
 from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.stage import TracedFunction, stage
 
@@ -105,6 +106,7 @@ class Jitted:
     __name__: str
 
     def __init__(self, fun: Callable, options: Options):
+        self.__name__ = type(fun).__name__  # of an object that is called; a function has its own
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self._fun = fun
         self._options = options
@@ -137,7 +139,7 @@ class Jitted:
                     self._fast[(config.state.trace_key, *call.avals)] = entry.fast
         if entry.fast is not None:
             return entry.fast(*self._owned(call, args, kwargs))
-        return self._launch(entry, self._owned(call, args, kwargs))
+        return _launch(self._options.device, entry, self._owned(call, args, kwargs))
 
     def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
         """The leaves as concrete arrays."""
@@ -150,28 +152,6 @@ class Jitted:
             self._explain_bad_leaf(args, kwargs, error)
             raise
         return leaves
-
-    def _launch(self, entry: Entry, leaves: Sequence):
-        """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
-        program, executable = entry.program, entry.executable
-        inputs = list(leaves)
-        place = None
-        if self._options.device is not None:
-            place = devices.place_for(self._options.device)
-        else:
-            for x in inputs:
-                place = x._place if place is None else lazy.common_place(place, x._place)
-        for x in inputs:
-            if x.is_deleted():
-                x._buffer()  # raises
-        lazy.flush_all()
-        place = place or devices.default_place()
-        arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
-        kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
-        launch(executable, inputs, arrays, place, program.donated)
-        if kept is not None:
-            _check_results(program, kept, arrays)
-        return tree.unflatten_raw(program.out_spec, arrays)
 
     # ---- tracing and compiling ----
     def _take_apart(self, args: tuple, kwargs: dict) -> Call:
@@ -312,9 +292,10 @@ class Jitted:
         fast = None
         checks = config.state.debug_nans or config.state.debug_infs
         plain = not program.donated and self._options.device is None and not checks
-        if not executable.heavy and plain:
+        if plain and fastpath.fits(executable):
+            # Not through self: what is kept for a function must not keep the function.
             fast = fastpath.generate(
-                executable, program.out_spec, lambda *leaves: self._launch(entry, leaves)
+                executable, program.out_spec, lambda *leaves: _launch(None, entry, leaves)
             )
         entry = Entry(program, executable, fast)
         return entry
@@ -381,7 +362,7 @@ class Jitted:
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
         program = self._cache.programs.get_or_make(key, lambda: self._program(call))
         return stages.Traced(
-            program.graph, call.spec, program.out_spec, program.donated, self.__name__
+            program.graph, _without_statics(call), program.out_spec, program.donated, self.__name__
         )
 
     def lower(self, *args, **kwargs) -> stages.Lowered:
@@ -409,6 +390,38 @@ class Jitted:
 
     def __reduce__(self):
         return _jitted, (self._fun, self._options)
+
+
+def _without_statics(call: Call) -> Any:
+    """The structure of the arguments that a compiled function takes: static ones are built in."""
+    if not call.statics:
+        return call.spec
+    fixed = dict(call.statics)
+    args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
+    return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
+
+
+def _launch(device: Any, entry: Entry, leaves: Sequence) -> Any:
+    """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
+    program, executable = entry.program, entry.executable
+    inputs = list(leaves)
+    place = None
+    if device is not None:
+        place = devices.place_for(device)
+    else:
+        for x in inputs:
+            place = x._place if place is None else lazy.common_place(place, x._place)
+    for x in inputs:
+        if x.is_deleted():
+            x._buffer()  # raises
+    lazy.flush_all()
+    place = place or devices.default_place()
+    arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
+    kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
+    launch(executable, inputs, arrays, place, program.donated)
+    if kept is not None:
+        _check_results(program, kept, arrays)
+    return tree.unflatten_raw(program.out_spec, arrays)
 
 
 def _jitted(fun, options):
@@ -523,6 +536,7 @@ def clear_caches() -> None:
     for by_options in list(_functions.values()):
         for one in by_options.values():
             one.clear()
+    remembered.forget()
     cache.clear()
 
 

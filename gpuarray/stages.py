@@ -41,6 +41,18 @@ class ShapeDtypeStruct:
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
 
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The shape and dtype of an array, or of anything that has them.
+
+        >>> import gpuarray.numpy as gnp
+        >>> ShapeDtypeStruct.like(gnp.ones((2, 3)))
+        ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+        """
+        aval = aval_of(x)
+        sharding = getattr(x, "sharding", None) if isinstance(x, cls) else None
+        return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+
     def update(self, **changes) -> ShapeDtypeStruct:
         """The same struct with some fields changed."""
         fields = {

@@ -61,8 +61,8 @@ def typeof(x):
     """The aval of a value: what tracing knows of it.
 
     >>> import gpuarray as ga
-    >>> print(ga.typeof(1.0))
-    float32[]
+    >>> print(ga.typeof(1.0))  # ~ marks a weak type
+    ~float32[]
     """
     return aval_of(x)
 

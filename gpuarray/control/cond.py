@@ -28,6 +28,7 @@ from gpuarray.control.surgery import (
 )
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Graph, Var, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
@@ -201,6 +202,7 @@ cond_p = Primitive(
     aval=_cond_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
+    flow=lambda eqn: Choice(eqn.params["branches"]),
     jvp=_cond_jvp,
     transpose=_transpose,
     batch=_batch,

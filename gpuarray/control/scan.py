@@ -11,12 +11,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from gpuarray.control.surgery import (
     check_operands,
     chosen,
     cut,
+    empty_graph,
     graph_work,
     interpreted,
     jvp_filled,
@@ -28,7 +27,8 @@ from gpuarray.control.surgery import (
 )
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Graph, Var, evaluate, storage_dtype
+from gpuarray.core.flow import Loop
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.axes import move_axis
@@ -63,20 +63,21 @@ def _assemble(
     reverse: bool,
     **_,
 ):
-    ys_types = [((length, *a.shape), storage_dtype(a)) for a in jaxpr.out_avals[num_carry:]]
+    # Each has a Graph of its own: two like values in one would be the same value.
+    rooms = [compile(empty_graph(stacked(a, length))) for a in jaxpr.out_avals[num_carry:]]
     first_x = num_consts + num_carry
     order = range(length - 1, -1, -1) if reverse else range(length)
     body, ours = looping(compile, jaxpr, num_consts, num_carry)
 
     def rows(xs):
-        return zip(*(x[::-1] if reverse else x for x in xs), strict=True) if xs else no_rows()
+        return zip(*(reversed(x) if reverse else x for x in xs), strict=True) if xs else no_rows()
 
     def no_rows():
         return itertools.repeat((), length)
 
     def run(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
-        ys = [np.empty(shape, dtype) for shape, dtype in ys_types]
+        ys = [room()[0] for room in rooms]
         for i, row in zip(order, rows(xs), strict=True):
             out = body(*consts, *carry, *row)
             carry = out[:num_carry]
@@ -92,7 +93,7 @@ def _assemble(
 
     def run_owning(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
-        ys = [np.empty(shape, dtype) for shape, dtype in ys_types]
+        ys = [room()[0] for room in rooms]
         owned = frozenset()  # the initial values are somebody else's
         for i, row in zip(order, rows(xs), strict=True):
             out = body(*consts, *carry, *row, owned)
@@ -104,7 +105,7 @@ def _assemble(
 
     if ours is not None:
         return run_owning
-    return run if ys_types else run_without_ys
+    return run if rooms else run_without_ys
 
 
 # ---- tangents ----
@@ -368,6 +369,19 @@ def _work(avals, *, jaxpr: Graph, length: int, **_) -> float:
     return length * graph_work(jaxpr)
 
 
+def _flow(eqn: Eqn) -> Loop:
+    params = eqn.params
+    start, count = params["num_consts"], params["num_carry"]
+    return Loop(
+        params["jaxpr"],
+        consts=range(start),
+        carry=range(start, start + count),
+        xs=range(start + count, len(eqn.invars)),
+        length=params["length"],
+        reverse=params["reverse"],
+    )
+
+
 scan_p = Primitive(
     "scan",
     Kind.CALL,
@@ -375,6 +389,7 @@ scan_p = Primitive(
     aval=_scan_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
+    flow=_flow,
     jvp=_scan_jvp,
     transpose=_scan_transpose,
     batch=_scan_batch,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Graph, Literal, Var, evaluate, storage_dtype, subgraphs
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, evaluate, storage_dtype, subgraphs
 from gpuarray.core.linear import Zero, tangent_aval
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, registry
 from gpuarray.ops.linear import instantiate, zeros
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.stage import TracedFunction, stage
@@ -70,6 +70,12 @@ def _aval_in(graphs: Sequence[Graph], key: int) -> ShapedArray:
 def reordered(graph: Graph, invars: Sequence[Var], outputs: Sequence[Any]) -> Graph:
     """The same equations with these inputs and outputs."""
     return Graph(invars, outputs, graph.eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def empty_graph(aval: ShapedArray) -> Graph:
+    """A Graph without inputs that makes new memory, to be filled."""
+    v, params = Var(aval), {"shape": aval.shape, "dtype": aval.dtype, "out_sharding": None}
+    return Graph([], [v], [Eqn(registry["empty"], [], [v], params)], debug_name="empty")
 
 
 def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]) -> Graph:

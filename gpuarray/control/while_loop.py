@@ -23,12 +23,15 @@ from gpuarray.control.surgery import (
     merged,
     others,
     reordered,
+    staged,
 )
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Graph, Var
+from gpuarray.core.flow import Loop
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.ops.define import do
 from gpuarray.ops.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
@@ -42,12 +45,15 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
 
 
 def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):
-    condition = compile(cond_jaxpr)
     start = cond_nconsts + body_nconsts
-    mapped = cond_jaxpr.out_avals[0].ndim
-    if mapped:
+    if cond_jaxpr.out_avals[0].ndim:
+        counted, kept = (
+            compile(_how_many(cond_jaxpr)),
+            compile(_where_going(body_jaxpr, cond_jaxpr)),
+        )
         body, ours = compile(body_jaxpr), None
     else:
+        condition = compile(cond_jaxpr)
         body, ours = looping(compile, body_jaxpr, body_nconsts, len(body_jaxpr.outvars))
 
     def run(*args):
@@ -67,21 +73,61 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
     def run_mapped(*args):
         first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
         while True:
-            going = np.asarray(condition(*first, *carry)[0])
-            if not going.any():
+            many, going = counted(*first, *carry)
+            many = int(many)
+            if many == 0:
                 return list(carry)
-            out = body(*second, *carry)
-            if going.all():
-                carry = out
-                continue
-            carry = [
-                np.where(going.reshape(going.shape + (1,) * (np.ndim(new) - mapped)), new, old)
-                for new, old in zip(out, carry, strict=True)
-            ]
+            carry = body(*second, *carry) if many == 2 else kept(going, *second, *carry)
 
-    if mapped:
+    if cond_jaxpr.out_avals[0].ndim:
         return run_mapped
     return run if ours is None else run_owning
+
+
+def _how_many(condition: Graph) -> Graph:
+    """The condition with, in front, whether no element goes on (0), some do (1) or all (2)."""
+    if "how many" not in condition.derived:
+
+        def fun(*values):
+            (going,) = evaluate(condition, *values)
+            axes = tuple(range(aval_of(going).ndim))
+            found = [do.reduce_or(going, axes=axes), do.reduce_and(going, axes=axes)]
+            some, every = (
+                do.convert_element_type(
+                    x, new_dtype=np.dtype(np.int32), weak_type=False, sharding=None
+                )
+                for x in found
+            )
+            return [do.mul(some, do.add(some, every)), going]  # all of none is none
+
+        made = staged(fun, condition.in_avals, "while", condition.debug_name)
+        condition.derived["how many"] = made
+    return condition.derived["how many"]
+
+
+def _where_going(body: Graph, condition: Graph) -> Graph:
+    """The body for elements that go on; the others keep their values. The condition comes first."""
+    (going_aval,) = condition.out_avals
+    if ("where going", going_aval) not in body.derived:
+
+        def fun(going, *values):
+            out = evaluate(body, *values)
+            return [
+                do.select_n(_spread(going, aval_of(new).shape), old, new)
+                for new, old in zip(out, values[len(values) - len(out) :], strict=True)
+            ]
+
+        made = staged(fun, [going_aval, *body.in_avals], "while", body.debug_name)
+        body.derived["where going", going_aval] = made
+    return body.derived["where going", going_aval]
+
+
+def _spread(going, shape: tuple[int, ...]):
+    """The condition for every element of a carry: its axes are the carry's first."""
+    axes = tuple(range(aval_of(going).ndim))
+    if len(axes) == len(shape):
+        return going
+    return do.broadcast_in_dim(going, shape=shape, broadcast_dimensions=axes, sharding=None)
 
 
 def _while_jvp(
@@ -211,6 +257,19 @@ def _work(avals, *, cond_jaxpr: Graph, body_jaxpr: Graph, **_) -> float:
     return 16 * (graph_work(cond_jaxpr) + graph_work(body_jaxpr))  # nobody knows how often
 
 
+def _flow(eqn: Eqn) -> Loop:
+    params = eqn.params
+    first = params["cond_nconsts"]
+    start = first + params["body_nconsts"]
+    return Loop(
+        params["body_jaxpr"],
+        consts=range(first, start),
+        carry=range(start, len(eqn.invars)),
+        condition=params["cond_jaxpr"],
+        condition_consts=range(first),
+    )
+
+
 while_p = Primitive(
     "while",
     Kind.CALL,
@@ -218,6 +277,7 @@ while_p = Primitive(
     aval=_while_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),
     assemble=_assemble,
+    flow=_flow,
     jvp=_while_jvp,
     transpose=_while_transpose,
     batch=_while_batch,

@@ -87,7 +87,7 @@ class ShapedArray:
         return f"{name}[{','.join(map(str, self.shape))}]"
 
     def __str__(self) -> str:
-        return self.str_short()
+        return f"{'~' if self.weak_type else ''}{self.str_short()}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""

@@ -123,6 +123,10 @@ class Graph:
         return self
 
     @property
+    def literals(self) -> list[Any]:
+        return self.consts
+
+    @property
     def in_avals(self) -> list[ShapedArray]:
         return [v.aval for v in self.invars]
 

@@ -80,6 +80,9 @@ class PartitionSpec:
         return PartitionSpec, self._parts
 
 
+P = PartitionSpec
+
+
 class Mesh:
     """Devices in a grid whose axes have names.
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
+from gpuarray.errors import MissingRuleError
 
 
 class Kind(enum.Enum):
@@ -105,6 +106,7 @@ class Primitive:
     decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
     inline(eqn) -> Graph: for calls that mean no more than a Graph, that Graph, which compilers
         write out in the call's place; None where this call is to stay
+    flow(eqn) -> Loop or Choice: for loops and branches, how they run their Graphs (core/flow.py)
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges two partial results
     weight: cost of one element in plain multiply-adds, for the fusion cost model
@@ -129,6 +131,7 @@ class Primitive:
         assemble: Callable[..., Callable[..., Any]] | None = None,
         decompose: Callable[..., Any] | None = None,
         inline: Callable[[Any], Any] | None = None,
+        flow: Callable[[Any], Any] | None = None,
         show: Callable[[dict], dict] | None = None,
         combine: Any = None,
         weight: float = 1.0,
@@ -150,6 +153,7 @@ class Primitive:
         self.assemble = assemble
         self.decompose = decompose
         self.inline = inline
+        self.flow = flow
         self.show = show
         self.combine = combine
         self.weight = weight
@@ -175,7 +179,9 @@ class Primitive:
         if self.numpy_pick is not None:
             return self.numpy_pick(avals, **params)
         if isinstance(self.numpy, Sentinel):
-            raise TypeError(f"primitive {self.name!r} has no NumPy rule: {self.numpy.why}")
+            raise MissingRuleError(
+                f"Evaluation rule for '{self.name}' not implemented: {self.numpy.why}"
+            )
         return functools.partial(self.numpy, **params) if params else self.numpy
 
     def __repr__(self) -> str:

@@ -21,6 +21,8 @@ class Trace:
     """
 
     parent: Trace | None = None
+    #: False once the function it interpreted has ended: its values are of no use any more.
+    alive = True
 
     def process(self, prim, args: tuple, params: dict) -> Any:
         raise TypeError(f"{type(self).__name__} cannot evaluate {prim.name}")
@@ -70,6 +72,17 @@ def base_trace():
     return current(_State.base)
 
 
+def _needs_data(name: str):
+    def method(self, *args, **kwargs):
+        raise errors.ConcretizationTypeError(
+            self, f"The {name}() method was called on {errors.shape_of(self)}."
+        )
+
+    method.__name__ = name
+    method.__doc__ = "Not known of a traced value: raises ConcretizationTypeError."
+    return method
+
+
 class Tracer(Array):
     """A boxed value of a Trace. It has every method of Array, and an aval instead of data."""
 
@@ -111,6 +124,12 @@ class Tracer(Array):
 
     def __hash__(self):
         raise TypeError(f"unhashable type: {type(self)}")
+
+    # What an array on a device can tell of itself.
+    addressable_data, devices = _needs_data("addressable_data"), _needs_data("devices")
+    delete, is_deleted = _needs_data("delete"), _needs_data("is_deleted")
+    on_device_size_in_bytes = _needs_data("on_device_size_in_bytes")
+    tobytes, unsafe_buffer_pointer = _needs_data("tobytes"), _needs_data("unsafe_buffer_pointer")
 
     def __repr__(self):
         return f"{type(self).__name__}<{self.aval.str_short(short_dtypes=True)}>"

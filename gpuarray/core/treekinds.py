@@ -232,7 +232,16 @@ def _named_tuple_kind(t: Any) -> Kind:
             )
         return tuple(map(GetAttrKey, t._fields))
 
-    return Kind(t, _open_items, lambda _, c: t(*c), keys, items=True, named_tuple=True)
+    # A named tuple may have its own idea of its length and items (a stack of rotations has); what
+    # it is made of are its fields.
+    methods = "__len__", "__getitem__", "__iter__"
+    own = any(getattr(t, m) is not getattr(tuple, m) for m in methods)
+    opened = _open_fields if own else _open_items
+    return Kind(t, opened, lambda _, c: t(*c), keys, items=not own, named_tuple=True)
+
+
+def _open_fields(x: tuple) -> Opened:
+    return tuple.__getitem__(x, slice(None)), None, None
 
 
 def _open_items(x: Sequence) -> Opened:

@@ -153,6 +153,11 @@ class Array:
         return iter(surface.flip(self, 0)) if self.aval.shape else iter(self)
 
     def __contains__(self, item) -> bool:
+        if getattr(item, "shape", ()):
+            raise ValueError(
+                f"Array.__contains__: query value must be a scalar, got query.shape={item.shape}. "
+                "For each of several use gpuarray.numpy.isin."
+            )
         return bool(surface.any(surface.equal(self, item)))
 
     # ---- operators ----

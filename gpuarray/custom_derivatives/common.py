@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.tree import tree_map
 from gpuarray.ops.linear import instantiate
 from gpuarray.runtime.transfer import own
 
@@ -71,7 +72,7 @@ class CustomVJPPrimal(NamedTuple):
     perturbed: bool
 
 
-def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangents of a pytree of values, as arrays or as SymbolicZeros.
 
     >>> import gpuarray.numpy as gnp
@@ -86,14 +87,12 @@ def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
         made = instantiate(Zero(aval))
         return made if isinstance(made, np.ndarray) else leaf * 0
 
-    return tree.tree_map(zero, x)
+    return tree.tree_map(zero, val)
 
 
-def custom_vjp_primal_tree_values(x: Any) -> Any:
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
     """The values of a pytree of CustomVJPPrimals."""
-    return tree.tree_map(
-        lambda p: p.value, x, is_leaf=lambda leaf: isinstance(leaf, CustomVJPPrimal)
-    )
+    return tree_map(lambda p: p.value, tree, is_leaf=lambda leaf: isinstance(leaf, CustomVJPPrimal))
 
 
 # ---- what both have in common ----

@@ -204,7 +204,8 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
     except ValueError:
         given = None
     single = sum(x is not None for x in tree.tree_leaves(found, is_none))
-    if given is None or sum(x is not None for x in given) != single:
+    whole = isinstance(found, (tuple, list))
+    if not whole or given is None or sum(x is not None for x in given) != single:
         raise TypeError(
             "Custom VJP bwd rule must produce an output with the same container (pytree) structure "
             "as the args tuple of the primal function, and in particular must produce a tuple of "

@@ -17,6 +17,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import convert
+from gpuarray.transforms.remembered import remembered
 from gpuarray.transforms.stage import TracedFunction, stage
 
 
@@ -29,7 +30,15 @@ class Body(NamedTuple):
 
     @property
     def opened(self) -> Graph:
-        return opened(self.graph)
+        return derived(self.graph, "opened", lambda: opened(self.graph))
+
+
+def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
+    """What is made of a Graph, made once: a body that is remembered keeps it."""
+    found = graph.derived.get(key)
+    if found is None:
+        found = graph.derived[key] = make()
+    return found
 
 
 def check_operands(leaves: Sequence[Any]) -> list[Any]:
@@ -56,8 +65,22 @@ def stage_body(
     spec: Any,
     avals: Sequence[ShapedArray],
     shown: Callable | None = None,
+    owner: Callable | None = None,
+    kind: str = "",
 ) -> Body:
-    """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function."""
+    """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function.
+
+    owner: a function that, with the rest and with `kind`, says all that `fun` does. While it lives,
+    it is not traced again for the same arguments.
+    """
+    if owner is not None:
+        key = (kind or purpose, spec, tuple(avals))
+        return remembered(
+            owner,
+            key,
+            lambda: stage_body(fun, purpose, spec, avals, shown),
+            lambda body: body.graph.consts,
+        )
     out_spec: Any = None
     info = TracedFunction(shown or fun, purpose, _argument_names(shown or fun, spec))
 
@@ -102,7 +125,7 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
     """Initial values in the dtypes that come out, where those of weak ones changed; or None."""
     values = [
-        convert(x, out.dtype, out.weak_type) if _promotes(aval_of(x), out) else x
+        convert(x, out.dtype, False) if _promotes(aval_of(x), out) else x
         for x, out in zip(init, out_avals, strict=True)
     ]
     return values if any(new is not x for new, x in zip(values, init, strict=True)) else None
@@ -132,6 +155,8 @@ def check_carry(
             "but they differ:\n\n" + "\n".join(listed) + "\n\nRevise the function so that the "
             "carry output has the same pytree structure as the carry input."
         )
+    if not any(map(_differ, in_avals, out_avals)):
+        return
     paths = tree.leaf_paths(tree.unflatten(in_spec, range(len(in_avals))))
     wrong = [
         f"he input carry {_component(name, path)} has type {a.str_short()} but the corresponding "
@@ -139,12 +164,11 @@ def check_carry(
         for path, a, b in zip(paths, in_avals, out_avals, strict=True)
         if _differ(a, b)
     ]
-    if wrong:
-        raise TypeError(
-            f"{what} function carry input and carry output must have equal types, but they differ:"
-            f"\n\n{_listed(wrong, 'T', 't')}\n\nRevise the function so that all output types match "
-            "the corresponding input types."
-        )
+    raise TypeError(
+        f"{what} function carry input and carry output must have equal types, but they differ:"
+        f"\n\n{_listed(wrong, 'T', 't')}\n\nRevise the function so that all output types match "
+        "the corresponding input types."
+    )
 
 
 def _component(name: str, path: Any) -> str:

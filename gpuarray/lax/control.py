@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from gpuarray.lax.bodies import (
     check_branches,
     check_carry,
     check_operands,
+    derived,
     first_argument,
     promoted,
     stage_body,
@@ -144,14 +145,28 @@ def _branch(
     leaves, spec = tree.flatten(operands)
     leaves = check_operands(leaves)
     avals = [aval_of(x) for x in leaves]
-    bodies = [stage_body(b, what, spec, avals) for b in branches]
+    bodies = [stage_body(b, what, spec, avals, owner=b) for b in branches]
+    key = ("branches", *(id(b.graph) for b in bodies))
+    together = derived(bodies[0].graph, key, lambda: _together(what, bodies, names))
+    out = cond_p.bind(index, *together.consts, *leaves, branches=together.graphs)
+    return tree.unflatten(bodies[0].out_spec, out)
+
+
+class _Branches(NamedTuple):
+    """Branches that take the constants of all of them."""
+
+    graphs: tuple[Graph, ...]
+    consts: list
+    bodies: Sequence[Body]  # kept, so that no other Graph gets one of their ids
+
+
+def _together(what: str, bodies: Sequence[Body], names: Sequence[str]) -> _Branches:
     if what == "cond":  # messages speak of the true branch first
         check_branches(what, bodies[::-1], names[::-1])
     else:
         check_branches(what, bodies, names)
     graphs, consts = opened_together([b.graph for b in bodies])
-    out = cond_p.bind(index, *consts, *leaves, branches=tuple(graphs))
-    return tree.unflatten(bodies[0].out_spec, out)
+    return _Branches(tuple(graphs), consts, bodies)
 
 
 # ---- loops ----
@@ -182,21 +197,33 @@ def while_loop(
             while cond_fun(value):
                 value = body_fun(value)
             return value
+    return _while(cond_fun, body_fun, init_val, body_fun, "while_loop", max_steps)
+
+
+def _while(
+    cond_fun: Callable,
+    body_fun: Callable,
+    init_val: Any,
+    body_owner: Callable,
+    kind: str,
+    max_steps: int | None = None,
+) -> Any:
+    """A while loop. What the body does is said by `body_owner` and `kind`, one of few words."""
     init, spec = tree.flatten(init_val)
     init = check_operands(init)
     args_spec = tree.treedef_tuple([spec])
     while True:
         avals = [aval_of(x) for x in init]
-        body = stage_body(body_fun, "while_loop", args_spec, avals)
+        body = stage_body(body_fun, "while_loop", args_spec, avals, None, body_owner, kind)
         if body.out_spec != spec:
             break
         changed = promoted(init, body.graph.out_avals)
         if changed is None:
             break
         init = changed
-    name = first_argument(body_fun, "val")
+    name = first_argument(body_owner, "val")
     check_carry("while_loop body", name, spec, avals, body.out_spec, body.graph.out_avals)
-    test = stage_body(cond_fun, "while_cond", args_spec, avals)
+    test = stage_body(cond_fun, "while_cond", args_spec, avals, owner=cond_fun)
     _check_condition(test)
     if max_steps is not None:
         return tree.unflatten(spec, _bounded(test.graph, body.graph, init, max_steps))
@@ -212,7 +239,15 @@ def while_loop(
     # What the body passes on as it came does not go through the loop, nor does its derivative.
     kept = [v is a for v, a in zip(body.graph.invars, body.graph.outvars, strict=True)]
     out = [as_array(x) if k else y for x, k, y in zip(init, kept, out, strict=True)]
-    return tree.unflatten(spec, out)
+    return tree.unflatten(spec, _as_strong(out, avals))
+
+
+def _as_strong(values: list, avals: list[ShapedArray]) -> list:
+    """What a loop carried, strongly typed where it began so."""
+    return [
+        x if a.weak_type or not aval_of(x).weak_type else convert(x, a.dtype)
+        for x, a in zip(values, avals, strict=True)
+    ]
 
 
 def _check_condition(test: Body) -> None:
@@ -276,7 +311,8 @@ def fori_loop(
 
         step.__name__ = getattr(body_fun, "__name__", "body_fun")
         times = 1 if unroll is None else unroll
-        return scan(step, (lower, init_val), None, length, unroll=times)[0][1]
+        init = (lower, init_val)
+        return _scan(step, init, None, length, False, times, body_fun, "fori_loop")[0][1]
     if unroll is not None and unroll is not False and unroll != 1:
         raise ValueError(
             "Can only use `unroll` in `fori_loop` if the loop bounds are statically known."
@@ -286,19 +322,23 @@ def fori_loop(
         i, end, value = carry
         return add(i, first.dtype.type(1)), end, body_fun(i, value)
 
-    return while_loop(lambda c: lt(c[0], c[1]), body, (lower, upper, init_val))[2]
+    return _while(_below, body, (lower, upper, init_val), body_fun, "fori_loop")[2]
+
+
+def _below(carry):
+    return lt(carry[0], carry[1])
 
 
 def _same_type(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Python ints take the dtype of the other bound."""
+    """Python ints take the dtype of the other bound, if that is signed."""
     if type(lower) is int and type(upper) is not int:
-        other = aval_of(upper)
-        if dtypes.kind_of(other.dtype) in "iu" and other.dtype != np.int32:
-            lower = other.dtype.type(lower)
+        other = aval_of(upper).dtype
+        if dtypes.kind_of(other) == "i" and other != dtypes.default_int():
+            lower = other.type(lower)
     elif type(upper) is int and type(lower) is not int:
-        other = aval_of(lower)
-        if dtypes.kind_of(other.dtype) in "iu" and other.dtype != np.int32:
-            upper = other.dtype.type(upper)
+        other = aval_of(lower).dtype
+        if dtypes.kind_of(other) == "i" and other != dtypes.default_int():
+            upper = other.type(upper)
     return lower, upper
 
 
@@ -328,6 +368,20 @@ def scan(
     """
     if not callable(f):
         raise TypeError("lax.scan: f argument should be a callable.")
+    return _scan(f, init, xs, length, reverse, unroll, f, "scan")
+
+
+def _scan(
+    f: Callable,
+    init: Any,
+    xs: Any,
+    length: Any,
+    reverse: bool,
+    unroll: Any,
+    owner: Callable,
+    kind: str,
+) -> tuple[Any, Any]:
+    """A scan. What `f` does is said by `owner` and `kind`, one of few words."""
     arrays, xs_spec = tree.flatten(xs)
     arrays = check_operands(arrays)
     length = _length(arrays, length)
@@ -338,20 +392,17 @@ def scan(
     values = check_operands(values)
     args_spec = tree.treedef_tuple([spec, xs_spec])
     x_avals = [ShapedArray(a.shape[1:], a.dtype, a.weak_type) for a in (aval_of(x) for x in arrays)]
-    ys_spec: Any = None
 
     def step(carry, x):
-        nonlocal ys_spec
         out = f(carry, x)
         if not (isinstance(out, (tuple, list)) and len(out) == 2):
             raise TypeError(f"scan body output must be a pair, got {_typed(out)}.")
-        ys_spec = tree.structure(out[1])
         return tuple(out)
 
     while True:
         avals = [aval_of(x) for x in values]
-        body = stage_body(step, "scan", args_spec, [*avals, *x_avals], f)
-        carry_spec = tree.treedef_children(body.out_spec)[0]
+        body = stage_body(step, "scan", args_spec, [*avals, *x_avals], f, owner, kind)
+        carry_spec, ys_spec = tree.treedef_children(body.out_spec)
         out_avals = body.graph.out_avals[: carry_spec.num_leaves]
         changed = promoted(values, out_avals) if carry_spec == spec else None
         if changed is None:
@@ -360,6 +411,7 @@ def scan(
     name = first_argument(f, "carry")
     check_carry("scan body", name, spec, avals, carry_spec, out_avals)
     carry, ys = _bind_scan(body.graph, values, arrays, length, bool(reverse), unroll)
+    carry = _as_strong(carry, avals)
     return tree.unflatten(spec, carry), tree.unflatten(ys_spec, ys)
 
 
@@ -367,15 +419,7 @@ def _bind_scan(
     graph: Graph, init: list, xs: list, length: int, reverse: bool, unroll: int
 ) -> tuple[list, list]:
     """Bind the primitive. What the body passes on as it came (a carry, an x) needs no loop."""
-    carry_in, x_in = cut(graph.invars, len(init))
-    carry_out, ys_out = cut(graph.outvars, len(init))
-    kept = [v is a for v, a in zip(carry_in, carry_out, strict=True)]
-    passed = [a in x_in for a in ys_out]
-    body = reordered(
-        opened(graph),
-        [*graph.constvars, *chosen(carry_in, kept), *others(carry_in, kept), *x_in],
-        [*others(carry_out, kept), *others(ys_out, passed)],
-    )
+    kept, passed, body = derived(graph, ("step", len(init)), lambda: _step(graph, len(init)))
     out = scan_p.bind(
         *graph.consts,
         *chosen(init, kept),
@@ -389,8 +433,32 @@ def _bind_scan(
         num_carry=kept.count(False),
     )
     carry, ys = cut(out, kept.count(False))
-    direct = [as_array(xs[x_in.index(a)]) for a in chosen(ys_out, passed)]
-    return merged(kept, chosen(init, kept), carry), merged(passed, direct, ys)
+    direct = [as_array(xs[i]) for i in passed if i is not None]
+    return (
+        merged(kept, chosen(init, kept), carry),
+        merged([i is not None for i in passed], direct, ys),
+    )
+
+
+class _Step(NamedTuple):
+    """The body of a scan as its primitive wants it."""
+
+    kept: list[bool]  # carries that are passed on as they came
+    passed: list[int | None]  # for each y the x that it is, if it is one
+    body: Graph
+
+
+def _step(graph: Graph, carries: int) -> _Step:
+    carry_in, x_in = cut(graph.invars, carries)
+    carry_out, ys_out = cut(graph.outvars, carries)
+    kept = [v is a for v, a in zip(carry_in, carry_out, strict=True)]
+    passed = [x_in.index(a) if a in x_in else None for a in ys_out]
+    body = reordered(
+        opened(graph),
+        [*graph.constvars, *chosen(carry_in, kept), *others(carry_in, kept), *x_in],
+        [*others(carry_out, kept), *(a for a, i in zip(ys_out, passed, strict=True) if i is None)],
+    )
+    return _Step(kept, passed, body)
 
 
 def _typed(value: Any) -> Any:
@@ -471,7 +539,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     if not callable(f):
         raise TypeError(f"lax.map: f argument should be callable, got {f!r}")
     if not batch_size:
-        return scan(lambda _, x: ((), f(x)), (), xs)[1]
+        return _scan(lambda _, x: ((), f(x)), (), xs, None, False, 1, f, "map")[1]
     if batch_size < 0:
         raise ValueError(f"lax.map: batch_size must be positive, got {batch_size}")
     arrays, spec = tree.flatten(xs)
@@ -484,7 +552,8 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
         reshape(_part(x, 0, full), (batches, batch_size, *aval_of(x).shape[1:])) for x in arrays
     ]
     rest = [_part(x, full, n) for x in arrays] if full < n else None
-    out = scan(lambda _, x: ((), many(x)), (), tree.unflatten(spec, head))[1]
+    body = lambda _, x: ((), many(x))
+    out = _scan(body, (), tree.unflatten(spec, head), None, False, 1, f, "map of batches")[1]
     tail = None if rest is None else many(tree.unflatten(spec, rest))
     out = tree.tree_map(lambda y: reshape(y, (full, *y.shape[2:])), out)
     if tail is None:

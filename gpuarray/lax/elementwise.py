@@ -197,7 +197,8 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     >>> lax.integer_pow(2.0, 10)
     Array(1024., dtype=float32, weak_type=True)
     """
-    return integer_pow_p.bind(operand("integer_pow", x), y=operator.index(y))
+    exponent = int(y) if isinstance(y, float) and y.is_integer() else operator.index(y)
+    return integer_pow_p.bind(operand("integer_pow", x), y=exponent)
 
 
 def reciprocal(x: ArrayLike) -> Array:

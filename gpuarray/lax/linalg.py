@@ -17,6 +17,7 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import add, div, ge, select_n
+from gpuarray.lax.polar import qdwh as qdwh
 from gpuarray.ops.elementwise import add_p
 from gpuarray.ops.generate import iota_p
 from gpuarray.ops.linalg import (

@@ -523,16 +523,16 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
     return rng_uniform_p.bind(a, b, shape=canonicalize_shape(shape))
 
 
-def shape_as_value(shape: Sequence[int]) -> Array:
-    """A shape as an array of integers.
+def shape_as_value(shape: Sequence[int]) -> np.ndarray:
+    """A shape as a NumPy array of integers.
 
     Shapes: result [len(shape)].
 
     >>> from gpuarray import lax
     >>> lax.shape_as_value((2, 3))
-    Array([2, 3], dtype=int32)
+    array([2, 3], dtype=int32)
     """
-    return as_array(np.array(canonicalize_shape(shape), dtypes.default_int()))
+    return np.array(canonicalize_shape(shape), dtypes.default_int())
 
 
 def zeros_like_array(x: Any) -> Array:

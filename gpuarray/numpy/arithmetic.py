@@ -18,7 +18,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.numpy.composite import composite
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import (
     always,
     binary,
@@ -200,14 +200,14 @@ divmod = documented(
 mod = remainder
 
 
-def _fmod(x, y):
-    if kind_of(aval_of(x).dtype) in "iu":
-        y = select(eq_p.bind(y, zero_of(y)), constant(1, y), y)
-    return lax.rem(x, y)
+def _pick_fmod(dtype):
+    if kind_of(dtype) not in "iu":
+        return lax.rem
+    return lambda x, y: lax.rem(x, select(eq_p.bind(y, zero_of(y)), constant(1, y), y))
 
 
 fmod = documented(
-    composite(binary("fmod", always(_fmod), numeric)),
+    composite(binary("fmod", _pick_fmod, numeric)),
     """What is left of the division truncated towards zero, with the sign of x1.
 
     Shape contract: shapes broadcast; dtypes promote.
@@ -342,6 +342,8 @@ def _integers_to_integers(x, y):
     zero, one = zero_of(x), constant(1, x)
     shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    if shape:
+        x, y = (as_type(v, aval_of(v).dtype) for v in (x, y))
     out = select(and_p.bind(eq_p.bind(x, zero), ne_p.bind(y, zero)), zero, one)
     for _ in range(6):
         odd = ne_p.bind(and_p.bind(y, one), zero)

@@ -73,8 +73,9 @@ def ediff1d(ary, to_end=None, to_begin=None) -> Array:
         parts.insert(0, ravel(array("ediff1d", to_begin)))
     if to_end is not None:
         parts.append(ravel(array("ediff1d", to_end)))
-    parts = [lax.convert_element_type(p, flat.dtype) for p in parts]
-    return parts[0] if len(parts) == 1 else lax.concatenate(parts, 0)
+    if len(parts) == 1:
+        return parts[0]
+    return lax.concatenate([lax.convert_element_type(p, flat.dtype) for p in parts], 0)
 
 
 def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:

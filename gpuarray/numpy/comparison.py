@@ -132,8 +132,11 @@ def fmin(x1, x2) -> Array:
 
 
 def truth(x: Any) -> Any:
-    """A bindable value as booleans: what is not zero is true."""
-    return x if aval_of(x).dtype == np.bool_ else ne_p.bind(x, zero_of(x))
+    """A bindable value as booleans: what is not zero is true. Those of an array are never weak."""
+    aval = aval_of(x)
+    if aval.dtype == np.bool_:
+        return x
+    return ne_p.bind(x, aval.dtype.type(0) if aval.shape else zero_of(x))
 
 
 def _logical(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import config, lax
 from gpuarray.core import dtypes
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.ops.convert import convert_element_type_p
@@ -117,7 +118,20 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
             np.exceptions.ComplexWarning,
             stacklevel=3,
         )
-    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type, sharding=None)
+    return converted(x, dtype, weak_type)
+
+
+def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
+    """`x` of another type. A number that is known while tracing is converted at once, so that the
+    program shows it as it is used.
+    """
+    params = {"new_dtype": dtype, "weak_type": weak_type, "sharding": None}
+    if traces.is_base() or x.aval.shape or isinstance(x, traces.Tracer):
+        return convert_element_type_p.bind(x, **params)
+    with traces.base_trace():
+        number = convert_element_type_p.bind(x, **params)
+    traces.state.trace.adopt(number)
+    return number
 
 
 def _to_array(x: Any, wanted: Any) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,8 +99,21 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
     fill = value(fill_value)
     if getattr(fill, "shape", ()):
         fill = fill if wanted is None else as_type(fill, wanted)
-        return _placed(broadcast_to(fill, shape), device, out_sharding)
+        return _placed(_spread(fill, shape), device, out_sharding)
     return _placed(lax.full(shape, fill, wanted), device, out_sharding)
+
+
+def _spread(fill: Any, shape: tuple[int, ...]) -> Any:
+    """Values broadcast to a shape that was asked for; ValueError where they do not fit."""
+    given = fill.shape
+    lined_up = zip(given[::-1], shape[::-1], strict=False)
+    if len(given) > len(shape) or any(m not in (1, n) for m, n in lined_up):
+        raise ValueError(
+            "Incompatible types for broadcasting: the fill value has shape "
+            f"{given} and the result {shape}. Every length of the fill value has to be 1 or that "
+            "of the result."
+        )
+    return broadcast_to(fill, shape)
 
 
 def zeros_like(a, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
@@ -153,7 +166,9 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     shape = aval.shape if shape is None else canonicalize_shape(shape)
     fill = value(fill)
     if getattr(fill, "shape", ()):
-        return _placed(broadcast_to(as_type(fill, dtype), shape), device, out_sharding)
+        return _placed(_spread(as_type(fill, dtype), shape), device, out_sharding)
+    if isinstance(fill, (complex, np.complexfloating)):
+        fill = as_type(asarray(fill), dtype)
     return _placed(as_type(lax.full(shape, fill, dtype), dtype, weak), device, out_sharding)
 
 
@@ -406,21 +421,24 @@ class _Grid:
             return linspace(start, key.stop, int(abs(key.step)))
         return arange(start, key.stop, 1 if key.step is None else key.step)
 
+    def _ranges(self, keys: Sequence[Any]) -> list[Array]:
+        """The ranges in the dtype they have in common."""
+        ranges = [self._range(k) for k in keys]
+        return [as_type(r, dtypes.result_type(*ranges)) for r in ranges]
+
 
 class _OpenGrid(_Grid):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return self._range(key)
-        return meshgrid(*map(self._range, key), indexing="ij", sparse=True)
+        return meshgrid(*self._ranges(key), indexing="ij", sparse=True)
 
 
 class _FullGrid(_Grid):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return self._range(key)
-        ranges = [self._range(k) for k in key]
-        common = dtypes.result_type(*ranges)
-        grids = meshgrid(*(as_type(r, common) for r in ranges), indexing="ij")
+        grids = meshgrid(*self._ranges(key), indexing="ij")
         return lax.stack(grids, 0) if grids else zeros((0,), int)
 
 

@@ -49,14 +49,16 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     if s is None:
         lengths = list(given)
         if kind == "IRFFT":
-            lengths[-1] = 2 * (given[-1] - 1)
+            lengths[-1] = max(2 * (given[-1] - 1), 0)
     else:
         lengths = [operator.index(n) for n in s]
-    if any(n < 1 for n in lengths):
+    if s is not None and any(n < 1 for n in lengths):
         raise ValueError("Shape should be positive.")
     wanted = list(lengths)
     if kind == "IRFFT":
         wanted[-1] = lengths[-1] // 2 + 1
+    if 0 in lengths:  # the lengths are those of `a`, which has nothing to transform
+        return _nothing(a, kind, lengths, axes)
     a = _fit(a, given, wanted)
     if a.dtype.itemsize < 4 or dtypes.kind_of(a.dtype) in "biu":
         a = lax.convert_element_type(
@@ -64,6 +66,18 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         )
     out = _by_threes(a, kind, lengths)
     out = _scaled(out, math.prod(lengths), inverse, norm)
+    return moveaxis(out, range_tuple(out.ndim - len(axes), out.ndim), axes)
+
+
+def _nothing(a: Array, kind: str, lengths: list[int], axes: Sequence[int]) -> Array:
+    """The transform of an array without elements, or of one number back to none."""
+    if kind == "RFFT" and not lengths[-1]:
+        raise ValueError(f"rfft of an empty axis: the shape is {a.shape}")
+    wide = dtypes.canonicalize_dtype(dtypes.to_complex_dtype(a.dtype))
+    dtype = dtypes.to_real_dtype(wide) if kind == "IRFFT" else wide
+    last = lengths[-1] // 2 + 1 if kind == "RFFT" else lengths[-1]
+    shape = (*a.shape[: a.ndim - len(axes)], *lengths[:-1], last)
+    out = lax.full(shape, 0, dtype)
     return moveaxis(out, range_tuple(out.ndim - len(axes), out.ndim), axes)
 
 
@@ -310,10 +324,12 @@ def _frequencies(name: str, n, d, dtype, device, first: int, count: int) -> Arra
             f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {d}."
         )
     kind = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, name)
-    steps = lax.iota(kind, count)
+    steps = lax.iota(dtypes.default_int(), count)
     if first:  # the second half of the frequencies is negative
         steps = mod(steps + first, n) - first
-    out = steps / lax.convert_element_type(array(name, d) * n, kind)
+    through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(kind))
+    unit = lax.convert_element_type(array(name, d) * n, through)
+    out = lax.convert_element_type(lax.convert_element_type(steps, through) / unit, kind)
     return out if device is None else device_put(out, device)
 
 

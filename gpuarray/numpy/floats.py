@@ -94,7 +94,7 @@ def _pick_isinf(dtype):
 
 
 isinf = documented(
-    composite(unary("isinf", _pick_isinf)),
+    composite(unary("isinf", _pick_isinf, weak="never")),
     """Whether x is positive or negative infinity; of complex numbers, whether a part is.
 
     >>> import gpuarray.numpy as gnp
@@ -110,9 +110,9 @@ def _one_infinity(name: str, sign: float) -> Any:
             raise ValueError("isposinf/isneginf are not well defined for complex types")
         if kind_of(dtype) != "f":
             return _never
-        return lambda x: lax.eq(x, constant(sign * np.inf, x))
+        return lambda x: lax.eq(x, dtype.type(sign * np.inf))
 
-    return unary(name, pick)
+    return unary(name, pick, weak="never")
 
 
 _isposinf, _isneginf = _one_infinity("isposinf", 1.0), _one_infinity("isneginf", -1.0)
@@ -191,7 +191,7 @@ def _signbit(x):
 
 
 signbit = documented(
-    composite(unary("signbit", _pick_signbit)),
+    composite(unary("signbit", _pick_signbit, weak="never")),
     """Whether the sign is set: of -0.0 and of a negative nan, too.
 
     >>> import gpuarray.numpy as gnp
@@ -242,6 +242,7 @@ def spacing(x, /) -> Array:
     (x,) = promote_args_inexact("spacing", x)
     if kind_of(aval_of(x).dtype) == "c":
         raise ValueError("jnp.spacing is not defined for complex inputs.")
+    x = as_type(x, aval_of(x).dtype)
     return lax.sub(lax.nextafter(x, copysign(lax.full_like(x, np.inf), x)), x)
 
 
@@ -424,7 +425,7 @@ logaddexp = documented(
     """,
 )
 logaddexp2 = documented(
-    composite(binary("logaddexp2", _pick_logaddexp2, inexact), inline=True),
+    composite(binary("logaddexp2", _pick_logaddexp2, inexact, weak="scalars"), inline=True),
     """log2(2**x1 + 2**x2), without overflow.
 
     Shape contract: shapes broadcast; integers become floats.
@@ -437,6 +438,8 @@ logaddexp2 = documented(
 
 
 def _heaviside(x, y):
+    if aval_of(x).shape:  # then the result is strongly typed
+        x = as_type(asarray(x), aval_of(x).dtype)
     zero, one = zero_of(x), constant(1, x)
     at_zero = select(lax.ne(x, x), x, y)
     return select(lax.lt(x, zero), zero, select(lax.gt(x, zero), one, at_zero))
@@ -477,7 +480,7 @@ def _hypot(x, y):
 
 
 hypot = documented(
-    composite(binary("hypot", _pick_hypot, inexact)),
+    composite(binary("hypot", _pick_hypot, inexact, weak="scalars")),
     """The length of the vector (x1, x2): sqrt(x1**2 + x2**2), without overflow.
 
     Shape contract: shapes broadcast; integers become floats.

@@ -1,23 +1,23 @@
 """Functions of one lane or one element made functions of whole arrays: vectorize, apply_along_axis,
 apply_over_axes.
 
-Floor 6. In: a Python function and arrays. Out: its results, put together. The function is called
-once for every lane.
+Floor 6. In: a Python function and arrays. Out: its results, put together. The function is traced
+once, as by `vmap`, whatever the number of lanes.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from gpuarray.batching import vmap
+from gpuarray.core import tree
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
-from gpuarray.numpy.joining import stack, unstack
 from gpuarray.numpy.operands import array, arrays, as_tuple
-from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, moveaxis, reshape, stretch
+from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, reshape
 from gpuarray.util import canonical_axis
 
 
@@ -30,16 +30,17 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
     """
     arr = array("apply_along_axis", arr)
     axis = canonical_axis(axis, arr.ndim)
-    lanes = moveaxis(arr, axis, -1)
-    batch = lanes.shape[:-1]
-    if math.prod(batch) == 0:
-        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
-    rows = unstack(reshape(lanes, (-1, lanes.shape[-1])))
-    out = stack([asarray(func1d(row, *args, **kwargs)) for row in rows])
-    result = out.shape[1:]
-    out = reshape(out, (*batch, *result))
-    # The axes of the result stand where the lane's axis was.
-    return moveaxis(out, tuple(range(len(batch), out.ndim)), tuple(range(axis, axis + len(result))))
+    before, after = axis, arr.ndim - axis - 1
+
+    def lane(row):
+        return tree.tree_map(asarray, func1d(row, *args, **kwargs))
+
+    # Around the lane's axis the axes of its result stand; those before it come first, as they were.
+    for _ in range(after):
+        lane = vmap(lane, in_axes=-1, out_axes=-1)
+    for _ in range(before):
+        lane = vmap(lane)
+    return lane(arr)
 
 
 def apply_over_axes(func: Callable[[Array, int], Array], a, axes: int | Sequence[int]) -> Array:
@@ -109,24 +110,46 @@ def vectorize(
             raise TypeError(
                 f"wrong number of positional arguments: expected {len(inputs)}, got {len(given)}"
             )
-        batch = _batch_shape(given, inputs, signature)
-        rows = [_rows(a, len(core), batch) for a, core in zip(given, inputs, strict=True)]
+        sizes, batch = _sizes(given, inputs, signature)
 
-        def once(k: int):
-            values = list(args)
-            named = dict(kwargs)
-            for i, r in zip(spread, rows, strict=False):
-                values[i] = r[k]
-            for name, r in zip(names, rows[len(spread) :], strict=True):
-                named[name] = r[k]
-            return pyfunc(*values, **named)
+        def once(*elements):
+            values, named = list(args), dict(kwargs)
+            for i, x in zip(spread, elements, strict=False):
+                values[i] = x
+            named.update(zip(names, elements[len(spread) :], strict=True))
+            result = tree.tree_map(asarray, pyfunc(*values, **named))
+            if outputs is not None:
+                _check_results(tree.tree_leaves(result), outputs, dict(sizes), signature)
+            return result
 
-        return _assemble([once(k) for k in range(math.prod(batch))], batch, outputs, pyfunc)
+        return _spread(once, given, [len(core) for core in inputs], batch)
 
     return wrapped
 
 
-def _batch_shape(given: list[Array], inputs, signature) -> tuple[int, ...]:
+def _spread(once: Callable, given: list[Array], cores: list[int], batch: tuple[int, ...]) -> Any:
+    """`once` mapped over the leading axes; an axis that an array does not have is not made."""
+    leading = [
+        (1,) * (len(batch) - (a.ndim - core)) + a.shape[: a.ndim - core]
+        for a, core in zip(given, cores, strict=True)
+    ]
+    alone = []  # axes that are 1 in all arrays
+    for k in range(len(batch) - 1, -1, -1):
+        axes = tuple(None if shape[k] == 1 else 0 for shape in leading)
+        if any(axis == 0 for axis in axes):
+            once = vmap(once, in_axes=axes)
+        else:
+            alone.append(k)
+    plain = [
+        reshape(a, (*(n for n in shape if n != 1), *a.shape[a.ndim - core :]))
+        for a, core, shape in zip(given, cores, leading, strict=True)
+    ]
+    out = once(*plain)
+    return tree.tree_map(lambda x: expand_dims(x, alone), out) if alone else out
+
+
+def _sizes(given: list[Array], inputs, signature) -> tuple[dict[str, int], tuple[int, ...]]:
+    """The lengths of the core dimensions, and the shape that the other ones broadcast to."""
     sizes: dict[str, int] = {}
     shapes = []
     for a, core in zip(given, inputs, strict=True):
@@ -135,37 +158,29 @@ def _batch_shape(given: list[Array], inputs, signature) -> tuple[int, ...]:
                 f"input with shape {a.shape} does not have enough dimensions for all core "
                 f"dimensions {core} on vectorized function with signature={signature!r}"
             )
-        for name, n in zip(core, a.shape[a.ndim - len(core) :], strict=True):
-            if sizes.setdefault(name, n) != n:
-                raise ValueError(
-                    f"inconsistent size for core dimension {name!r}: {n} vs {sizes[name]} on "
-                    f"vectorized function with signature={signature!r}"
-                )
+        _fill_sizes(sizes, core, a.shape[a.ndim - len(core) :], signature)
         shapes.append(a.shape[: a.ndim - len(core)])
-    return broadcast_shapes(*shapes)
+    return sizes, broadcast_shapes(*shapes)
 
 
-def _rows(a: Array, core: int, batch: tuple[int, ...]) -> Sequence[Array]:
-    inner = a.shape[a.ndim - core :]
-    return unstack(reshape(stretch(a, (*batch, *inner)), (math.prod(batch), *inner)))
-
-
-def _assemble(results: list, batch: tuple[int, ...], outputs, pyfunc) -> Any:
-    if not results:
-        raise ValueError(f"cannot call `vectorize` on size 0 inputs: {pyfunc} is never called")
-    several = isinstance(results[0], (tuple, list))
-    columns = list(zip(*results, strict=True)) if several else [results]
-    if outputs is not None and len(columns) != len(outputs):
-        raise TypeError(
-            f"wrong number of output arguments: expected {len(outputs)}, got {len(columns)}"
-        )
-    out = []
-    for k, column in enumerate(columns):
-        made = stack([asarray(c) for c in column])
-        if outputs is not None and made.ndim - 1 != len(outputs[k]):
+def _fill_sizes(sizes: dict[str, int], core, lengths: tuple[int, ...], signature) -> None:
+    for name, n in zip(core, lengths, strict=True):
+        if sizes.setdefault(name, n) != n:
             raise ValueError(
-                f"output shape {made.shape[1:]} does not match core dimensions {outputs[k]} on "
-                "vectorized function"
+                f"inconsistent size for core dimension {name!r}: {n} vs {sizes[name]} on "
+                f"vectorized function with signature={signature!r}"
             )
-        out.append(reshape(made, (*batch, *made.shape[1:])))
-    return tuple(out) if several else out[0]
+
+
+def _check_results(results: list[Array], outputs, sizes: dict[str, int], signature) -> None:
+    if len(results) != len(outputs):
+        raise TypeError(
+            f"wrong number of output arguments: expected {len(outputs)}, got {len(results)}"
+        )
+    for x, core in zip(results, outputs, strict=True):
+        if x.ndim != len(core):
+            raise ValueError(
+                f"output shape {x.shape} does not match core dimensions {core} on vectorized "
+                f"function with signature={signature!r}"
+            )
+        _fill_sizes(sizes, core, x.shape, signature)

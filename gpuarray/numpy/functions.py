@@ -295,11 +295,21 @@ def _to_even(x):
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
-rint = _float_function(
-    "rint",
-    _to_even,
-    "The nearest integer, halves to the even one.",
-    "rint(gnp.array([0.5, 1.5, 2.6])) -> Array([0., 2., 3.], dtype=float32)",
+def _pick_rint(dtype):
+    whole = kind_of(dtype) in "biu"
+    return (lambda x: as_type(asarray(x), dtypes.default_float())) if whole else _to_even
+
+
+rint = documented(
+    unary("rint", _pick_rint),
+    """The nearest integer, halves to the even one.
+
+    Shape contract: the shape of x; integers become default floats.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.rint(gnp.array([0.5, 1.5, 2.6]))
+    Array([0., 2., 3.], dtype=float32)
+    """,
 )
 
 
@@ -436,4 +446,5 @@ def angle(z, deg: bool = False) -> Array:
     """
     (z,) = arrays("angle", z)
     out = arctan2(imag(z), real(z))
+    out = as_type(out, out.dtype)
     return rad2deg(out) if deg else out

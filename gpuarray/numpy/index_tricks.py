@@ -248,7 +248,8 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
     """
     flat = array("unravel_index", indices)
-    lengths = [operator.index(n) for n in (shape if hasattr(shape, "__iter__") else (shape,))]
+    alone = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
+    lengths = [operator.index(n) for n in ((shape,) if alone else shape)]
     total = math.prod(lengths)
     one = flat.dtype.type
     flat = where(lax.lt(flat, one(0)), flat + total, flat)

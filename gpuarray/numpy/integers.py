@@ -15,7 +15,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import absolute
 from gpuarray.numpy.composite import composite
-from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import broadcast_to, constant, promote_args, select, zero_of
 
 
@@ -55,7 +55,8 @@ def _integers(name: str, x1: Any, x2: Any) -> list[Array]:
     if dtypes.kind_of(aval_of(a).dtype) not in "iu":
         raise ValueError(f"Arguments to jax.numpy.{name} must be integers.")
     shape = np.broadcast_shapes(np.shape(a), np.shape(b))
-    return [absolute(asarray(broadcast_to(x, shape))) for x in (a, b)]
+    both = [absolute(asarray(broadcast_to(x, shape))) for x in (a, b)]
+    return [as_type(x, x.dtype) for x in both] if shape else both
 
 
 def _gcd(a: Array, b: Array) -> Array:

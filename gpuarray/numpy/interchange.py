@@ -5,19 +5,22 @@ Floor 6. In: anything with `__dlpack__`. Out: an Array.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from gpuarray.core.value import Array
-from gpuarray.runtime.transfer import device_put, own
+from gpuarray.runtime.device import place_for
+from gpuarray.runtime.transfer import borrowed, device_put, own
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array from any object that speaks DLPack, such as another library's.
 
-    The memory is shared where the other side says it will not change it (a read-only export), and
-    copied otherwise: arrays here are immutable.
+    Memory of a GPU is shared: its owner must not change it any more. Memory of the host is shared
+    where the other side says it will not change it (a read-only export), and copied otherwise:
+    arrays here are immutable.
 
     >>> import numpy as np, gpuarray.numpy as gnp
     >>> gnp.from_dlpack(np.arange(3, dtype="float32"))
@@ -32,12 +35,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                 "methods, "
                 f"got {type(x)}"
             )
-        kind, _ = x.__dlpack_device__()
+        kind, number = x.__dlpack_device__()
+        if int(kind) == 2:
+            array = borrowed(x, place_for(f"cuda:{number}"))
+            if copy:
+                array = deepcopy(array)
+            return array if device is None else device_put(array, device)
         if int(kind) not in (1, 3):  # the CPU, or host memory pinned for a GPU
             raise TypeError(
-                f"from_dlpack got memory of DLPack device type {int(kind)}; this platform reads "
-                f"CPU memory "
-                "(type 1). Move it to the host first."
+                f"from_dlpack got memory of DLPack device type {int(kind)}, and reads that of the "
+                "CPU (1, 3) and of NVIDIA's GPUs (2). Move it there first."
             )
         host = np.from_dlpack(x)
         shared = not host.flags.writeable

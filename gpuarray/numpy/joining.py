@@ -557,7 +557,7 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
         need_concrete(filt, "the `filt` argument of trim_zeros()")
     axes = range(filt.ndim) if axis is None else np.atleast_1d(axis)
     index: list[Any] = [slice(None)] * filt.ndim
-    places = np.nonzero(value)
+    places = np.nonzero(np.atleast_1d(value))
     for i in axes:
         ax = canonical_axis(int(i), filt.ndim)
         n = filt.shape[ax]

@@ -32,7 +32,7 @@ def _coordinates(shape: tuple[int, int]) -> tuple[Array, Array]:
 def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
-        return np.int32(k)
+        return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")
     return as_type(k, dtypes.int32)
@@ -167,7 +167,7 @@ def diagflat(v, k: int = 0) -> Array:
     (3, 3)
     """
     (v,) = arrays("diagflat", v)
-    return diag(lax.reshape(v, (v.size,)), k)
+    return diag(as_type(lax.reshape(v, (v.size,)), v.dtype), k)
 
 
 @composite(static=("N", "increasing"))

@@ -17,11 +17,12 @@ from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.functions import sqrt
 from gpuarray.numpy.operands import no_out
-from gpuarray.numpy.promotion import arrays, select, value
+from gpuarray.numpy.promotion import arrays, select
 from gpuarray.numpy.reductions import (
     all,
     argmax,
     argmin,
+    boolean_mask,
     highest,
     lowest,
     max,
@@ -130,7 +131,7 @@ def _nanmin(a, initial, where, *, axis, keepdims):
 def _nan_extreme(name: str, find, worst, a, axis, keepdims, initial, where) -> Array:
     (a,) = arrays(name, a)
     found = find(_nan_replaced(name, a, worst), axis, None, keepdims, initial, where)
-    if not _has_nans(a):
+    if initial is not None or not _has_nans(a):
         return found
     nothing = all(isnan(a), axis, keepdims=keepdims)
     return select(nothing, found.dtype.type(float("nan")), found)
@@ -181,10 +182,10 @@ def _nan_position(name: str, find, worst, a, axis, keepdims) -> Array:
     return select(nothing, found.dtype.type(-1), found)
 
 
-def _numbers(a: Array, where: Any) -> Any:
+def _numbers(name: str, a: Array, where: Any) -> Any:
     """Which elements count: those that are no nan, and not masked out."""
     numbers = logical_not(isnan(a))
-    return numbers if where is None else logical_and(numbers, value(where))
+    return numbers if where is None else logical_and(numbers, boolean_mask(name, where))
 
 
 def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=None) -> Array:
@@ -203,7 +204,7 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
 @composite(static=_STATIC, name="nanmean")
 def _nanmean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("nanmean", a)
-    return mean_of(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
+    return mean_of(a, axis, dtype, keepdims=keepdims, where=_numbers("nanmean", a, where))
 
 
 def nanvar(
@@ -234,7 +235,7 @@ def nanvar(
 @composite(static=_STATIC, name="nanvar")
 def _nanvar(a, where, mean, ddof, *, axis, dtype, keepdims):
     (a,) = arrays("nanvar", a)
-    numbers = _numbers(a, where)
+    numbers = _numbers("nanvar", a, where)
     a = _nan_replaced("nanvar", a, lambda d: d.type(0))
     return var_of(a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean)
 

@@ -185,39 +185,34 @@ def poly(seq_of_zeros) -> Array:
 def roots(p, *, strip_zeros: bool = True) -> Array:
     """The roots of a polynomial, as eigenvalues of its companion matrix.
 
-    strip_zeros: leading and trailing zeros are dealt with first, which needs the values; False
-    works while tracing.
+    strip_zeros: leading zeros are taken away first, which needs the values; False works while
+    tracing and puts nan in the places of the roots that are not there.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.sort(gnp.roots(gnp.array([1., -3., 2.])).real).round(3)
     Array([1., 2.], dtype=float32)
     """
     (p,) = promoted_inexact("roots", p)
+    p = lax.reshape(p, (1,)) if p.ndim == 0 else p
     if p.ndim != 1:
         raise ValueError("Input must be a rank-1 array.")
     kind = dtypes.to_complex_dtype(p.dtype)
     if p.shape[0] < 2:
         return lax.full((0,), 0, kind)
-    zeros_behind = 0
     if strip_zeros:
         value = known_value(p)
         if value is None:
             need_concrete(
                 p,
-                "roots: the number of leading and trailing zeros must be known; pass "
-                "strip_zeros=False",
+                "roots: the number of leading zeros must be known; pass strip_zeros=False",
             )
         places = np.nonzero(value)[0]
         if places.size == 0:
             return lax.full((0,), 0, kind)
-        zeros_behind = p.shape[0] - 1 - int(places[-1])
-        p = p[int(places[0]) : int(places[-1]) + 1]
+        p = p[int(places[0]) :]
     else:
         return _roots_traced(p)
-    found = _companion_roots(p) if p.shape[0] > 1 else lax.full((0,), 0, kind)
-    if not zeros_behind:
-        return found
-    return lax.concatenate([lax.full((zeros_behind,), 0, kind), found], 0)
+    return _companion_roots(p) if p.shape[0] > 1 else lax.full((0,), 0, kind)
 
 
 def _roots_traced(p: Array) -> Array:
@@ -226,8 +221,8 @@ def _roots_traced(p: Array) -> Array:
     zero = equal(p, 0)
     leading = where(zero.all(), n + 1, zero.argmin())
     # Leading zeros moved to the end become roots at zero, the smallest there are.
-    found = _companion_roots(roll(p, -leading))
-    found = found[argsort(-abs(found))]
+    found = _companion_roots(where(zero.all(), 1, roll(p, -leading)))
+    found = found[argsort(equal(found, 0))]
     return where(lax.iota(leading.dtype, n) < n - leading, found, complex(np.nan, np.nan))
 
 

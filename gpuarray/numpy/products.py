@@ -356,8 +356,9 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         raise ValueError("diagonal requires an array of at least two dimensions.")
     first, second = canonical_axis(axis1, a.ndim), canonical_axis(axis2, a.ndim)
     if first == second:
-        raise ValueError(
-            f"diagonal: axis1 and axis2 cannot be the same axis, got {axis1} and {axis2}"
+        raise TypeError(
+            f"diagonal: axis1 and axis2 cannot be the same axis, got {axis1} and {axis2}: a plane "
+            "has two"
         )
     a = moveaxis(a, (first, second), (-2, -1))
     m, n = a.shape[-2:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import is_base
 from gpuarray.core.value import Array
-from gpuarray.numpy.construct import asarray, plain_scalar
-from gpuarray.ops.convert import convert_element_type_p
+from gpuarray.numpy.construct import asarray, converted, plain_scalar
 
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})
@@ -103,12 +102,11 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
     if not isinstance(key, type):
         if key.dtype == dtype and key.weak_type == weak:
             return None
-        params = {"new_dtype": dtype, "weak_type": weak, "sharding": None}
         if key.dtype == dtype and key.weak_type:
             # Only a name changes, and the other operand's strong type decides that: a recorded
             # program says it, a value at hand need not.
-            return lambda x: x if is_base() else convert_element_type_p.bind(x, **params)
-        return lambda x: convert_element_type_p.bind(x, **params)
+            return lambda x: x if is_base() else converted(x, dtype, weak)
+        return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
     if weak and kind != "b":
         python = {"f": float, "c": complex}.get(kind, int)
@@ -295,18 +293,33 @@ def zero_of(x: Any) -> Any:
 #: What runs once the dtype is known: dtype -> function of operands that have it.
 Pick = Callable[[Any], Callable[..., Any]]
 
+#: Which operands a function leaves weakly typed: any, scalars alone, none.
+Weak = Literal["kept", "scalars", "never"]
+
+
+def _stays_weak(weak: Weak, *keys: Any) -> bool:
+    """Whether operands of these avals or scalar types may be weak, as far as `weak` goes."""
+    scalars = all(isinstance(k, type) or not k.ndim for k in keys)
+    return weak == "kept" or (weak == "scalars" and scalars)
+
 
 def unary(
-    name: str, pick: Pick, to: Callable[[Any], Any] | None = None, key_name: Any = None
+    name: str,
+    pick: Pick,
+    to: Callable[[Any], Any] | None = None,
+    key_name: Any = None,
+    weak: Weak = "kept",
 ) -> Callable[[Any], Array]:
     """A function of one array-like: promoted through `to`, then given to what `pick` says.
 
     key_name: what tells its plans from those of another function of the same name
     """
     known_as = name if key_name is None else key_name
+    stays = weak
 
     def plan(x: Any, key: Any) -> Callable[[Any], Array]:
         dtype, weak = common_dtype(name, [x], to)
+        weak = weak and _stays_weak(stays, key)
         run = pick(dtype)
         rule = _conversion(key, dtype, weak)
         return run if rule is None else lambda x: run(rule(x))
@@ -330,12 +343,14 @@ def unary(
 
 
 def binary(
-    name: str, pick: Pick, to: Callable[[Any], Any] | None = None
+    name: str, pick: Pick, to: Callable[[Any], Any] | None = None, weak: Weak = "kept"
 ) -> Callable[[Any, Any], Array]:
     """A function of two array-likes: promoted through `to`, then given to what `pick` says."""
+    stays = weak
 
     def plan(x: Any, y: Any, kx: Any, ky: Any) -> Callable[[Any, Any], Array]:
         dtype, weak = common_dtype(name, [x, y], to)
+        weak = weak and _stays_weak(stays, kx, ky)
         run = pick(dtype)
         fx, fy = _conversion(kx, dtype, weak), _conversion(ky, dtype, weak)
         ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}

@@ -22,6 +22,7 @@ from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, sele
 from gpuarray.numpy.reductions import any, plain_axis, sum
 from gpuarray.numpy.shapes import moveaxis
 from gpuarray.numpy.statistics import cumsum
+from gpuarray.runtime.transfer import device_put
 from gpuarray.util import canonical_axes
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
@@ -86,8 +87,9 @@ def percentile(
     keepdims: bool = False,
     *,
     weights=None,
+    out_sharding=None,
 ) -> Array:
-    """As `quantile`, q in percent.
+    """As `quantile`, q in percent; out_sharding: where the result lies.
 
     Shape contract: as `quantile`.
 
@@ -97,9 +99,10 @@ def percentile(
     """
     check_arraylike("percentile", a, q)
     q = true_divide(q, 100)
-    return _checked(
+    found = _checked(
         "percentile", a, q, axis, out, overwrite_input, method, keepdims, weights, False
     )
+    return found if out_sharding is None else device_put(found, out_sharding)
 
 
 def nanpercentile(

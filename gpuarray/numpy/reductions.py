@@ -111,8 +111,6 @@ def fold_axes(
     if initial is None:
         _check_elements(fold, x.shape, axes)
     y = as_type(fold.run(x, axes), result)
-    if keepdims:
-        y = lax.expand_dims(y, axes)
     if initial is not None:
         check_arraylike(fold.name, initial)
         start = asarray(initial)
@@ -121,7 +119,7 @@ def fold_axes(
         if kind_of(start.dtype) == "c" and kind_of(result) != "c":
             start = lax.real(start)
         y = fold.join(as_type(start, result), y)
-    return y
+    return lax.expand_dims(y, axes) if keepdims else y
 
 
 def _plan(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers: bool) -> Any:
@@ -175,6 +173,12 @@ def _as_elements(fold: Fold, x: Array, through: Any) -> Array:
 
 def plain_axis(axis: Any) -> Any:
     """Axes as a number or a tuple: arrays of one number become that number, lists tuples."""
+    names = [a for a in (axis if isinstance(axis, (tuple, list)) else (axis,)) if type(a) is str]
+    if names:
+        raise NameError(
+            f"Found an unbound axis name: {names[0]}. Axes of an array have numbers; along a named "
+            "axis of vmap use lax.psum, lax.pmax and the like."
+        )
     if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
         return int(axis)  # pyright: ignore[reportArgumentType]
     return tuple(axis) if isinstance(axis, list) else axis

@@ -122,6 +122,14 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
     return np.can_cast(source, dtypes.as_dtype(to), casting)  # pyright: ignore[reportArgumentType]
 
 
+def _dtype_or_same(x: Any) -> Any:
+    """The dtype x names; what names none is left to those who say what they wanted."""
+    try:
+        return dtypes.as_dtype(x)
+    except TypeError:
+        return x
+
+
 class finfo(dtypes.finfo):
     """Limits of a floating dtype: bits, eps, max, min, tiny, resolution and so on.
 
@@ -131,7 +139,7 @@ class finfo(dtypes.finfo):
     """
 
     def __new__(cls, dtype: Any):
-        return dtypes.finfo(dtypes.as_dtype(dtype))
+        return dtypes.finfo(_dtype_or_same(dtype))
 
 
 class iinfo(dtypes.iinfo):
@@ -143,7 +151,7 @@ class iinfo(dtypes.iinfo):
     """
 
     def __new__(cls, int_type: Any):
-        return dtypes.iinfo(dtypes.as_dtype(int_type))
+        return dtypes.iinfo(_dtype_or_same(int_type))
 
 
 def iscomplexobj(x: Any) -> builtins.bool:

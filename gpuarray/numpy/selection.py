@@ -287,7 +287,7 @@ def extract(condition, arr, *, size: int | None = None, fill_value=0) -> Array:
     where_ = flatnonzero(condition, size=size, fill_value=arr.size)
     found = arr.at[where_].get(mode="fill", fill_value=0)
     missing = lax.ge(where_, where_.dtype.type(arr.size))
-    return choose_by(missing, lax.convert_element_type(fill, arr.dtype), found)
+    return choose_by(missing, as_type(fill, arr.dtype, arr.weak_type), found)
 
 
 def place(arr, mask, vals, *, inplace: bool = True) -> Array:

@@ -256,7 +256,7 @@ def isin(
     ordered = sort(tests)
     at = searchsorted(ordered, element)
     at = lax.min(at, at.dtype.type(n - 1))
-    found = lax.eq(getitem(ordered, at), element)
+    found = lax.convert_element_type(lax.eq(getitem(ordered, at), element), bool)
     return lax.bitwise_not(found) if invert else found
 
 

@@ -183,8 +183,8 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
         raise ValueError("a should be 1-dimensional")
     if sorter is not None:
         a = getitem(a, array("searchsorted", sorter))
-    index = np.int32 if a.shape[0] < 2**31 else np.int64
-    return searchsorted_p.bind(a, v, side=side, dtype=np.dtype(index))
+    index = dtypes.canonicalize_dtype(np.int64)  # as the other functions that return indices
+    return searchsorted_p.bind(a, v, side=side, dtype=index)
 
 
 def digitize(x, bins, right: bool = False, *, method: str | None = None) -> Array:

@@ -217,6 +217,11 @@ def std(
 
 @composite(static=("axis", "dtype", "keepdims"))
 def _std(a, ddof, where, centre, *, axis, dtype, keepdims):
+    if dtype is not None and kind_of(dtypes.check_user_dtype(dtype, "std")) not in "fc":
+        raise ValueError(
+            f"dtype argument to jnp.std must be inexact; got {dtypes.as_dtype(dtype)}: a root is "
+            "seldom whole. Leave dtype out, and convert the result with .astype."
+        )
     return sqrt(_var(a, ddof, where, centre, axis=axis, dtype=dtype, keepdims=keepdims))
 
 
@@ -286,7 +291,7 @@ def cumulative_sum(
     >>> gnp.cumulative_sum(gnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
-    return _cumulative("cumulative_sum", lax.cumsum, x, axis, dtype, include_initial, 0)
+    return _cumulative("cumulative_sum", lax.cumsum, x, axis, dtype, include_initial, 0, True)
 
 
 def cumulative_prod(
@@ -294,16 +299,18 @@ def cumulative_prod(
 ) -> Array:
     """The running product along `axis`, from 1 on with `include_initial`.
 
-    Shape contract: as `cumulative_sum`.
+    Shape contract: as `cumulative_sum`; narrow integers stay narrow.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cumulative_prod(gnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
-    return _cumulative("cumulative_prod", lax.cumprod, x, axis, dtype, include_initial, 1)
+    return _cumulative("cumulative_prod", lax.cumprod, x, axis, dtype, include_initial, 1, False)
 
 
-def _cumulative(name: str, run, x, axis, dtype, include_initial: bool, first: int) -> Array:
+def _cumulative(
+    name: str, run, x, axis, dtype, include_initial: bool, first: int, widen: bool
+) -> Array:
     (x,) = arrays(name, x)
     if x.ndim == 0:
         raise ValueError(
@@ -316,7 +323,7 @@ def _cumulative(name: str, run, x, axis, dtype, include_initial: bool, first: in
             "The axis argument is only optional for one-dimensional arrays."
         )
     at = canonical_axis(0 if axis is None else axis, x.ndim)
-    out = _cumulate(name, run, x, at, dtype, widen=True)
+    out = _cumulate(name, run, x, at, dtype, widen)
     if not include_initial:
         return out
     shape = (*out.shape[:at], 1, *out.shape[at + 1 :])

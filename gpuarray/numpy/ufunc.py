@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -29,6 +29,9 @@ from gpuarray.numpy.comparison import truth
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import arrays, broadcast_to, select, zero_of
 from gpuarray.numpy.reductions import Fold, fold_axes
+from gpuarray.numpy.shapes import moveaxis
+from gpuarray.stages import ShapeDtypeStruct
+from gpuarray.staging import eval_shape
 from gpuarray.util import canonical_axes, canonical_axis
 
 
@@ -70,6 +73,8 @@ class ufunc:
         self.function: Callable[..., Any] = call or func
         self._reduce, self._accumulate = reduce, accumulate
         self._at, self._reduceat = at, reduceat
+        self._steps = _steps(self.function)
+        self._outcomes: dict[tuple, Any] = {}
 
     def __repr__(self) -> str:
         return f"<jnp.ufunc '{self.__name__}'>"
@@ -86,6 +91,20 @@ class ufunc:
     def _elements(self, name: str, a: Array, dtype: Any) -> Array:
         """An array as what is folded."""
         return _typed(name, a, dtype)
+
+    def _outcome(self, *operands: Array) -> Any:
+        """The dtype that the function has for single elements of these arrays."""
+        key = (config.state.trace_key, *(x.dtype for x in operands))
+        if key not in self._outcomes:
+            elements = [ShapeDtypeStruct((), x.dtype) for x in operands]
+            self._outcomes[key] = eval_shape(self.function, *elements).dtype
+        return self._outcomes[key]
+
+    def _result(self, a: Array, dtype: Any) -> Any:
+        """The dtype of what is folded: the one asked for, or that of two elements together."""
+        if dtype is not None:
+            return dtypes.check_user_dtype(dtype, self.__name__)
+        return self._outcome(a, a)
 
     def _binary(self, method: str) -> None:
         if self.nin != 2 or self.nout != 1:
@@ -132,31 +151,31 @@ class ufunc:
                 f"{self.__name__}.reduce over a tuple of axes: fold them in turn"
             )
         a, shape = self._elements(self.__name__, a, dtype), a.shape
+        result = self._result(a, dtype)
         if where is not None:
             where = broadcast_to(asarray(where), shape)
         at = 0 if axis is None else axis
         if axis is None:
             a = lax.reshape(a, (a.size,))
             where = None if where is None else lax.reshape(where, (a.size,))
-        if initial is None and where is not None:
+        if initial is None and (where is not None or a.shape[at] == 0):
             initial = self.identity
         if initial is None and a.shape[at] == 0:
-            if self.identity is None:
-                raise ValueError(
-                    f"zero-size array to reduction operation {self.__name__} which has no identity"
-                )
-            initial = self.identity
-        steps = _slices(a, at)
-        masks = [None] * len(steps) if where is None else _slices(where, at)
+            raise ValueError(
+                f"zero-size array to reduction operation {self.__name__} which has no identity"
+            )
+        xs = moveaxis(a, at, 0)
+        masks = None if where is None else moveaxis(where, at, 0)
         if initial is None:
-            acc, steps, masks = steps[0], steps[1:], masks[1:]
+            start, xs = xs[0], xs[1:]
+            masks = None if masks is None else masks[1:]
         else:
-            acc = broadcast_to(asarray(initial), _without(a.shape, at))
-        for x, mask in zip(steps, masks, strict=True):
-            folded = self.function(acc, x)
-            acc = folded if mask is None else select(mask, folded, acc)
-        if dtype is not None:
-            acc = as_type(acc, dtypes.check_user_dtype(dtype, self.__name__))
+            start = broadcast_to(asarray(initial), xs.shape[1:])
+        start = as_type(start, result)
+        if masks is None:
+            acc = lax.scan(self._steps.fold, start, xs)[0]
+        else:
+            acc = lax.scan(self._steps.masked, start, (xs, masks))[0]
         if not keepdims:
             return acc
         return lax.reshape(acc, (1,) * len(shape)) if axis is None else lax.expand_dims(acc, (at,))
@@ -174,16 +193,21 @@ class ufunc:
         self._binary("accumulate")
         _no_out(name, out)
         (a,) = arrays(name, a)
-        if axis is None or a.ndim == 0:
-            a, axis = lax.reshape(a, (a.size,)), 0
+        if axis is None or isinstance(axis, (tuple, list)):
+            if a.ndim != 1:
+                raise ValueError("accumulate does not allow multiple axes: fold them in turn")
+            axis = 0
         at = canonical_axis(axis, a.ndim)
         if self._accumulate is not None:
             return self._accumulate(a, axis=at, dtype=dtype)
-        steps = _slices(self._elements(name, a, dtype), at)
-        kept = steps[:1]
-        for x in steps[1:]:
-            kept.append(as_type(self.function(kept[-1], x), x.dtype))
-        return lax.concatenate([lax.expand_dims(x, (at,)) for x in kept], at) if kept else a
+        a = self._elements(name, a, dtype)
+        result = self._result(a, dtype)
+        if not a.shape[at]:
+            return as_type(a, result)
+        xs = moveaxis(a, at, 0)
+        first = as_type(xs[0], result)
+        steps = lax.scan(self._steps.kept, first, xs[1:])[1]
+        return moveaxis(lax.concatenate([lax.expand_dims(first, (0,)), steps], 0), 0, at)
 
     def at(self, a, indices, b=None, /, *, inplace: bool = True) -> Array:
         """`a` with the function applied at some positions, once for every time they are named.
@@ -210,12 +234,13 @@ class ufunc:
             lax.reshape(lax.iota(dtypes.default_int(), a.size), a.shape), indices
         )
         others = [] if b is None else [_flat(broadcast_to(asarray(b), places.shape))]
-        flat, places = _flat(a), _flat(places)
-        for turn in _turns(places):
-            here = places if turn is None else indexing.getitem(places, turn)
-            operands = [x if turn is None else indexing.getitem(x, turn) for x in others]
-            new = self.function(indexing.getitem(flat, here), *operands)
-            flat = indexing.at(flat)[here].set(as_type(new, flat.dtype))
+        flat = as_type(_flat(a), self._outcome(a, *others))
+        places = _flat(places)
+        if _all_different(places):
+            new = self.function(indexing.getitem(flat, places), *others)
+            flat = indexing.at(flat)[places].set(as_type(new, flat.dtype))
+        else:  # one named twice is updated twice
+            flat = lax.scan(self._steps.update, flat, (places, *others))[0]
         return lax.reshape(flat, a.shape)
 
     def reduceat(self, a, indices, axis: int = 0, dtype=None, out: None = None) -> Array:
@@ -244,15 +269,16 @@ class ufunc:
         spread = [1] * a.ndim
         spread[at] = starts.shape[0]
         starts, ends = lax.reshape(starts, tuple(spread)), lax.reshape(ends, tuple(spread))
+
         # One pass over the axis: every slice takes the elements that are its own.
-        for j in range(1, n):
-            position = starts.dtype.type(j)
-            own = lax.bitwise_and(lax.lt(starts, position), lax.gt(ends, position))
-            x = lax.slice_in_dim(a, j, j + 1, axis=at)
-            acc = select(
-                own, as_type(self.function(acc, broadcast_to(x, acc.shape)), acc.dtype), acc
-            )
-        return acc
+        def step(acc, element):
+            j, x = element
+            own = lax.bitwise_and(lax.lt(starts, j), lax.gt(ends, j))
+            new = self.function(acc, broadcast_to(lax.expand_dims(x, (at,)), acc.shape))
+            return select(own, as_type(new, acc.dtype), acc), None
+
+        positions = lax.iota(starts.dtype, n)
+        return lax.scan(step, acc, (positions[1:], moveaxis(a, at, 0)[1:]))[0]
 
     def outer(self, A, B, /) -> Array:
         """The function of all pairs of elements.
@@ -302,6 +328,9 @@ class _Logical(_Builtin):
     def _elements(self, name: str, a: Array, dtype: Any) -> Array:
         return truth(a)
 
+    def _result(self, a: Array, dtype: Any) -> Any:
+        return dtypes.bool_ if dtype is None else super()._result(a, dtype)
+
 
 def _by_name(name: str) -> ufunc:
     return UFUNCS[name]
@@ -316,31 +345,45 @@ def _typed(name: str, a: Array, dtype: Any) -> Array:
     return a if dtype is None else as_type(a, dtypes.check_user_dtype(dtype, name))
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return shape[:axis] + shape[axis + 1 :]
-
-
-def _slices(a: Array, axis: int) -> list[Array]:
-    return [lax.index_in_dim(a, i, axis, keepdims=False) for i in range(a.shape[axis])]
-
-
 def _flat(x: Array) -> Array:
     return lax.reshape(x, (x.size,))
 
 
-def _turns(places: Array) -> list[Any]:
-    """Which of the places to update together, so that one named twice is updated twice."""
+def _all_different(places: Array) -> bool:
+    """Whether it is known that no place is named twice."""
     if isinstance(places, Tracer):
-        return [slice(i, i + 1) for i in range(places.size)]
-    known = np.asarray(places)
-    order = np.argsort(known, kind="stable")
-    ordered = known[order]
-    first = np.searchsorted(ordered, ordered, side="left")
-    turn = np.empty(known.shape, int)
-    turn[order] = np.arange(known.size) - first
-    if not turn.any():
-        return [None]
-    return [np.flatnonzero(turn == t) for t in range(turn.max() + 1)]
+        return places.size < 2
+    return np.unique(np.asarray(places)).size == places.size
+
+
+class _Steps(NamedTuple):
+    """The bodies of the scans in which a function is applied to one element after another."""
+
+    fold: Callable[..., Any]
+    masked: Callable[..., Any]
+    kept: Callable[..., Any]
+    update: Callable[..., Any]
+
+
+def _steps(function: Callable[..., Any]) -> _Steps:
+    def fold(carry, x):
+        return as_type(asarray(function(carry, x)), carry.dtype), None
+
+    def masked(carry, x_and_mask):
+        x, mask = x_and_mask
+        return select(mask, fold(carry, x)[0], carry), None
+
+    def kept(carry, x):
+        new, _ = fold(carry, x)
+        return new, new
+
+    def update(flat, place_and_others):
+        place, *others = place_and_others
+        old = lax.dynamic_index_in_dim(flat, place, keepdims=False)
+        new = as_type(asarray(function(old, *others)), flat.dtype)
+        return lax.dynamic_update_index_in_dim(flat, new, place, 0), None
+
+    return _Steps(fold, masked, kept, update)
 
 
 # ---- the functions that are ufuncs ----
@@ -362,10 +405,13 @@ def _extreme(fold: Fold) -> Callable[..., Array]:
     return reduce
 
 
-def _logical(name: str, run: Callable[..., Array], identity: bool) -> Callable[..., Array]:
-    fold = Fold(name, run, lambda d: np.bool_(identity), lax.bitwise_xor)
+def _logical(
+    name: str, run: Callable[..., Array], join: Callable[..., Array], identity: bool
+) -> Callable[..., Array]:
+    fold = Fold(name, run, lambda d: np.bool_(identity), join)
 
     def reduce(a, *, axis, dtype, keepdims, initial, where):
+        initial = None if initial is None else truth(asarray(initial))
         out = fold_axes(fold, truth(a), axis, None, None, keepdims, initial, where)
         return _typed(name, out, dtype)
 
@@ -373,7 +419,22 @@ def _logical(name: str, run: Callable[..., Array], identity: bool) -> Callable[.
 
 
 def _running(run: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda a, *, axis, dtype: run(_typed("accumulate", as_type(a, a.dtype), dtype), axis)
+    def accumulate(a, *, axis, dtype):
+        a = _typed("accumulate", as_type(a, a.dtype), dtype)
+        if a.dtype == np.bool_:
+            return as_type(run(as_type(a, dtypes.int32), axis), dtypes.bool_)
+        return run(a, axis)
+
+    return accumulate
+
+
+def _running_logsumexp(a, *, axis, dtype):
+    a = _typed("accumulate", a, dtype)
+    return lax.cumlogsumexp(as_type(a, _inexact(a.dtype)), axis)
+
+
+def _inexact(dtype: Any) -> Any:
+    return dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtype))
 
 
 def _running_truth(run: Callable[..., Array]) -> Callable[..., Array]:
@@ -394,7 +455,7 @@ def _updating(method: str) -> Callable[..., Array]:
 def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
     """The fold of logaddexp: log(sum(exp(x))), scaled by the largest so that nothing overflows."""
     a = _typed("logaddexp", a, dtype)
-    a = as_type(a, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype)))
+    a = as_type(a, _inexact(a.dtype))
     start = -np.inf if initial is None else initial
     top = reductions.max(a, axis, keepdims=True, initial=start, where=where)
     top = select(floats.isfinite(top), top, zero_of(top))
@@ -405,7 +466,17 @@ def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
 
 
 def _bits(name: str, run, join, identity: int) -> Callable[..., Array]:
-    return _folding(Fold(name, run, lambda d: np.array(identity).astype(d)[()], join))
+    fold = _folding(Fold(name, run, lambda d: np.array(identity).astype(d)[()], join))
+
+    def reduce(a, *, axis, dtype, keepdims, initial, where):
+        if dtypes.kind_of(a.dtype) not in "biu":
+            raise ValueError(
+                f"integer argument required; got dtype={a.dtype}. Compare first to fold truth "
+                f"values, as in {name}.reduce(x != 0)."
+            )
+        return fold(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
+
+    return reduce
 
 
 _C = comparison
@@ -427,7 +498,7 @@ multiply = _Builtin(
     accumulate=lambda a, *, axis, dtype: statistics.cumprod(a, axis, dtype),
     at=_updating("multiply"),
 )
-subtract = _Builtin(arithmetic.subtract, 2, 1)
+subtract = _Builtin(arithmetic.subtract, 2, 1, at=_updating("subtract"))
 negative = _Builtin(arithmetic.negative, 1, 1)
 maximum = _Builtin(
     arithmetic.maximum,
@@ -450,7 +521,7 @@ logical_and = _Logical(
     2,
     1,
     identity=True,
-    reduce=_logical("logical_and", lax.reduce_and, True),
+    reduce=_logical("logical_and", lax.reduce_and, lax.bitwise_and, True),
     accumulate=_running_truth(lax.cummin),
 )
 logical_or = _Logical(
@@ -458,11 +529,15 @@ logical_or = _Logical(
     2,
     1,
     identity=False,
-    reduce=_logical("logical_or", lax.reduce_or, False),
+    reduce=_logical("logical_or", lax.reduce_or, lax.bitwise_or, False),
     accumulate=_running_truth(lax.cummax),
 )
 logical_xor = _Logical(
-    _C.logical_xor, 2, 1, identity=False, reduce=_logical("logical_xor", lax.reduce_xor, False)
+    _C.logical_xor,
+    2,
+    1,
+    identity=False,
+    reduce=_logical("logical_xor", lax.reduce_xor, lax.bitwise_xor, False),
 )
 bitwise_and = _Builtin(
     _C.bitwise_and,
@@ -487,7 +562,7 @@ logaddexp = _Builtin(
     1,
     identity=-np.inf,
     reduce=_logsumexp,
-    accumulate=_running(lax.cumlogsumexp),
+    accumulate=_running_logsumexp,
 )
 logaddexp2 = _Builtin(floats.logaddexp2, 2, 1, identity=-np.inf)
 

@@ -14,13 +14,14 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
+from gpuarray.numpy.promotion import promote_dtypes_inexact
 from gpuarray.random.arguments import float_dtype, one_key, placed, sample_shape
-from gpuarray.random.basic import _normal, as_
+from gpuarray.random.basic import _normal
 
 
 @functools.partial(jit, static_argnames=("shape", "dtype", "method"))
 def _multivariate_normal(key, mean, cov, *, shape, dtype, method):
-    mean, cov = as_(mean, dtype), as_(cov, dtype)
+    mean, cov = promote_dtypes_inexact(mean, cov)
     batch = (shape_of(mean)[:-1], shape_of(cov)[:-2])
     shape = sample_shape("multivariate_normal", shape, *batch)
     if method == "cholesky":

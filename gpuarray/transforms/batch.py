@@ -19,6 +19,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
+from gpuarray.errors import MissingRuleError
 from gpuarray.ops.axes import add_axis, move_axis, set_rank
 
 
@@ -107,7 +108,7 @@ def batch_of(
         return batch_pointwise(prim, axis, values, dims, params)
     if prim.kind is Kind.REDUCTION:
         return batch_reduction(prim, axis, values, dims, params)
-    raise TypeError(f"Batching rule for '{prim.name}' not implemented: {rule.why}")
+    raise MissingRuleError(f"Batching rule for '{prim.name}' not implemented: {rule.why}")
 
 
 def batch_pointwise(
@@ -154,8 +155,11 @@ def batch_flat(
     """Run a flat function on values with an extra axis: results and where theirs is."""
     trace = BatchTrace(traces.state.trace, axis)
     boxed = [trace.box(v, d) for v, d in zip(values, dims, strict=True)]
-    with traces.current(trace), named_axis(axis, trace):
-        outputs = fun(*boxed)
+    try:
+        with traces.current(trace), named_axis(axis, trace):
+            outputs = fun(*boxed)
+    finally:
+        trace.alive = False
     pairs = [trace.split(x) for x in outputs]
     return [v for v, _ in pairs], [d for _, d in pairs]
 

@@ -17,10 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
+from gpuarray.errors import MissingRuleError
 from gpuarray.ops.linear import add_any, broadcast_like, instantiate
 
 
@@ -38,27 +41,18 @@ class JVPTracer(traces.Tracer):
     def origin(self) -> str:
         return self.primal.origin() if isinstance(self.primal, traces.Tracer) else ""
 
-    # What is concrete stays usable by Python.
+    # What is concrete stays usable by Python where no derivative gets lost: floats would lose it.
     def __bool__(self):
         return bool(self.primal)
 
     def __int__(self):
         return int(self.primal)
 
-    def __float__(self):
-        return float(self.primal)
-
-    def __complex__(self):
-        return complex(self.primal)
-
     def __index__(self):
         return self.primal.__index__()
 
     def item(self, *args):
-        return self.primal.item(*args)
-
-    def tolist(self):
-        return self.primal.tolist()
+        return np.asarray(self.primal).item(*args)
 
     def __repr__(self) -> str:
         return f"JVPTracer(primal={self.primal!r}, tangent={self.tangent!r})"
@@ -107,7 +101,7 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
     if rule is BY_PARTS:
         return _jvp_by_parts(prim, primals, tangents, params)
     if isinstance(rule, Sentinel):
-        raise TypeError(
+        raise MissingRuleError(
             f"Differentiation rule for '{prim.name}' not implemented: {rule.why}. Guard the value "
             f"with "
             "gpuarray.lax.stop_gradient if its derivative is not wanted."
@@ -153,7 +147,10 @@ def jvp_flat(
         trace.box(p, t) if is_inexact(aval_of(p)) else p
         for p, t in zip(primals, tangents, strict=True)
     ]
-    with traces.current(trace):
-        outputs = fun(*boxed)
+    try:
+        with traces.current(trace):
+            outputs = fun(*boxed)
+    finally:
+        trace.alive = False
     pairs = [trace.split(x) for x in outputs]
     return [p for p, _ in pairs], [t for _, t in pairs]

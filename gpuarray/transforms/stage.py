@@ -20,24 +20,24 @@ from gpuarray.core.value import Array
 
 
 class TracedFunction:
-    """What error messages say of the function being traced: its name, place and argument names."""
+    """What error messages say of the function being traced: its name, place and argument names.
 
-    __slots__ = ("arg_names", "fun", "purpose")
+    It does not hold the function: what was traced is kept as long as the function lives.
+    """
+
+    __slots__ = ("arg_names", "code", "name", "purpose")
 
     def __init__(self, fun: Callable, purpose: str, arg_names: Sequence[str] = ()):
-        self.fun = fun
+        self.name: str = getattr(fun, "__name__", None) or type(fun).__name__
         self.purpose = purpose
         self.arg_names = tuple(arg_names)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.fun, "__name__", None) or type(self.fun).__name__
-
-    def __str__(self) -> str:
-        inner = self.fun
+        inner: Any = fun
         while hasattr(inner, "__wrapped__"):
             inner = inner.__wrapped__
-        code = getattr(inner, "__code__", None)
+        self.code = getattr(inner, "__code__", None)
+
+    def __str__(self) -> str:
+        code = self.code
         at = f" at {code.co_filename}:{code.co_firstlineno}" if code is not None else ""
         return f"{self.name}{at}"
 
@@ -164,19 +164,21 @@ class GraphTrace(traces.Trace):
 def check_alive(x: traces.Tracer) -> None:
     """Raise if a tracer outlived the function that made it."""
     trace = x._trace
-    if isinstance(trace, GraphTrace) and not trace.alive:
-        site = getattr(x, "site", None)
-        made = f" It was made at {site}." if site is not None else ""
-        raise errors.UnexpectedTracerError(
-            "Encountered an unexpected tracer. A function transformed by gpuarray had a side "
-            "effect: an "
-            f"intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} "
-            f"escaped "
-            f"the scope of the transformation. The function being traced when the value leaked was "
-            f"{trace.info} traced for {trace.info.purpose}.{made} Return the value from the "
-            f"function "
-            "instead of saving it in a list, a global or an attribute."
-        )
+    if trace.alive:
+        return
+    info, site = getattr(trace, "info", None), getattr(x, "site", None)
+    traced = (
+        f" The function being traced when the value leaked was {info} traced for {info.purpose}."
+        if info is not None
+        else ""
+    )
+    made = f" It was made at {site}." if site is not None else ""
+    raise errors.UnexpectedTracerError(
+        "Encountered an unexpected tracer. A function transformed by gpuarray had a side effect: "
+        f"an intermediate value with type {x.aval.str_short()} wrapped in a {type(x).__name__} "
+        f"escaped the scope of the transformation.{traced}{made} Return the value from the "
+        "function instead of saving it in a list, a global or an attribute."
+    )
 
 
 _inferred: dict[tuple, list[ShapedArray]] = {}

@@ -18,6 +18,7 @@ from typing import Any
 from gpuarray.core.graph import Eqn, Graph, Literal, Var
 from gpuarray.core.linear import Undefined, Zero, is_zero
 from gpuarray.core.primitive import Sentinel
+from gpuarray.errors import MissingRuleError
 from gpuarray.ops.linear import add_any
 
 
@@ -70,7 +71,7 @@ def transpose_of(eqn: Eqn, cts: list, operands: list) -> Sequence[Any]:
     """Apply a primitive's transpose rule."""
     prim = eqn.primitive
     if isinstance(prim.transpose, Sentinel):
-        raise TypeError(
+        raise MissingRuleError(
             f"Transpose rule (for reverse-mode differentiation) for '{prim.name}' not implemented: "
             f"{prim.transpose.why}"
         )

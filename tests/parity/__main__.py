@@ -44,6 +44,17 @@ NAMESPACES = {
     "scipy.linalg": "scipy.linalg",
     "scipy.signal": "scipy.signal",
     "scipy.stats": "scipy.stats",
+    "scipy.fft": "scipy.fft",
+    "scipy.ndimage": "scipy.ndimage",
+    "scipy.integrate": "scipy.integrate",
+    "scipy.interpolate": "scipy.interpolate",
+    "scipy.optimize": "scipy.optimize",
+    "scipy.cluster.vq": "scipy.cluster.vq",
+    "scipy.sparse.linalg": "scipy.sparse.linalg",
+    "scipy.spatial.transform": "scipy.spatial.transform",
+    "jax.image": "image",
+    "jax.flatten_util": "flatten_util",
+    "checkify": "experimental.checkify",
     "ops": "ops",
 }
 

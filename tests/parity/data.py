@@ -8,6 +8,7 @@ same data.
 import collections
 import dataclasses
 import functools
+import importlib
 import itertools
 import math
 import operator
@@ -123,6 +124,7 @@ def environment(lib: Any) -> dict[str, Any]:
         "dataclasses": dataclasses,
         "ml_dtypes": ml_dtypes,
         "raw": raw,
+        "module": lambda path: importlib.import_module(f"{lib.__name__}.{path}"),
     }
     for name in ("lax", "nn", "random", "tree_util", "tree", "dtypes", "scipy", "ops"):
         env[name] = getattr(lib, name, None)

@@ -1,6 +1,7 @@
 """Floor 0: the settings and their overrides, the exceptions, the small helpers."""
 
 import asyncio
+import gc
 import pickle
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import threading
 
 import pytest
 
+import gpuarray as ga
+import gpuarray.numpy as gnp
 from gpuarray import errors, util
 from gpuarray.config import (
     _from_environment,
@@ -442,3 +445,47 @@ def test_zips_and_prod():
     with pytest.raises(ValueError, match=r"length mismatch: \[3, 2\]"):
         util.safe_zip([1, 2, 3], [1, 2])
     assert util.prod(()) == 1
+
+
+# ---- settings that change nothing, and arrays in cycles ----
+
+
+@pytest.mark.parametrize(
+    "name, value", [("thread_guard", True), ("traceback_filtering", "quiet_remove_frames")]
+)
+def test_an_idle_setting_says_so(name, value):
+    before = config.read(name)
+    try:
+        with pytest.warns(UserWarning, match=f"{name}=.* has no effect"):
+            config.update(name, value)
+    finally:
+        config.update(name, before)
+    config.update("traceback_filtering", "off")  # what happens anyway
+    config.update("traceback_filtering", "auto")
+
+
+def test_arrays_in_cycles_are_reported(caplog):
+    def make_cycle():
+        loop = [gnp.ones(3)]
+        loop.append(loop)
+
+    gc.collect()
+    make_cycle()
+    gc.collect()
+    assert not caplog.records
+    with ga.array_garbage_collection_guard("log"):
+        make_cycle()
+        gc.collect()
+    (record,) = caplog.records
+    assert "float32[3] is part of a reference cycle" in record.getMessage()
+    assert "__del__" not in type(gnp.ones(1)).__dict__
+
+
+def test_an_array_in_a_cycle_can_end_the_process():
+    program = (
+        "import gc, gpuarray as ga; x = [ga.numpy.ones(3)]; x.append(x); del x\n"
+        "with ga.array_garbage_collection_guard('fatal'): gc.collect()\nprint('alive')"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode < 0 and "alive" not in ended.stdout
+    assert "reference cycle" in ended.stderr

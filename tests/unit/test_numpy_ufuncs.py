@@ -408,3 +408,115 @@ def test_derivatives_where_formulas_divide_by_zero():
     np.testing.assert_allclose(grad(grad(gnp.sinc))(zero), -(np.pi**2) / 3, rtol=1e-6)
     assert grad(lambda x: gnp.logaddexp(x, x))(gnp.float32(3)) == 1
     assert grad(lambda x: gnp.remainder(x, 2))(gnp.float32(3.5)) == 1
+
+
+# ---- folds, weak types and corners ----
+
+
+def test_general_folds_are_scans():
+    digits = gnp.frompyfunc(lambda a, b: 10 * a + b, 2, 1, identity=0)
+    x = gnp.arange(100)
+    for run in (digits.reduce, digits.accumulate, lambda v: digits.at(v, v, 1, inplace=False)):
+        graph = ga.make_jaxpr(run)(x)
+        assert "scan" in str(graph) and len(graph.eqns) < 20
+    halves = gnp.frompyfunc(lambda a, b: a / b, 2, 1)
+    assert halves.accumulate(gnp.array([7, 2, 2])).tolist() == [7.0, 3.5, 1.75]
+    assert halves.at(gnp.array([4, 5]), gnp.array([0, 0]), 2, inplace=False).tolist() == [1.0, 5.0]
+    assert digits.reduce(gnp.array([7, 2]), initial=1.5).tolist() == 172
+    with pytest.raises(ValueError, match="multiple axes"):
+        digits.accumulate(gnp.ones((2, 2)), axis=None)
+    np.testing.assert_allclose(
+        ga.grad(lambda v: gnp.subtract.reduce(v * v))(gnp.array([1.0, 2.0])), [2.0, -4.0]
+    )
+
+
+def test_folds_of_truth():
+    x = gnp.array([1.0, 2.0, 0.5])
+    assert bool(gnp.logical_and.reduce(x, initial=2.0))
+    assert not bool(gnp.logical_and.reduce(x, initial=0.0))
+    assert bool(gnp.logical_or.reduce(x * 0, initial=2.0))
+    assert gnp.logical_and.at(x, gnp.array([0]), 0, inplace=False).tolist() == [False, True, True]
+    assert gnp.maximum.accumulate(gnp.array([False, True, False])).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="integer argument required; got dtype=float32"):
+        gnp.bitwise_xor.reduce(x)
+
+
+def test_what_stays_weak():
+    weak = gnp.broadcast_to(2.5, (3,))
+    assert weak.weak_type and gnp.add(weak, weak).weak_type
+    strong = {
+        "isinf": (2.5,),
+        "isposinf": (2.5,),
+        "signbit": (2,),
+        "spacing": (0.5,),
+        "rint": (3,),
+        "angle": (0.5,),
+        "hypot": (weak, 2.5),
+        "heaviside": (weak, 2.5),
+        "logical_and": (weak, 2.5),
+        "logaddexp2": (weak, 2.5),
+        "diagflat": (2.0,),
+        "power": (2, gnp.arange(3)),
+        "gcd": (2, gnp.ones(3, bool)),
+        "isin": (2.5, 2.5),
+    }
+    for name, args in strong.items():
+        assert not getattr(gnp, name)(*args).weak_type, name
+    for name in ("hypot", "heaviside", "logical_and", "logaddexp2"):
+        assert getattr(gnp, name)(2.5, 2.5).weak_type, name
+
+
+def test_corners():
+    assert float(gnp.nanmax(gnp.zeros(0), initial=3)) == 3.0
+    assert float(gnp.nanmin(gnp.array([gnp.nan]), initial=3)) == 3.0
+    for name in ("nanmean", "nanvar", "nanstd"):
+        with pytest.raises(ValueError, match="where must be None or a boolean array"):
+            getattr(gnp, name)(gnp.ones(3), where=gnp.ones(3))
+    with pytest.raises(ValueError, match="dtype argument to jnp.std must be inexact"):
+        gnp.std(gnp.ones(3), dtype="int32")
+    with pytest.raises(ValueError, match="Incompatible types for broadcasting"):
+        gnp.full((2,), gnp.ones(3))
+    assert gnp.fft.fft(gnp.zeros(0)).shape == gnp.fft.irfft(gnp.zeros(0)).shape == (0,)
+    assert gnp.fft.fft(gnp.zeros((2, 0))).dtype == "complex64"
+    assert gnp.fft.fftfreq(6, 0.1, dtype=int).tolist() == [0, 1, 3, -5, -3, -1]
+    assert [x.dtype for x in gnp.ogrid[-1:1:3j, 0:2]] == ["float32"] * 2
+    assert gnp.roots(gnp.array([0.0, 1, -3, 2, 0])).real.round(3).tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(NameError, match="unbound axis name: a"):
+        gnp.sum(gnp.ones(3), axis="a")
+    with pytest.raises(TypeError, match="unsupported format string"):
+        format(gnp.ones(3), ".2f")
+    assert f"{gnp.float32(1.25):.1f} {gnp.arange(2)}" == "1.2 [0 1]"
+    assert repr(gnp.array([1, -2], "int4")) == "Array([1, -2], dtype=int4)"
+    with pytest.raises(ValueError, match="query value must be a scalar"):
+        assert gnp.ones(3) in gnp.ones(3)
+    assert gnp.iinfo(1).bits == 64
+    with pytest.raises(ValueError, match="not inexact"):
+        gnp.finfo("nonsense")
+
+
+# ---- functions of elements and lanes ----
+
+
+def test_vectorize_and_lanes_are_traced_once():
+    calls = []
+
+    def once(a, b):
+        calls.append(1)
+        return {"sum": a + b, "one": 1}
+
+    out = gnp.vectorize(once)(gnp.ones((4, 1)), gnp.arange(3))
+    assert len(calls) == 1 and out["sum"].shape == out["one"].shape == (4, 3)
+    assert gnp.vectorize(once)(gnp.ones((1, 1)), gnp.zeros(3))["sum"].shape == (1, 3)
+    assert gnp.vectorize(once)(gnp.ones((0, 2)), 1.0)["sum"].shape == (0, 2)
+    lanes = gnp.apply_along_axis(
+        lambda r: calls.append(1) or gnp.outer(r, r), 1, gnp.ones((2, 3, 4))
+    )
+    assert len(calls) == 4 and lanes.shape == (2, 3, 3, 4)
+    assert gnp.apply_along_axis(gnp.sum, 0, gnp.ones((3, 0))).shape == (0,)
+    wrong = gnp.vectorize(lambda a, b: a @ b, signature="(m,n),(n)->(n)")
+    with pytest.raises(ValueError, match="inconsistent size for core dimension 'n'"):
+        wrong(gnp.ones((2, 3)), gnp.ones(3))
+    with pytest.raises(TypeError, match="wrong number of output arguments"):
+        gnp.vectorize(lambda a: (a, a), signature="(n)->(n)")(gnp.ones(3))
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        gnp.vectorize(lambda a: a if a > 0 else -a)(gnp.ones(3))

@@ -1,0 +1,142 @@
+"""The polar decomposition by dynamically weighted Halley iterations (QDWH).
+
+Floor 6. In: a tall matrix. Out: its orthonormal and its positive semidefinite factor. Method:
+Nakatsukasa, Bai and Gygi, "Optimizing Halley's iteration for computing the matrix polar
+decomposition" (2010).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.value import Array
+from gpuarray.lax.args import ArrayLike, operands
+from gpuarray.lax.contract import dot
+from gpuarray.lax.control import cond, while_loop
+from gpuarray.lax.convert import conj, convert_element_type
+from gpuarray.lax.elementwise import eq, lt, select
+from gpuarray.lax.reductions import reduce_max, reduce_sum
+from gpuarray.lax.shapes import broadcasted_iota, concatenate, full_like, transpose
+from gpuarray.lax.transcendental import sqrt
+from gpuarray.ops.linalg import cholesky_p, qr_p
+from gpuarray.ops.solve import triangular_solve_p
+
+#: Above this weight the Cholesky factorisation of a step loses digits, and QR takes its place.
+_STEEP = 100.0
+
+
+def qdwh(
+    x: ArrayLike,
+    *,
+    is_hermitian: bool = False,
+    max_iterations: int | None = None,
+    eps: float | None = None,
+    dynamic_shape: tuple[Any, Any] | None = None,
+) -> tuple[Array, Array, Array, Array]:
+    """x = u h with orthonormal columns u and positive semidefinite h: u, h, the number of steps,
+    and whether they converged.
+
+    [m, n] with m >= n -> [m, n], [n, n], two scalars. `max_iterations` is 10 and `eps` that of the
+    dtype unless given; `dynamic_shape` says how much of x counts, from the top left. `is_hermitian`
+    promises what it says; nothing depends on it.
+
+    >>> import gpuarray.numpy as gnp
+    >>> from gpuarray import lax
+    >>> u, h, steps, converged = lax.linalg.qdwh(gnp.array([[0., -2.], [3., 0.]]))
+    >>> gnp.round(h, 3) + 0.0
+    Array([[3., 0.],
+           [0., 2.]], dtype=float32)
+    """
+    matrix: Any = operands("qdwh", x)[0]
+    return _qdwh(matrix, max_iterations, eps, dynamic_shape)
+
+
+def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
+    if x.ndim != 2:
+        raise ValueError(f"qdwh takes one matrix, got an array of shape {x.shape}")
+    m, n = x.shape
+    if m < n:
+        raise ValueError(
+            f"The input matrix of shape M x N must have M >= N, got {x.shape}: transpose it"
+        )
+    if dtypes.kind_of(x.dtype) not in "fc":
+        raise ValueError(f"data type {x.dtype} not inexact: convert the matrix to floats first")
+    part = dtypes.to_real_dtype(x.dtype)
+    smallest = part.type(dtypes.finfo(part).eps if eps is None else eps)
+    if dynamic_shape is not None:
+        inside = [lt(broadcasted_iota(np.int32, x.shape, i), dynamic_shape[i]) for i in (0, 1)]
+        x = select(inside[0] & inside[1], x, full_like(x, 0))
+    size = abs(x)
+    column, row = (reduce_max(reduce_sum(size, (i,)), (0,)) for i in (0, 1))
+    scale = sqrt(column * row)
+    scale = select(scale == 0, part.type(1), scale)
+    close = part.type(5) * smallest
+    limit = 10 if max_iterations is None else max_iterations
+
+    def going(state):
+        _, low, moved, count = state
+        return (count < limit) & ((abs(low - 1) > close) | (moved > close ** (1 / 3)))
+
+    def step(state):
+        u, low, _, count = state
+        new, low = _halley(u, low)
+        moved = sqrt(reduce_sum(abs(new - u) ** 2, (0, 1)))
+        return new, low, moved, count + 1
+
+    start = (x / convert_element_type(scale, x.dtype), smallest, part.type(np.inf), 0)
+    u, low, moved, count = while_loop(going, step, start)
+    u = 1.5 * u - 0.5 * dot(u, dot(_adjoint(u), u))  # one Newton-Schulz step polishes
+    h = dot(_adjoint(u), x)
+    converged = (abs(low - 1) <= close) & (moved <= close ** (1 / 3))
+    return u, (h + _adjoint(h)) / 2, count, converged
+
+
+def _halley(u: Array, low: Array) -> tuple[Array, Array]:
+    """A step with the weights that are best when no singular value is under `low`."""
+    square = low * low
+    root = (4 * (1 / square - 1) / square) ** (1 / 3)
+    inner = sqrt(1 + root)
+    a = inner + sqrt(2 - root + 2 * (2 - square) / (square * inner))
+    b = (a - 1) ** 2 / 4
+    c = a + b - 1
+    weights = [convert_element_type(w, u.dtype) for w in (a, b, c)]
+    new = cond(c > _STEEP, _step_by_qr, _step_by_cholesky, u, *weights)
+    return new, low * (a + b * square) / (1 + c * square)
+
+
+def _step_by_qr(u: Array, a: Array, b: Array, c: Array) -> Array:
+    m, n = u.shape
+    stacked = concatenate([sqrt(c) * u, _identity(u.dtype, n)], 0)
+    q, _ = qr_p.bind(stacked, pivoting=False, full_matrices=False, use_magma=None)
+    return b / c * u + (a - b / c) / sqrt(c) * dot(q[:m], _adjoint(q[m:]))
+
+
+def _step_by_cholesky(u: Array, a: Array, b: Array, c: Array) -> Array:
+    n = u.shape[1]
+    factor = cholesky_p.bind(_identity(u.dtype, n) + c * dot(_adjoint(u), u))
+
+    def solved(right: Array, conjugated: bool) -> Array:
+        return triangular_solve_p.bind(
+            factor,
+            right,
+            left_side=True,
+            lower=True,
+            transpose_a=conjugated,
+            conjugate_a=conjugated,
+            unit_diagonal=False,
+        )
+
+    return b / c * u + (a - b / c) * _adjoint(solved(solved(_adjoint(u), False), True))
+
+
+def _identity(dtype: Any, n: int) -> Array:
+    rows, columns = (broadcasted_iota(np.int32, (n, n), i) for i in (0, 1))
+    return convert_element_type(eq(rows, columns), dtype)
+
+
+def _adjoint(x: Array) -> Array:
+    turned = transpose(x, (1, 0))
+    return conj(turned) if dtypes.kind_of(x.dtype) == "c" else turned

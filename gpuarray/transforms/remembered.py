@@ -1,0 +1,118 @@
+"""Functions that loops and branches traced before: the same one again is not traced again.
+
+Floor 3. In: a function, and how it is called. Out: what was made of it then, as long as the
+function lives. A function counts as the same when every value it reads from outside is the very
+same object and cannot have changed: arrays, numbers, texts, modules, and functions of which the
+same holds. One that closes over a list, a dict or an object of the user's is traced at every call,
+so no closure is ever out of date.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core import trace as traces
+from gpuarray.core.value import Array
+from gpuarray.transforms.batch import axis_env
+
+
+class _Made(NamedTuple):
+    """What was made of a function, and the values it read from outside."""
+
+    outside: list
+    value: Any
+
+
+_made: weakref.WeakKeyDictionary[Callable, dict[tuple, _Made]] = weakref.WeakKeyDictionary()
+
+#: How many kinds of calls of one function are kept.
+LIMIT = 64
+
+_CONSTANTS = (
+    *(Array, np.generic, bool, int, float, complex, str, bytes, type, type(None), type(Ellipsis)),
+    *(np.dtype, types.ModuleType, types.BuiltinFunctionType, np.ufunc),
+)
+
+
+def remembered(
+    function: Callable,
+    key: Hashable,
+    make: Callable[[], Any],
+    constants: Callable[[Any], Sequence[Any]],
+) -> Any:
+    """`make()`, or what it returned when `function` was last here with this key.
+
+    key: all that `make` depends on besides the function. constants: the values that are part of
+    what was made; where a traced one is among them, nothing is kept.
+    """
+    outside: list = []
+    if not isinstance(function, types.FunctionType) or not _collect(function, outside, set()):
+        return make()
+    key = (key, config.state.trace_key, axis_env())
+    known = _made.get(function)
+    if known is not None:
+        entry = known.get(key)
+        if entry is not None and _same(entry.outside, outside):
+            return entry.value
+    value = make()
+    traced = any(isinstance(c, traces.Tracer) for c in constants(value))
+    if not traced and not any(x is function for x in outside):  # which would keep itself alive
+        known = _made.setdefault(function, {})
+        if len(known) >= LIMIT:
+            known.clear()
+        known[key] = _Made(outside, value)
+    return value
+
+
+def forget() -> None:
+    """Forget everything, for all functions."""
+    _made.clear()
+
+
+def _same(before: list, now: list) -> bool:
+    return len(before) == len(now) and all(a is b for a, b in zip(before, now, strict=True))
+
+
+def _collect(function: Any, outside: list, seen: set[int]) -> bool:
+    """Append what a function reads from outside; False when some of it may change unseen."""
+    if id(function) in seen:
+        return True
+    seen.add(id(function))
+    code = function.__code__
+    read = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        try:
+            read.append(cell.cell_contents)
+        except ValueError:  # a name that has no value yet
+            return False
+    globals_ = function.__globals__
+    stack = [code]
+    while stack:  # functions defined inside read the same globals
+        one = stack.pop()
+        read += [globals_[name] for name in one.co_names if name in globals_]
+        stack += [c for c in one.co_consts if isinstance(c, types.CodeType)]
+    outside += read
+    return all(_constant(x, outside, seen) for x in read)
+
+
+def _constant(x: Any, outside: list, seen: set[int]) -> bool:
+    if isinstance(x, _CONSTANTS):
+        return True
+    if isinstance(x, tuple):
+        return all(_constant(item, outside, seen) for item in x)
+    inner = x
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    if isinstance(inner, types.FunctionType):
+        return _is_own(inner.__module__) or _collect(inner, outside, seen)
+    return _is_own(type(x).__module__)
+
+
+def _is_own(module: Any) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] == __name__.partition(".")[0]

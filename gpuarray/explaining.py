@@ -53,7 +53,7 @@ def explain(
     @functools.wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
         lowered = jitted.lower(*args, **kwargs)
-        plan = lowered.plan
+        plan = lowered.plan.on_device if platform == "cuda" else lowered.plan
         if platform != "cuda":
             return explain_plan(plan, lowered.fun_name)
         compile = nvrtc.compile if nvrtc.available() else None

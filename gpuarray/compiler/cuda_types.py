@@ -6,12 +6,14 @@ here, so nan, infinities, -0.0 and the smallest integers are right in one place.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gpuarray.compiler.indexing import Axis, Index, Quotient
+from gpuarray.compiler.indexing import Index, Quotient, Remainder
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import storage_dtype
 
@@ -35,11 +37,17 @@ _TYPES = {
     "complex128": "ga_c128",
 }
 _HALVES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+HALF_TYPES = tuple(_TYPES[name] for name in _HALVES)
+
+
+@functools.cache
+def _name(dtype) -> str:
+    return dtype.name  # which NumPy puts together anew each time
 
 
 def memory_type(aval: ShapedArray) -> str:
     """The type of an element in memory."""
-    name = storage_dtype(aval).name
+    name = _name(storage_dtype(aval))
     if name not in _TYPES:
         raise TypeError(
             f"dtype {name} has no CUDA type here: convert it first, for example to float32"
@@ -47,16 +55,21 @@ def memory_type(aval: ShapedArray) -> str:
     return _TYPES[name]
 
 
+def has_type(aval: ShapedArray) -> bool:
+    """Whether elements have a type in CUDA."""
+    return _name(storage_dtype(aval)) in _TYPES
+
+
 def value_type(aval: ShapedArray) -> str:
     """The type of a value in a register: floats of 16 and 8 bits are computed in float and rounded
     after every operation.
     """
-    return "float" if storage_dtype(aval).name in _HALVES else memory_type(aval)
+    return "float" if _name(storage_dtype(aval)) in _HALVES else memory_type(aval)
 
 
 def is_half(aval: ShapedArray) -> bool:
     """Whether elements are floats of 16 or 8 bits, which registers hold as float."""
-    return storage_dtype(aval).name in _HALVES
+    return _name(storage_dtype(aval)) in _HALVES
 
 
 def rounded(expression: str, aval: ShapedArray) -> str:
@@ -105,9 +118,9 @@ def _integer(n: int, dtype: np.dtype) -> str:
     return f"({n + 1}ll - 1ll)" if n == -(2**63) else f"{n}ll"
 
 
-def index_text(index: Index, names: dict[int, str], wide: bool) -> str:
-    """Index arithmetic as text; `names` are the C++ names of the axes. 64 bits only where an offset
-    needs them.
+def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
+    """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory.
+    64 bits only where an offset needs them.
     """
     suffix = "ull" if wide else "u"
 
@@ -116,9 +129,10 @@ def index_text(index: Index, names: dict[int, str], wide: bool) -> str:
 
     def text(index: Index) -> str:
         parts: list[str] = []
-        for a, k in sorted(index.terms, key=lambda term: -abs(term[1])):
-            if isinstance(a, Axis):
-                inner = names[a.number]
+        terms: list[tuple[Any, int]] = sorted(index.terms, key=lambda term: -abs(term[1]))
+        for a, k in terms:
+            if not isinstance(a, Quotient | Remainder):
+                inner = names[a.name]
             else:
                 sign = "/" if isinstance(a, Quotient) else "%"
                 inside = text(a.inner)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuarray.compiler import report
-from gpuarray.compiler.group import Group, Step
+from gpuarray.compiler.group import Group, Refusal, Step
 from gpuarray.compiler.plan import (
     Plan,
     describe,
-    members_in_order,
     step_inputs,
     step_outputs,
     step_work,
 )
+from gpuarray.compiler.plan import operations as step_operations
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
 
@@ -55,7 +55,8 @@ class Operation:
 class Kernel:
     """One step that runs on the device: a fused kernel, or a routine of a library.
 
-    kind: map (no reduction), rows, columns or all (what is reduced), library
+    kind: map (no reduction), loop (in registers), many (groups that do the same), rows, columns or
+        all (what is reduced), library
     space: lengths of the axes that run in parallel; inner: of the axes that are reduced
     source, roofline_seconds: the CUDA C++ and the least time it can take, where a GPU was named
     """
@@ -193,13 +194,22 @@ def explain_plan(
     return Explanation(
         name or plan.graph.debug_name or "function",
         tuple(_with_facts(_kernel(s, names[id(s)], numbers, unstored), on_device) for s in shown),
-        tuple(
-            Boundary(names[id(r.producer)], names[id(r.consumer)], r.reason) for r in plan.refusals
-        ),
+        _boundaries(plan.refusals, {v: names[id(s)] for s in shown for v in step_outputs(s)}),
         plan.bytes_unfused,
         sum(e.primitive.kind is not Kind.VIEW for e in plan.graph.eqns),
         plan.temporary_bytes,
     )
+
+
+def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundary, ...]:
+    """The refusals between steps that are there: some are made where they are read."""
+
+    def name(step: Step) -> str:
+        return next((maker[v] for v in step_outputs(step) if v in maker), "")
+
+    found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]
+    kept = dict.fromkeys(f for f in found if f[0] and f[1] and f[0] != f[1])
+    return tuple(Boundary(*f) for f in kept)
 
 
 def _is_view(step: Step) -> bool:
@@ -223,9 +233,8 @@ def _kernel(step: Step, name: str, numbers: dict[Var, int], unstored: set[Var]) 
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
         return Kernel(name, "library", operations, inputs, outputs, step_work(step))
-    eqns = [m.eqn for m in members_in_order(step)]
-    texts = [text.strip() for text in describe(step).splitlines()[1:]]
-    operations = tuple(_operation(e, t) for e, t in zip(eqns, texts, strict=True))
+    names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
+    operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
     return Kernel(
         name,
         step.name.partition("_")[2],
@@ -235,6 +244,7 @@ def _kernel(step: Step, name: str, numbers: dict[Var, int], unstored: set[Var]) 
         step_work(step),
         tuple(step.axes[i] for i in step.parallel),
         tuple(step.axes[i] for i in sorted(step.reduced)),
+        {"groups": len(step.parts)} if step.parts else {},
     )
 
 

@@ -6,9 +6,12 @@ step of its own.
 
 from __future__ import annotations
 
-from gpuarray.compiler.generators import note_generators
+from collections.abc import Iterable
+
 from gpuarray.compiler.group import Group, Load, Member, Operand, Refusal, Step
+from gpuarray.compiler.loops import flow_group
 from gpuarray.compiler.merge import merge, merge_reason
+from gpuarray.compiler.order import in_order
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 
@@ -20,9 +23,13 @@ def fuse(graph: Graph, enabled: bool = True) -> list[Step]:
     return fuser.steps()
 
 
-def fuse_with_reasons(graph: Graph, enabled: bool = True) -> tuple[list[Step], list[Refusal]]:
-    """The steps, and for each pair that exchanges a value but stayed apart, why."""
-    fuser = _Fuser(graph, enabled)
+def fuse_with_reasons(
+    graph: Graph, enabled: bool = True, flows: bool = False
+) -> tuple[list[Step], list[Refusal]]:
+    """The steps, and for each pair that exchanges a value but stayed apart, why. With `flows`,
+    loops and branches that run element by element are groups too.
+    """
+    fuser = _Fuser(graph, enabled, flows)
     fuser.run()
     steps = fuser.steps()
     return steps, fuser.refusals(steps)
@@ -32,14 +39,17 @@ _COMPUTE = (Kind.POINTWISE, Kind.REDUCTION)
 
 
 class _Fuser:
-    def __init__(self, graph: Graph, enabled: bool):
+    def __init__(self, graph: Graph, enabled: bool, flows: bool = False):
         self.graph = graph
         self.enabled = enabled
+        self.flows = flows and enabled
         self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
         self.step_of: dict[Var, int] = {}  # which step makes a value
         self.steps_by_id: dict[int, Step] = {}
-        self.needs: dict[int, int] = {}  # step -> bit set of all steps before it
-        self.next_id = 0
+        # For each step the first and the last of its equations: a step that needs another one has
+        # an equation behind the other's first.
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
         self.uses: dict[Var, int] = {}
         for eqn in graph.eqns:
@@ -49,19 +59,25 @@ class _Fuser:
 
     # ---- the pass ----
     def run(self) -> None:
-        for eqn in self.graph.eqns:
+        for place, eqn in enumerate(self.graph.eqns):
             kind = eqn.primitive.kind
             if is_view(eqn) or self._is_free_generator(eqn):
                 continue  # absorbed by whoever reads it
             if kind in _COMPUTE and _stretches(eqn):
                 step: Step = self._single(eqn)
             else:
-                step = eqn
-            number = self._add(step, eqn)
+                step = (self._flow(eqn) if self.flows and eqn.primitive.flow else None) or eqn
+            number = self._add(step, eqn, place)
             if self.enabled and isinstance(step, Group):
                 self._join_producers(number)
         if self.enabled:
             self._join_siblings()
+
+    def _flow(self, eqn: Eqn) -> Group | None:
+        """A loop or a branch as a group, where each element goes its own way."""
+        results = {a for a in self.graph.outvars if isinstance(a, Var)}
+        used = {v for v in eqn.outvars if v in self.uses or v in results}
+        return flow_group(eqn, used, self._resolve, self.made_by.get)
 
     def _is_free_generator(self, eqn: Eqn) -> bool:
         """Index-only values without operands cost nothing to make again: every reader makes its
@@ -69,13 +85,11 @@ class _Fuser:
         """
         return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars
 
-    def _add(self, step: Step, eqn: Eqn) -> int:
-        number = self.next_id
-        self.next_id += 1
+    def _add(self, step: Step, eqn: Eqn, number: int) -> int:
         self.steps_by_id[number] = step
+        self.first[number] = self.last[number] = number
         for v in eqn.outvars:
             self.step_of[v] = number
-        self.needs[number] = self._bits(self._inputs(step))
         return number
 
     def _inputs(self, step: Step) -> list[Var]:
@@ -83,13 +97,10 @@ class _Fuser:
             return step.sources()
         return [self._resolve(a)[0] for a in step.invars if isinstance(a, Var)]
 
-    def _bits(self, sources: list[Var]) -> int:
-        bits = 0
-        for v in sources:
-            made = self.step_of.get(v)
-            if made is not None:
-                bits |= self.needs[made] | (1 << made)
-        return bits
+    def _before(self, number: int) -> set[int]:
+        """The steps that make what a step reads."""
+        step_of = self.step_of
+        return {step_of[v] for v in self._inputs(self.steps_by_id[number]) if v in step_of}
 
     def _resolve(self, var: Var) -> tuple[Var, tuple[Eqn, ...]]:
         """Follow views back to the value they look at."""
@@ -147,14 +158,37 @@ class _Fuser:
                 return
 
     def _join_siblings(self) -> None:
-        """Merge groups that read the same value over the same space."""
+        """Merge groups that read the same value over one space, then reductions of one shape."""
         readers: dict[Var, list[int]] = {}
         for number, step in sorted(self.steps_by_id.items()):
             if isinstance(step, Group):
                 for v in step.sources():
                     if v.aval.size > 1:
                         readers.setdefault(v, []).append(number)
-        for numbers in readers.values():
+        self._join_all(readers.values())
+        self._join_all(self._reductions_alike())
+
+    def _reductions_alike(self) -> Iterable[list[int]]:
+        """Reductions over one space of what one step has made, or of arguments. (If they waited for
+        several steps, what those made would have to be kept for longer.)
+        """
+        found: dict[tuple, dict[int | None, list[int]]] = {}
+        for number, step in sorted(self.steps_by_id.items()):
+            if isinstance(step, Group) and step.reduced:
+                before = self._before(number)
+                if len(before) <= 1:
+                    alike = found.setdefault((tuple(step.axes), step.reduced), {})
+                    alike.setdefault(next(iter(before), None), []).append(number)
+        for alike in found.values():
+            free = alike.pop(None, [])
+            for numbers in alike.values():
+                numbers += free
+                free = []
+            yield from (free, *alike.values())
+
+    def _join_all(self, alike: Iterable[list[int]]) -> None:
+        """Merge steps with the first of their list that takes them."""
+        for numbers in alike:
             first = None
             for number in numbers:
                 if number not in self.steps_by_id:
@@ -177,27 +211,30 @@ class _Fuser:
                 self.refused[(a, b)] = why_not
             return False
         del self.steps_by_id[b]
-        for v in two.made:
+        for v in (*two.made, *two.aside):
             self.step_of[v] = a
-        gone, kept = 1 << b, 1 << a
-        self.needs[a] = (self.needs[a] | self.needs[b]) & ~gone & ~kept
-        for number in self.steps_by_id:
-            bits = self.needs[number]
-            if number != a and bits & (gone | kept):
-                self.needs[number] = (bits & ~gone) | kept | self.needs[a]
+        self.first[a] = min(self.first[a], self.first[b])
+        self.last[a] = max(self.last[a], self.last[b])
         return True
 
     def _cycle(self, a: int, b: int) -> bool:
-        """Whether some third step lies between the two (`needs` is transitive, so direct inputs
-        suffice).
-        """
-        if self.needs[a] >> b & 1:
-            return True
-        for first, second in ((a, b), (b, a)):
-            for v in self._inputs(self.steps_by_id[second]):
-                made = self.step_of.get(v)
-                if made is not None and made != first and self.needs[made] >> first & 1:
-                    return True
+        """Whether some third step lies between the two, or the second before the first."""
+        return self._is_behind(b, self._before(a)) or self._is_behind(a, self._before(b) - {a})
+
+    def _is_behind(self, wanted: int, steps: set[int]) -> bool:
+        """Whether any of these steps is a step, or needs it."""
+        begin = self.first[wanted]
+        waiting, seen = list(steps), set(steps)
+        while waiting:
+            top = waiting.pop()
+            if top == wanted:
+                return True
+            if self.last[top] < begin:
+                continue
+            for number in self._before(top):
+                if number not in seen:
+                    seen.add(number)
+                    waiting.append(number)
         return False
 
     def refusals(self, steps: list[Step]) -> list[Refusal]:
@@ -230,7 +267,6 @@ class _Fuser:
         their own.
         """
         order: list[Step] = []
-        done: set[int] = set()
         placed: set[Var] = set()
         wanted = {a for a in self.graph.outvars if isinstance(a, Var)}
         for step in self.steps_by_id.values():
@@ -259,29 +295,17 @@ class _Fuser:
                     placed.add(out)
                     order.append(view)
 
-        ready = sorted(self.steps_by_id)
-        while ready:
-            waiting = []
-            for number in ready:
-                needed = self.needs[number]
-                if any(needed >> n & 1 and n not in done for n in self.steps_by_id if n != number):
-                    waiting.append(number)
-                    continue
-                step = self.steps_by_id[number]
-                if isinstance(step, Eqn):
-                    for a in step.invars:
-                        if isinstance(a, Var):
-                            place_value(a)
-                order.append(step)
-                done.add(number)
-            if len(waiting) == len(ready):
-                raise AssertionError("the steps of a plan wait for one another")
-            ready = waiting
+        for number in in_order(self.steps_by_id, self._before):
+            step = self.steps_by_id[number]
+            if isinstance(step, Eqn):
+                for a in step.invars:
+                    if isinstance(a, Var):
+                        place_value(a)
+            order.append(step)
         for a in self.graph.outvars:
             if isinstance(a, Var):
                 place_value(a)
         _name_groups(order)
-        note_generators(order, self.graph, self._resolve)
         return order
 
 
@@ -301,7 +325,9 @@ def _same_width(eqn: Eqn) -> bool:
 def _name_groups(steps: list[Step]) -> None:
     """Names by position and shape of the work: the same graph gives the same names."""
     for number, step in enumerate(s for s in steps if isinstance(s, Group)):
-        if not step.reduced:
+        if step.has_flow:
+            kind = "loop"
+        elif not step.reduced:
             kind = "map"
         elif not step.parallel:
             kind = "all"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from gpuarray.core.graph import Eqn
 
@@ -26,6 +27,16 @@ class Axis:
     def largest(self) -> int:
         return self.length - 1
 
+    @property
+    def name(self) -> int:
+        """What its name in a kernel is kept under."""
+        return self.number
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes it depends on."""
+        return frozenset((self.number,))
+
 
 @dataclass(frozen=True)
 class Quotient:
@@ -37,6 +48,11 @@ class Quotient:
     @property
     def largest(self) -> int:
         return self.inner.largest // self.divisor
+
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes it depends on."""
+        return frozenset(axes_of(self.inner))
 
 
 @dataclass(frozen=True)
@@ -50,8 +66,21 @@ class Remainder:
     def largest(self) -> int:
         return min(self.inner.largest, self.divisor - 1)
 
+    @property
+    def axes(self) -> frozenset[int]:
+        """The axes it depends on."""
+        return frozenset(axes_of(self.inner))
 
-Atom = Axis | Quotient | Remainder
+
+class Atom(Protocol):
+    """What a term of an index counts: a number that is never negative. Beside those above, a place
+    that is read from memory (access.py).
+    """
+
+    @property
+    def largest(self) -> int: ...
+    @property
+    def axes(self) -> frozenset[int]: ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +134,7 @@ class Index:
 
     def divided(self, n: int) -> tuple[Index, Index]:
         """Quotient and remainder by n, simplified where the terms allow it."""
-        if n == 1:
+        if n <= 1:  # 0: there are no elements, so any place will do
             return self, Index()
         multiples = Index(tuple((a, k // n) for a, k in self.terms if k % n == 0))
         rest = Index(tuple((a, k) for a, k in self.terms if k % n))
@@ -127,7 +156,7 @@ class Index:
         for atom, k in self.terms:
             if isinstance(atom, Axis):
                 found += k if atom.number == axis else 0
-            elif axis in axes_of(atom.inner):
+            elif axis in atom.axes:
                 return None
         return found
 
@@ -136,10 +165,7 @@ def axes_of(index: Index) -> set[int]:
     """The axes an index depends on."""
     found: set[int] = set()
     for atom, _ in index.terms:
-        if isinstance(atom, Axis):
-            found.add(atom.number)
-        else:
-            found |= axes_of(atom.inner)
+        found |= atom.axes
     return found
 
 
@@ -191,7 +217,11 @@ def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
         return coordinates
     if math.prod(before) != math.prod(after):
         raise TypeError(f"{name} is not an index map")
-    return split(linear(coordinates, after), before)  # reshape, squeeze, expand_dims
+    order = params.get("dimensions") if name == "reshape" else None
+    if order is None:
+        return split(linear(coordinates, after), before)  # reshape, squeeze, expand_dims
+    turned = split(linear(coordinates, after), [before[d] for d in order])
+    return [turned[order.index(d)] for d in range(len(before))]
 
 
 def access(views: Sequence[Eqn], coordinates: list[Index], source_shape: Sequence[int]) -> Index:
@@ -204,3 +234,16 @@ def behind(views: Sequence[Eqn], coordinates: list[Index]) -> list[Index]:
     for view in reversed(views):
         coordinates = through(view, coordinates)
     return coordinates
+
+
+def contiguous_offset(view: Eqn) -> int | None:
+    """Where the result of a view begins in its operand's memory, in elements, if it is one piece of
+    that memory; None where only a copy makes it one.
+    """
+    before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
+    if 0 in after:
+        return 0
+    coordinates = [Index.axis(i, n) for i, n in enumerate(after)]
+    index = linear(through(view, coordinates), before)
+    whole = linear(coordinates, after)
+    return index.constant if set(index.terms) == set(whole.terms) else None

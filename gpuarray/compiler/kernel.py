@@ -67,7 +67,7 @@ def split_passes(
             for m in members
             if m.eqn.primitive.kind is Kind.REDUCTION and level[m.eqn.outvars[0]] == depth
         ]
-        needed = _needed(reductions, made, wide)
+        needed = _needed(reductions, made, wide, level)
         partial = [v for m in reductions for v in m.eqn.outvars]
         after = [
             m
@@ -80,7 +80,7 @@ def split_passes(
     passes[0].after[:0] = _early(members, level, wide, set(group.outputs))
     stored = [v for v in group.outputs if wide[v]]
     if stored:
-        passes.append(Pass(_needed([made[v] for v in stored], made, wide), [], stored, []))
+        passes.append(Pass(_needed([made[v] for v in stored], made, wide, level), [], stored, []))
     return passes
 
 
@@ -102,9 +102,11 @@ def _early(
     return found[::-1]
 
 
-def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool]) -> list[Member]:
-    """The members a tile must run for these targets; finished values over P are read, not computed
-    again.
+def _needed(
+    targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool], level: dict[Var, int]
+) -> list[Member]:
+    """The members a tile must run for these targets; finished values over P (those behind some
+    reduction) are read, not computed again.
     """
     order: list[Member] = []
     done: set[int] = set()
@@ -116,10 +118,9 @@ def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool
             for o in top.operands:
                 if not isinstance(o, Inner):
                     continue
+                if level[o.var] and not wide[o.var]:
+                    continue
                 maker = made[o.var]
-                if maker.eqn.primitive.kind is Kind.REDUCTION or _after_reduction(maker, made):
-                    if not wide[o.var]:
-                        continue
                 if id(maker) not in done:
                     waits.append(maker)
             if waits:
@@ -132,25 +133,12 @@ def _needed(targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool
     return order
 
 
-def _after_reduction(member: Member, made: dict[Var, Member]) -> bool:
-    """Whether a value needs some reduction of its group."""
-    stack, seen = [member], set()
-    while stack:
-        top = stack.pop()
-        if id(top) in seen:
-            continue
-        seen.add(id(top))
-        if top.eqn.primitive.kind is Kind.REDUCTION:
-            return True
-        stack.extend(made[o.var] for o in top.operands if isinstance(o, Inner))
-    return False
-
-
 def axis_order(group: Group) -> list[int]:
     """Axes from the slowest to the fastest in memory, by the widest value the group writes or
     reads.
     """
-    candidates = [group.made[v].dims for v in group.outputs] + [x.dims for x in group.loads()]
+    made = [group.made[v].dims for v in group.outputs if v in group.made]
+    candidates = made + [x.dims for x in group.loads()]
     widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
     order = [d for d in widest if d is not None]
     return order + [i for i in range(len(group.axes)) if i not in order]

@@ -10,8 +10,10 @@ operands, several outputs.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+from gpuarray.compiler import cuda_types
 from gpuarray.compiler.group import Dims, Group, Inner, Load, Member, Operand, Step
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
@@ -64,15 +66,21 @@ def merge(one: Group, two: Group, siblings: bool = False) -> str:
     """
     if len(one.members) + len(two.members) > MEMBER_LIMIT:
         return f"together they have more than {MEMBER_LIMIT} operations"
+    if (one.has_flow or two.has_flow) and (why_not := _beside_flow(one, two, siblings)):
+        return why_not
     ties = _Ties(one, two)
     inner = ties.through_values()
     if inner is None:
         return "between them elements are rearranged, or one value is read in two orders"
     ties.through_shared_loads()
+    if siblings and one.reduced and (one.axes, one.reduced) == (two.axes, two.reduced):
+        ties.by_place()
     axes = ties.remaining(siblings)
     grown = len(axes) > len(one.axes)
     if siblings and (grown or len(two.axes) != len(one.axes)):
         return "they run over different spaces"
+    if grown and len(set(ties.axis_of.values()) & set(range(len(one.axes)))) < len(one.axes):
+        return "they run over different spaces"  # together: over the product of both
     reduced, why_not = _common_reduction(one, two, ties.axis_of, len(axes), grown)
     if why_not:
         return why_not
@@ -144,6 +152,12 @@ class _Ties:
                     if theirs is not None and theirs not in self.axis_of and ours is not None:
                         self.tie(theirs, ours)
 
+    def by_place(self) -> None:
+        """Where nothing ties two spaces that are alike, each axis is the one in its place."""
+        if not self.axis_of:
+            for axis in range(len(self.one.axes)):
+                self.tie(axis, axis)
+
     def remaining(self, siblings: bool) -> list[int]:
         """Give every other axis of two a place; the axes of the union."""
         axes = list(self.one.axes)
@@ -192,7 +206,32 @@ def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> 
         if isinstance(o, Load):
             o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
         operands.append(o)
-    return Member(member.eqn, operands, renamed(member.space), renamed(member.dims))
+    space, dims = renamed(member.space), renamed(member.dims)
+    return dataclasses.replace(member, operands=operands, space=space, dims=dims)
+
+
+def _beside_flow(one: Group, two: Group, siblings: bool) -> str:
+    """Why a loop in registers and what is beside it stay apart, if they do."""
+    if one.reduced or two.reduced:
+        return "a loop in registers would be run again for each pass of a reduction"
+    if siblings:
+        return "a loop in registers gains nothing from what only reads the same"
+    if any(v in one.made or v in one.aside for v in two.streams):
+        return "a loop reads its elements step by step"
+    if any(v in one.aside for v in two.read):
+        return "a loop writes it on its way"
+    if not all(_has_types(g) for g in (one, two)):
+        return "a dtype has no type in CUDA"
+    return ""
+
+
+def _has_types(group: Group) -> bool:
+    try:
+        for v in (*group.read, *group.made):
+            cuda_types.memory_type(v.aval)
+    except TypeError:
+        return False
+    return True
 
 
 def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]) -> bool:
@@ -205,6 +244,8 @@ def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int
             for a, b in zip(member.operands, old.operands, strict=True)
         ):
             continue  # nothing became inner
+        if member.flow is not None:
+            continue  # each element is on its own
         covered: set[int] = set()
         for o, was in zip(member.operands, old.operands, strict=True):
             if isinstance(o, Load):

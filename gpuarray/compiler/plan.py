@@ -6,14 +6,20 @@ no text and no machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from dataclasses import dataclass
 
+from gpuarray.compiler.flows import flow_lines
 from gpuarray.compiler.fuse import fuse_with_reasons
-from gpuarray.compiler.group import Group, Inner, Load, Member, Refusal, Step
+from gpuarray.compiler.group import Group, Load, Refusal, Step
+from gpuarray.compiler.group import members_in_order as members_in_order
+from gpuarray.compiler.multi import together
+from gpuarray.compiler.products import turned
+from gpuarray.compiler.refine import refine
 from gpuarray.compiler.simplify import simplify
+from gpuarray.compiler.vectors import components
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, last_uses
-from gpuarray.core.primitive import Kind
+from gpuarray.core.primitive import Kind, registry
 
 
 @dataclass
@@ -23,6 +29,30 @@ class Plan:
     graph: Graph
     steps: list[Step]
     refusals: list[Refusal]
+    fusion: bool = True
+
+    @functools.cached_property
+    def on_device(self) -> Plan:
+        """The plan of the same graph for machines that run emitted kernels: there, loops and
+        branches in which elements go their own way are kernels too, and so is what moves data,
+        where it is not made by who reads it. Small vectors are components, and small groups that
+        are alike are one kernel.
+        """
+        steps, refusals = self.steps, self.refusals
+        graph = components(turned(self.graph)) if self.fusion else self.graph
+        if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
+            steps, refusals = fuse_with_reasons(graph, self.fusion, flows=True)
+        steps = refine(graph, steps, self.fusion)
+        if self.fusion:
+            steps = together(steps)
+        plan = Plan(graph, steps, refusals, self.fusion)
+        plan.on_device = plan
+        return plan
+
+    @property
+    def device_steps(self) -> list[Step]:
+        """The steps of the plan for machines that run emitted kernels."""
+        return self.on_device.steps
 
     @property
     def groups(self) -> list[Group]:
@@ -33,18 +63,6 @@ class Plan:
     def library_calls(self) -> list[Eqn]:
         """The steps that are routines of a library, or that move data."""
         return [s for s in self.steps if isinstance(s, Eqn) and s.primitive.kind is not Kind.VIEW]
-
-    @property
-    def device_steps(self) -> list[Step]:
-        """The steps where groups make for themselves what they can: without the steps that would
-        put only such values into memory.
-        """
-        made = {v for g in self.groups for v in g.generators}
-        read = {a for a in self.graph.outvars if isinstance(a, Var)}
-        for step in self.steps:
-            own = step.generators if isinstance(step, Group) else ()
-            read.update(v for v in step_inputs(step) if v not in own)
-        return [s for s in self.steps if isinstance(s, Group) or not set(s.outvars) <= made - read]
 
     @property
     def work(self) -> float:
@@ -89,7 +107,7 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     """Simplify and fuse."""
     flat = simplify(graph)
     steps, refusals = fuse_with_reasons(flat, fusion)
-    return Plan(flat, steps, refusals)
+    return Plan(flat, steps, refusals, fusion)
 
 
 def step_inputs(step: Step) -> list[Var]:
@@ -106,7 +124,12 @@ def step_outputs(step: Step) -> list[Var]:
 
 def step_eqns(step: Step) -> list[Eqn]:
     """The equations in a step."""
-    return [m.eqn for m in step.members] if isinstance(step, Group) else [step]
+    if not isinstance(step, Group):
+        return [step]
+    made = [e for e in made_eqns(step) if e.primitive.kind is not Kind.VIEW]
+    if step.moves is not None:
+        return made or [step.moves]
+    return [*made, *(m.eqn for m in members_in_order(step))]
 
 
 def step_work(step: Step) -> float:
@@ -137,32 +160,8 @@ def _eqn_bytes(eqn: Eqn) -> int:
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:
     """For each step, the values nobody reads after it."""
-    steps = [
-        Eqn(step_eqns(s)[0].primitive, step_inputs(s), step_outputs(s), {}) for s in plan.steps
-    ]
+    steps = [Eqn(registry["copy"], step_inputs(s), step_outputs(s), {}) for s in plan.steps]
     return last_uses(Graph([], plan.graph.outvars, steps))
-
-
-def members_in_order(group: Group) -> Iterator[Member]:
-    """The members, each after the ones it needs."""
-    made = group.made
-    done: set[int] = set()
-    for member in group.members:
-        stack = [member]
-        while stack:
-            top = stack[-1]
-            needed = [
-                made[o.var]
-                for o in top.operands
-                if isinstance(o, Inner) and id(made[o.var]) not in done
-            ]
-            if needed:
-                stack.extend(needed)
-                continue
-            stack.pop()
-            if id(top) not in done:
-                done.add(id(top))
-                yield top
 
 
 def describe(step: Step) -> str:
@@ -177,7 +176,68 @@ def describe(step: Step) -> str:
         names[v] = f"in{len(names)}"
     inputs = ", ".join(f"{names[v]}: {v.aval.str_short(True)}" for v in step.sources())
     outputs = ", ".join(v.aval.str_short(True) for v in step.outputs)
-    lines = [f"{step.name}({inputs}) -> {outputs}    {step_bytes(step)} bytes"]
+    head = f"{step.name}({inputs}) -> {outputs}"
+    if step.parts:
+        head = f"{step.name}: {len(step.parts)} groups, each to its own arrays:"
+    lines = [f"{head}    {step_bytes(step)} bytes"]
+    lines += [f"    {text}" for _, text in operations(step, names)]
+    return "\n".join(lines)
+
+
+def made_eqns(step: Group) -> list[Eqn]:
+    """The equations by which a group makes what it reads, each after those it needs."""
+    order: dict[int, Eqn] = {}
+    for v in (x.source for x in (*step.loads(), *(x for x, _ in step.streamed()))):
+        waiting = [v]
+        while waiting:
+            eqn = step.generators.get(waiting[-1])
+            needed = (
+                []
+                if eqn is None or id(eqn) in order
+                else [
+                    a
+                    for a in eqn.invars
+                    if isinstance(a, Var)
+                    and a in step.generators
+                    and id(step.generators[a]) not in order
+                ]
+            )
+            if needed:
+                waiting += needed[::-1]
+                continue
+            waiting.pop()
+            if eqn is not None:
+                order.setdefault(id(eqn), eqn)
+    return list(order.values())
+
+
+def made_lines(step: Group, names: dict[object, str]) -> list[tuple[Eqn, str]]:
+    """What a group makes instead of reading it, each as a line."""
+    lines: list[tuple[Eqn, str]] = []
+    for eqn in made_eqns(step):
+        operands = [f"{a.val}" if isinstance(a, Literal) else names[a] for a in eqn.invars]
+        if eqn.primitive.kind is Kind.VIEW:
+            for v in eqn.outvars:
+                names[v] = f"{operands[0]}.{eqn.primitive.name}"
+            continue
+        for v in eqn.outvars:
+            names[v] = f"m{len(lines)}"
+        lines.append((eqn, f"m{len(lines)} = {eqn.primitive.name}({', '.join(operands)})"))
+    return lines
+
+
+def operations(step: Group, names: dict[object, str]) -> list[tuple[Eqn, str]]:
+    """The operations of a group in the order in which they run, each as a line; `names` are those
+    of what it reads.
+    """
+    step = step.parts[0] if step.parts else step
+    lines = made_lines(step, names)
+    if step.moves is not None:
+        if not lines:  # a view alone
+            text = ", ".join(names[v] for v in step.sources())
+            lines.append((step.moves, f"{step.moves.primitive.name}({text})"))
+        eqn, text = lines[-1]
+        return [*lines[:-1], (eqn, f"{text}  => out")]
     for number, member in enumerate(members_in_order(step)):
         for v in member.eqn.outvars:
             names[v] = (
@@ -186,7 +246,8 @@ def describe(step: Step) -> str:
                 else f"v{number}.{member.eqn.outvars.index(v)}"
             )
         operands = []
-        for o in member.operands:
+        flow = member.flow
+        for o in (*member.operands, *(flow.memory.values() if flow else ())):
             if isinstance(o, Literal):
                 operands.append(f"{o.val}")
             elif isinstance(o, Load):
@@ -195,5 +256,10 @@ def describe(step: Step) -> str:
                 operands.append(names[o.var])
         result = ", ".join(names[v] for v in member.eqn.outvars)
         kept = "  => out" if any(v in step.outputs for v in member.eqn.outvars) else ""
-        lines.append(f"    {result} = {member.eqn.primitive.name}({', '.join(operands)}){kept}")
-    return "\n".join(lines)
+        text = f"{member.eqn.primitive.name}({', '.join(operands)})"
+        inside: list[tuple[Eqn, str]] = []
+        if flow is not None:
+            (_, text), *inside = flow_lines(flow, operands)
+        lines.append((member.eqn, f"{result} = {text}{kept}"))
+        lines += inside
+    return lines

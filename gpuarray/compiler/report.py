@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _TINTS = {
     "map": "#e3f0fb",
+    "loop": "#fbe6e3",
+    "many": "#f3f1d3",
     "rows": "#dff3ea",
     "columns": "#efe6f8",
     "all": "#fdf0d5",

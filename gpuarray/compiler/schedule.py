@@ -7,6 +7,8 @@ bytes are under way at any time, and that no row or column leaves most of the ma
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -16,6 +18,10 @@ from gpuarray.core.graph import Var, storage_dtype
 THREADS = 256
 #: The widest access one thread makes.
 VECTOR_BYTES = 16
+#: Shared memory of a block at most, and what tiles take of it where that is in doubt.
+SHARED_BYTES, TILE_BYTES = 48 << 10, 24 << 10
+#: Blocks of one launch at most.
+MOST_BLOCKS = 2**31 - 1
 #: Blocks that fill a large GPU (two for each of 132 multiprocessors).
 FULL_GRID = 264
 #: The same for blocks that wait for memory more than they compute.
@@ -23,23 +29,36 @@ COLUMN_GRID = 1056
 #: Vectors of a row that a thread keeps in registers, and the bytes all of them may take.
 ROW_VECTORS = 8
 ROW_BYTES = 128
+#: Bytes of a row that shared memory may take beside partial results.
+ROW_SHARED_BYTES = 44 << 10
+#: Bytes that a multiprocessor should have under way, and the threads it holds.
+BYTES_UNDER_WAY, RESIDENT = 48 << 10, 2048
+#: Eight turns of all multiprocessors with eight blocks each.
+MANY_BLOCKS = 8 * 8 * 132
+#: Kernels with more operations compute so much that one vector a thread is enough.
+MOST_UNROLLED = 256
 
 
 @dataclass(frozen=True)
 class Schedule:
     """Numbers of a launch: `threads` a block, `width` elements a vector access.
 
-    lanes: threads that share a row; steps: vectors of a row that each of them handles (0: many)
+    lanes: threads that share a row; steps: vectors that each of them handles (0: many)
     splits: blocks that share a row or column; the last of them to finish merges what they found
+    side: of square tiles; strides: of the rows of each tile; near: whether a thread's rows in one
+    are neighbours
     """
 
-    kind: str  # map, rows, all, columns
+    kind: str  # map, tiles, rows, all, columns
     threads: int
     width: int = 1
     grid: int = 1
     lanes: int = 1
     steps: int = 0
     splits: int = 1
+    side: int = 0
+    strides: tuple[int, ...] = ()
+    near: bool = False
 
     @property
     def rows_a_block(self) -> int:
@@ -56,9 +75,82 @@ def vector_width(values: list[Var], length: int) -> int:
     return max(width, 1)
 
 
-def schedule_map(total: int, width: int) -> Schedule:
-    """Pointwise work: a vector a thread."""
-    return Schedule("map", THREADS, width, grid=max(1, -(-total // (THREADS * width))))
+def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) -> Schedule:
+    """Pointwise work: a vector a thread, or up to four while that keeps too few bytes under way
+    and leaves blocks enough for all multiprocessors to take turns.
+
+    load_bytes: what a thread reads for one vector; members: operations on each element
+    """
+    blocks = max(1, -(-total // (THREADS * width)))
+    steps = 1
+    if load_bytes and members <= MOST_UNROLLED:
+        steps = min(4, -(-BYTES_UNDER_WAY // (RESIDENT * load_bytes)))
+        steps = max(1, min(steps, blocks // MANY_BLOCKS))
+    return Schedule("map", THREADS, width, grid=-(-blocks // steps), steps=steps)
+
+
+def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Schedule:
+    """Square tiles of the last two axes: 32 elements wide, 64 where some have under 4 bytes.
+
+    Vectors are as wide as shared memory can take them without two threads waiting for one bank.
+    """
+    side = 64 if min(itemsizes) < 4 and sum(itemsizes) * 65 * 64 <= TILE_BYTES else 32
+    while True:
+        for near in (False, True):
+            strides = [_stride(n, side, width, near) for n in itemsizes]
+            if all(strides):
+                fits = [side * k * n for k, n in zip(strides, itemsizes, strict=True)]
+                many = sum(sum(fits[: i + 1]) <= SHARED_BYTES for i in range(len(fits)))
+                lanes = side // width
+                grid = math.prod(lengths[:-2]) * math.prod(-(-n // side) for n in lengths[-2:])
+                return Schedule(
+                    "tiles",
+                    THREADS,
+                    width,
+                    max(1, grid),
+                    lanes,
+                    side * lanes // THREADS,
+                    side=side,
+                    strides=tuple(strides[:many]),
+                    near=near,
+                )
+        width //= 2
+
+
+@functools.cache
+def _stride(itemsize: int, side: int, width: int, near: bool) -> int:
+    """Elements from one row of a tile to the next, such that no access waits for a bank; 0 where
+    there is no such number.
+    """
+    lanes = side // width
+    steps = side * lanes // THREADS
+    if not steps:
+        return 0
+    found = (
+        s for s in range(side, side + 9) if _no_conflict(itemsize, s, width, steps, lanes, near)
+    )
+    return next(found, 0)
+
+
+def _no_conflict(
+    itemsize: int, stride: int, width: int, steps: int, lanes: int, near: bool
+) -> bool:
+    """Whether the threads that shared memory serves at one time (128 bytes) are in 32 banks of 4
+    bytes, or in the same words, when they go along a tile and when they go across it.
+    """
+    together = min(32, 128 // itemsize)
+    for first in range(0, THREADS, together):
+        for u, e in itertools.product(range(steps), range(width)):
+            along: set[int] = set()
+            across: set[int] = set()
+            for t in range(first, first + together):
+                lane, deep = t % lanes * width + e, t // lanes
+                down = deep * steps + u if near else u * (THREADS // lanes) + deep
+                for words, at in ((along, down * stride + lane), (across, lane * stride + down)):
+                    words.update(range(at * itemsize // 4, ((at + 1) * itemsize - 1) // 4 + 1))
+            if any(len({w % 32 for w in words}) < len(words) for words in (along, across)):
+                return False
+    return True
 
 
 def schedule_rows(rows: int, length: int, width: int) -> Schedule:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuarray.compiler.emit_cuda import Emitted, emit, emit_value
-from gpuarray.compiler.generators import has_text
+from gpuarray.compiler.emit_cuda import Emitted, emit
 from gpuarray.compiler.group import Group, Step
 from gpuarray.compiler.plan import Plan, describe, step_work
 from gpuarray.compiler.prelude import complete
@@ -39,11 +38,9 @@ MACHINES = {
 
 def emitted(plan: Plan, user_lines: bool = False) -> Iterator[tuple[Step, Emitted | None]]:
     """The steps a GPU would run, with their kernels; None for routines of libraries."""
-    for number, step in enumerate(plan.device_steps):
+    for step in plan.device_steps:
         if isinstance(step, Group):
             yield step, emit(step, user_lines)
-        elif step.primitive.kind is Kind.GENERATOR and has_text(step):
-            yield step, emit_value(step, user_lines, f"s{number}_{step.primitive.name}")
         elif step.primitive.kind is not Kind.VIEW:
             yield step, None
 
@@ -81,6 +78,7 @@ def device_facts(
         seconds = max(moved / machine.bytes, step_work(step) / machine.instructions)
         found[kernel.name] = {
             "source": kernel.text,
+            "form": kernel.kind,
             "grid": kernel.schedule.grid,
             "block": kernel.schedule.threads,
             "roofline_seconds": seconds,

@@ -6,16 +6,18 @@ kernel takes. A Writer collects lines; nothing in them depends on ids or on the 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
-from collections.abc import Iterable
 
 from gpuarray.compiler import cuda_types as ct
+from gpuarray.compiler.access import sources
 from gpuarray.compiler.cuda_rules import Reducer, expression
 from gpuarray.compiler.group import Group, Inner, Load, Member, Operand
-from gpuarray.compiler.indexing import Axis, Index, access, behind, linear
+from gpuarray.compiler.indexing import Axis, Index, linear
 from gpuarray.compiler.kernel import axis_order
+from gpuarray.compiler.reader import Reader
 from gpuarray.compiler.schedule import vector_width
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import Kind
@@ -23,18 +25,17 @@ from gpuarray.core.primitive import Kind
 Fetched = dict[tuple, str]  # what has been read in a scope, by the key of its load: its name
 
 
-class Writer:
+class Writer(Reader):
     """Lines of one kernel."""
 
     def __init__(self, group: Group, user_lines: bool = False):
-        self.group = group
+        super().__init__(group)
         self.user_lines = user_lines
         self.order = axis_order(group)
-        sources = [v for v in group.read if v not in group.generators]
-        for v, maker in group.generators.items():
-            if v in group.read:
-                sources += [o.source for o in maker.operands if isinstance(o, Load)]
-        self.inputs = list(dict.fromkeys(sources))
+        loads = {(x.key, x.dims): x for x in group.loads()}.values()
+        plain = [v for v in group.read if v not in group.generators]
+        inside = [v for x in loads if self.is_made(x) for v in sources(self.access_of(x))]
+        self.inputs = list(dict.fromkeys(plain + inside))
         self.outputs = list(group.outputs)
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
         self.out_name = {v: f"out{i}" for i, v in enumerate(self.outputs)}
@@ -42,7 +43,7 @@ class Writer:
         self.names: dict[Var, str] = {}
         self.count = 0
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
-        sizes = [v.aval.size for v in (*group.read, *self.outputs)]
+        sizes = [v.aval.size for v in (*self.inputs, *group.generators, *self.outputs)]
         self.wide = max(*sizes, math.prod(group.axes), 0) >= 2**31
         self.index_type = "unsigned long long" if self.wide else "unsigned"
         self.suffix = "ull" if self.wide else "u"
@@ -55,13 +56,6 @@ class Writer:
         self.read_outside: Fetched = {}  # outside all loops
 
     # ---- lines ----
-    def put(self, depth: int, text: str, comment: str = "") -> None:
-        line = "    " * depth + text
-        self.lines.append(f"{line:<72}  // {comment}" if comment else line)
-
-    def number(self, n: int) -> str:
-        return f"{n}{self.suffix}"
-
     def comment(self, eqn: Eqn, text: str) -> str:
         """What a line does, where its text does not say so, and the user's line if wanted."""
         words = [] if eqn.primitive.name in text else [eqn.primitive.name]
@@ -71,20 +65,8 @@ class Writer:
         return "  ".join(words)
 
     # ---- positions ----
-    def along(self, dims: Iterable[int | None]) -> list[Index]:
-        return [Index() if d is None else Index.axis(d, self.group.axes[d]) for d in dims]
-
-    def load_index(self, load: Load) -> Index:
-        return access(load.views, self.along(load.dims), load.source.aval.shape)
-
     def output_index(self, v: Var) -> Index:
         return linear(self.along(self.group.made[v].dims), v.aval.shape)
-
-    def at(self, index: Index) -> str:
-        """An index as text: the running position where it is just that."""
-        if self.position and index == self.whole:
-            return self.position
-        return ct.index_text(index, self.axis_name, self.wide)
 
     def axes_from(self, depth: int, position: str, axes: list[int]) -> None:
         """Define the positions along `axes` from their common row-major position."""
@@ -105,24 +87,15 @@ class Writer:
 
     # ---- values ----
     def read(self, load: Load) -> str:
-        """One element of an input, as a value."""
-        source = load.source
-        if source in self.group.generators:
-            return self.generated(self.group.generators[source], load)
-        name = f"{self.in_name[source]}[{self.at(self.load_index(load))}]"
-        return f"ga_value({name})" if ct.is_half(source.aval) else name
+        """One element of an input in memory, as a value."""
+        name = f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
+        return f"ga_value({name})" if ct.is_half(load.source.aval) else name
 
-    def generated(self, maker: Member, load: Load) -> str:
-        """One element of what depends on the index alone: made here, not read."""
-        eqn, shape = maker.eqn, load.source.aval.shape
-        operands = [self.read(o) for o in maker.operands if isinstance(o, Load)]
-        where = behind(load.views, self.along(load.dims))
-        dimension = eqn.params.get("dimension")
-        place = linear(where, shape) if dimension is None else where[dimension]
-        text = self.at(place)
-        atom = " " not in text or re.fullmatch(r"\([^()]*\)", text)
-        (out,) = expression(eqn, [*operands, text if atom else f"({text})"])
-        return out
+    def had(self, load: Load, depth: int, scope: Fetched) -> str:
+        """One element of an input, read or made here."""
+        if self.is_made(load):
+            return self.value(self.access_of(load), depth, scope, named=True)
+        return self.read(load)
 
     def operand(self, o: Operand, fetched: Fetched, depth: int) -> str:
         if isinstance(o, Literal):
@@ -132,15 +105,22 @@ class Writer:
         key = (o.key, o.dims)
         found = fetched.get(key)
         if found is None:
+            text = self.had(o, depth, fetched)
+            if self.is_made(o) and re.fullmatch(r"\w+", text):  # it has a name
+                fetched[key] = text
+                return text
             found = fetched[key] = f"x{len(fetched)}"
             kind = ct.value_type(o.source.aval)
-            self.put(depth, f"const {kind} {found} = {self.read(o)};")
+            self.put(depth, f"const {kind} {found} = {text};")
         return found
 
     def member(self, member: Member, depth: int, fetched: Fetched) -> None:
         """One member for one element: a line for each of its results."""
         eqn = member.eqn
         operands = [self.operand(o, fetched, depth) for o in member.operands]
+        if self.group.moves is not None:
+            self.names[eqn.outvars[0]] = operands[0]
+            return
         if eqn.primitive.kind is Kind.REDUCTION:  # over nothing, or over axes of length 1
             reducer = Reducer(eqn)
             texts = [reducer.finish(reducer.lift(operands[0], "0u"))]
@@ -177,22 +157,22 @@ class Writer:
         return f"if ({' && '.join(tests)}) " if tests else ""
 
     # ---- several neighbours at once ----
-    def steps_by_one(self, index: Index) -> bool:
-        """Whether neighbours along the vector axis are neighbours in memory."""
-        return self.last is not None and index.coefficient(self.last) == 1
-
     def is_vector(self, load: Load) -> bool:
         """Whether neighbouring elements of a load may come in one access."""
-        return load.source not in self.group.generators and self.steps_by_one(self.load_index(load))
+        return self.vector_places(load) is not None
 
     def width(self) -> int:
         """Elements of a vector: what 16 bytes hold of the widest dtype, and aligned everywhere."""
-        loads = [x for x in self.group.loads() if self.is_vector(x)]
+        places = [(x, self.vector_places(x)) for x in self.group.loads()]
+        loads = [(x, found) for x, found in places if found is not None]
         outs = [v for v in self.outputs if self.steps_by_one(self.output_index(v))]
         if self.last is None or not (loads or outs):
             return 1
-        width = vector_width([*(x.source for x in loads), *outs], self.group.axes[self.last])
-        indices = [self.load_index(x) for x in loads] + [self.output_index(v) for v in outs]
+        scattered = [x for x, found in places if found is None and self.last in x.dims]
+        if sum(self.is_made(x) for x in scattered) > len(loads):
+            return 1  # threads side by side read side by side
+        width = vector_width([*(x.source for x, _ in loads), *outs], self.group.axes[self.last])
+        indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
         while width > 1 and not all(_aligned(at, self.last, width) for at in indices):
             width //= 2
         return width
@@ -208,12 +188,13 @@ class Writer:
             if self.is_vector(load):
                 name = self.registers.get(key, name)
                 if key not in self.registers:
-                    self.put(depth, f"const {self.vector_of(source, width)} {name} = "
-                                    f"{self.vector_read(load, width)};")  # fmt: skip
+                    text = self.vector_read(load, width, depth, fetched)
+                    self.put(depth, f"const {self.vector_of(source, width)} {name} = {text};")
                 element = f"{name}.v[e]"
                 fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
             elif self.is_constant_along(load):
-                self.put(depth, f"const {ct.value_type(source.aval)} {name} = {self.read(load)};")
+                text = self.had(load, depth, fetched)
+                self.put(depth, f"const {ct.value_type(source.aval)} {name} = {text};")
                 fetched[key] = name
         return fetched
 
@@ -224,7 +205,15 @@ class Writer:
     def vector_of(self, v: Var, width: int) -> str:
         return f"ga_vec<{ct.memory_type(v.aval)}, {width}>"
 
-    def vector_read(self, load: Load, width: int) -> str:
+    def vector_read(
+        self, load: Load, width: int, depth: int = 2, scope: Fetched | None = None
+    ) -> str:
+        """Neighbouring elements of a load, after the lines they need."""
+        if self.is_made(load):
+            kind = self.vector_of(load.source, width)
+            return self.vector(
+                self.access_of(load), kind, width, depth, {} if scope is None else scope
+            )
         return f"ga_load<{width}>({self.in_name[load.source]} + {self.at(self.load_index(load))})"
 
     def elements(
@@ -240,6 +229,11 @@ class Writer:
             self.element(depth, members, stores, states, {}, {})
             return
         fetched = self.fetch(depth, members, width)
+        if self.moves_vectors(members, fetched):
+            (v,) = stores
+            at = self.at(self.output_index(v))
+            self.put(depth, f"ga_store({self.out_name[v]} + {at}, x0);")
+            return
         kept: dict[Var, str] = {}
         for v in stores:
             if self.steps_by_one(self.output_index(v)):
@@ -257,6 +251,15 @@ class Writer:
         for v, name in kept.items():
             at = self.at(self.output_index(v))
             self.put(depth, f"{self.alone(v)}ga_store({self.out_name[v]} + {at}, {name});")
+
+    def moves_vectors(self, members: list[Member], fetched: Fetched) -> bool:
+        """Whether all there is to do is to write a vector that has been read."""
+        if self.group.moves is None:
+            return False
+        (v,), (load,) = self.outputs, members[0].operands
+        assert isinstance(load, Load)
+        read = fetched.get((load.key, load.dims), "").startswith(("x0.v[e]", "ga_value(x0.v[e]"))
+        return read and self.steps_by_one(self.output_index(v))
 
     def element(
         self,
@@ -290,21 +293,19 @@ class Writer:
 
     # ---- the whole ----
     def drop_unused(self) -> None:
-        """Remove positions along axes that nothing reads."""
-        defined = re.compile(r"\s*const unsigned(?: long long)? (i\d+) = ")
-        while True:
-            words: dict[str, int] = {}
-            for line in self.lines:
-                for word in re.findall(r"\bi\d+\b", line):
-                    words[word] = words.get(word, 0) + 1
-            scopes: dict[str, int] = {}  # the same axis may be defined in several loops
-            for line in self.lines:
-                if found := defined.match(line):
-                    scopes[found[1]] = scopes.get(found[1], 0) + 1
-            unread = {w for w, n in words.items() if n == scopes.get(w, 0)}
-            kept = [x for x in self.lines if not ((f := defined.match(x)) and f[1] in unread)]
-            if len(kept) == len(self.lines):
-                return
+        """Remove positions that nothing in their scope reads."""
+        defined = re.compile(r"( *)const unsigned(?: long long)? (i\d+|j) = ")
+        before = 0
+        while before != len(self.lines):
+            before, kept = len(self.lines), []
+            for k, line in enumerate(self.lines):
+                found = defined.match(line)
+                if found:
+                    inside = re.compile(rf"{found[1]}|\s*$")
+                    scope = itertools.takewhile(inside.match, self.lines[k + 1 :])
+                    if not any(re.search(rf"\b{found[2]}\b", x) for x in scope):
+                        continue
+                kept.append(line)
             self.lines = kept
 
 

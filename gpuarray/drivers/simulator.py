@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gpuarray.compiler.emit_cuda import Emitted, emit, emit_value
+from gpuarray.compiler.emit_cuda import Emitted, emit
 from gpuarray.compiler.group import Group
-from gpuarray.compiler.plan import Plan, plan_graph
+from gpuarray.compiler.plan import Plan, made_eqns, plan_graph
 from gpuarray.compiler.prelude import complete
 from gpuarray.config import state
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
@@ -60,14 +60,20 @@ class Kernel:
 
     def __call__(self, *buffers) -> list[np.ndarray]:
         emitted = self.emitted
+        buffers, begun = buffers[: len(emitted.inputs)], buffers[len(emitted.inputs) :]
         outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
+        for i, before in zip(emitted.aliases, begun, strict=True):
+            outs[i] = _aligned(np.array(before, order="C"))
         if not any(x.size for x in outs):
             return outs
         with _lock:
             library = self.library or _compile(self)
         ins = [_aligned(np.asarray(b)) for b in buffers]
         used = [(x, hostcc.INPUT, f"in{i}") for i, x in enumerate(ins)]
-        used += [(x, hostcc.OUTPUT, f"out{i}") for i, x in enumerate(outs)]
+        used += [
+            (x, hostcc.WORK if i in emitted.aliases else hostcc.OUTPUT, f"out{i}")
+            for i, x in enumerate(outs)
+        ]
         if emitted.workspace:
             used.append((self.work, hostcc.WORK, "work"))
         regions = [
@@ -75,6 +81,15 @@ class Kernel:
             for x, kind, name in used
         ]
         addresses = [r.address for r in regions]
+        if emitted.tiles is not None:
+            at = dict(zip((*emitted.inputs, *emitted.outputs), addresses, strict=True))
+            table = np.array([at[v] for v in emitted.table], np.uint64)
+            tables = (table, "table"), (emitted.tiles, "tiles")
+            regions += [
+                hostcc.Region(x.ctypes.data, x.nbytes, hostcc.INPUT, x.itemsize, name)
+                for x, name in tables
+            ]
+            addresses = [r.address for r in regions[-2:]]
         s = emitted.schedule
         try:
             library.launch(self.name, addresses, s.grid, s.threads, regions, _seed)
@@ -133,32 +148,31 @@ class _Writer(host.Writer):
         super().__init__()
         self.compile_graph = compile_graph
 
-    def call(self, eqn: Eqn, operands: list[str]) -> None:
-        """A step of its own: generators that have a kernel are one."""
-        if eqn.primitive.kind is Kind.GENERATOR:
-            with contextlib.suppress(TypeError):  # those without follow the NumPy rules
-                self.kernel(emit_value(eqn), eqn, eqn.outvars)
-                return
-        super().call(eqn, operands)
-
     def fused(self, group: Group) -> None:
         try:
             emitted = emit(group)
         except TypeError as error:  # no rule, or a dtype without a type in CUDA
             _fall_back(group, error)
+            for eqn in made_eqns(group):
+                self.call(eqn, [self.atom(a) for a in eqn.invars])
             super().fused(group)
             return
         self.kernel(emitted, group.members[0].eqn, emitted.outputs)
 
     def kernel(self, emitted: Emitted, eqn: Eqn, results: list[Var]) -> None:
         """A launch."""
-        for v in emitted.inputs:
-            if v not in self.names:
-                self.generate(v)
-        ins = ", ".join(self.names[v] for v in emitted.inputs)
+        ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.aliases.values()))
         outs = ", ".join(self.name(v) for v in results)
         kernel = self.bind(emitted.name, Kernel(emitted))
         self.line(f"{outs}, = {kernel}({ins})", eqn)
+
+
+def on_host(plan: Plan) -> list[str]:
+    """The operations of a plan that are no kernels, and so follow the NumPy rules: by name, in
+    order.
+    """
+    steps = [s for s in plan.device_steps if not isinstance(s, Group)]
+    return [s.primitive.name for s in steps if s.primitive.kind is not Kind.VIEW]
 
 
 def _fall_back(group: Group, error: TypeError) -> None:
@@ -172,7 +186,7 @@ def _fall_back(group: Group, error: TypeError) -> None:
 
 def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
     """A function from buffers to a list of buffers, as `drivers.numpy.build`."""
-    return host.build(plan, consts, donated, _Writer())
+    return host.build(plan.on_device, consts, donated, _Writer())
 
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:

@@ -2,10 +2,23 @@
 
 //@ ga_vec
 // N elements side by side, aligned so that they move as one.
-template <class T, int N> struct alignas(sizeof(T) * N) ga_vec { T v[N]; };
+template <class T, int N> struct alignas(sizeof(T) * N) ga_vec {
+    T v[N];
+#ifdef GA_HOST
+    ga_vec() { __builtin_memset(v, 0xff, sizeof v); }  // what nobody wrote stands out
+#endif
+};
 
 //@ ga_load
 template <int N, class T> GA_INLINE ga_vec<T, N> ga_load(const T* p) { return *(const ga_vec<T, N>*)p; }
 
 //@ ga_store
 template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) { *(ga_vec<T, N>*)p = x; }
+
+//@ ga_same
+// A vector of the same element everywhere.
+template <class V, class T> GA_INLINE V ga_same(T x) {
+    V all;
+    for (T& v : all.v) v = x;
+    return all;
+}

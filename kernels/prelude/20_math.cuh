@@ -95,3 +95,12 @@ GA_INLINE double ga_pow(double x, double y) { return pow(x, y); }
 //@ ga_atan2
 GA_INLINE float ga_atan2(float y, float x) { return atan2f(y, x); }
 GA_INLINE double ga_atan2(double y, double x) { return atan2(y, x); }
+
+//@ ga_logaddexp
+// log(exp a + exp b), from the larger one.
+template <class T> GA_INLINE T ga_logaddexp(T a, T b) {
+    if (a == b) return a + (T)0.69314718055994530942;  // infinities too
+    const T apart = a - b;
+    if (apart > 0) return a + ga_log1p(ga_exp(-apart));
+    return apart <= 0 ? b + ga_log1p(ga_exp(apart)) : apart;
+}

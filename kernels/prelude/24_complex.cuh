@@ -217,3 +217,11 @@ template <class T> GA_INLINE ga_complex<T> ga_catan2(ga_complex<T> y, ga_complex
     const ga_complex<T> w = ga_clog(ga_cdiv(ga_complex<T>{x.re - y.im, x.im + y.re}, ga_csqrt(x * x + y * y)));
     return {w.im, -w.re};
 }
+
+//@ ga_clogaddexp
+// log(exp a + exp b), its imaginary part in (-pi, pi].
+template <class T> GA_INLINE ga_complex<T> ga_clogaddexp(ga_complex<T> a, ga_complex<T> b) {
+    const T top = ga_max(a.re, b.re), by = ga_is_finite(top) ? top : (T)0;
+    const ga_complex<T> shift = {by, 0};
+    return shift + ga_clog(ga_cexp(a - shift) + ga_cexp(b - shift));
+}

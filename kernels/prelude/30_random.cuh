@@ -56,3 +56,104 @@ template <class T, unsigned N> GA_INLINE T ga_random_old_bits(unsigned long long
         return (T)(ga_random_word<words>(key, i / a_word) >> i % a_word * 8u * sizeof(T));
     }
 }
+
+//@ ga_key
+// Words as a key: two of them in one integer, four in two.
+GA_INLINE unsigned long long ga_key(unsigned a, unsigned b) { return (unsigned long long)b << 32 | a; }
+GA_INLINE ga_c128 ga_key(unsigned a, unsigned b, unsigned c, unsigned d) {
+    return {__longlong_as_double((long long)ga_key(a, b)), __longlong_as_double((long long)ga_key(c, d))};
+}
+
+//@ ga_key4
+GA_INLINE ga_c128 ga_key4(unsigned long long first, unsigned long long second) {
+    return {__longlong_as_double((long long)first), __longlong_as_double((long long)second)};
+}
+
+//@ ga_key_half
+// The first or second two words of a key of four.
+GA_INLINE unsigned long long ga_key_half(ga_c128 key, unsigned i) {
+    return (unsigned long long)__double_as_longlong(i == 0 ? key.re : key.im);
+}
+
+//@ ga_key_word
+GA_INLINE unsigned ga_key_word(unsigned long long key, unsigned long long i) { return (unsigned)(key >> 32 * i); }
+GA_INLINE unsigned ga_key_word(ga_c128 key, unsigned long long i) {
+    return ga_key_word(ga_key_half(key, (unsigned)(i / 2)), i % 2);
+}
+
+//@ ga_seed
+// The two halves of a 64-bit seed; narrower ones have no high half.
+template <class T> GA_INLINE unsigned long long ga_seed(T s) {
+    return ga_key(sizeof(T) == 8 ? (unsigned)((unsigned long long)s >> 32) : 0u, (unsigned)s);
+}
+
+//@ ga_seed4
+template <class T> GA_INLINE ga_c128 ga_seed4(T s) { return ga_key4(ga_seed(s), ga_seed(s)); }
+
+//@ ga_split
+// Key number i of those a key is split into.
+GA_INLINE unsigned long long ga_split(unsigned long long key, unsigned long long i) {
+    const ga_pair p = ga_random_pair(key, i);
+    return ga_key(p.x, p.y);
+}
+GA_INLINE ga_c128 ga_split(ga_c128 key, unsigned long long i) {
+    return ga_key4(ga_split(ga_key_half(key, 0), i), ga_split(ga_key_half(key, 1), i));
+}
+
+//@ ga_old_split
+// The same from the older stream, where N keys are made together.
+template <unsigned N> GA_INLINE unsigned long long ga_old_split(unsigned long long key, unsigned long long i) {
+    return ga_key(ga_random_word<2u * N>(key, 2u * (unsigned)i), ga_random_word<2u * N>(key, 2u * (unsigned)i + 1u));
+}
+template <unsigned N> GA_INLINE ga_c128 ga_old_split(ga_c128 key, unsigned long long i) {
+    return ga_key4(ga_old_split<N>(ga_key_half(key, 0), i), ga_old_split<N>(ga_key_half(key, 1), i));
+}
+
+//@ ga_fold_in
+// A key mixed with a number.
+GA_INLINE unsigned long long ga_fold_in(unsigned long long key, unsigned data) {
+    const ga_pair p = ga_threefry((unsigned)key, (unsigned)(key >> 32), 0u, data);
+    return ga_key(p.x, p.y);
+}
+GA_INLINE ga_c128 ga_fold_in(ga_c128 key, unsigned data) {
+    return ga_key4(ga_fold_in(ga_key_half(key, 0), data), ga_fold_in(ga_key_half(key, 1), data));
+}
+
+//@ ga_philox
+// Philox-4x32 with 10 rounds (Salmon et al., 2011): word i of the group with this counter, of a key of
+// two words and a start.
+GA_INLINE unsigned ga_philox(unsigned long long key, unsigned long long start, unsigned long long i) {
+    const unsigned long long number = start + i / 4, upper = key + (number < start);
+    unsigned c0 = (unsigned)number, c1 = (unsigned)(number >> 32);
+    unsigned c2 = (unsigned)upper, c3 = (unsigned)(upper >> 32);
+    unsigned k0 = (unsigned)key, k1 = (unsigned)(key >> 32);
+#pragma unroll
+    for (int r = 0; r < 10; ++r) {
+        const unsigned long long first = c0 * 0xd2511f53ull, second = c2 * 0xcd9e8d57ull;
+        c0 = (unsigned)(second >> 32) ^ c1 ^ k0;
+        c1 = (unsigned)second;
+        c2 = (unsigned)(first >> 32) ^ c3 ^ k1;
+        c3 = (unsigned)first;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    const unsigned which = (unsigned)(i % 4);
+    return which == 0 ? c0 : which == 1 ? c1 : which == 2 ? c2 : c3;
+}
+
+//@ ga_philox_bits
+// Element i of the stream of a key of four words: two are the key, two where to start.
+template <class T> GA_INLINE T ga_philox_bits(ga_c128 key, unsigned long long i) {
+    const unsigned long long k = ga_key_half(key, 0), start = ga_key_half(key, 1);
+    if (sizeof(T) == 8) return (T)((unsigned long long)ga_philox(k, start, 2 * i + 1) << 32 | ga_philox(k, start, 2 * i));
+    return (T)ga_philox(k, start, i);
+}
+
+//@ ga_counted_bits
+// Threefry with a counter: the first word of pair i, the second, or both as one.
+template <class T> GA_INLINE T ga_counted_bits(ga_c128 key, unsigned long long i, unsigned which) {
+    const unsigned long long k = ga_key_half(key, 0), n = ga_key_half(key, 1) + i;
+    const ga_pair p = ga_threefry((unsigned)k, (unsigned)(k >> 32), (unsigned)n, (unsigned)(n >> 32));
+    if (which == 2) return (T)((unsigned long long)p.y << 32 | p.x);
+    return (T)(which == 0 ? p.x : p.y);
+}

@@ -85,3 +85,58 @@ template <class T> GA_INLINE T ga_get(unsigned char* work, unsigned block) {
     for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) slot.words[k] = ((volatile unsigned*)(work + 16u * block))[k];
     return slot.value;
 }
+
+//@ ga_shuffle_up
+// The value of the lane `by` before this one, in groups of LANES; a lane's own where there is none.
+template <int LANES, class T> GA_INLINE T ga_shuffle_up(T v, unsigned by) {
+    return (T)__shfl_up_sync(0xffffffffu, v, by, LANES);
+}
+
+//@ ga_shuffle_up_complex if ga_shuffle_up ga_c64
+template <int LANES, class T> GA_INLINE ga_complex<T> ga_shuffle_up(ga_complex<T> v, unsigned by) {
+    return {__shfl_up_sync(0xffffffffu, v.re, by, LANES), __shfl_up_sync(0xffffffffu, v.im, by, LANES)};
+}
+
+//@ ga_shuffle_last
+// The value of the last lane in groups of LANES.
+template <int LANES, class T> GA_INLINE T ga_shuffle_last(T v) {
+    return (T)__shfl_sync(0xffffffffu, v, LANES - 1, LANES);
+}
+
+//@ ga_shuffle_last_complex if ga_shuffle_last ga_c64
+template <int LANES, class T> GA_INLINE ga_complex<T> ga_shuffle_last(ga_complex<T> v) {
+    return {__shfl_sync(0xffffffffu, v.re, LANES - 1, LANES), __shfl_sync(0xffffffffu, v.im, LANES - 1, LANES)};
+}
+
+//@ ga_warp_scan
+// What the lanes before this one merge to, in groups of LANES, and what all of them do.
+template <int LANES, class T, class Merge> GA_INLINE T ga_warp_scan(T v, T nothing, T& whole, Merge merge) {
+    const unsigned lane = threadIdx.x % LANES;
+#pragma unroll
+    for (unsigned o = 1; o < LANES; o <<= 1) {
+        const T before = ga_shuffle_up<LANES>(v, o);
+        if (lane >= o) v = merge(before, v);
+    }
+    whole = ga_shuffle_last<LANES>(v);
+    const T before = ga_shuffle_up<LANES>(v, 1);
+    return lane == 0 ? nothing : before;
+}
+
+//@ ga_block_scan
+// The same for the threads of a block. `part` holds one value a warp.
+template <int WARPS, class T, class Merge>
+GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
+    T own;
+    const T in_warp = ga_warp_scan<32>(v, nothing, own, merge);
+    const unsigned warp = threadIdx.x / 32u;
+    if (threadIdx.x % 32u == 0) part[warp] = own;
+    __syncthreads();
+    T ahead = nothing;
+    whole = nothing;
+    for (unsigned w = 0; w < WARPS; ++w) {
+        if (w == warp) ahead = whole;
+        whole = merge(whole, part[w]);
+    }
+    __syncthreads();
+    return merge(ahead, in_warp);
+}

@@ -59,6 +59,32 @@ def five_point(x):
     return 0.2 * (x[1:-1, 1:-1] + around)
 
 
+def mandelbrot(c):
+    """How many of 256 steps a point stays near."""
+
+    def step(_, state):
+        z, n = state
+        return z * z + c, n + (gnp.square(z.real) + gnp.square(z.imag) < 4)
+
+    return lax.fori_loop(0, 256, step, (gnp.zeros_like(c), gnp.zeros(c.shape, "int32")))[1]
+
+
+def ema_scan(x):
+    """Exponential moving averages along time, all of them kept."""
+
+    def step(mean, now):
+        mean = 0.9 * mean + 0.1 * now
+        return mean, mean
+
+    return lax.scan(step, x[0], x)[1]
+
+
+def padded_stencil(x):
+    """Every point of a grid, zero around it, and its neighbours."""
+    p = gnp.pad(x, 1)
+    return 0.25 * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]) - x
+
+
 def programs() -> dict[str, Program]:
     """What is kept, by name."""
     rows, wide = shape("float32", 4096, 1024), shape("bfloat16", 8192, 4096)
@@ -66,9 +92,39 @@ def programs() -> dict[str, Program]:
         "saxpy": (lambda x, y: 2.0 * x + y, (shape("float32", 1 << 20),) * 2),
         "saxpy_odd": (lambda x, y: 2.0 * x + y, (shape("float32", 1001),) * 2),
         "chain": (chain, (shape("float32", 1 << 20),)),
+        "scaled_exp": (lambda x: gnp.exp(x) * 2.0, (shape("float32", 1 << 26),)),
         "gelu_bias": (lambda x, b: nn.gelu(x + b), (wide, shape("bfloat16", 4096))),
         "transposed_add": (lambda a, b: (a.T + b) * 3.0, (shape("float32", 512, 512),) * 2),
+        "transposed_batches": (
+            lambda a, b: gnp.swapaxes(a, 1, 2) + b,
+            (shape("bfloat16", 24, 1000, 72), shape("bfloat16", 24, 72, 1000)),
+        ),
+        "transposed_away": (lambda a, b: a.T * b.T, (shape("float32", 501, 1023),) * 2),
         "five_point": (five_point, (shape("float32", 1026, 1026),)),
+        "padded_stencil": (padded_stencil, (shape("float32", 1024, 1024),)),
+        "concatenate": (
+            lambda a, b: gnp.concatenate([a, b]) * 2.0 + 1.0,
+            (shape("float32", 300, 256), shape("float32", 500, 256)),
+        ),
+        "gather": (
+            lambda x, i, w, b: x[i] * w + b,
+            (shape("bfloat16", 32000, 512), shape("int32", 4096), *(shape("bfloat16", 512),) * 2),
+        ),
+        "scatter_add": (
+            lambda x, i, v: x.at[i].add(v),
+            (shape("float32", 5000, 64), shape("int32", 4096), shape("float32", 4096, 64)),
+        ),
+        "dynamic_update_slice": (
+            lambda cache, new, at: lax.dynamic_update_slice(cache, new, (0, at, 0)),
+            (shape("bfloat16", 8, 4096, 64), shape("bfloat16", 8, 1, 64), shape("int32")),
+        ),
+        "cumsum": (lambda x: gnp.cumsum(x, axis=1), (rows,)),
+        "cumsum_long": (gnp.cumsum, (shape("float32", 1 << 22),)),
+        "sort_rows": (lambda x: gnp.sort(x, axis=1), (shape("float32", 1000, 100),)),
+        "max_pool": (
+            lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (3, 3), (2, 2), "SAME"),
+            (shape("float32", 512, 512),),
+        ),
         "complex_map": (lambda z: gnp.exp(z) * z, (shape("complex64", 4096),)),
         "integers": (lambda a, b: (a // b) ^ (a << 3), (shape("int32", 4096),) * 2),
         "dropout": (dropout, (shape("float32", 1024, 1024), ga.random.key(0))),
@@ -77,6 +133,7 @@ def programs() -> dict[str, Program]:
         "argmax": (gnp.argmax, (shape("float32", 1 << 20),)),
         "row_argmin": (lambda x: gnp.argmin(x, axis=1), (shape("float16", 1000, 77),)),
         "softmax": (lambda x: nn.softmax(x, axis=-1), (rows,)),
+        "softmax_odd": (lambda x: nn.softmax(x, axis=-1), (shape("float32", 512, 10001),)),
         "softmax_short": (lambda x: nn.softmax(x, axis=-1), (shape("bfloat16", 1001, 48),)),
         "softmax_columns": (lambda x: nn.softmax(x, axis=0), (rows,)),
         "logsumexp": (lambda x: nn.logsumexp(x, axis=-1), (rows,)),
@@ -84,6 +141,8 @@ def programs() -> dict[str, Program]:
         "column_sum": (lambda x: gnp.sum(x, axis=0), (rows,)),
         "layer_norm": (layer_norm, (wide, *(shape("bfloat16", 4096),) * 2)),
         "rms_norm": (rms_norm, (wide, shape("bfloat16", 4096))),
+        "mandelbrot": (mandelbrot, (shape("complex64", 1024, 1024),)),
+        "ema_scan": (ema_scan, (shape("bfloat16", 512, 8192),)),
         "cross_entropy": (cross_entropy, (shape("float32", 512, 32000), shape("int32", 512))),
     }
 
@@ -91,7 +150,7 @@ def programs() -> dict[str, Program]:
 def plan(name: str) -> Plan:
     """The plan of a program."""
     function, arguments = programs()[name]
-    return ga.jit(function).lower(*arguments).plan
+    return ga.jit(function).lower(*arguments).plan.on_device
 
 
 def kernels(name: str) -> list[Emitted]:

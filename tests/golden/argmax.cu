@@ -17,11 +17,10 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     }
     r0 = ga_block_reduce<8>(r0, part0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); });
     if (threadIdx.x == 0) {
-        ga_put(work + 0u, blockIdx.x, r0);
+        ga_put(work, blockIdx.x, r0);
         __threadfence();
     }
     __shared__ bool last;
-    __syncthreads();
     // The ticket wraps to 0, ready for the next launch.
     if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4096u), 255u) == 255u;
     __syncthreads();
@@ -29,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     __threadfence();
     r0 = ga_arg<float>{-GA_INFF, ~0ull};
     for (unsigned b = threadIdx.x; b < 256u; b += 256u) {
-        r0 = ga_argmax(r0, ga_get<ga_arg<float>>(work + 0u, b));
+        r0 = ga_argmax(r0, ga_get<ga_arg<float>>(work, b));
     }
     r0 = ga_block_reduce<8>(r0, part0, [](ga_arg<float> p, ga_arg<float> q) -> ga_arg<float> { return ga_argmax(p, q); });
     const int v1 = r0.at;

@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     }
     r0 = ga_column_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
     if (deep == 0) {
-        ga_put(work + 0u, cut * 1024u + block * 32u + lane, r0);
+        ga_put(work, cut * 1024u + block * 32u + lane, r0);
         __threadfence();
     }
     __shared__ bool last;
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     __threadfence();
     r0 = 0.0f;
     for (unsigned b = deep; b < 32u; b += 8u) {
-        r0 = r0 + ga_get<float>(work + 0u, b * 1024u + block * 32u + lane);
+        r0 = r0 + ga_get<float>(work, b * 1024u + block * 32u + lane);
     }
     r0 = ga_column_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
     if (deep == 0 && inside) {

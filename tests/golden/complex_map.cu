@@ -5,7 +5,6 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const ga_c64* __restrict__ in0,
     ga_c64* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 2u;
-    if (i >= 4096u) return;
     const ga_vec<ga_c64, 2> x0 = ga_load<2>(in0 + i);
     ga_vec<ga_c64, 2> y0;
     #pragma unroll

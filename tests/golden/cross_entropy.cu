@@ -1,4 +1,4 @@
-// k0_rows: eq, reduce_max, max, stop_gradient, sub, exp, reduce_sum, log, sub, select_n, reduce_sum, neg
+// k0_rows: iota, eq, reduce_max, max, stop_gradient, sub, exp, reduce_sum, log, sub, select_n, reduce_sum, neg
 //   in0 i32[512], in1 f32[512,32000] -> out0 f32[512]    65540096 bytes
 //   512 rows of 32000, 1024 threads a row, held in registers; 512 x 1024 threads
 extern "C" __global__ void __launch_bounds__(1024) k0_rows(

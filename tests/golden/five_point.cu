@@ -5,7 +5,6 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     const unsigned i = blockIdx.x * 256u + threadIdx.x;
-    if (i >= 1048576u) return;
     const unsigned i0 = i / 1024u;
     const unsigned i1 = i % 1024u;
     const float x0 = in0[i0 * 1026u + i1 + 1u];

@@ -6,7 +6,6 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const ga_bf16* __restrict__ in1,
     ga_bf16* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 8u;
-    if (i >= 33554432u) return;
     const unsigned i1 = i % 4096u;
     const ga_vec<ga_bf16, 8> x0 = ga_load<8>(in0 + i);
     const ga_vec<ga_bf16, 8> x1 = ga_load<8>(in1 + i1);

@@ -18,7 +18,6 @@ extern "C" __global__ void __launch_bounds__(128) k0_rows(
     float r0 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 1 over the row
-        const unsigned j = (u * 128u + lane) * 8u;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             const float v1 = (float)ga_value(row0[u].v[e]);               // convert_element_type
@@ -34,7 +33,6 @@ extern "C" __global__ void __launch_bounds__(128) k0_rows(
     float r7 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
-        const unsigned j = (u * 128u + lane) * 8u;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
             const float v8 = (float)ga_value(row0[u].v[e]);               // convert_element_type

@@ -21,11 +21,10 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     }
     r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
     if (threadIdx.x == 0) {
-        ga_put(work + 0u, blockIdx.x, r0);
+        ga_put(work, blockIdx.x, r0);
         __threadfence();
     }
     __shared__ bool last;
-    __syncthreads();
     // The ticket wraps to 0, ready for the next launch.
     if (threadIdx.x == 0) last = atomicInc((unsigned*)(work + 4224u), 263u) == 263u;
     __syncthreads();
@@ -33,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_all(
     __threadfence();
     r0 = 0.0f;
     for (unsigned b = threadIdx.x; b < 264u; b += 256u) {
-        r0 = r0 + ga_get<float>(work + 0u, b);
+        r0 = r0 + ga_get<float>(work, b);
     }
     r0 = ga_block_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
     const float v3 = r0 / 4194304.0f;                                     // div

@@ -6,7 +6,6 @@ extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float* __restrict__ in1,
     float* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
-    if (i >= 1048576u) return;
     const ga_vec<float, 4> x0 = ga_load<4>(in0 + i);
     const ga_vec<float, 4> x1 = ga_load<4>(in1 + i);
     ga_vec<float, 4> y0;

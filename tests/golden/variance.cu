@@ -16,7 +16,6 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
     float r0 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 1 over the row
-        const unsigned j = (u * 64u + lane) * 4u;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             r0 = r0 + row0[u].v[e];
@@ -30,7 +29,6 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
     float r5 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
-        const unsigned j = (u * 64u + lane) * 4u;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             const float v6 = row0[u].v[e] - v4;                           // sub

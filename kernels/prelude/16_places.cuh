@@ -1,0 +1,57 @@
+// Places in arrays that are read from memory.
+
+//@ ga_clip
+// An index moved inside 0 ... most.
+template <class I, class T> GA_INLINE I ga_clip(T i, I most) {
+    return i < 0 ? 0 : (unsigned long long)i > most ? most : (I)i;
+}
+
+//@ ga_find
+// An index, or where it is not in 0 ... most, a number beyond all places.
+template <class I, class T> GA_INLINE I ga_find(T i, I most) {
+    return i < 0 || (unsigned long long)i > most ? ~(I)0 : (I)i;
+}
+
+//@ ga_before
+// Whether a is sorted before b: nan is last, complex numbers go by their parts.
+template <class T> GA_INLINE bool ga_before(T a, T b) { return a < b || (b != b && a == a); }
+
+//@ ga_before_complex if ga_before ga_c64
+template <class T> GA_INLINE bool ga_before(ga_complex<T> a, ga_complex<T> b) {
+    const bool a_nan = a.re != a.re || a.im != a.im, b_nan = b.re != b.re || b.im != b.im;
+    if (a_nan != b_nan) return b_nan;
+    if (ga_before(a.re, b.re) || ga_before(b.re, a.re)) return ga_before(a.re, b.re);
+    return ga_before(a.im, b.im);
+}
+
+//@ ga_search
+// Where x would have to stand in n sorted elements: before its equals, or behind them.
+template <bool RIGHT, bool HALF, class M, class T, class I> GA_INLINE I ga_search(const M* sorted, I n, T x) {
+    I first = 0;
+    while (n > 0) {
+        const I middle = first + n / 2;
+        T here;
+        if constexpr (HALF) here = ga_value(sorted[middle]);
+        else here = sorted[middle];
+        if (RIGHT ? !ga_before(x, here) : ga_before(here, x)) {
+            first = middle + 1;
+            n -= n / 2 + 1;
+        } else {
+            n /= 2;
+        }
+    }
+    return first;
+}
+
+//@ ga_atomic_add
+// Sums in memory; what integers add up to does not depend on the order.
+GA_INLINE void ga_atomic_add(int* p, int v) { atomicAdd(p, v); }
+GA_INLINE void ga_atomic_add(unsigned* p, unsigned v) { atomicAdd(p, v); }
+GA_INLINE void ga_atomic_add(long long* p, long long v) { atomicAdd((unsigned long long*)p, (unsigned long long)v); }
+GA_INLINE void ga_atomic_add(unsigned long long* p, unsigned long long v) { atomicAdd(p, v); }
+GA_INLINE void ga_atomic_add(float* p, float v) { atomicAdd(p, v); }
+GA_INLINE void ga_atomic_add(double* p, double v) { atomicAdd(p, v); }
+
+//@ ga_atomic_min ga_atomic_max
+template <class T> GA_INLINE void ga_atomic_min(T* p, T v) { atomicMin(p, v); }
+template <class T> GA_INLINE void ga_atomic_max(T* p, T v) { atomicMax(p, v); }

@@ -1,0 +1,43 @@
+// s0_scatter_places: lt, add, select_n, scatter_places
+//   in0 i32[4096] -> out0 i32[4096]    32768 bytes
+//   4096 elements; 16 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) s0_scatter_places(
+    const int* __restrict__ in0,
+    int* __restrict__ out0) {
+    const unsigned i = blockIdx.x * 256u + threadIdx.x;
+    const int t0 = in0[i];
+    const int t1 = (t0 < 0) ? ga_add(t0, 5000) : t0;                      // select_n
+    const unsigned at2 = ga_find(t1, 4999u);
+    const int x3 = at2 < 5000u ? (int)at2 : 5000;
+    out0[i] = x3;
+}
+
+// s1_iota: iota
+//   no inputs -> out0 i32[4096]    16384 bytes
+//   4096 elements; 16 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) s1_iota(
+    int* __restrict__ out0) {
+    const unsigned i = blockIdx.x * 256u + threadIdx.x;
+    const int x0 = (int)i;
+    out0[i] = x0;
+}
+
+// s3_scatter_sorted: scatter_sorted
+//   in0 f32[5000,64], in1 i32[4096], in2 i32[4096], in3 f32[4096,64] -> out0 f32[5000,64]    3641344 bytes
+//   320000 elements; 1250 x 256 threads
+extern "C" __global__ void __launch_bounds__(256) s3_scatter_sorted(
+    const float* __restrict__ in0,
+    const int* __restrict__ in1,
+    const int* __restrict__ in2,
+    const float* __restrict__ in3,
+    float* __restrict__ out0) {
+    const unsigned i = blockIdx.x * 256u + threadIdx.x;
+    const unsigned i0 = i / 64u;
+    const unsigned i1 = i % 64u;
+    float f0 = in0[i];
+    for (unsigned w1 = ga_search<false, false>(in1, 4096u, (int)i0); w1 < ga_search<true, false>(in1, 4096u, (int)i0); ++w1) {
+        const unsigned at2 = ga_clip(in2[w1], 4095u);
+        f0 = f0 + in3[at2 * 64u + i1];
+    }
+    out0[i] = f0;
+}

@@ -1,0 +1,41 @@
+// k0_rows: reduce_max, max, stop_gradient, sub, exp, reduce_sum, div
+//   in0 f32[512,10001] -> out0 f32[512,10001]    40964096 bytes
+//   512 rows of 10001, 1024 threads a row, held in shared memory; 512 x 1024 threads
+extern "C" __global__ void __launch_bounds__(1024) k0_rows(
+    const float* __restrict__ in0,
+    float* __restrict__ out0) {
+    __shared__ float row0[10001];
+    __shared__ float part1[32];
+    const unsigned lane = threadIdx.x;
+    const unsigned row = blockIdx.x;
+    #pragma unroll 2
+    for (unsigned j = lane; j < 10001u; j += 1024u) {                     // read the row
+        row0[j] = in0[row * 10001u + j];
+    }
+    float r0 = -GA_INFF;                                                  // reduce_max
+    #pragma unroll 2
+    for (unsigned j = lane; j < 10001u; j += 1024u) {                     // pass 1 over the row
+        const float x0 = row0[j];
+        r0 = ga_max(r0, x0);
+    }
+    r0 = ga_block_reduce<32>(r0, part1, [](float p, float q) -> float { return ga_max(p, q); });
+    const float v1 = ga_max(-GA_INFF, r0);
+    const float v2 = v1;                                                  // stop_gradient
+    float r3 = 0.0f;                                                      // reduce_sum
+    #pragma unroll 2
+    for (unsigned j = lane; j < 10001u; j += 1024u) {                     // pass 2 over the row
+        const float x0 = row0[j];
+        const float v4 = x0 - v2;                                         // sub
+        const float v5 = ga_exp(v4);
+        r3 = r3 + v5;
+    }
+    r3 = ga_block_reduce<32>(r3, part1, [](float p, float q) -> float { return p + q; });
+    #pragma unroll 2
+    for (unsigned j = lane; j < 10001u; j += 1024u) {                     // write the row
+        const float x0 = row0[j];
+        const float v6 = x0 - v2;                                         // sub
+        const float v7 = ga_exp(v6);
+        const float v8 = v7 / r3;                                         // div
+        out0[row * 10001u + j] = v8;
+    }
+}

@@ -73,3 +73,12 @@ def rng():
 def fuzz_count(request):
     """How many random programs a fuzz test tries: --fuzz N."""
     return request.config.getoption("--fuzz")
+
+
+@pytest.fixture
+def fake_gpu():
+    """A GPU that is not there, with what it does and what goes wrong: see tests/fake_cupy."""
+    from tests.fake_cupy import installed
+
+    with installed() as world:
+        yield world

@@ -1,9 +1,8 @@
 """CUDA C++ text as machine code of this CPU: finds the compiler, keeps what it made, loads it.
 
 Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library`, whose kernels
-can be launched; kernels/host holds the C++ that runs and checks them. Objects are kept in a folder
-of the user's own, each with a digest of its bytes and of everything that went into it: one that was
-damaged, or is somebody else's, is compiled again.
+can be launched; kernels/host holds the C++ that runs and checks them. What was compiled is kept
+(drivers/store.py).
 """
 
 from __future__ import annotations
@@ -14,21 +13,19 @@ import os
 import pathlib
 import re
 import shutil
-import stat
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuarray.compiler.prelude import folder
-from gpuarray.config import state
+from gpuarray.drivers.store import Store
 from gpuarray.errors import CompileError, DeviceError
 from gpuarray.util import lazy_module
 
 hashlib = lazy_module("hashlib")
-platformdirs = lazy_module("platformdirs")
 subprocess = lazy_module("subprocess")
 tempfile = lazy_module("tempfile")
 
@@ -38,8 +35,9 @@ _WATCHED = (
     "-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fsanitize=alignment",
     "-fvisibility=hidden", "-fno-threadsafe-statics", "-w",
 )  # fmt: skip
+#: Registers that nobody wrote hold a number that stands out, where the compiler can do that.
+_FILLED = "-ftrivial-auto-var-init=pattern"
 _RUNTIME = ("runtime.cpp", "race.cpp")
-_DIGEST = 32
 
 # What a Region is for: as in kernels/host/simulator.h.
 INPUT, OUTPUT, WORK, SHARED = range(4)
@@ -83,6 +81,14 @@ def _version(path: str) -> str:
     return _run([path, "--version"]).partition("\n")[0]
 
 
+@functools.cache
+def _watched(path: str) -> tuple[str, ...]:
+    """The flags for kernels."""
+    command = [path, _FILLED, "-fsyntax-only", "-x", "c++", os.devnull]
+    knows = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return (*_WATCHED, *([_FILLED] if knows else []))
+
+
 def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -91,57 +97,25 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-# ---- the folder of objects ----
-def objects() -> pathlib.Path:
-    """The folder for what was compiled: the user's own, closed to others."""
-    chosen = state.compilation_cache_dir or state.cache_dir
-    path = pathlib.Path(chosen or platformdirs.user_cache_dir("gpuarray")) / "simulator"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
-    if not private or found.st_uid != os.getuid():
-        raise DeviceError(
-            f"{path} holds compiled kernels and must be a folder of your own, closed to others "
-            "(chmod 700). Repair or remove it, or choose another with GPUARRAY_CACHE_DIR."
-        )
-    return path
+# ---- what is kept ----
+_store = Store("simulator", ".so")
 
 
-def _kept(path: pathlib.Path, key: bytes) -> bool:
-    """Whether a file is whole, ours, and was made for this key."""
-    try:
-        found = path.lstat()
-        data = path.read_bytes()
-    except OSError:
-        return False
-    ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
-    return ours and data[-_DIGEST:] == hashlib.sha256(key + data[:-_DIGEST]).digest()
-
-
-@functools.cache
-def _passing_folder():
-    """A folder that ends with the process."""
-    return tempfile.TemporaryDirectory(prefix="gpuarray-")
-
-
-def _make(key: bytes, suffix: str, commands) -> pathlib.Path:
+def _make(
+    key: bytes, commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]]
+) -> pathlib.Path:
     """The file of a key; `commands(folder, target)` says how to make it in a folder where it is
     missing.
     """
-    home = objects() if state.enable_compilation_cache else pathlib.Path(_passing_folder().name)
-    path = home / (hashlib.sha256(key).hexdigest() + suffix)
-    if _kept(path, key):
-        return path
-    with tempfile.TemporaryDirectory(dir=home) as place:
-        target = pathlib.Path(place, "made" + suffix)
-        for command in commands(pathlib.Path(place), target):
-            _run(command)
-        data = target.read_bytes()
-        # Loaders do not look behind the end of a library.
-        target.write_bytes(data + hashlib.sha256(key + data).digest())
-        target.chmod(0o600)
-        os.replace(target, path)
-    return path
+
+    def make() -> tuple[bytes, bytes]:
+        with tempfile.TemporaryDirectory(prefix="gpuarray-") as place:
+            target = pathlib.Path(place, "made.so")
+            for command in commands(pathlib.Path(place), target):
+                _run(command)
+            return target.read_bytes(), b""
+
+    return _store.load(key, make).path
 
 
 def _runtime(cxx: str) -> pathlib.Path:
@@ -155,7 +129,7 @@ def _runtime(cxx: str) -> pathlib.Path:
     def commands(_, target: pathlib.Path) -> list[list[str]]:
         return [[cxx, *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
 
-    return _make(key, ".so", commands)
+    return _make(key, commands)
 
 
 def compile_library(text: str, kernels: Sequence[str]) -> Library:
@@ -165,17 +139,17 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
     parts += [f"SIM_EXPORT({name})" for name in kernels]
     source = "\n".join(parts) + "\n"
     runtime = _runtime(cxx)
-    key = "\0".join([_version(cxx), *_COMMON, *_WATCHED, runtime.name, source]).encode()
+    key = "\0".join([_version(cxx), *_COMMON, *_watched(cxx), runtime.name, source]).encode()
 
     def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
         (place / "kernels.cpp").write_text(source)
         made = str(place / "kernels.o")
         return [
-            [cxx, *_COMMON, *_WATCHED, "-c", str(place / "kernels.cpp"), "-o", made],
+            [cxx, *_COMMON, *_watched(cxx), "-c", str(place / "kernels.cpp"), "-o", made],
             [cxx, "-shared", "-Wl,-Bsymbolic", made, str(runtime), "-o", str(target)],
         ]
 
-    return Library(_loaded(runtime), _make(key, ".so", commands), kernels[0])
+    return Library(_loaded(runtime), _make(key, commands), kernels[0])
 
 
 _runtimes: dict[str, ctypes.CDLL] = {}
@@ -204,7 +178,12 @@ class Library:
         base = self._entry(first) - symbols[f"sim_run_{first}"][0]
         self._constants = Region(base, end, INPUT, 1, "constants")
         self._shared: dict[str, list[Region]] = {}
+        self._guards: list[Region] = []
         for name, (value, size) in symbols.items():
+            if name.startswith("_ZGVZ"):
+                # Whether a shared array of a class is constructed, which is no work: it is.
+                ctypes.memset(base + value, 1, size)
+                self._guards.append(Region(base + value, size, INPUT, 1, "guard"))
             if found := re.fullmatch(r"_ZZ\d+(\w+?)E(\d+)(\w+?)(_\d+)?", name):
                 array = found[3][: int(found[2])]
                 region = Region(base + value, size, SHARED, 1, array)
@@ -230,7 +209,7 @@ class Library:
         arguments: addresses; regions: all memory behind them
         blocks: the first one to run, and how many; all, where that is 0
         """
-        given = [*regions, *self._shared.get(kernel, ()), self._constants]
+        given = [*regions, *self._shared.get(kernel, ()), *self._guards, self._constants]
         table = (_CRegion * len(given))(
             *(
                 (r.address, r.nbytes, r.kind, r.itemsize.bit_length() - 1, r.name.encode())

@@ -16,13 +16,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gpuarray.errors import CompileError
+
 #: Always: C++17, no hidden fused multiply-adds (the reference has none), functions are for devices.
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll")
-
-
-class CompileError(RuntimeError):
-    """The compiler refused a text; the message holds its log."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,13 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
         binary = _bytes(lib, program, "CUBIN" if arch.startswith("sm_") else "PTX")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
-    return Compiled(binary, log, time.perf_counter() - started, _resources(log))
+    return Compiled(binary, log, time.perf_counter() - started, resources(log))
 
 
-def _resources(log: str) -> dict[str, Resources]:
-    """Registers, spills and shared memory of each kernel, as the assembler reports them."""
+def resources(log: str) -> dict[str, Resources]:
+    """Registers, spills and shared memory of each kernel, as the assembler reports them in a log
+    (with the option --ptxas-options=--verbose).
+    """
     found: dict[str, Resources] = {}
     for part in log.split("Compiling entry function '")[1:]:
         name = part.partition("'")[0]

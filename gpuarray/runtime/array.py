@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Place, Shard
 from gpuarray.core.value import Array, surface
+from gpuarray.drivers.cuda.device import Buffer
 from gpuarray.runtime import device as devices
 
 
@@ -81,7 +82,12 @@ class ArrayImpl(Array):
         return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        if stream is not None:
+        on_gpu = self._place.device.platform == "cuda"
+        if on_gpu and dl_device in (None, self.__dlpack_device__()):
+            return self._buffer().__dlpack__(stream=stream, copy=copy)
+        if on_gpu and copy is False:
+            raise BufferError(f"cannot export from a GPU to device {dl_device} without a copy")
+        if stream is not None and not on_gpu:
             raise ValueError(f"a CPU array has no streams, got stream={stream!r}: pass None")
         value = self._host("a DLPack capsule")
         if copy is False and dl_device not in (None, (1, 0)):
@@ -92,7 +98,14 @@ class ArrayImpl(Array):
         return value.copy().__dlpack__()
 
     def __dlpack_device__(self):
-        return (1, 0)
+        device = self._place.device
+        return (2, device.id) if device.platform == "cuda" else (1, 0)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._place.device.platform != "cuda":
+            raise AttributeError(f"an array on {self._place.device} is not in a GPU's memory")
+        return self._buffer().__cuda_array_interface__
 
     def __reduce__(self):
         # A NumPy array travels; pickling of NumPy arrays is NumPy's own.
@@ -104,7 +117,10 @@ class ArrayImpl(Array):
         return self
 
     def __deepcopy__(self, memo):
-        return ArrayImpl(self.aval, self._place, [copy.deepcopy(self._buffer())])
+        buffer = self._buffer()
+        gpu = devices.gpu_of(self._place.device)
+        made = copy.deepcopy(buffer) if gpu is None else gpu.copy(buffer)
+        return ArrayImpl(self.aval, self._place, [made])
 
     # ---- Python numbers ----
     def _scalar(self, kind: type):
@@ -172,7 +188,7 @@ class ArrayImpl(Array):
         if value.size == 0:
             return f"Array([], shape={self.shape}, dtype={dtype.name}{weak})"
         if not _numpy_prints(dtype):
-            value = value.astype(np.float32)
+            value = value.astype(np.float32 if dtypes.kind_of(dtype) == "f" else object)
         body = np.array2string(value, separator=", ", prefix="Array(", suffix=",")
         tail = f"dtype={dtype.name}{weak})"
         last_line = len(body) - (body.rfind("\n") + 1)
@@ -186,9 +202,14 @@ class ArrayImpl(Array):
         return str(self._value)
 
     def __format__(self, spec: str) -> str:
-        if self.aval.shape:
-            return format(str(self), spec)
-        return format(self._host("format()")[()], spec)
+        if not self.aval.shape:
+            return format(self._host("format()")[()], spec)
+        if spec:
+            raise TypeError(
+                f"unsupported format string passed to Array.__format__: {spec!r} is for one "
+                f"number, and this array has shape {self.shape}. Use numpy.array2string."
+            )
+        return str(self)
 
     # ---- place and life ----
     @property
@@ -244,16 +265,24 @@ class ArrayImpl(Array):
 
     def block_until_ready(self):
         """Wait until the value is there; returns the array."""
-        self._buffer()
+        buffer = self._buffer()
+        if type(buffer) is Buffer:
+            buffer.wait()
         return self
 
     def is_ready(self) -> bool:
         """Whether the value is there already. Asking sets recorded work going."""
-        return self._work is None or self._work.poll()
+        if self._work is not None and not self._work.poll():
+            return False
+        buffer = self._bufs and self._bufs[0]
+        return type(buffer) is not Buffer or buffer.is_ready()
 
     def copy_to_host_async(self) -> None:
         """Set the copy to the host going; `np.asarray` then finds it done."""
         self.is_ready()
+        buffer = self._bufs and self._bufs[0]
+        if type(buffer) is Buffer:
+            buffer.start_copy()
 
     def is_deleted(self) -> bool:
         """Whether the buffers were given away (donated) or deleted."""
@@ -267,7 +296,8 @@ class ArrayImpl(Array):
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element."""
-        return np.asarray(self._buffer()).ctypes.data
+        buffer = self._buffer()
+        return buffer.pointer if type(buffer) is Buffer else np.asarray(buffer).ctypes.data
 
 
 def _numpy_prints(dtype) -> bool:
@@ -282,8 +312,9 @@ def key_words(storage: np.ndarray, dtype) -> np.ndarray:
 
 
 def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> ArrayImpl:
-    """A ready array around host memory that nobody else will write to."""
-    return ArrayImpl(ShapedArray(value.shape, value.dtype, weak_type), place, [value])
+    """A ready array of host memory that nobody else will write to."""
+    aval = ShapedArray(value.shape, value.dtype, weak_type)
+    return ArrayImpl(aval, place, [devices.stored(value, place.device)])
 
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
@@ -291,5 +322,5 @@ def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
 
 
 def _rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:
-    aval = ShapedArray(value.shape, dtype)
-    return ArrayImpl(aval, devices.default_place(), [value])
+    place = devices.default_place()
+    return ArrayImpl(ShapedArray(value.shape, dtype), place, [devices.stored(value, place.device)])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gpuarray.config import state
 from gpuarray.core.graph import Graph
-from gpuarray.runtime.execute import Executable
+from gpuarray.runtime.execute import Executable, Program
 
 _log = logging.getLogger("gpuarray")
 
@@ -76,26 +76,30 @@ class OnceCache:
         return len(self._values)
 
 
-def report(line: Compiled, executable: Executable) -> None:
+def report(line: Compiled, program: Program) -> None:
     """Say what was compiled, as far as the settings ask for it."""
     if state.log_compiles or state.explain_cache_misses:
         why = f": {line.reason}" if state.explain_cache_misses else ""
         _log.warning("Compiled %s for %s in %.4f s%s", line.name, line.kind, line.seconds, why)
+    plan, run = program.executable.plan, program.run
     if state.debug >= 2:
-        print(f"# {line.kind} {line.name}\n{executable.plan}")
+        print(f"# {line.kind} {line.name}\n{plan}")
     if state.debug >= 3:
-        print(executable.plan.graph)
+        print(plan.graph)
     if state.debug >= 4:
-        print(executable.run.source)
+        print(run.source)
     if state.dump:
         stem = "".join(
             c if c.isalnum() else "_" for c in f"{len(history):04d}_{line.kind}_{line.name}"
         )
         folder = pathlib.Path(state.dump)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{stem}.graph.txt").write_text(f"{executable.plan.graph}\n")
-        (folder / f"{stem}.plan.txt").write_text(f"{executable.plan}\n")
-        (folder / f"{stem}.py").write_text(f"{executable.run.source}\n")
+        (folder / f"{stem}.graph.txt").write_text(f"{plan.graph}\n")
+        (folder / f"{stem}.plan.txt").write_text(f"{plan}\n")
+        (folder / f"{stem}.py").write_text(f"{run.source}\n")
+        if program.gpu is not None and run.cuda:
+            (folder / f"{stem}.cu").write_text(run.cuda)
+            (folder / f"{stem}.cubin").write_bytes(run.cubin)
 
 
 _executables = OnceCache()
@@ -115,11 +119,14 @@ def compiled(
     def make() -> Executable:
         start = time.perf_counter()
         graph = make_graph()
-        executable = Executable(graph, donated)
-        seconds = time.perf_counter() - start
-        line = Compiled(kind, name or graph.debug_name, seconds, reason)
-        history.append(line)
-        report(line, executable)
+
+        def announce(program: Program, built: float) -> None:
+            line = Compiled(kind, name or graph.debug_name, planned + built, reason)
+            history.append(line)
+            report(line, program)
+
+        executable = Executable(graph, donated, announce)
+        planned = time.perf_counter() - start
         return executable
 
     return _executables.get((kind, key)) or _executables.get_or_make((kind, key), make)

@@ -6,17 +6,25 @@ Floor 5. In: settings. Out: Device objects, made on first use so that importing 
 from __future__ import annotations
 
 import threading
+from typing import Any
+
+import numpy as np
 
 from gpuarray.config import config, state
-from gpuarray.core.sharding import Device, Place, Sharding, place_of
+from gpuarray.core.sharding import Device, Place, Sharding, SingleDeviceSharding, place_of
 from gpuarray.drivers import hostcc
+from gpuarray.drivers.cuda import device as cuda
+from gpuarray.errors import DeviceError
 
 _lock = threading.Lock()
 _cpus: list[Device] = []
+_gpus: list[Device] = []
 _simulators: list[Device] = []
 #: What can be asked for by name. The simulator is never chosen by default: it is slow, and for
 #: tests.
-PLATFORMS = ("cpu", "simulator")
+PLATFORMS = ("cpu", "cuda", "simulator")
+#: Other names of platforms.
+ALIASES = {"gpu": "cuda"}
 
 
 def _cpu_devices() -> list[Device]:
@@ -37,21 +45,74 @@ def _simulator_devices() -> list[Device]:
     return _simulators
 
 
-_DEVICES = {"cpu": _cpu_devices, "simulator": _simulator_devices}
+def _gpu_devices() -> list[Device]:
+    if not _gpus:
+        found = cuda.gpus()  # raises here, at the call, where there is none
+        with _lock:
+            if not _gpus:
+                _gpus.extend(Device("cuda", gpu.index, gpu.name) for gpu in found)
+    return _gpus
+
+
+def forget_gpus() -> None:
+    """Look for GPUs again when the next device is asked for."""
+    _gpus.clear()
+    cuda.missing.cache_clear()
+    cuda.gpus.cache_clear()
+
+
+def gpu_of(device: Device) -> cuda.Gpu | None:
+    """What drives a GPU; None for devices that work in the host's memory."""
+    return cuda.gpus()[device.id] if device.platform == "cuda" else None
+
+
+def stored(value: Any, device: Device) -> Any:
+    """A buffer (a NumPy value, or one of a GPU's) as a device keeps it: copied where it lies in
+    other memory.
+    """
+    gpu = gpu_of(device)
+    if gpu is None:
+        return np.asarray(value) if type(value) is cuda.Buffer else value
+    if type(value) is not cuda.Buffer:
+        return gpu.upload(value)
+    return value if value.gpu is gpu else gpu.copy(value)
+
+
+def gpus_in_use() -> list[Device]:
+    """The GPUs, if any was asked for yet."""
+    return list(_gpus)
+
+
+def wait_for_gpus() -> None:
+    """Wait until the GPUs in use have run all that was launched on them."""
+    for device in _gpus:
+        cuda.gpus()[device.id].wait()
+
+
+_DEVICES = {"cpu": _cpu_devices, "cuda": _gpu_devices, "simulator": _simulator_devices}
 
 
 def _default_devices() -> list[Device]:
-    """The devices of the first platform in the settings, of the CPU where they name none."""
+    """The devices of the first platform in the settings; where they name none, the GPUs if there
+    are any, else the CPU.
+    """
     name = (state.platforms or state.platform_name).partition(",")[0].strip()
     if not name:
-        return _cpu_devices()
+        return _cpu_devices() if cuda.missing() else _gpu_devices()
+    name = ALIASES.get(name, name)
     if name not in _DEVICES:
         raise RuntimeError(
             f"Unable to initialize backend {name!r}: it is not among those that are available "
             f"here, "
             f"{list(PLATFORMS)}. Change the setting jax_platforms (GPUARRAY_PLATFORMS)."
         )
-    return _DEVICES[name]()
+    try:
+        return _DEVICES[name]()
+    except DeviceError as error:
+        raise DeviceError(
+            f"Unable to initialize backend {name!r}, which the setting jax_platforms "
+            f"(GPUARRAY_PLATFORMS) asks for: {error}"
+        ) from None
 
 
 def _check_count(value: int) -> None:
@@ -74,6 +135,7 @@ def devices(backend: str | None = None) -> list[Device]:
     >>> ga.devices()[0].platform
     'cpu'
     """
+    backend = ALIASES.get(backend, backend) if isinstance(backend, str) else backend
     if isinstance(backend, str) and backend not in ("", *PLATFORMS):
         raise RuntimeError(
             f"Unknown backend {backend}. Available backends are {list(PLATFORMS)}. "
@@ -151,7 +213,8 @@ def place_for(target) -> Place:
     if isinstance(target, Device):
         return place_of(target, True)
     if isinstance(target, Sharding) and len(target.device_set) == 1:
-        return place_of(next(iter(target.device_set)), True)
+        named = None if isinstance(target, SingleDeviceSharding) else target
+        return place_of(next(iter(target.device_set)), True, named)
     raise ValueError(
         f"cannot place an array on {target!r} of type {type(target)}: expected a Device "
         "(see gpuarray.devices()), a SingleDeviceSharding, or a name such as 'cpu' or 'cpu:1'"

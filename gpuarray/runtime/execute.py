@@ -6,8 +6,9 @@ asynchronously when it is worth a thread's while.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from gpuarray.compiler.plan import Plan, plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
-from gpuarray.core.sharding import Place
+from gpuarray.core.sharding import Device, Place
 from gpuarray.drivers import numpy as driver
 from gpuarray.drivers import simulator
-from gpuarray.drivers.memory import is_exclusive
+from gpuarray.drivers.cuda.build import build as cuda_build
+from gpuarray.drivers.cuda.device import is_exclusive as of_gpu
+from gpuarray.drivers.memory import is_exclusive as of_host
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import stream_of
 
@@ -29,64 +33,93 @@ from gpuarray.runtime.stream import stream_of
 ASYNC_FROM = 1 << 20
 
 
-#: Per platform, what makes a plan a function on buffers.
-BUILDERS = {"cpu": driver.build, "simulator": simulator.build}
-
-
 class Executable:
-    """A compiled Graph: its Plan, and the function that runs it on buffers.
+    """A compiled Graph: its Plan, and the Programs that run it, made for each device that asks.
 
-    It is made for the CPU; `on` gives its counterpart for another platform, with the same plan.
+    announce(program, seconds): told of every Program that was made
     """
 
     __slots__ = (
-        "consts", "donated", "graph", "heavy", "in_avals", "out_avals", "others", "plan", "run",
+        "_lock", "_programs", "announce", "donated", "graph", "heavy", "in_avals", "out_avals",
+        "plan",
     )  # fmt: skip
 
-    def __init__(self, graph: Graph, donated: frozenset[int] = frozenset()):
-        self.others: dict[str, Executable] = {}
+    def __init__(
+        self,
+        graph: Graph,
+        donated: frozenset[int] = frozenset(),
+        announce: Callable[[Program, float], None] | None = None,
+    ):
         self.graph = graph
         self.donated = donated
+        self.announce = announce
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
-        flat = self.plan.graph
-        self.consts = [
-            _buffer_of(c, v.aval) for v, c in zip(flat.constvars, flat.consts, strict=True)
-        ]
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
-        self.run = driver.build(self.plan, self.consts, donated)
         self.heavy = self.plan.work >= ASYNC_FROM
+        self._programs: dict[Any, Program] = {}
+        self._lock = threading.Lock()
 
-    def on(self, platform: str) -> Executable:
-        """The same program for a platform, made when it is first asked for."""
-        if platform == "cpu":
-            return self
-        found = self.others.get(platform)
+    def on(self, device: Device) -> Program:
+        """The program for a device, made when it is first asked for."""
+        key = device if device.platform == "cuda" else device.platform
+        found = self._programs.get(key)
         if found is None:
-            found = copy.copy(self)
-            found.run = BUILDERS[platform](self.plan, self.consts, self.donated)
-            self.others[platform] = found
+            with self._lock:
+                found = self._programs.get(key)
+                if found is None:
+                    start = time.perf_counter()
+                    found = Program(self, device)
+                    if self.announce is not None:
+                        self.announce(found, time.perf_counter() - start)
+                    self._programs[key] = found
         return found
+
+
+class Program:
+    """An Executable's function on the buffers of a device."""
+
+    __slots__ = ("executable", "gpu", "run")
+
+    def __init__(self, executable: Executable, device: Device):
+        plan, donated = executable.plan, executable.donated
+        flat = plan.graph
+        consts = [
+            _buffer_of(c, v.aval, device) for v, c in zip(flat.constvars, flat.consts, strict=True)
+        ]
+        self.executable = executable
+        self.gpu = gpu_of(device)
+        self.run: Any
+        if self.gpu is not None:
+            self.run = cuda_build(plan, consts, donated, gpu=self.gpu)
+        elif device.platform == "simulator":
+            self.run = simulator.build(plan, consts, donated)
+        else:
+            self.run = driver.build(plan, consts, donated)
 
     def __call__(self, *buffers) -> list:
         try:
+            if self.gpu is not None:
+                return self.run(*buffers)
             return driver.local.run(self.run, *buffers)
         except Exception as error:
             raise explained(self, error) from None
 
 
-def explained(executable: Executable, error: Exception) -> Exception:
+def explained(program: Program, error: Exception) -> Exception:
     """The error with a note of the operation that failed and the user's line that recorded it."""
     where = "a compiled program"
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code is executable.run.__code__:
-            eqn = executable.run.sites.get(trace.tb_lineno - 1)
+        if trace.tb_frame.f_code is program.run.__code__:
+            eqn = program.run.sites.get(trace.tb_lineno - 1)
             if eqn is not None:
                 where = f"{eqn.primitive.name} recorded at {eqn.site}"
         trace = trace.tb_next
     if isinstance(error, MemoryError):
         return out_of_memory(error, where)
+    if program.gpu is not None:
+        error = program.gpu.failed(error)
     error.add_note(f"raised while running {where}")
     return error
 
@@ -105,31 +138,38 @@ def launch(
     """
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
-    executable = executable.on(place.device.platform)
+    device = place.device
+    program = executable.on(device)
     avals = executable.in_avals
     for i in given_away:
         inputs[i]._buffer()  # waits
     # What is ready is taken now, so that deleting or donating it later cannot touch this work.
-    sources = [x if _waits(x) else _buffer_of(x, a) for x, a in zip(inputs, avals, strict=True)]
+    # On a GPU all inputs are, for the stream says when they are filled.
+    now = program.gpu is not None
+    sources = [
+        x if _waits(x) and not now else _buffer_of(x, a, device)
+        for x, a in zip(inputs, avals, strict=True)
+    ]
     owned: list = []
     if executable.donated:
         # Two know the buffer of a donated array that has no views: the array and `sources`.
+        is_exclusive = of_gpu if now else of_host
         owned.append({i for i in given_away if is_exclusive(sources[i], 2)})
         for i in given_away:
             inputs[i]._bufs = None
-    if executable.heavy or any(map(_waits, inputs)):
+    if not now and (executable.heavy or any(map(_waits, inputs))):
 
         def job() -> list:
             buffers = [
-                _buffer_of(x, a) if type(x) is ArrayImpl else x
+                _buffer_of(x, a, device) if type(x) is ArrayImpl else x
                 for x, a in zip(sources, avals, strict=True)
             ]
             sources.clear()
-            return executable(*buffers, *owned)
+            return program(*buffers, *owned)
 
-        stream_of(place.device).submit(job, arrays)
+        stream_of(device).submit(job, arrays)
         return
-    for array, buffer in zip(arrays, executable(*sources, *owned), strict=True):
+    for array, buffer in zip(arrays, program(*sources, *owned), strict=True):
         array._bufs = [buffer]
         array._work = None
 
@@ -138,12 +178,16 @@ def _waits(x) -> bool:
     return type(x) is ArrayImpl and x._work is not None
 
 
-def _buffer_of(x: Any, aval):
+def _buffer_of(x: Any, aval, device: Device):
     if type(x) is ArrayImpl:
-        return x._buffer()
+        buffer = x._buffer()
+        same = x._place.device.platform == device.platform != "cuda"
+        return buffer if same else stored(buffer, device)
     if isinstance(x, (np.ndarray, np.generic)):
-        return x if x.dtype == aval.dtype else x.astype(aval.dtype)
-    return typed_scalar(x, aval.dtype)
+        value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
+    else:
+        value = typed_scalar(x, aval.dtype)
+    return value if device.platform != "cuda" else stored(value, device)
 
 
 def check_numbers(what: str, buffers: list, site) -> None:

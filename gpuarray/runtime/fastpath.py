@@ -11,38 +11,68 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuarray.core import tree
+from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Executable, explained
 
 
+def fits(executable: Executable) -> bool:
+    """Whether calls run on the caller's thread: work that is worth another one's goes there, but a
+    GPU is asynchronous by itself.
+    """
+    return not executable.heavy or devices.default_place().device.platform == "cuda"
+
+
 def generate(
     executable: Executable, out_spec: Any, general: Callable[..., Any]
 ) -> Callable[..., Any]:
     """A function of the program's inputs as ArrayImpls, specialised to their number and the
-    result's structure.
+    result's structure; where all are in another place than the default, to that place.
     """
+    made: dict[Place, Callable[..., Any]] = {}
+
+    def elsewhere(*arrays: ArrayImpl) -> Any:
+        place = arrays[0]._place
+        if any(x._place is not place for x in arrays):
+            return general(*arrays)
+        found = made.get(place)
+        if found is None:
+            found = made[place] = _written(executable, out_spec, place, general, general)
+        return found(*arrays)
+
+    return _written(executable, out_spec, devices.default_place(), general, elsewhere)
+
+
+def _written(
+    executable: Executable,
+    out_spec: Any,
+    place: Place,
+    general: Callable[..., Any],
+    elsewhere: Callable[..., Any],
+) -> Callable[..., Any]:
+    """The function for arrays in one place."""
     count = len(executable.in_avals)
-    place = devices.default_place()
-    executable = executable.on(place.device.platform)
+    program = executable.on(place.device)
     space: dict[str, Any] = {
         "Array": ArrayImpl,
         "local": driver.local,
-        "plan": executable.run,
+        "plan": program.run,
         "place": place,
         "general": general,
+        "elsewhere": elsewhere,
         "unflatten": tree.unflatten_raw,
         "spec": out_spec,
-        "executable": executable,
+        "program": program,
         "explained": explained,
     }
     args = [f"a{i}" for i in range(count)]
     arglist = ", ".join(args)
     lines = [f"def fast({arglist}):"]
     if args:
-        elsewhere = " or ".join(f"{a}._place is not place" for a in args)
-        lines += [f"    if {elsewhere}:", f"        return general({arglist})"]
+        unlike = " or ".join(f"{a}._place is not place" for a in args)
+        lines += [f"    if {unlike}:", f"        return elsewhere({arglist})"]
         buffers = ", ".join(f"{a}._bufs[0]" for a in args)
         trailing = "," if count == 1 else ""
         lines += [
@@ -51,11 +81,15 @@ def generate(
             "    except TypeError:  # pending or deleted",
             f"        return general({arglist})",
         ]
+    buffers = "*buffers" if args else ""
+    run = (
+        f"local.run({', '.join(['plan', buffers])})" if program.gpu is None else f"plan({buffers})"
+    )
     lines += [
         "    try:",
-        f"        out = local.run(plan{', *buffers' if args else ''})",
+        f"        out = {run}",
         "    except Exception as error:",
-        "        raise explained(executable, error) from None",
+        "        raise explained(program, error) from None",
     ]
     results = []
     for i, aval in enumerate(executable.out_avals):

@@ -31,6 +31,8 @@ from gpuarray.transforms.stage import check_alive
 
 #: So many recorded operations are flushed without being asked for.
 FLUSH_AT = 256
+#: On a GPU many operations on little data wait for more: a launch takes as long as they do.
+FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
 
 
 class Op:
@@ -88,6 +90,7 @@ class Recorder:
 
     def _clear(self) -> None:
         self.nodes: list[Node] = []
+        self.elements = 0  # that the operations go over
         self.inputs: list[Any] = []  # ready arrays and scalars, in order of first use
         self.numbers: dict[int, int] = {}
         self.originals: list[ArrayImpl] = []
@@ -117,9 +120,15 @@ class Recorder:
             self.nodes.append(node)
             out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
             node.handles = [weakref.ref(a) for a in out]
-            if len(self.nodes) >= FLUSH_AT:
+            self.elements += op.largest
+            if len(self.nodes) >= FLUSH_AT and not self._waits():
                 self.flush()
             return out
+
+    def _waits(self) -> bool:
+        """Whether little work may still grow."""
+        little = self.elements < SMALL and len(self.nodes) < FLUSH_SMALL_AT
+        return little and self.place.device.platform != "cpu"
 
     def flush(self) -> None:
         """Compile and dispatch what is recorded; outputs are the arrays somebody still holds."""
@@ -261,7 +270,7 @@ class EvalTrace(traces.Trace):
         out = recorder.record(op, args)
         state = config.state
         checked = state.debug_nans or state.debug_infs
-        if checked or not state.fusion:
+        if checked or not state.fusion or op.prim.effect:
             recorder.flush()
         if checked:
             check_numbers(op.prim.name, [x._buffer() for x in out], util.user_frame())

@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 
 from gpuarray import errors
+from gpuarray.core.sharding import Device
 from gpuarray.drivers import memory as pool
+from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 
 
@@ -33,24 +35,33 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     return sorted(found, key=lambda a: -a.nbytes)
 
 
-def memory_stats() -> dict[str, int]:
-    """Bytes in live arrays, and bytes the pool keeps for the next ones.
+def memory_stats(device: Device | str | None = None) -> dict[str, int]:
+    """Bytes in live arrays, and bytes the pool keeps for the next ones: of everything, or of one
+    device. A GPU also tells what it has, and the most that was in use when it was asked.
 
     >>> import gpuarray as ga
     >>> sorted(ga.memory_stats())
     ['arrays', 'bytes_in_use', 'bytes_kept']
     """
-    arrays = live_arrays()
-    return {
+    chosen = None if device is None else devices.place_for(device).device
+    arrays = [a for a in live_arrays() if chosen is None or a.device is chosen]
+    gpus = [
+        gpu for d in devices.gpus_in_use() if chosen in (None, d) and (gpu := devices.gpu_of(d))
+    ]
+    stats = {
         "arrays": len(arrays),
         "bytes_in_use": sum(a.nbytes for a in arrays),
-        "bytes_kept": pool.kept_bytes(),
+        "bytes_kept": sum(gpu.memory_stats()["bytes_kept"] for gpu in gpus),
     }
+    if chosen is None or not gpus:
+        stats["bytes_kept"] += pool.kept_bytes()
+    return stats if chosen is None or not gpus else stats | gpus[0].memory_stats()
 
 
 def free() -> int:
-    """Return the memory the pool keeps to the system; says how many bytes that were."""
-    return pool.free()
+    """Return the memory the pools keep to the system; says how many bytes that were."""
+    gpus = map(devices.gpu_of, devices.gpus_in_use())
+    return pool.free() + sum(gpu.free() for gpu in gpus if gpu is not None)
 
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:

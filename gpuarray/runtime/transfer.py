@@ -22,6 +22,7 @@ from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import wait_for_all
 
 _log = logging.getLogger("gpuarray")
@@ -55,25 +56,43 @@ def own(
         if copy and state.transfer_guard_host_to_device is not None:
             guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
         value = x.astype(aval.dtype, copy=False)
-        if value is x and copy:
+        if value is x and copy and place.device.platform != "cuda":
             value = x.copy()
     elif isinstance(x, np.generic):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:
         value = typed_scalar(x, aval.dtype)
+    if place.device.platform == "cuda":
+        value = sent(value, place.device)
     array = ArrayImpl(aval, place, [value])
     if not aval.shape and not traces.is_base():
         traces.state.trace.adopt(array)
     return array
 
 
+def sent(buffer: Any, device: Device) -> Any:
+    """A buffer in the memory of a device."""
+    try:
+        return devices.stored(buffer, device)
+    except MemoryError as error:
+        raise out_of_memory(error, f"a copy to {device}") from None
+
+
 def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     """The same value on another place. CPU devices share memory, and arrays are immutable: nothing
-    is copied.
+    is copied between them.
     """
     if x._place is place:
         return x
-    return ArrayImpl(x.aval, place, [x._buffer()])
+    return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
+
+
+def borrowed(x: Any, place: Place) -> ArrayImpl:
+    """An array of the memory behind a DLPack capsule of a GPU's; it stays its owner's."""
+    gpu = devices.gpu_of(place.device)
+    assert gpu is not None
+    buffer = gpu.import_dlpack(x)
+    return ArrayImpl(ShapedArray(buffer.shape, buffer.dtype), place, [buffer])
 
 
 def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
@@ -95,18 +114,19 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 def _put_leaf(x, target, donate: bool) -> Any:
     if isinstance(x, traces.Tracer):
         return x
+    place = None if target is None else devices.place_for(target)
     try:
         # Asked for by name, so the guards against silent copies do not apply.
-        array = own(np.array(x), copy=False) if isinstance(x, np.ndarray) else own(x)
+        array = own(np.array(x), None, place, copy=False) if isinstance(x, np.ndarray) else own(x)
     except TypeError:
         raise TypeError(
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "
             f"NumPy "
             "values, Python scalars and containers of them"
         ) from None
-    if target is None:
+    if place is None:
         return array
-    moved = to_place(array, devices.place_for(target))
+    moved = to_place(array, place)
     if donate and moved is not array:
         array._bufs = None
     return moved
@@ -150,3 +170,4 @@ def effects_barrier() -> None:
     """Wait until everything dispatched so far has run, callbacks included."""
     lazy.flush_all()
     wait_for_all()
+    devices.wait_for_gpus()

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs through CuPy, which only this package imports. Floor 4."""

@@ -1,0 +1,522 @@
+"""GPUs, as far as Plans need them: a stream, memory, copies, and how far the work has come.
+
+Floor 4. In: CuPy, loaded on first use. Out: `gpus()`; a `Gpu` allocates `Buffer`s, copies to and
+from them, and tells when they are filled. Everything here returns at once but what says that it
+waits.
+
+Work on a GPU runs in the order of one stream, so memory that is freed may be handed out again at
+once: whoever gets it comes later. After launching something the host draws a ticket, a number that
+only grows, and marks some of them by events. A buffer knows the ticket of what fills it; it is
+ready when an event with that ticket or a later one has been reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import itertools
+import math
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gpuarray.errors import DeviceError, OutOfMemory
+from gpuarray.util import lazy_module
+
+INSTALL = (
+    "Install CuPy with the extra that fits NVIDIA's driver: `gpuarray-runtime[cuda13]`, or "
+    "`gpuarray-runtime[cuda12]` for an older one. `python -m gpuarray doctor` says which."
+)
+cupy = lazy_module("cupy", INSTALL)
+
+#: Where buffers start: what the widest access of a kernel asks for.
+ALIGNMENT = 16
+#: Copies of more bytes do not go through pinned memory, of which there is little.
+PINNED = 1 << 25
+#: The ticket of what was launched under a number that is not drawn yet.
+UNDRAWN = math.inf
+#: CUDA's number of the error that there is no memory left.
+NO_MEMORY = 2
+#: So many single values are kept on a GPU for whoever asks for them again.
+SCALARS = 1024
+
+
+# ---- which there are ----
+@functools.cache
+def missing() -> str:
+    """Why no GPU can be used here; empty where one can."""
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
+        return f"CuPy is not installed. {INSTALL}"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # a broken installation fails in many ways
+        return f"CuPy found no GPU: {type(error).__name__}: {error}. {INSTALL}"
+    return "" if count else "CuPy found no GPU: look at CUDA_VISIBLE_DEVICES."
+
+
+@functools.cache
+def gpus() -> list[Gpu]:
+    """The GPUs of this machine; a DeviceError says why there are none."""
+    if missing():
+        raise DeviceError(missing())
+    return [Gpu(i) for i in range(cupy.cuda.runtime.getDeviceCount())]
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether CUDA raised it."""
+    if missing():
+        return False
+    return isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError))
+
+
+# ---- one of them ----
+class Gpu:
+    """One GPU, with the stream that all work on it goes to."""
+
+    def __init__(self, index: int):
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        name = properties["name"]
+        self.index = index
+        self.name: str = name.decode() if isinstance(name, bytes) else name
+        self.arch = f"sm_{properties['major']}{properties['minor']}"
+        self.total_bytes = int(properties["totalGlobalMem"])
+        self.device = cupy.cuda.Device(index)
+        with self.device:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self.downloads = cupy.cuda.Stream(non_blocking=True)
+            # Every block of this pool is used on that stream alone, in the order of calls.
+            self._pool = cupy.cuda.MemoryPool()
+        self.peak_bytes = 0
+        #: What was launched last, for messages: a kernel that fails is noticed later.
+        self.recent: deque[Any] = deque(maxlen=8)
+        self.latest = 0
+        self._tickets = itertools.count(1)
+        self._reached = 0
+        self._marks: deque[tuple[int, Any]] = deque()
+        self._held: deque[tuple[float, Any]] = deque()
+        self._scalars: dict[tuple, Buffer] = {}
+        self._lock = threading.RLock()
+        self.malloc = self._pool.malloc
+
+    def __repr__(self) -> str:
+        return f"Gpu({self.index}, {self.name}, {self.arch})"
+
+    # ---- how far the work has come ----
+    def launched(self) -> int:
+        """Draw the ticket of all that was launched until now."""
+        # Two threads may set `latest` in the wrong order: it then promises less than it could.
+        self.latest = ticket = next(self._tickets)
+        return ticket
+
+    def mark(self, ticket: float = UNDRAWN) -> Any:
+        """An event that comes no earlier than a ticket: one that is there, else a new one."""
+        with self._lock:
+            for reached, event in self._marks:
+                if reached >= ticket:
+                    return event
+            reached = self.latest
+            with self.device:  # an event is of the device that is current when it is made
+                event = cupy.cuda.Event(disable_timing=True)
+            event.record(self.stream)
+            self._marks.append((reached, event))
+            return event
+
+    def is_done(self, ticket: float) -> bool:
+        """Whether all work up to a ticket has run."""
+        if ticket <= self._reached:
+            return True
+        done = self.mark(ticket).done
+        self._look()
+        return done
+
+    def wait(self, ticket: float = UNDRAWN) -> None:
+        """Wait until all work up to a ticket has run; raises what went wrong on the GPU."""
+        if ticket <= self._reached:
+            return
+        try:
+            self.mark(ticket).synchronize()
+        except Exception as error:
+            raise self.failed(error) from None
+        self._look()
+
+    def _look(self) -> None:
+        """Note which events were reached, and let go what was held until then."""
+        with self._lock:
+            while self._marks and self._marks[0][1].done:
+                self._reached = max(self._reached, self._marks.popleft()[0])
+            while self._held and self._held[0][0] <= self._reached:
+                self._held.popleft()
+
+    def hold(self, thing: Any) -> None:
+        """Keep memory that is not ours alive until what was launched so far has run."""
+        with self._lock:
+            self._held.append((self.launched(), thing))
+            if not self._marks:
+                self.mark()
+            self._look()
+
+    def failed(self, error: Exception) -> Exception:
+        """What to raise for an error of CUDA's; others are as good as they are."""
+        if not is_failure(error):
+            return error
+        with contextlib.suppress(Exception):  # what was held for work that is over may go
+            self.stream.synchronize()
+            self._look()
+        if getattr(error, "status", None) == NO_MEMORY:
+            return OutOfMemory(f"{self.name} (cuda:{self.index}): {error}")
+        launched = "".join(f"\n    {note()}" for note in self.recent) or " nothing"
+        return DeviceError(
+            f"{self.name} (cuda:{self.index}) reports {error}. Kernels run after their launch has "
+            f"returned, so the fault lies in one of the last:{launched}\n"
+            "With CUDA_LAUNCH_BLOCKING=1 in the environment the error names the operation. A GPU "
+            "that failed stays unusable for this process: start a new one."
+        )
+
+    # ---- memory ----
+    def allocate(self, nbytes: int) -> Any:
+        """Memory from the pool. Another pool of CuPy's gives back what it keeps before this one
+        gives up.
+        """
+        try:
+            return self.malloc(nbytes)
+        except MemoryError:
+            cupy.get_default_memory_pool().free_all_blocks()
+            return self.malloc(nbytes)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
+        """A new buffer that holds anything."""
+        memory = self.allocate(math.prod(shape) * dtype.itemsize)
+        return Buffer(memory.ptr, shape, dtype, memory, self, 0)
+
+    def zeroed(self, nbytes: int) -> Any:
+        """Memory that is zero."""
+        memory = self.allocate(nbytes)
+        cupy.cuda.runtime.memsetAsync(memory.ptr, 0, nbytes, self.stream.ptr)
+        return memory
+
+    def pinned(self, nbytes: int) -> Any:
+        """Memory of the host that copies may run from and to by themselves."""
+        try:
+            return cupy.cuda.alloc_pinned_memory(nbytes)
+        except Exception:
+            self.wait()  # copies that are over let theirs go
+            return cupy.cuda.alloc_pinned_memory(nbytes)
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes that are taken, that the pool keeps for the next arrays, and that there are."""
+        with self.device:
+            used, total = self._pool.used_bytes(), self._pool.total_bytes()
+        self.peak_bytes = max(self.peak_bytes, used)
+        return {
+            "bytes_in_use": used,
+            "bytes_kept": total - used,
+            "bytes_limit": self.total_bytes,
+            "peak_bytes_in_use": self.peak_bytes,
+        }
+
+    def free(self) -> int:
+        """Give back what the pool keeps; says how many bytes that were."""
+        self.wait()
+        with self.device:
+            before = self._pool.total_bytes()
+            self._pool.free_all_blocks()
+            return before - self._pool.total_bytes()
+
+    # ---- copies ----
+    def upload(self, value: np.ndarray | np.generic) -> Buffer:
+        """A host value in a new buffer; the caller may write to it again at once."""
+        key = (value.dtype, value.tobytes()) if not value.ndim else None
+        found = None if key is None else self._scalars.get(key)
+        if found is not None:
+            return found
+        try:
+            with self.device:
+                buffer = self._upload(np.asarray(value))
+        except Exception as error:
+            raise self.failed(error) from None
+        if key is not None:  # programs use the same few numbers again and again
+            if len(self._scalars) >= SCALARS:
+                self._scalars.clear()
+            self._scalars[key] = buffer
+        return buffer
+
+    def _upload(self, value: np.ndarray) -> Buffer:
+        buffer = self.empty(value.shape, value.dtype)
+        size, runtime = value.nbytes, cupy.cuda.runtime
+        if not size:
+            return buffer
+        data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        if size > PINNED:  # the call returns when the host's memory has been read
+            source = data.ctypes.data
+        else:
+            pinned = self.pinned(size)
+            np.frombuffer(pinned, np.uint8, size)[...] = data
+            source = pinned.ptr
+        kind = runtime.memcpyHostToDevice
+        runtime.memcpyAsync(buffer.pointer, source, size, kind, self.stream.ptr)
+        if size > PINNED:
+            self.wait()
+        else:
+            self.hold(pinned)
+        buffer.ticket = self.launched()
+        return buffer
+
+    def copy(self, source: Buffer) -> Buffer:
+        """The elements of a buffer, of this or another GPU, in a new one here."""
+        with self.device:
+            buffer = self.empty(source.shape, source.dtype)
+            there = source.gpu
+            if there is not self:
+                self.stream.wait_event(there.mark(source.ticket))
+            self.write(buffer.pointer, source.pointer, source.nbytes)
+            buffer.ticket = self.launched()
+            if there is not self:
+                there.stream.wait_event(self.mark(buffer.ticket))  # before its memory is used again
+            return buffer
+
+    def write(self, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes from one address on a GPU to another."""
+        if nbytes:
+            runtime = cupy.cuda.runtime
+            kind = runtime.memcpyDeviceToDevice
+            runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+
+    def adopt(
+        self, array: Any, shape: tuple[int, ...] | None = None, dtype: np.dtype | None = None
+    ) -> Buffer:
+        """A CuPy array, made on our stream, as a buffer of its memory (of numbers of a like kind:
+        CuPy may have chosen other integers, and knows some dtypes only by their width).
+        """
+        shape = tuple(array.shape) if shape is None else shape
+        dtype = np.dtype(array.dtype if dtype is None else dtype)
+        if dtype.kind in "biufc" and array.dtype != dtype:
+            array = array.astype(dtype)
+        array = cupy.ascontiguousarray(array)
+        memory = array.data
+        buffer = Buffer(memory.ptr, shape, dtype, memory, self, UNDRAWN)
+        return self.copy(buffer) if memory.ptr % ALIGNMENT else buffer
+
+    def import_dlpack(self, exporter: Any) -> Buffer:
+        """The memory behind a DLPack capsule, which its owner will use again once we let go."""
+        with self.device, self.stream:  # the exporter makes its work come before ours
+            array = cupy.from_dlpack(exporter)
+            buffer = self.adopt(array)
+            if buffer.memory is array.data:
+                buffer.memory = _Borrowed(self, array.data)
+            return buffer
+
+
+class _Borrowed:
+    """Memory of others, let go only after the work that was launched on it."""
+
+    __slots__ = ("gpu", "memory")
+
+    def __init__(self, gpu: Gpu, memory: Any):
+        self.gpu, self.memory = gpu, memory
+
+    @property
+    def ptr(self) -> int:
+        return self.memory.ptr
+
+    def __add__(self, offset: int) -> Any:
+        return self.memory + offset
+
+    def __del__(self):
+        self.gpu.hold(self.memory)
+
+
+# ---- memory with a shape ----
+class Buffer:
+    """Elements on a GPU: in one piece, row by row, from a boundary of ALIGNMENT bytes on.
+
+    memory: what owns it, with `ptr`; shared by buffers that are parts of one another
+    ticket: of what fills it
+    """
+
+    __slots__ = ("_copy", "dtype", "gpu", "memory", "pointer", "shape", "ticket")
+
+    def __init__(
+        self, pointer: int, shape: tuple, dtype: np.dtype, memory: Any, gpu: Gpu, ticket: float
+    ):
+        self.pointer = pointer
+        self.shape = shape
+        self.dtype = dtype
+        self.memory = memory
+        self.gpu = gpu
+        self.ticket = ticket
+        self._copy: _Download | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.shape}, {self.dtype}, cuda:{self.gpu.index})"
+
+    def is_ready(self) -> bool:
+        """Whether it is filled."""
+        return self.gpu.is_done(self.ticket)
+
+    def wait(self) -> None:
+        """Wait until it is filled."""
+        self.gpu.wait(self.ticket)
+
+    # ---- parts ----
+    def viewed(self, shape: tuple[int, ...], dtype: np.dtype | None = None) -> Buffer:
+        """The same bytes with another shape."""
+        dtype = self.dtype if dtype is None else dtype
+        return Buffer(self.pointer, shape, dtype, self.memory, self.gpu, self.ticket)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, i: int) -> Buffer:
+        """Element i along the first axis: a part of this memory where it starts at a boundary."""
+        shape = self.shape[1:]
+        pointer = self.pointer + i * math.prod(shape) * self.dtype.itemsize
+        row = Buffer(pointer, shape, self.dtype, self.memory, self.gpu, self.ticket)
+        return self.gpu.copy(row) if pointer % ALIGNMENT else row
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return map(self.__getitem__, range(self.shape[0]))
+
+    def __reversed__(self) -> Iterator[Buffer]:
+        return map(self.__getitem__, range(self.shape[0] - 1, -1, -1))
+
+    def __setitem__(self, i: int, row: Buffer) -> None:
+        """Copy a buffer to element i along the first axis."""
+        size = row.nbytes
+        self.gpu.write(self.pointer + i * size, row.pointer, size)
+        self.ticket = UNDRAWN
+
+    def cupy(self) -> Any:
+        """This memory as a CuPy array; dtypes CuPy lacks as unsigned integers of their width."""
+        dtype = self.dtype
+        if dtype.kind not in "biufc":
+            dtype = np.dtype(f"u{dtype.itemsize}")
+        offset = self.pointer - self.memory.ptr
+        return cupy.ndarray(self.shape, dtype, self.memory + offset)
+
+    # ---- for other libraries ----
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.dtype.kind not in "biufc":
+            raise AttributeError(
+                f"the CUDA array interface has no name for {self.dtype}: view it as an integer "
+                "type with lax.bitcast_convert_type, or use DLPack"
+            )
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "stream": self.gpu.stream.ptr,  # whoever reads waits for it
+            "version": 3,
+        }
+
+    def __dlpack__(self, *, stream=None, copy=None) -> Any:
+        """A DLPack capsule; work on the consumer's stream comes after ours."""
+        gpu = self.gpu
+        with gpu.device, gpu.stream:
+            source = gpu.copy(self) if copy else self
+            offset = source.pointer - source.memory.ptr
+            array = cupy.ndarray(source.shape, source.dtype, source.memory + offset)
+            return array.__dlpack__(stream=stream)
+
+    # ---- on the host ----
+    def start_copy(self) -> _Download:
+        """Set the copy to the host going, once."""
+        if self._copy is None:
+            self._copy = _Download(self)
+        return self._copy
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        value = self.start_copy().value()
+        if dtype is not None and value.dtype != dtype:
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __bool__(self) -> bool:
+        return bool(self.__array__())
+
+    def __int__(self) -> int:
+        return int(self.__array__())
+
+
+def is_exclusive(buffer: Any, holders: int) -> bool:
+    """Whether nobody but `holders` known references can see this memory, so that it may be
+    overwritten.
+    """
+    if type(buffer) is not Buffer or type(buffer.memory) is _Borrowed:
+        return False
+    # Two more references are this function's argument and the one getrefcount is given; of the
+    # memory, the buffer's and that one.
+    return sys.getrefcount(buffer) <= holders + 2 and sys.getrefcount(buffer.memory) <= 2
+
+
+class _Download:
+    """A copy to the host under way, beside the stream that computes: it waits for the buffer, not
+    for what comes behind it.
+    """
+
+    def __init__(self, buffer: Buffer):
+        self._lock = threading.Lock()
+        self._host = np.empty(buffer.shape, buffer.dtype)
+        self._gpu = buffer.gpu
+        self._pinned: Any = None
+        self._event: Any = None
+        if self._host.nbytes:
+            try:
+                with buffer.gpu.device:
+                    self._start(buffer)
+            except Exception as error:
+                raise buffer.gpu.failed(error) from None
+
+    def _start(self, buffer: Buffer) -> None:
+        gpu, host, runtime = buffer.gpu, self._host, cupy.cuda.runtime
+        stream = gpu.downloads
+        if not gpu.is_done(buffer.ticket):
+            stream.wait_event(gpu.mark(buffer.ticket))
+        target, pinned = host.ctypes.data, None
+        if host.nbytes <= PINNED:
+            pinned = gpu.pinned(host.nbytes)
+            target = pinned.ptr
+        kind = runtime.memcpyDeviceToHost
+        runtime.memcpyAsync(target, buffer.pointer, host.nbytes, kind, stream.ptr)
+        self._pinned, self._event = pinned, cupy.cuda.Event(disable_timing=True)
+        self._event.record(stream)
+        # Whoever gets this memory next must not write to it before it has been read.
+        gpu.stream.wait_event(self._event)
+
+    def value(self) -> np.ndarray:
+        """The elements, read-only; waits for them."""
+        with self._lock:
+            if self._event is not None:
+                try:
+                    self._event.synchronize()
+                except Exception as error:
+                    raise self._gpu.failed(error) from None
+                if self._pinned is not None:
+                    flat = self._host.reshape(-1).view(np.uint8)
+                    flat[...] = np.frombuffer(self._pinned, np.uint8, flat.nbytes)
+                self._event = self._pinned = None
+            self._host.flags.writeable = False
+        return self._host
+
+    def __del__(self):
+        # The pinned memory is being written to: it must not be handed out again before the end.
+        if getattr(self, "_pinned", None) is not None:
+            self._gpu.hold((self._event, self._pinned))

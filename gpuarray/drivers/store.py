@@ -1,0 +1,225 @@
+"""Compiled code on disk: a private folder, in which an entry is believed only when all of it fits.
+
+Floor 4. In: a key (everything that the code depends on) and a function that makes the code.
+Out: an `Entry`, read from the folder or made and kept there. What the folder holds is executed, so:
+
+- The folder is the user's own, closed to others, no link, and in a place where nobody else may
+  rename it; otherwise it is refused (DeviceError). It is opened once a call, and all is done inside
+  what was opened.
+- A file is believed when it is a plain file of the user's, mode 0600, with one name, of a sane
+  size, with the right digest, and made for this very key: the name is a hash, the key inside is
+  compared in full. Otherwise it is made again.
+- A file appears under its name at once and whole. The oldest ones go when the folder is full.
+
+Nothing is unpickled or evaluated. Code stands at the file's beginning: loaders of libraries and of
+cubins read by the sizes in their headers and do not look at what follows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import pathlib
+import stat
+import struct
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from gpuarray.config import state
+from gpuarray.errors import DeviceError
+from gpuarray.util import lazy_module
+
+hashlib = lazy_module("hashlib")
+platformdirs = lazy_module("platformdirs")
+secrets = lazy_module("secrets")
+tempfile = lazy_module("tempfile")
+
+_MAGIC = b"gpuarr01"
+_SIZES = struct.Struct("<8sQQQ")  # magic; bytes of code, note and key
+_DIGEST = 32
+_NEW = ".new-"  # how the names of files begin that are being written
+_FORGOTTEN = 3600.0  # seconds after which nobody writes such a file any more
+
+
+class Entry(NamedTuple):
+    """Code, what its maker noted about it, and the file that begins with it."""
+
+    path: pathlib.Path
+    code: bytes
+    note: bytes
+
+
+class Store:
+    """Entries of one kind.
+
+    folder: its name in the cache; suffix: of its files
+    largest, total: bytes of one entry and of all
+    """
+
+    def __init__(self, folder: str, suffix: str, largest: int = 1 << 28, total: int = 1 << 30):
+        self.name, self.suffix = folder, suffix
+        self.largest, self.total = largest, total
+
+    def path(self) -> pathlib.Path:
+        """Where the folder is, or would be."""
+        chosen = state.compilation_cache_dir or state.cache_dir
+        home = pathlib.Path(chosen) if chosen else platformdirs.user_cache_path("gpuarray")
+        return home.absolute() / self.name
+
+    def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> Entry:
+        """The entry of a key; `make() -> (code, note)` where there is none that can be believed."""
+        name = _name(key) + self.suffix
+        passing = pathlib.Path(_passing_folder().name, self.name)
+        homes = [self.path(), passing] if state.enable_compilation_cache else [passing]
+        for home in homes:
+            with contextlib.suppress(OSError), _opened(home) as folder:
+                if (found := self._read(folder, name, key)) is not None:
+                    return Entry(home / name, *found)
+        code, note = make()
+        data = _packed(code, note, key)
+        for home in homes:
+            try:
+                _make_folders(home)
+                with _opened(home) as folder:
+                    self._write(folder, name, data)
+                return Entry(home / name, code, note)
+            except OSError as error:
+                if home is passing:
+                    raise DeviceError(f"compiled code cannot be written: {error}") from error
+                warnings.warn(
+                    f"compiled code cannot be kept in {home} ({error.strerror}): other processes "
+                    "will compile again. Choose another folder with GPUARRAY_CACHE_DIR.",
+                    stacklevel=2,
+                )
+        raise AssertionError  # the last home returns or raises
+
+    # ---- files ----
+    def _read(self, folder: int, name: str, key: bytes) -> tuple[bytes, bytes] | None:
+        """Code and note of a file, if it can be believed."""
+        # A FIFO must not be waited for, and a link not be followed.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            file = os.open(name, flags, dir_fd=folder)
+        except OSError:
+            return None
+        with open(file, "rb") as opened:
+            found = os.fstat(file)
+            plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            own = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o600
+            if not plain or not own or found.st_size > self.largest:
+                return None
+            try:
+                unpacked = _unpacked(opened.read(self.largest + 1), key)
+            except OSError:
+                return None
+            if unpacked is not None:
+                with contextlib.suppress(OSError):
+                    os.utime(file)  # the oldest go first: this one is in use
+            return unpacked
+
+    def _write(self, folder: int, name: str, data: bytes) -> None:
+        """A file under its name, at once and whole."""
+        if len(data) > self.largest:
+            raise OSError(errno.EFBIG, f"an entry takes at most {self.largest} bytes")
+        new = _NEW + secrets.token_hex(8)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
+            try:
+                os.fchmod(file.fileno(), 0o600)  # whatever the umask
+                file.write(data)
+                file.flush()
+                os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(new, dir_fd=folder)
+                raise
+        self._prune(folder, name)
+
+    def _prune(self, folder: int, but: str) -> None:
+        """Remove what was left half written, and the oldest entries while all take too much."""
+        files = []
+        for name in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode) and name != but:
+                    files.append((found.st_mtime, found.st_size, name))
+        room = self.total - os.stat(but, dir_fd=folder).st_size - sum(f[1] for f in files)
+        for age, size, name in sorted(files):
+            forgotten = name.startswith(_NEW) and age < time.time() - _FORGOTTEN
+            if forgotten or (room < 0 and name.endswith(self.suffix)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                room += size
+
+
+# ---- the folder ----
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[int]:
+    """A folder as a descriptor; what is wrong with it for good is a DeviceError, not an OSError."""
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise _refusal(path, "it is a link or a file") from None
+        raise
+    try:
+        found, above = os.fstat(folder), os.stat(path.parent)
+        if found.st_uid != os.getuid():
+            raise _refusal(path, f"it belongs to user {found.st_uid}")
+        if found.st_mode & 0o077:
+            raise _refusal(path, f"its mode is {stat.S_IMODE(found.st_mode):o} (chmod 700)")
+        if above.st_uid not in (0, os.getuid()):
+            raise _refusal(path, f"the folder it lies in belongs to user {above.st_uid}")
+        if above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX:
+            raise _refusal(path, "others can rename it (chmod go-w the folder it lies in)")
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _refusal(path: pathlib.Path, reason: str) -> DeviceError:
+    return DeviceError(
+        f"{path} holds compiled code that will be executed, so it must be a folder of your own, "
+        f"closed to others: {reason}. Repair or remove it, choose another with GPUARRAY_CACHE_DIR, "
+        "or keep nothing with GPUARRAY_ENABLE_COMPILATION_CACHE=0."
+    )
+
+
+def _make_folders(path: pathlib.Path) -> None:
+    """A folder and those above it that are missing, each closed to others."""
+    if not path.parent.exists():
+        _make_folders(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+
+
+@functools.cache
+def _passing_folder():
+    return tempfile.TemporaryDirectory(prefix="gpuarray-")
+
+
+def _name(key: bytes) -> str:
+    return hashlib.sha256(key).hexdigest()
+
+
+def _packed(code: bytes, note: bytes, key: bytes) -> bytes:
+    """The bytes of a file: code, note, key, their sizes, and a digest of all of that."""
+    data = b"".join([code, note, key, _SIZES.pack(_MAGIC, len(code), len(note), len(key))])
+    return data + hashlib.sha256(data).digest()
+
+
+def _unpacked(data: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+    """Code and note, if the data is whole and was made for this key."""
+    body = data[:-_DIGEST]
+    if len(body) < _SIZES.size or hashlib.sha256(body).digest() != data[-_DIGEST:]:
+        return None
+    magic, code, note, length = _SIZES.unpack_from(body, len(body) - _SIZES.size)
+    if magic != _MAGIC or code + note + length + _SIZES.size != len(body):
+        return None
+    if body[code + note : code + note + length] != key:
+        return None
+    return body[:code], body[code : code + note]

@@ -1,0 +1,40 @@
+"""Arrays that only Python's cycle collector frees: their memory stays taken until it runs.
+
+Floor 5. In: the setting `array_garbage_collection_guard`. Out: for each such array a line in the
+log ("log"), and the end of the process ("fatal"). While the setting allows them nothing is watched.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+from typing import Any
+
+from gpuarray.config import state
+from gpuarray.runtime.array import ArrayImpl
+
+_log = logging.getLogger("gpuarray")
+
+
+def _watch(phase: str, _: Any) -> None:
+    """Arrays have a finalizer while a collection runs, and none otherwise: it would cost all."""
+    if phase == "stop":
+        if "__del__" in ArrayImpl.__dict__:
+            del ArrayImpl.__del__  # pyright: ignore[reportAttributeAccessIssue]
+    elif state.array_garbage_collection_guard not in (None, "allow"):
+        ArrayImpl.__del__ = _freed  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _freed(array: ArrayImpl) -> None:
+    _log.error(
+        "`jax.Array` was deleted by the Python garbage collector instead of reference counting: "
+        "%s is part of a reference cycle, and its memory was taken until now. Break the cycle "
+        "(often an object that holds a closure over itself), or hold the array outside it.",
+        array.aval.str_short(),
+    )
+    if state.array_garbage_collection_guard == "fatal":
+        os.abort()
+
+
+gc.callbacks.append(_watch)

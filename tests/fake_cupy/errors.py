@@ -1,0 +1,70 @@
+"""The exceptions of CuPy that a caller can meet, with CuPy's own words and fields.
+
+In: a status. Out: an exception with `.status`, whose text begins with CUDA's name of it.
+"""
+
+from __future__ import annotations
+
+_RUNTIME = {
+    1: ("cudaErrorInvalidValue", "invalid argument"),
+    2: ("cudaErrorMemoryAllocation", "out of memory"),
+    100: ("cudaErrorNoDevice", "no CUDA-capable device is detected"),
+    101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
+    400: ("cudaErrorInvalidResourceHandle", "invalid resource handle"),
+    600: ("cudaErrorNotReady", "device not ready"),
+    700: ("cudaErrorIllegalAddress", "an illegal memory access was encountered"),
+    719: ("cudaErrorLaunchFailure", "unspecified launch failure"),
+    900: (
+        "cudaErrorStreamCaptureUnsupported",
+        "operation not permitted when stream is capturing",
+    ),
+    905: (
+        "cudaErrorStreamCaptureIsolation",
+        "dependency created on uncaptured work in another stream",
+    ),
+    999: ("cudaErrorUnknown", "unknown error"),
+}
+_DRIVER = {
+    1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
+    200: ("CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"),
+    301: ("CUDA_ERROR_FILE_NOT_FOUND", "file not found"),
+    400: ("CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"),
+    500: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
+    700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
+    701: ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"),
+    719: ("CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
+}
+
+
+class CUDARuntimeError(RuntimeError):
+    """A call of CUDA's runtime failed."""
+
+    def __init__(self, status: int):
+        self.status = status
+        super().__init__("{}: {}".format(*_RUNTIME[status]))
+
+
+class CUDADriverError(RuntimeError):
+    """A call of CUDA's driver failed."""
+
+    def __init__(self, status: int):
+        self.status = status
+        super().__init__("{}: {}".format(*_DRIVER[status]))
+
+
+class NVRTCError(RuntimeError):
+    """The compiler failed; its log says why."""
+
+    def __init__(self, status: int):
+        self.status = status
+        super().__init__(f"NVRTC_ERROR_COMPILATION ({status})")
+
+
+class OutOfMemoryError(MemoryError):
+    """A device has no memory left."""
+
+    def __init__(self, size: int, total: int, limit: int = 0):
+        self._size, self._total, self._limit = size, total, limit
+        so_far = f"allocated so far: {total:,} bytes"
+        bound = f", limit set to: {limit:,} bytes" if limit else ""
+        super().__init__(f"Out of memory allocating {size:,} bytes ({so_far}{bound}).")

@@ -1,0 +1,163 @@
+"""Puts the stand-in where `import cupy` finds it, and takes it away again without a trace.
+
+In: a seed and what the machine has. Out: a context in which gpuarray finds GPUs; at its end nothing
+may be wrong, and no memory of a device may be taken any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Iterator
+
+import gpuarray as ga
+from gpuarray.config import config
+from gpuarray.runtime import device, lazy
+from gpuarray.util import _LazyModule
+from tests.fake_cupy import arrays, errors, kernels, libraries, memory, runtime, streams
+from tests.fake_cupy.world import World, world
+
+#: What is there besides the functions of the library, by CuPy's names.
+NAMES = {
+    "cupy": {
+        "RawKernel": kernels.RawKernel,
+        "RawModule": kernels.RawModule,
+        "asarray": libraries.asarray,
+        "asnumpy": libraries.asnumpy,
+        "from_dlpack": arrays.from_dlpack,
+        "get_default_memory_pool": arrays.get_default_memory_pool,
+        "ndarray": arrays.ndarray,
+    },
+    "cupy.cuda": {
+        "Device": streams.Device,
+        "Event": streams.Event,
+        "Function": kernels.Function,
+        "Graph": streams.Graph,
+        "MemoryPointer": memory.MemoryPointer,
+        "MemoryPool": memory.MemoryPool,
+        "Module": kernels.Module,
+        "Stream": streams.Stream,
+        "UnownedMemory": memory.UnownedMemory,
+        "alloc": arrays.alloc,
+        "alloc_pinned_memory": memory.alloc_pinned_memory,
+        "get_current_stream": streams.get_current_stream,
+        "set_allocator": arrays.set_allocator,
+        "using_allocator": arrays.using_allocator,
+    },
+    "cupy.cuda.cublas": {"gemmStridedBatchedEx": libraries.gemmStridedBatchedEx},
+    "cupy.cuda.device": {"get_cublas_handle": libraries.get_cublas_handle},
+    "cupy.cuda.driver": {"CUDADriverError": errors.CUDADriverError},
+    "cupy.cuda.function": {"Function": kernels.Function, "Module": kernels.Module},
+    "cupy.linalg": {"cholesky": libraries.cholesky},
+    "cupyx": {"errstate": libraries.errstate, "seterr": libraries.seterr},
+    "cupyx.scipy": {},
+    "cupyx.scipy.linalg": {
+        "lu_factor": libraries.lu_factor,
+        "solve_triangular": libraries.solve_triangular,
+    },
+    "cupy.cuda.memory": {
+        "MemoryPointer": memory.MemoryPointer,
+        "MemoryPool": memory.MemoryPool,
+        "OutOfMemoryError": errors.OutOfMemoryError,
+        "UnownedMemory": memory.UnownedMemory,
+    },
+    "cupy.cuda.nvrtc": {
+        "NVRTCError": errors.NVRTCError,
+        **{
+            name: getattr(kernels, name)
+            for name in (
+                "createProgram compileProgram getCUBIN getPTX getProgramLog destroyProgram "
+                "getSupportedArchs getVersion"
+            ).split()
+        },
+    },
+    "cupy.cuda.runtime": {
+        "CUDARuntimeError": errors.CUDARuntimeError,
+        **{name: f for name, f in vars(runtime).items() if name.startswith(("mem", "get", "set"))},
+        **{
+            name: getattr(runtime, name)
+            for name in (
+                "deviceCanAccessPeer deviceSynchronize driverGetVersion runtimeGetVersion "
+                "streamSynchronize streamCaptureModeGlobal streamCaptureModeRelaxed "
+                "streamCaptureModeThreadLocal"
+            ).split()
+        },
+    },
+}
+#: Functions of the library that NumPy has under the same name.
+LIBRARY = {
+    "cupy": "argsort ascontiguousarray full_like searchsorted sort stack take_along_axis",
+    "cupy.fft": "fftn ifftn irfftn rfftn",
+    "cupy.linalg": "eigh qr svd",
+}
+
+
+TOPS = ("cupy", "cupyx")
+
+
+def _modules() -> dict[str, types.ModuleType]:
+    made = {name: types.ModuleType(name) for name in NAMES}
+    made |= {name: types.ModuleType(name) for name in LIBRARY if name not in made}
+    for name, module in made.items():
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        vars(module).update(NAMES.get(name, {}))
+        prefix = name.removeprefix("cupy").removeprefix(".")  # fft, linalg: as NumPy's
+        for function in LIBRARY.get(name, "").split():
+            setattr(module, function, arrays.library(f"{prefix}.{function}".lstrip(".")))
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(made[parent], last, module)
+    return made
+
+
+_MODULES = _modules()
+
+
+def _forget() -> None:
+    """Let gpuarray ask again which GPUs there are, and let go of what it keeps on them."""
+    lazy.flush_all()  # what was recorded and forgotten holds its operands
+    ga.clear_caches()
+    device.forget_gpus()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("gpuarray.drivers.cuda"):
+            for value in vars(module).values():
+                if type(value) is _LazyModule and value.__name__.partition(".")[0] in TOPS:
+                    value._lazy[0] = None
+    gc.collect()
+
+
+@contextlib.contextmanager
+def installed(
+    seed: int = 0, devices: int = 1, memory: int = 1 << 30, idle: bool = False
+) -> Iterator[World]:
+    """gpuarray on GPUs that are not there; see `World.reset` for the arguments."""
+    before = {n: m for n, m in sys.modules.items() if n.partition(".")[0] in TOPS}
+    platforms = config.read("jax_platforms")
+    for name in before:
+        del sys.modules[name]
+    _forget()
+    world.reset(seed, devices, memory, idle)
+    sys.modules.update(_MODULES)
+    config.update("jax_platforms", "cuda")
+    try:
+        yield world
+        check()
+    finally:
+        config.update("jax_platforms", platforms)
+        _forget()
+        for name in _MODULES:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
+def check() -> None:
+    """Everything ran, nothing was wrong, and no memory is taken."""
+    world.repair()
+    _forget()
+    world.finish()
+    assert not world.faults, "\n".join(world.faults)
+    taken = [repr(b) for b in (*world.blocks, *world.pinned) if b.live]
+    assert not taken, "memory is still taken:\n" + "\n".join(taken)

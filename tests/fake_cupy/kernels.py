@@ -1,0 +1,396 @@
+"""Modules and kernels of the stand-in: the text of a kernel is its machine code.
+
+In: CUDA C++ text through the names of NVRTC, of modules and of RawKernel. Out: functions whose
+launches run, when their turn comes, on the simulator (gpuarray.drivers.hostcc), which checks every
+access of theirs.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import pathlib
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuarray.drivers import hostcc
+from tests.fake_cupy.errors import CUDADriverError, CUDARuntimeError, NVRTCError
+from tests.fake_cupy.memory import Block, MemoryPointer, block_at, use_of
+from tests.fake_cupy.world import Use, site, world
+
+# ---- the compiler ----
+_MAGIC = b"\x7fELF stand-in "
+_programs: dict[int, dict] = {}
+_numbers = itertools.count(1)
+VERSION = (13, 0)
+
+
+def createProgram(src: str, name: str, headers, include_names) -> int:
+    number = next(_numbers)
+    _programs[number] = {"source": src, "log": "", "cubin": b""}
+    return number
+
+
+def compileProgram(prog: int, options) -> None:
+    """Find the kernels; a text with the word `#error` is refused, as NVRTC refuses it."""
+    program = _programs[prog]
+    arch = [o.partition("=")[2] for o in options if re.match(r"--?(gpu-architecture|arch)=", o)]
+    if "#error" in program["source"] or not arch:
+        program["log"] = "kernels.cu(1): catastrophic error: #error directive"
+        raise NVRTCError(6)
+    world.counts["compile"] += 1
+    source = program["source"].encode()
+    program["cubin"] = (
+        _MAGIC + len(source).to_bytes(8, "little") + arch[-1].encode() + b"\n" + source
+    )
+    program["log"] = "".join(
+        f"ptxas info    : Compiling entry function '{name}' for '{arch[-1]}'\n"
+        "ptxas info    : Used 32 registers, used 0 barriers\n"
+        for name in signatures(program["source"])
+    )
+
+
+def getCUBIN(prog: int) -> bytes:
+    return _programs[prog]["cubin"]
+
+
+def getProgramLog(prog: int) -> str:
+    return _programs[prog]["log"]
+
+
+def destroyProgram(prog: int) -> None:
+    del _programs[prog]
+
+
+def getPTX(prog: int) -> bytes:
+    return _programs[prog]["cubin"]
+
+
+def getSupportedArchs() -> tuple[int, ...]:
+    return (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+
+
+def getVersion() -> tuple[int, int]:
+    return VERSION
+
+
+def source_in(cubin: bytes) -> str:
+    """The text that a cubin was made of; what follows in its file is not looked at."""
+    if not cubin.startswith(_MAGIC):
+        raise CUDADriverError(200)
+    start = len(_MAGIC) + 8
+    size = int.from_bytes(cubin[len(_MAGIC) : start], "little")
+    start = cubin.index(b"\n", start) + 1
+    return cubin[start : start + size].decode()
+
+
+# ---- what a text declares ----
+class Parameter(NamedTuple):
+    """One parameter of a kernel."""
+
+    name: str
+    pointer: bool
+    writes: bool
+    alone: bool  # declared __restrict__: nothing else points there
+    itemsize: int
+
+
+class Signature(NamedTuple):
+    """A kernel as its text declares it."""
+
+    parameters: tuple[Parameter, ...]
+    most_threads: int
+
+
+_SIZES = {"unsigned": 4, "int": 4, "float": 4, "double": 8, "long": 8, "short": 2, "char": 1}
+_KERNEL = re.compile(
+    r'extern "C" __global__ void(?: __launch_bounds__\((\d+)[^)]*\))? (\w+)\(([^)]*)\)'
+)
+
+
+@functools.lru_cache(maxsize=1024)
+def signatures(source: str) -> dict[str, Signature]:
+    """All kernels of a text."""
+    found = {}
+    for most, name, inside in _KERNEL.findall(source):
+        parts = [p.strip() for p in inside.split(",") if p.strip()]
+        found[name] = Signature(tuple(map(_parameter, parts)), int(most or 1024))
+    return found
+
+
+def _parameter(text: str) -> Parameter:
+    words = re.findall(r"\w+", text)
+    name = words[-1]
+    size = 4 if name == "work" else _SIZES.get(words[1] if words[0] == "const" else words[0], 1)
+    pointer = "*" in text
+    return Parameter(name, pointer, "const" not in words, "__restrict__" in words, size)
+
+
+@functools.lru_cache(maxsize=256)
+def _library(source: str) -> hostcc.Library:
+    return hostcc.compile_library(source, list(signatures(source)))
+
+
+# ---- modules ----
+class Module:
+    """Loaded machine code; it belongs to the device that was current then."""
+
+    def __init__(self):
+        self.ptr = 0
+        self._source = ""
+        self._device = -1
+
+    def load(self, cubin: bytes) -> None:
+        if not isinstance(cubin, bytes):
+            raise TypeError(f"Argument 'cubin' has incorrect type (got {type(cubin).__name__})")
+        self._source = source_in(cubin)
+        self._device, self.ptr = world.thread.device, next(_numbers)
+
+    def load_file(self, filename: str) -> None:
+        path = pathlib.Path(filename)
+        if not path.exists():
+            raise CUDADriverError(301)
+        self.load(path.read_bytes())
+
+    def get_function(self, name: str) -> Function:
+        return Function(self, name)
+
+
+class Function:
+    """A kernel of a module."""
+
+    def __init__(self, module: Module, funcname: str):
+        found = signatures(module._source).get(funcname)
+        if found is None:
+            raise CUDADriverError(500)
+        self.module, self.ptr = module, next(_numbers)
+        self._name, self._signature = funcname, found
+
+    def __call__(
+        self, grid, block, args, shared_mem=0, stream=None, enable_cooperative_groups=False
+    ):
+        if world.idle:
+            return
+        if type(grid) is not tuple or type(block) is not tuple:
+            raise TypeError("Expected tuple for grid and block")
+        with world.lock:
+            self._launch(grid, block, args, shared_mem, stream)
+
+    def _launch(self, grid: tuple, block: tuple, args, shared_mem: int, stream) -> None:
+        world.count("launch")
+        device = world.thread.device
+        if (broken := world.broken[device]) is not None:
+            raise CUDADriverError(getattr(broken, "status", 719))
+        queue = world.find(world.current(device) if stream is None else stream.ptr)
+        if device != self.module._device or queue.device != device:
+            raise CUDADriverError(400)
+        blocks, threads = (max(1, x) for x in (grid[0], block[0]))
+        whole = all(x <= 1 for x in (*grid[1:], *block[1:])) and shared_mem == 0
+        if not whole or threads > self._signature.most_threads or blocks >= 1 << 31:
+            raise CUDADriverError(1)
+        if len(args) != len(self._signature.parameters):
+            world.fault(
+                f"{self._name} takes {len(self._signature.parameters)} arguments, at {site()}"
+            )
+            raise CUDADriverError(1)
+        values, uses = self._arguments(args)
+        run = functools.partial(self._run, blocks, threads, values, uses, world.random.random())
+        world.put(queue, f"kernel {self._name}", run, uses)
+
+    def _arguments(self, args) -> tuple[list[int], list[Use]]:
+        """The 8 bytes of each argument, and the memory that pointers lead to."""
+        values, uses = [], []
+        for parameter, given in zip(self._signature.parameters, args, strict=True):
+            value = _value(given)
+            if parameter.pointer and value:
+                block = block_at(value)
+                if block is None:
+                    world.fault(f"{parameter.name} of {self._name} points nowhere, at {site()}")
+                    raise CUDADriverError(1)
+                if block.device != self.module._device:
+                    world.fault(f"{parameter.name} of {self._name} is {block}, at {site()}")
+                left = block.asked - (value - block.address)
+                uses.append(use_of(value, max(left, 0), parameter.writes))
+                if parameter.name == "table":
+                    uses += self._table(block, value - block.address)
+                value += block.host - block.address
+            values.append(value)
+        self._check_restrict(values)
+        return values, uses
+
+    def _table(self, block: Block, start: int) -> list[Use]:
+        """The memory behind a table of addresses, whose content may still be under way."""
+        uses = []
+        for address in addresses_in(block, start):
+            found = block_at(address)
+            if found is None:
+                world.fault(f"the table of {self._name} holds {address:#x}, which is nowhere")
+                raise CUDADriverError(1)
+            uses.append(found.use(0, found.asked, True))
+        return uses
+
+    def _check_restrict(self, values: list[int]) -> None:
+        seen: dict[int, Parameter] = {}
+        for parameter, value in zip(self._signature.parameters, values, strict=True):
+            other = seen.setdefault(value, parameter)
+            both = other is not parameter and parameter.pointer and value
+            if both and (parameter.writes or other.writes) and (parameter.alone or other.alone):
+                world.fault(
+                    f"{parameter.name} and {other.name} of {self._name} are the same memory, one "
+                    "is written, and one is declared __restrict__"
+                )
+
+    def _run(self, blocks: int, threads: int, values: list[int], uses: list[Use], seed) -> None:
+        world.count("execution")
+        values, table = self._with_table(values)
+        regions = _regions(self._signature, values, uses)
+        memories = [u.block.memory[: u.stop] for u in _distinct(uses)]
+        key = None
+        if world.remembered is not None:
+            state = hashlib.blake2b(b"".join(m.tobytes() for m in memories)).digest()
+            places = [_place(v, regions) for v in values if v != table.ctypes.data]
+            places += [_place(v, regions) for v in table.tolist()]
+            key = (self.module._source, self._name, blocks, threads, state, *places)
+            if (known := world.remembered.get(key)) is not None:
+                for memory, data in zip(memories, known, strict=True):
+                    memory[...] = data
+                return
+        if table.size:
+            regions.append(hostcc.Region(table.ctypes.data, table.nbytes, hostcc.INPUT, 8, "table"))
+        library = _library(self.module._source)
+        try:
+            library.launch(self._name, values, blocks, threads, regions, int(seed * (1 << 30)))
+        except hostcc.DeviceError as error:
+            world.fault(f"kernel {self._name}: {error}")
+            raise CUDARuntimeError(700) from error
+        if key is not None and world.remembered is not None:
+            world.remembered[key] = [m.copy() for m in memories]
+
+    def _with_table(self, values: list[int]) -> tuple[list[int], np.ndarray]:
+        """The arguments with a table of addresses, if there is one, as this CPU needs it."""
+        values, table = list(values), np.empty(0, np.uint64)
+        for i, parameter in enumerate(self._signature.parameters):
+            if parameter.name == "table":
+                block = next(b for b in world.blocks if 0 <= values[i] - b.host < b.size)
+                found = addresses_in(block, values[i] - block.host)
+                table = np.array([_on_host(a) for a in found], np.uint64)
+                values[i] = table.ctypes.data
+        return values, table
+
+
+def addresses_in(block: Block, start: int) -> list[int]:
+    """A table of addresses, as it will be when all that was asked for has run."""
+    content = block.memory.copy()
+    for work, use in block.history:
+        if use.writes and not work.done and work.source is not None:
+            content[use.start : use.stop] = work.source
+    return content[start : block.asked].view(np.uint64).tolist()
+
+
+def _on_host(address: int) -> int:
+    block = block_at(address)
+    return address if block is None else address - block.address + block.host
+
+
+def _distinct(uses: list[Use]) -> list[Use]:
+    """One use of each block: what one argument writes may be what another reads."""
+    return list({id(u.block): u for u in uses}.values())
+
+
+def _place(value: int, regions: list[hostcc.Region]) -> tuple[int, int, int]:
+    """An argument, wherever memory lies this time."""
+    for i, r in enumerate(regions):
+        if r.address <= value < r.address + r.nbytes:
+            return i, r.nbytes, value - r.address
+    return -1, 0, value
+
+
+def _regions(signature: Signature, values: list[int], uses: list[Use]) -> list[hostcc.Region]:
+    """What a kernel may touch."""
+    regions = []
+    for use in _distinct(uses):
+        block = use.block
+        inside = [
+            p
+            for p, v in zip(signature.parameters, values, strict=True)
+            if p.pointer and block.host <= v < block.host + block.size
+        ]
+        # No argument leads there itself: the table does.
+        kind = hostcc.WORK if not inside or any(p.writes for p in inside) else hostcc.INPUT
+        size = min((p.itemsize for p in inside), default=1)
+        name = "/".join(p.name for p in inside) or "an array of the table"
+        regions.append(hostcc.Region(block.host, use.stop, kind, size, name))
+    return regions
+
+
+def _value(given) -> int:
+    """An argument as the 8 bytes that a kernel's parameter takes of it."""
+    if given is None:
+        return 0
+    if isinstance(given, MemoryPointer):
+        return given.ptr
+    if hasattr(given, "data") and isinstance(given.data, MemoryPointer):
+        return given.data.ptr
+    if type(given) is int:
+        return given & (1 << 64) - 1
+    if isinstance(given, np.ndarray) and given.size != 1:
+        raise TypeError(
+            f"You are trying to pass a numpy.ndarray of shape {given.shape} as a kernel parameter."
+        )
+    data = np.asarray(given).tobytes()
+    return int.from_bytes(data[:8], "little")
+
+
+# ---- CuPy's own way to them ----
+class RawKernel:
+    """A kernel by its text and name."""
+
+    def __init__(
+        self, code, name, options=(), backend="nvrtc", translate_cucomplex=False, *,
+        enable_cooperative_groups=False, jitify=None,
+    ):  # fmt: skip
+        self.code, self.name, self.options, self.backend = code, name, options, backend
+        self.file_path = None
+        self._module = None
+
+    @property
+    def kernel(self) -> Function:
+        if self._module is None or self._module._device != world.thread.device:
+            self._module = Module()
+            if self.file_path is not None:
+                self._module.load_file(self.file_path)
+            else:
+                self._module.load(_compiled(self.code, tuple(self.options)))
+        return Function(self._module, self.name)
+
+    def __call__(self, grid, block, args, *, shared_mem=0):
+        self.kernel(grid, block, args, shared_mem)
+
+
+class RawModule:
+    """Kernels by a text, or by the path of a cubin."""
+
+    def __init__(
+        self, code=None, *, path=None, options=(), backend="nvrtc", translate_cucomplex=False,
+        enable_cooperative_groups=False, name_expressions=None, jitify=None,
+    ):  # fmt: skip
+        if (code is None) == (path is None):
+            raise TypeError("Exactly one of code and path keyword arguments must be given.")
+        self.code, self.file_path, self.options, self.backend = code, path, options, backend
+
+    def get_function(self, name: str) -> RawKernel:
+        kernel = RawKernel(self.code, name, self.options, self.backend)
+        kernel.file_path = self.file_path
+        kernel.kernel
+        return kernel
+
+
+def _compiled(code: str, options: tuple) -> bytes:
+    program = createProgram(code, "kernels.cu", (), ())
+    compileProgram(program, (*options, "-arch=sm_90"))
+    cubin = getCUBIN(program)
+    destroyProgram(program)
+    return cubin

@@ -1,0 +1,146 @@
+"""The names of `cupy.cuda.runtime` in the stand-in.
+
+In: numbers, as CUDA's own calls take them. Out: work on the machine's queues (world.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from tests.fake_cupy.errors import CUDARuntimeError
+from tests.fake_cupy.memory import Block, pinned_at, use_of, view
+from tests.fake_cupy.world import world
+
+memcpyHostToHost, memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice, memcpyDefault = (
+    range(5)
+)
+streamCaptureModeGlobal, streamCaptureModeThreadLocal, streamCaptureModeRelaxed = range(3)
+
+
+def getDeviceCount() -> int:
+    if world.devices == 0:
+        raise CUDARuntimeError(100)
+    return world.devices
+
+
+def getDevice() -> int:
+    return world.thread.device
+
+
+def setDevice(device: int) -> None:
+    if not 0 <= device < world.devices:
+        raise CUDARuntimeError(101)
+    world.thread.device = device
+
+
+def getDeviceProperties(device: int) -> dict:
+    """Those of a Hopper GPU, as far as programs ask for them."""
+    if not 0 <= device < world.devices:
+        raise CUDARuntimeError(101)
+    return {
+        "name": b"Stand-in GPU",
+        "totalGlobalMem": world.memory,
+        "sharedMemPerBlock": 49152,
+        "sharedMemPerBlockOptin": 232448,
+        "sharedMemPerMultiprocessor": 233472,
+        "regsPerBlock": 65536,
+        "regsPerMultiprocessor": 65536,
+        "warpSize": 32,
+        "maxThreadsPerBlock": 1024,
+        "maxThreadsDim": (1024, 1024, 64),
+        "maxGridSize": (2147483647, 65535, 65535),
+        "maxThreadsPerMultiProcessor": 2048,
+        "multiProcessorCount": 132,
+        "clockRate": 1785000,
+        "memoryClockRate": 2619000,
+        "memoryBusWidth": 5120,
+        "l2CacheSize": 52428800,
+        "major": 9,
+        "minor": 0,
+        "unifiedAddressing": 1,
+    }
+
+
+def deviceCanAccessPeer(device: int, peerDevice: int) -> int:
+    return int(device != peerDevice)
+
+
+def deviceSynchronize() -> None:
+    world.finish(world.thread.device)
+
+
+def streamSynchronize(stream: int) -> None:
+    queue = world.find(stream)
+    world.wait(queue.last, queue.device)
+
+
+def memGetInfo() -> tuple[int, int]:
+    return world.memory - world.taken[world.thread.device], world.memory
+
+
+def runtimeGetVersion() -> int:
+    return 13000
+
+
+def driverGetVersion() -> int:
+    return 13000
+
+
+def memcpyAsync(dst: int, src: int, size: int, kind: int, stream: int) -> None:
+    """A copy of bytes; pageable host memory is read, or waited for, at once, as CUDA does."""
+    world.count("copy")
+    if world.idle or size == 0:
+        return
+    with world.lock:
+        if kind not in (memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice):
+            raise CUDARuntimeError(1)
+        from_device, to_device = kind != memcpyHostToDevice, kind != memcpyDeviceToHost
+        source, uses = _side(src, size, from_device, False)
+        target, more = _side(dst, size, to_device, True)
+        queue = world.find(stream)
+        world.report(queue.device)
+        if source is None:
+            source = np.frombuffer(ctypes.string_at(src, size), np.uint8)
+        paged = target is None
+        if target is None:
+            target = np.frombuffer((ctypes.c_uint8 * size).from_address(dst), np.uint8)
+            if queue.captured is not None:
+                raise CUDARuntimeError(900)
+
+        def run() -> None:
+            target[...] = source
+
+        work = world.put(queue, f"copy of {size} bytes", run, [*uses, *more])
+        if work is not None and not work.done and kind == memcpyHostToDevice:
+            work.source = source
+        if paged:
+            world.wait(work, queue.device)
+
+
+def _side(address: int, size: int, on_device: bool, writes: bool):
+    """One side of a copy as bytes (None: memory that nobody watches) and its use."""
+    if on_device:
+        use = use_of(address, size, writes)
+        return view(address, size), [use]
+    block: Block | None = pinned_at(address, size)
+    if block is None:
+        return None, []
+    start = address - block.address
+    return block.memory[start : start + size], [block.use(start, start + size, writes)]
+
+
+def memsetAsync(ptr: int, value: int, size: int, stream: int) -> None:
+    """Bytes, all of one value."""
+    world.count("copy")
+    if world.idle or size == 0:
+        return
+    with world.lock:
+        use, bytes_ = use_of(ptr, size, True), view(ptr, size)
+        world.report(world.find(stream).device)
+
+        def run() -> None:
+            bytes_[...] = value
+
+        world.put(world.find(stream), f"set of {size} bytes", run, [use])

@@ -302,7 +302,9 @@ def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
     split = split_graph(jvp_graph(graph, nonzero).graph, unknown)
     known = split.known
     made_by = {v: e for e in known.eqns for v in e.outvars}
-    for a in known.outvars[len(known.outvars) - split.residuals :]:
+    place = {v: i for i, v in enumerate([*known.invars, *made_by])}  # arguments first
+    kept = known.outvars[len(known.outvars) - split.residuals :]
+    for a in sorted(kept, key=lambda a: -1 if isinstance(a, Literal) else place[a]):
         kind = a.aval.str_short(short_dtypes=True)
         if isinstance(a, Literal):
             print(f"{kind} from a literal")

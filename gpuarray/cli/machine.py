@@ -1,8 +1,7 @@
 """What is on this machine that matters: versions, processors, memory, GPUs, folders, settings.
 
 Floor 8. In: the machine as it is. Out: rows of text, and advice. Nothing is installed, written or
-changed. CuPy is only looked up, never imported; NVIDIA's driver is asked for its GPUs only where
-its library is present.
+changed. NVIDIA's driver is asked for its GPUs only where its library is present.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ import platformdirs
 import gpuarray as ga
 from gpuarray.compiler.report import plural, size
 from gpuarray.config import settings, state
+from gpuarray.drivers.cuda.device import missing as gpus_missing
 from gpuarray.drivers.tiles import thread_count
-from gpuarray.runtime import device as devices
 
 
 class Section(NamedTuple):
@@ -124,7 +123,7 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
     facts["cupys"] = cupys
     facts["cupy"] = bool(cupys) or importlib.util.find_spec("cupy") is not None
     nvrtc = [(d, v) for d in _NVRTC if (v := _version(d))]
-    facts["cuda_driver"] = "cuda" in devices.PLATFORMS
+    missing = gpus_missing()
     if driver["gpus"]:
         gpus = "; ".join(driver["gpus"])
     elif driver["library"]:
@@ -138,7 +137,7 @@ def _nvidia(facts: dict) -> list[tuple[str, str]]:
         ("NVRTC", ", ".join(f"{d} {v}" for d, v in nvrtc) or _nvrtc_library() or "not found"),
         (
             "used by gpuarray",
-            "yes" if facts["cuda_driver"] else "not by this version: it computes on the CPU",
+            f"no, it computes on the CPU: {missing}" if missing else "yes",
         ),
     ]
 
@@ -286,8 +285,6 @@ def _gpu_advice(facts: dict) -> list[str]:
     if not facts["gpus"]:
         return [f"NVIDIA's driver shows no GPU: {facts['error'] or 'look at CUDA_VISIBLE_DEVICES'}"]
     lines = []
-    if not facts["cuda_driver"]:
-        lines.append("there is a GPU, but this version of gpuarray does not use it yet")
     if not facts["cupy"]:
         extra = "cuda13" if facts["cuda"] >= 13000 else "cuda12"
         lines.append(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.avals import aval_of as get_aval
 from gpuarray.core.graph import Eqn as JaxprEqn
@@ -23,6 +24,8 @@ from gpuarray.core.graph import graphs_in as jaxprs_in_params
 from gpuarray.core.primitive import Kind
 from gpuarray.core.primitive import Primitive as _Primitive
 from gpuarray.core.trace import Tracer as Tracer
+from gpuarray.errors import MissingRuleError
+from gpuarray.runtime import lazy
 
 __all__ = [
     "ClosedJaxpr",
@@ -59,7 +62,24 @@ class Primitive(_Primitive):
     """
 
     def __init__(self, name: str):
-        super().__init__(name, Kind.LIBRARY, register=False)
+        super().__init__(name, Kind.LIBRARY, aval=self._no_shapes, register=False)
+        self._impl: Callable[..., Any] | None = None
+
+    def _no_shapes(self, *_, **__):
+        raise MissingRuleError(
+            f"Abstract evaluation for '{self.name}' not implemented: give it by def_abstract_eval"
+        )
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the operation. One without a shape rule yet calls its `def_impl` on values."""
+        known = traces.state.trace is lazy.base and not any(isinstance(x, Tracer) for x in args)
+        if self.aval != self._no_shapes or not known:
+            return super().bind(*args, **params)
+        if self._impl is None:
+            raise MissingRuleError(
+                f"Evaluation rule for '{self.name}' not implemented: give it by def_impl"
+            )
+        return self._impl(*args, **params)
 
     def __reduce__(self):
         raise TypeError(f"primitive {self.name!r} was defined by a user and cannot be pickled")
@@ -71,7 +91,7 @@ class Primitive(_Primitive):
             out = function(*buffers, **params)
             return [np.asarray(x) for x in out] if self.multiple_results else np.asarray(out)
 
-        self.numpy = numpy
+        self.numpy, self._impl = numpy, function
         return function
 
 

@@ -6,10 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
+import gpuarray.scipy.special  # noqa: F401  # registers primitives of its own
 from gpuarray.core.primitive import UNWRITTEN, Kind, Primitive, Sentinel, registry
 from tests.samples import samples, tables
 
-_LIST = "import gpuarray; from gpuarray.core.primitive import registry; print(*registry)"
+_LIST = (
+    "import gpuarray, gpuarray.scipy.special; "
+    "from gpuarray.core.primitive import registry; print(*registry)"
+)
 #: What the library itself registers: asked of a fresh process, since tests define primitives too.
 NAMES = subprocess.run(
     [sys.executable, "-c", _LIST], capture_output=True, text=True, check=True

@@ -37,7 +37,7 @@ def whole_numbers(rng, shape, dtype):
 
 #: Where a function is smooth, and no tangent is infinite.
 SMOOTH = {
-    "log log2 sqrt rsqrt lgamma digamma cbrt": (0.3, 3),
+    "log log2 sqrt rsqrt lgamma digamma cbrt gamma spence expi cosine_integral": (0.3, 3),
     "log1p": (-0.5, 2),
     "asin acos atanh erf_inv": (-0.9, 0.9),
     "acosh": (1.2, 3),
@@ -49,6 +49,9 @@ SMOOTH = {
     "zeta": [(1.5, 5), (0.5, 5)],
     "igamma igammac igamma_grad_a random_gamma_grad": (0.5, 5),
     "regularized_incomplete_beta": [(0.5, 5), (0.5, 5), (0.1, 0.9)],
+    "expn": [(2, 4), (0.3, 3)],
+    "hyp1f1 hyp1f1_slope": [(0.5, 3), (0.5, 3), (-2, 2)],
+    "hyp2f1 hyp2f1_slope": [(0.5, 3), (0.5, 3), (0.5, 3), (-0.8, 0.7)],
 }
 DOMAINS = {name: domain for names, domain in SMOOTH.items() for name in names.split()}
 
@@ -59,8 +62,16 @@ CONSTANT = {
     "igamma_grad_a": {0},
     "random_gamma_grad": {0},
     "regularized_incomplete_beta": {0, 1},
+    "expn": {0},
+    "hyp1f1_slope": {0, 1},
+    "hyp2f1_slope": {0, 1, 2},
 }
-CONSTANT_TWICE = CONSTANT | {"igamma": {0}, "igammac": {0}}
+CONSTANT_TWICE = CONSTANT | {
+    "igamma": {0},
+    "igammac": {0},
+    "hyp1f1": {0, 1},
+    "hyp2f1": {0, 1, 2},
+}
 
 #: Steps, whose tangents are those of the line through them.
 STEPS = {"reduce_precision"}

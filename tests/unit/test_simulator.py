@@ -16,6 +16,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
+from gpuarray.compiler import emit_cuda, form_tiles
 from gpuarray.compiler.cuda_rules import NoCudaRule
 from gpuarray.compiler.plan import plan_graph
 from gpuarray.config import config, strict
@@ -27,46 +28,14 @@ from gpuarray.drivers import hostcc, simulator
 from gpuarray.drivers import numpy as host
 from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
 from gpuarray.runtime import device
-from tests import programs
+from tests import programs, simulated
 from tests.samples import Sample, samples, values
+from tests.simulated import SEEDS, built, run, ulps
 
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
-SEEDS = (1, 2, 3)
 #: What has no type in CUDA text.
 FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
-
-
-def built(graph: Graph):
-    """A graph as a function whose kernels wait for the first launch."""
-    plan = plan_graph(graph)
-    return simulator.build(plan, [np.asarray(c) for c in plan.graph.consts])
-
-
-def run(function, inputs, seed: int = 1) -> list[np.ndarray]:
-    with simulator.order_drawn_from(seed):
-        return [np.asarray(x) for x in host.local.run(function, *inputs)]
-
-
-def ulps(found: np.ndarray, expected: np.ndarray) -> float:
-    """How far apart two arrays are, in half units of the last place (complex numbers: of their
-    size).
-    """
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    kind = dtypes.kind_of(expected.dtype)
-    if kind not in "fc" or expected.size == 0:
-        return 0.0 if np.array_equal(found, expected) else float("inf")
-    part = dtypes.to_real_dtype(expected.dtype) if kind == "c" else expected.dtype
-    wide = np.complex128 if kind == "c" else np.float64
-    a, b = found.astype(wide), expected.astype(wide)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    info = dtypes.finfo(part)
-    unit = np.maximum(np.abs(b), float(info.smallest_normal)) * float(info.eps) / 2
-    with np.errstate(all="ignore"):
-        return float(np.where(same, 0.0, np.nan_to_num(np.abs(a - b) / unit, nan=np.inf)).max())
 
 
 # ---- every primitive ----
@@ -82,6 +51,10 @@ LIMITS = ELEMENTARY | {
     "bessel_i0e": 8, "bessel_i1e": 8, "digamma": 16, "lgamma": 8, "polygamma": 8, "zeta": 8,
     "igamma": 64, "igammac": 64, "regularized_incomplete_beta": 64,
     "igamma_grad_a": 1024, "random_gamma_grad": 1024,  # of differences
+    "gamma": 16, "expi": 64, "expn": 64, "sine_integral": 16, "cosine_integral": 256,
+    "fresnel_sin": 16, "fresnel_cos": 16, "spence": 32, "dawsn": 128, "erfcx": 16, "wofz": 128,
+    "owens_t": 256, "hyp1f1": 4096, "hyp2f1": 4096,  # near their zeros
+    "hyp1f1_slope": 1 << 16, "hyp2f1_slope": 1 << 16,
 }  # fmt: skip
 
 
@@ -218,19 +191,37 @@ def test_form(name, forms):
 # ---- random programs ----
 
 
-def test_random_programs():
-    made = []
+@pytest.mark.parametrize("forms", ["as they are", "tiles and parts wherever they can be"])
+def test_random_programs(forms, fuzz_count, monkeypatch):
+    """200 programs, and one for a hundred of the others that --fuzz asks for."""
+    count = max(200, fuzz_count // 100)
+    if forms != "as they are":  # else arrays would have to be large
+        monkeypatch.setattr(form_tiles, "SHORT_RUN", 2)
+        monkeypatch.setattr(emit_cuda, "LONG", 4)
+    kinds: set[str] = set()
     with ga.enable_x64(True), strict(True):
-        for seed in range(200):
-            program = programs.generate(seed)
-            inputs = programs.inputs_of(program, seed)
-            function = ga.jit(lambda *xs, p=program: programs.run(p, gnp, list(xs)))
-            made.append((seed, program, inputs, built(function.lower(*inputs).jaxpr)))
-        for seed, program, inputs, function in made:
-            with np.errstate(all="ignore"):
-                expected = programs.run(program, np, inputs)
-            for f, e in zip(run(function, inputs, seed), expected, strict=True):
-                np.testing.assert_allclose(f, e, 1e-9, 1e-11, err_msg=f"seed {seed}\n{program}")
+        for start in range(0, count, 200):
+            made = []
+            for seed in range(start, min(start + 200, count)):
+                program = programs.generate(seed)
+                inputs = programs.inputs_of(program, seed)
+                function = ga.jit(lambda *xs, p=program: programs.run(p, gnp, list(xs)))
+                made.append((seed, program, inputs, built(function.lower(*inputs).jaxpr)))
+            for seed, program, inputs, function in made:
+                wrong = f"seed {seed}\n{program}"
+                with np.errstate(all="ignore"):
+                    expected = programs.run(program, np, inputs)
+                first = run(function, inputs, SEEDS[0])
+                for f, e in zip(first, expected, strict=True):
+                    np.testing.assert_allclose(f, e, 1e-9, 1e-11, err_msg=wrong)
+                for order in SEEDS[1:]:
+                    again = run(function, inputs, order)
+                    assert [x.tobytes() for x in first] == [x.tobytes() for x in again], wrong
+                values = function.__globals__.values()
+                kinds |= {v.emitted.kind for v in values if isinstance(v, simulator.Kernel)}
+            ga.clear_caches()
+    expected_kinds = {"map", "rows", "columns"} if forms == "as they are" else {"tiles", "all"}
+    assert expected_kinds <= kinds
 
 
 # ---- planted faults ----

@@ -1,7 +1,9 @@
-"""`python -m bench [--only RE] [--quick] [--json FILE] [--out DIR] [--floors]`.
+"""`python -m bench [--only RE] [--quick] [--json FILE] [--out DIR] [--floors]`, on CPUs;
+`python -m bench --gpu [--budget SECONDS] [--only RE] [--quick] [--out DIR]`, on a GPU.
 
 In: options. Out: a table on standard output, files where asked, and an exit status: 1 for a wrong
-result or, with --floors, for a promise that was not kept; 2 for what could not be judged.
+result or, with --floors, for a promise that was not kept; 2 for what could not be judged; 3 where
+time ran out: the same command goes on.
 """
 
 from __future__ import annotations
@@ -10,22 +12,23 @@ import argparse
 import json
 import re
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import gpuarray as ga
-from bench import floors, host, measure, peers, results, workloads
+from bench import floors, host, measure, peers, results, suite, workloads
 from bench.measure import Effort, Record
+from bench.peers import FUSED
 from gpuarray.cli.progress import Progress
+from gpuarray.drivers.cuda.device import missing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks; the exit status."""
     args = _parser().parse_args(argv)
-    if args.gpu and {d.platform for d in ga.devices()} == {"cpu"}:
-        print("--gpu: gpuarray sees no GPU; `python -m gpuarray doctor` says why", file=sys.stderr)
-        return 2
-    here, missing = peers.gather(tuple(args.peers.split(",")) if args.peers else peers.ALL)
+    if args.gpu:
+        return _on_gpu(args)
+    here, absent = peers.gather(tuple(args.peers.split(",")) if args.peers else peers.ALL)
     effort = Effort(0.4, (3, 7)) if args.quick else Effort()
     jobs = _jobs(here, args.quick, effort)
     chosen = {name: job for name, job in jobs.items() if re.search(args.only, name)}
@@ -41,9 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 records.append(job())
             except Exception as error:  # one broken workload does not cost the others
                 failures[name] = f"{type(error).__name__}: {error}"
-    around = results.circumstances(here, missing, measure.copy_bandwidth(), args.quick)
+    around = results.circumstances(here, absent, measure.copy_bandwidth(), args.quick)
     print(results.heading(around))
-    for name, why in missing.items():
+    for name, why in absent.items():
         print(f"absent: {name} ({why})")
     print("\n" + results.table(records, around))
     for name, what in failures.items():
@@ -56,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.out:
         paths = results.write(args.out, records, around)
         print("\nwritten: " + ", ".join(map(str, paths)))
-    wrong = any(name in peers.OURS for r in records for name in r.wrong)
+    wrong = any(name in peers.OURS for r in records for name in (*r.wrong, *r.failed))
     status = 1 if failures or wrong else 0
     if args.floors:
         verdicts = floors.judge(records)
@@ -65,13 +68,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _on_gpu(args: argparse.Namespace) -> int:
+    """The whole suite on a GPU; the exit status."""
+    if missing():
+        print(f"--gpu: {missing()}", file=sys.stderr)
+        return 2
+    made = suite.processes(host.ROOT / "build" / "bench" / uuid.uuid4().hex[:8])
+    wanted = args.peers.split(",") if args.peers else peers.GPU
+    first, again = ({n: p for n, p in m.items() if set(n) & {*wanted, FUSED}} for m in made)
+    out = args.out or host.ROOT / "bench" / "results"
+    run = suite.Suite(first, out, args.budget, args.only, args.quick, again, _say)
+    records = list(run.run().values())
+    print(f"{results.gpu_heading(run.around)}\n\n{results.gpu_table(records, run.around)}")
+    print("\nwritten: " + ", ".join(map(str, run.write())))
+    bad = any(name in peers.OURS for r in records for name in (*r.wrong, *r.failed))
+    return 3 if run.left else 1 if bad else 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
 def _jobs(
     here: dict[str, peers.Peer], quick: bool, effort: Effort
 ) -> dict[str, Callable[[], Record]]:
     """Everything that can be measured, by name, in the order in which it is."""
     jobs: dict[str, Callable[[], Record]] = {}
     for w in workloads.WORKLOADS:
-        jobs[w.name] = lambda w=w: measure.throughput(w, here, quick, effort)
+        if w.cpu is not None:
+            jobs[w.name] = lambda w=w: measure.throughput(w, here, quick, effort)
     for c in host.HOST:
         jobs[c.name] = lambda c=c: measure.host_cost(c, here, effort)
     jobs["import_time"] = lambda: measure.import_time(here, effort)
@@ -90,7 +115,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write figures, table, picture")
     parser.add_argument("--floors", action="store_true", help="check the promised ratios")
-    parser.add_argument("--gpu", action="store_true", help="fail unless a GPU is used")
+    parser.add_argument("--gpu", action="store_true", help="the suite on a GPU, most telling first")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=1500.0,
+        metavar="SECONDS",
+        help="with --gpu: end after so long",
+    )
     return parser
 
 

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from bench import peers
-from bench.measure import bound, reference, worst_error
+from bench.measure import error_of, finished, to_host
 from bench.workloads import WORKLOADS
 
 HERE, _ = peers.gather()
@@ -17,11 +17,13 @@ QUICK = os.environ.get("BENCH_QUICK", "") not in ("", "0")
 
 
 @pytest.mark.parametrize("peer", HERE.values(), ids=lambda p: p.name)
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", [w for w in WORKLOADS if w.cpu], ids=lambda w: w.name)
 def test_workload(benchmark, workload, peer):
     benchmark.group = workload.name
-    arrays = workload.arrays(QUICK)
-    call = bound(workload, peer, arrays)
+    size = workload.size(gpu=False, quick=QUICK)
+    arrays = workload.arrays(size)
+    call = finished(workload, peer, arrays, size)
     with peer.around():
         got = benchmark.pedantic(call, rounds=5, iterations=1, warmup_rounds=1)
-    assert worst_error(got, reference(workload, arrays)) <= workload.tolerance
+        got = to_host(got, peer)
+    assert error_of(workload, got, arrays, size) <= workload.tolerance

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray.batching import vmap
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import evaluate
+from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type, asarray
@@ -23,7 +23,7 @@ from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import constant, instantiate
 from gpuarray.stages import struct_of
 from gpuarray.transforms.jvp import jvp_flat
-from gpuarray.transforms.linearize import linearize_flat
+from gpuarray.transforms.linearize import Linearized, linearize_flat
 from gpuarray.transforms.stage import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
@@ -196,14 +196,50 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     return (*result, flat.finished_aux(_primal)) if has_aux else result
 
 
+class _PullbackForm(NamedTuple):
+    """All of a pullback but the values it keeps, which `graph` has places for."""
+
+    graph: Graph
+    in_linear: tuple[bool, ...]
+    out_linear: tuple[bool, ...]
+    in_avals: tuple
+    out_avals: tuple
+    in_spec: Any
+    out_spec: Any
+
+
 class _Pullback:
-    """What `vjp` returns: cotangents of the result to cotangents of the arguments."""
+    """What `vjp` returns: cotangents of the result to cotangents of the arguments.
+
+    It is a pytree of the values kept from the forward pass, so that jit takes and returns it.
+    """
 
     def __init__(self, flat: _Flat, lin):
-        self.flat, self.lin = flat, lin
+        self.in_spec, self.out_spec, self.lin = flat.in_spec, flat.out_spec, lin
         self.in_avals = [aval_of(p) for p in flat.leaves]
         self.out_avals = [aval_of(x) for x in lin.outputs]
-        self.out_spec = flat.out_spec
+        self._form: _PullbackForm | None = None
+
+    def take_apart(self) -> tuple[list, _PullbackForm]:
+        """The values it keeps, and the rest."""
+        if self._form is None:
+            lin = self.lin
+            avals = tuple(self.in_avals), tuple(self.out_avals)
+            self._form = _PullbackForm(
+                lin.graph.with_consts([None] * len(lin.graph.consts)),
+                tuple(lin.in_linear), tuple(lin.out_linear), *avals, self.in_spec, self.out_spec,
+            )  # fmt: skip
+        return self.lin.graph.consts, self._form
+
+    @classmethod
+    def put_together(cls, form: _PullbackForm, values: Sequence[Any]) -> _Pullback:
+        """The inverse of `take_apart`."""
+        new = object.__new__(cls)
+        graph = form.graph.with_consts(values)
+        new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))
+        new.in_avals, new.out_avals = list(form.in_avals), list(form.out_avals)
+        new.in_spec, new.out_spec, new._form = form.in_spec, form.out_spec, form
+        return new
 
     def __call__(self, cotangents):
         leaves, spec = tree.flatten(cotangents)
@@ -223,7 +259,7 @@ class _Pullback:
                     f"corresponding "
                     f"output of the function has type {want.str_short()}"
                 )
-        return tree.unflatten(self.flat.in_spec, [real_array(ct) for ct in self.pull(leaves)])
+        return tree.unflatten(self.in_spec, [real_array(ct) for ct in self.pull(leaves)])
 
     def pull(self, cotangents: Sequence[Any]) -> list:
         """Flat cotangents of all arguments, Zero where there is none."""
@@ -234,6 +270,9 @@ class _Pullback:
             next(found) if linear else Zero(tangent_aval(a))
             for linear, a in zip(lin.in_linear, self.in_avals, strict=True)
         ]
+
+
+tree.register_pytree_node(_Pullback, _Pullback.take_apart, _Pullback.put_together)
 
 
 def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callable:

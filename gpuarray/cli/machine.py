@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import platformdirs
 
 import gpuarray as ga
 from gpuarray.compiler.report import plural, size
 from gpuarray.config import settings, state
 from gpuarray.drivers.cuda.device import missing as gpus_missing
+from gpuarray.drivers.store import platformdirs
 from gpuarray.drivers.tiles import thread_count
 
 
@@ -44,7 +44,7 @@ class Found:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-_DISTRIBUTIONS = ("ml_dtypes", "optree", "opt_einsum", "scipy", "platformdirs")
+_DISTRIBUTIONS = ("ml_dtypes", "opt_einsum", "scipy", "platformdirs")
 _CUPY = ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x")
 _NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 
@@ -213,7 +213,11 @@ def cache_folder() -> Path:
 
 
 def _folders(facts: dict) -> list[tuple[str, str]]:
-    folder = cache_folder()
+    try:
+        folder = cache_folder()
+    except ImportError as error:
+        facts["cache"] = Path(os.devnull)
+        return [("kernel cache", f"none: {error}")]
     facts["cache"] = folder
     if not state.enable_compilation_cache:
         how = "switched off"
@@ -265,9 +269,9 @@ def advice(found: Found) -> list[str]:
             f"num_threads is {facts['threads']} on {facts['cores']} cores: 0 means one a core"
         )
     folder = facts["cache"]
-    if folder.exists() and stat.S_IMODE(folder.stat().st_mode) & 0o077:
+    if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o077:
         lines.append(f"others can read {folder}: chmod 700 makes the kernel cache private")
-    if folder.exists() and not os.access(folder, os.W_OK):
+    if folder.is_dir() and not os.access(folder, os.W_OK):
         lines.append(f"{folder} is not writable: GPUARRAY_CACHE_DIR names another folder")
     if _version("matplotlib") is None:
         lines.append("with matplotlib (the extra `viz`), the demo writes PNG beside SVG")

@@ -23,7 +23,6 @@ JAX_VERSION = "0.10.2"
 #: Modules whose counterpart here has another name.
 _ELSEWHERE = {
     "jax.core": "gpuarray.extend.core",
-    "jax._src": "gpuarray.compat.private",
     "jax.version": "gpuarray.compat.version",
     "jaxlib": "gpuarray.compat.version",
     "jaxlib.version": "gpuarray.compat.version",

@@ -46,10 +46,10 @@ class _Fuser:
         self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
         self.step_of: dict[Var, int] = {}  # which step makes a value
         self.steps_by_id: dict[int, Step] = {}
-        # For each step the first and the last of its equations: a step that needs another one has
-        # an equation behind the other's first.
-        self.first: dict[int, int] = {}
-        self.last: dict[int, int] = {}
+        # For each step, the last equation in it or in what it needs: at least that of each step it
+        # needs, so that others need not be looked at. And which steps read it.
+        self.late: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
         self.uses: dict[Var, int] = {}
         for eqn in graph.eqns:
@@ -87,10 +87,33 @@ class _Fuser:
 
     def _add(self, step: Step, eqn: Eqn, number: int) -> int:
         self.steps_by_id[number] = step
-        self.first[number] = self.last[number] = number
+        self.readers[number] = set()
         for v in eqn.outvars:
             self.step_of[v] = number
+        before = self._before(number)
+        self.late[number] = max((self.late[n] for n in before), default=0)
+        self.late[number] = max(self.late[number], number)
+        for n in before:
+            self.readers[n].add(number)
         return number
+
+    def _became(self, a: int, b: int, before: set[int]) -> None:
+        """Note that step b, which had needed `before`, is a part of step a now."""
+        readers = self.readers
+        for n in before:
+            readers[n].discard(b)
+            if n != a:
+                readers[n].add(a)
+        readers[a] |= readers.pop(b) - {a}
+        self.late[a] = max(self.late[a], self.late.pop(b))
+        waiting = [a]
+        while waiting:
+            top = waiting.pop()
+            late = self.late[top]
+            for n in readers[top]:
+                if self.late[n] < late:
+                    self.late[n] = late
+                    waiting.append(n)
 
     def _inputs(self, step: Step) -> list[Var]:
         if isinstance(step, Group):
@@ -202,6 +225,7 @@ class _Fuser:
         one, two = self.steps_by_id[a], self.steps_by_id[b]
         if not isinstance(one, Group) or not isinstance(two, Group) or a == b:
             return False
+        before = self._before(b)
         if self._cycle(a, b):
             why_not = "a step between them needs the first and feeds the second"
         else:
@@ -213,8 +237,7 @@ class _Fuser:
         del self.steps_by_id[b]
         for v in (*two.made, *two.aside):
             self.step_of[v] = a
-        self.first[a] = min(self.first[a], self.first[b])
-        self.last[a] = max(self.last[a], self.last[b])
+        self._became(a, b, before)
         return True
 
     def _cycle(self, a: int, b: int) -> bool:
@@ -223,13 +246,13 @@ class _Fuser:
 
     def _is_behind(self, wanted: int, steps: set[int]) -> bool:
         """Whether any of these steps is a step, or needs it."""
-        begin = self.first[wanted]
+        least = self.late[wanted]
         waiting, seen = list(steps), set(steps)
         while waiting:
             top = waiting.pop()
             if top == wanted:
                 return True
-            if self.last[top] < begin:
+            if self.late[top] < least:
                 continue
             for number in self._before(top):
                 if number not in seen:

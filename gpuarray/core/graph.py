@@ -126,6 +126,12 @@ class Graph:
     def literals(self) -> list[Any]:
         return self.consts
 
+    def with_consts(self, consts: Sequence[Any]) -> Graph:
+        """The same equations with other values in the places of the constants."""
+        return Graph(
+            self.invars, self.outvars, self.eqns, self.constvars, consts, debug_name=self.debug_name
+        )
+
     @property
     def in_avals(self) -> list[ShapedArray]:
         return [v.aval for v in self.invars]

@@ -34,7 +34,7 @@ from gpuarray.errors import DeviceError
 from gpuarray.util import lazy_module
 
 hashlib = lazy_module("hashlib")
-platformdirs = lazy_module("platformdirs")
+platformdirs = lazy_module("platformdirs", "GPUARRAY_CACHE_DIR names a folder without it.")
 secrets = lazy_module("secrets")
 tempfile = lazy_module("tempfile")
 

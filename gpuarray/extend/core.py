@@ -105,10 +105,7 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
     [Array(9., dtype=float32, weak_type=True)]
     """
     if list(consts) != list(graph.consts):
-        graph = Graph(
-            graph.invars, graph.outvars, graph.eqns, graph.constvars, list(consts),
-            debug_name=graph.debug_name,
-        )  # fmt: skip
+        graph = graph.with_consts(consts)
     return evaluate(graph, *args)
 
 

@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 
-def _same(rule):
-    return rule
+def _of_tuples(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda primals, tangents, **params: rule(tuple(primals), tuple(tangents), **params)
 
 
 def _jvp_function(entry) -> Callable[..., Any]:
@@ -45,9 +45,9 @@ def _jvp_function(entry) -> Callable[..., Any]:
 
 
 #: rule(primals, tangents, **params) -> (results, their tangents); a tangent may be a Zero.
-primitive_jvps = RuleTable("jvp", _same, _jvp_function)
+primitive_jvps = RuleTable("jvp", _of_tuples, _jvp_function)
 #: rule(cotangent, *operands, **params) -> a cotangent an operand, None where it is not linear.
-primitive_transposes = RuleTable("transpose", _same, lambda entry: entry[1])
+primitive_transposes = RuleTable("transpose", lambda rule: rule, lambda entry: entry[1])
 
 
 def is_undefined_primal(x: Any) -> bool:

@@ -29,7 +29,11 @@ not_mapped = None
 
 
 def _without_axis(rule: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda axis, args, dims, **params: rule(args, dims, **params)
+    return lambda axis, args, dims, **params: rule(tuple(args), tuple(dims), **params)
+
+
+def _with_axis(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda axis, args, dims, **params: rule(axis, tuple(args), tuple(dims), **params)
 
 
 def _rule_of(entry) -> Callable[..., Any]:
@@ -53,7 +57,7 @@ _IMPLIED = frozenset({Kind.POINTWISE, Kind.REDUCTION})
 #: rule(operands, dims, **params) -> (results, their dims); a dim of None: no extra axis.
 primitive_batchers = RuleTable("batch", _without_axis, _rule_of, _IMPLIED)
 #: The same with the mapped axis (its size and name) in front.
-axis_primitive_batchers = RuleTable("batch", lambda rule: rule, _axis_rule_of, _IMPLIED)
+axis_primitive_batchers = RuleTable("batch", _with_axis, _axis_rule_of, _IMPLIED)
 
 
 def defvectorized(prim: Primitive) -> None:

@@ -49,7 +49,7 @@ def in_double(function):
 def no_derivative(name: str, operand: str):
     """The rule of an operand in which the derivative has no closed form."""
 
-    def rule(*_):
+    def rule(*_, **__):
         raise ValueError(
             f"{name} gradient with respect to {operand} is not supported. Guard {operand} with "
             "gpuarray.lax.stop_gradient, or differentiate numerically."

@@ -446,7 +446,8 @@ class _Writer:
             with contextlib.suppress(TypeError):  # not for these operands
                 made = self.inside(_graph_of(parts, eqn))
                 return made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
-        if "callback" not in eqn.params:  # a Python function is the host's own
+        nothing = any(a.size == 0 for a in avals)
+        if not nothing and "callback" not in eqn.params:  # a Python function is the host's own
             _fall_back(prim.name, "there is neither a kernel nor a routine for it")
         return _by_host(eqn, self.gpu)
 

@@ -1,0 +1,211 @@
+"""`python -m tests.gpu PART [--budget SECONDS] [--only RE] [--jobs N]`: see __init__.py.
+
+In: a part. Out: lines as things end, files under build/gpu, a summary there and in $OUT; the exit
+status is 1 if something failed, 3 if nothing did but time ran out before the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import gpuarray as ga
+from bench.suite import commit
+from tests.gpu import golden, ulps
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = [sys.executable, "-m", "bench", "--gpu"]
+GOLDEN = [sys.executable, "-m", "tests.gpu.golden"]
+#: The workloads of `quick`, and who takes part.
+SIX = "^(saxpy|softmax|full_sum|layer_norm|dispatch_jit|mandelbrot)$"
+#: Tests that say most about a GPU come first.
+FIRST = "generic elementwise folds gather kernel tiles loops random jit lazy numpy nn".split()
+#: Seconds that one thing may take.
+LIMIT = 280.0
+#: The exit status of what goes on where it ended when it is run again.
+MORE = 3
+
+
+class Item(NamedTuple):
+    """Something to try: a name and a command; `report` is JUnit's file, where it writes one."""
+
+    name: str
+    command: list[str]
+    report: Path | None = None
+    limit: float = LIMIT
+
+
+def phases(part: str, folder: Path, budget: float, jobs: int) -> list[tuple[int, list[Item]]]:
+    """What a part consists of, and how many of it at a time: figures want the machine alone."""
+    figures = ["--out", str(folder / "figures")]
+    if part == "quick":
+        doctor = Item("doctor", [sys.executable, "-m", "gpuarray", "doctor"], limit=60)
+        six = [*BENCH, "--only", SIX, "--peers", "fused,jax,torch", "--budget", "60", *figures]
+        each = [Item(f"golden-{n}", [*GOLDEN, n], limit=60) for n in golden.all_programs()]
+        return [(jobs, [doctor, *each]), (1, [Item("six", six, limit=100)])]
+    if part == "bench":
+        command = [*BENCH, "--budget", f"{max(budget - 15, 5):g}", *figures]
+        return [(1, [Item("bench", command, limit=budget)])]
+    if part == "tests":
+        return [(jobs, _test_files(folder))]
+    if part == "repeat":
+        return [(jobs, [Item(n, [*GOLDEN, "--repeat", "100", n]) for n in golden.all_programs()])]
+    if part == "long":
+        each = [Item(n, [sys.executable, "-m", "tests.gpu.ulps", n]) for n in ulps.FUNCTIONS]
+        return [(jobs, each)]
+    tool = shutil.which("compute-sanitizer")
+    if tool is None:
+        sys.exit("compute-sanitizer is not on the PATH: the part `sanitize` needs it")
+    each = [
+        Item(f"{check}-{kind}", [tool, "--tool", check, "--error-exitcode", "9", *GOLDEN, name])
+        for check in ("memcheck", "racecheck", "synccheck", "initcheck")
+        for kind, name in golden.kinds().items()
+    ]
+    return [(min(jobs, 2), each)]
+
+
+def _test_files(folder: Path) -> list[Item]:
+    """The tests, a process for each file."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    files = [f for f in files if "ecosystem" not in f.parts]
+
+    def rank(path: Path) -> int:
+        name = str(path.relative_to(ROOT))
+        return next((i for i, word in enumerate(FIRST) if word in name), len(FIRST))
+
+    made = []
+    for path in sorted(files, key=rank):
+        name = path.stem if path.parent.name == "unit" else f"{path.parent.name}-{path.stem}"
+        report = folder / f"{name}.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+        made.append(Item(name, [*command, f"--junitxml={report}"], report))
+    return made
+
+
+def attempt(item: Item, folder: Path, limit: float) -> dict[str, Any]:
+    """How a command went; what it printed is in a file."""
+    log = folder / f"{item.name}.log"
+    started = time.monotonic()
+    with log.open("w", encoding="utf-8") as out:
+        try:
+            status: int | str = subprocess.run(
+                item.command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=max(min(item.limit, limit), 0.1),
+                # Plugins of a machine that is not ours bring warnings, which are errors here.
+                env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            status = "out of time"
+    found: dict[str, Any] = {"name": item.name, "status": status}
+    found["seconds"] = round(time.monotonic() - started, 1)
+    if status != 0:
+        found["end"] = log.read_text(encoding="utf-8", errors="replace")[-1500:]
+    if item.report is not None and item.report.exists():
+        found |= _counts(item.report)
+    return found
+
+
+def _counts(report: Path) -> dict[str, Any]:
+    """How many tests passed, and which did not."""
+    passed, failed = 0, []
+    for case in ElementTree.parse(report).iter("testcase"):
+        bad = [x for kind in ("failure", "error") for x in case.findall(kind)]
+        if bad:
+            failed.append(f"{case.get('name')}: {(bad[0].get('message') or '')[:200]}")
+        elif case.find("skipped") is None:
+            passed += 1
+    return {"passed": passed, "failed": failed}
+
+
+def said(found: dict[str, Any]) -> str:
+    """A result as a line."""
+    counts = (
+        f", {found['passed']} passed, {len(found['failed'])} failed" if "passed" in found else ""
+    )
+    words = "ok" if found["status"] == 0 else f"FAILED ({found['status']})"
+    return f"{found['name']}: {words}{counts} ({found['seconds']} s)"
+
+
+def run(
+    part: str, todo: list[tuple[int, list[Item]]], folder: Path, budget: float, say: Callable
+) -> int:
+    """Try what has not been tried, as far as there is time; the exit status."""
+    end = time.monotonic() + budget
+    folder.mkdir(parents=True, exist_ok=True)
+    done: dict[str, dict[str, Any]] = {}
+    left: list[str] = []
+
+    def take(item: Item) -> None:
+        path = folder / f"{item.name}.json"
+        if path.exists():
+            done[item.name] = json.loads(path.read_text(encoding="utf-8"))
+            return
+        remaining = end - time.monotonic()
+        if remaining < 3:
+            left.append(item.name)
+            return
+        found = attempt(item, folder, remaining)
+        if found["status"] == MORE or found["status"] == "out of time" and remaining < item.limit:
+            left.append(item.name)  # a later run has more time for it
+            say(f"{item.name}: not at its end ({found['seconds']} s)")
+            return
+        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        done[item.name] = found
+        say(said(found))
+
+    for jobs, each in todo:
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(take, each))
+    bad = [f for f in done.values() if f["status"] not in (0, 5)]  # 5: no test in that file
+    summary = {"part": part, "commit": folder.parent.name, "left": left, "results": done}
+    homes = [folder, *([Path(os.environ["OUT"])] if os.environ.get("OUT") else [])]
+    for home in homes:
+        text = json.dumps(summary, indent=1)
+        (home / f"gpu-{part}.json").write_text(text, encoding="utf-8")
+    for path in (folder / "figures").glob("*.*"):
+        for home in homes[1:]:
+            shutil.copy(path, home)
+    for found in bad:
+        say(f"\n--- {said(found)}")
+        say("\n".join(found.get("failed", [])[:20]) or found.get("end", "")[-1000:])
+    say(f"\n{part}: {len(done) - len(bad)} ok, {len(bad)} failed, {len(left)} left: {left[:8]}")
+    return 1 if bad else MORE if left else 0
+
+
+def main() -> int:
+    """Run a part."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu")
+    parser.add_argument("part", choices="quick tests bench sanitize repeat long".split())
+    parser.add_argument("--budget", type=float, default=560.0, metavar="SECONDS")
+    parser.add_argument("--only", default="", metavar="RE", help="things whose name matches")
+    parser.add_argument("--jobs", type=int, default=0, help="so many at a time")
+    args = parser.parse_args()
+    ga.config.update("jax_platforms", "cpu")  # here; what is started sees the GPU
+    folder = ROOT / "build" / "gpu" / commit() / args.part
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = args.jobs or min(6, max(1, (os.cpu_count() or 2) // 2))
+    todo = [
+        (n, [i for i in each if re.search(args.only, i.name)])
+        for n, each in phases(args.part, folder, args.budget, jobs)
+    ]
+    return run(args.part, todo, folder, args.budget, lambda line: print(line, flush=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

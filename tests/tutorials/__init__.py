@@ -1,0 +1,1 @@
+"""The acceptance tests of the founding texts."""

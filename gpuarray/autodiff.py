@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gpuarray.batching import vmap
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.value import Array
-from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import constant, instantiate
+from gpuarray.pullbacks import Pullback, aval_of_tangent, real_array
 from gpuarray.stages import struct_of
 from gpuarray.transforms.jvp import jvp_flat
-from gpuarray.transforms.linearize import Linearized, linearize_flat
+from gpuarray.transforms.linearize import linearize_flat
 from gpuarray.transforms.stage import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
@@ -78,7 +79,7 @@ def _check_callable(fun: Any) -> None:
 
 def _check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] = TypeError) -> Any:
     """A tangent of the type its primal asks for, or an error that says what is wrong."""
-    want, given = tangent_aval(aval_of(primal)), _aval_of_tangent(tangent)
+    want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
     if want.dtype != given.dtype:
         raise error(
             f"{what}: primal and tangent arguments must have equal types: the primal is "
@@ -92,12 +93,6 @@ def _check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] 
             f"tangent shape {given.shape}"
         )
     return Zero(want) if want.dtype == dtypes.float0 else tangent
-
-
-def _aval_of_tangent(x: Any) -> ShapedArray:
-    if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
-        return ShapedArray(x.shape, dtypes.float0)
-    return aval_of(x)
 
 
 # ---- forward and reverse mode ----
@@ -191,88 +186,9 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     _check_callable(fun)
     flat = _Flat(fun, primals, has_aux=has_aux)
     lin = linearize_flat(flat, flat.leaves)
-    f_vjp = _Pullback(flat, lin)
+    f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
     result = flat.result(lin.outputs), f_vjp
     return (*result, flat.finished_aux(_primal)) if has_aux else result
-
-
-class _PullbackForm(NamedTuple):
-    """All of a pullback but the values it keeps, which `graph` has places for."""
-
-    graph: Graph
-    in_linear: tuple[bool, ...]
-    out_linear: tuple[bool, ...]
-    in_avals: tuple
-    out_avals: tuple
-    in_spec: Any
-    out_spec: Any
-
-
-class _Pullback:
-    """What `vjp` returns: cotangents of the result to cotangents of the arguments.
-
-    It is a pytree of the values kept from the forward pass, so that jit takes and returns it.
-    """
-
-    def __init__(self, flat: _Flat, lin):
-        self.in_spec, self.out_spec, self.lin = flat.in_spec, flat.out_spec, lin
-        self.in_avals = [aval_of(p) for p in flat.leaves]
-        self.out_avals = [aval_of(x) for x in lin.outputs]
-        self._form: _PullbackForm | None = None
-
-    def take_apart(self) -> tuple[list, _PullbackForm]:
-        """The values it keeps, and the rest."""
-        if self._form is None:
-            lin = self.lin
-            avals = tuple(self.in_avals), tuple(self.out_avals)
-            self._form = _PullbackForm(
-                lin.graph.with_consts([None] * len(lin.graph.consts)),
-                tuple(lin.in_linear), tuple(lin.out_linear), *avals, self.in_spec, self.out_spec,
-            )  # fmt: skip
-        return self.lin.graph.consts, self._form
-
-    @classmethod
-    def put_together(cls, form: _PullbackForm, values: Sequence[Any]) -> _Pullback:
-        """The inverse of `take_apart`."""
-        new = object.__new__(cls)
-        graph = form.graph.with_consts(values)
-        new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))
-        new.in_avals, new.out_avals = list(form.in_avals), list(form.out_avals)
-        new.in_spec, new.out_spec, new._form = form.in_spec, form.out_spec, form
-        return new
-
-    def __call__(self, cotangents):
-        leaves, spec = tree.flatten(cotangents)
-        if spec != self.out_spec:
-            raise ValueError(
-                "unexpected tree structure of argument to vjp function: the cotangent must have "
-                "the tree "
-                f"structure of the function's output, {self.out_spec}, got {spec}"
-            )
-        for want, ct in zip(self.out_avals, leaves, strict=True):
-            given = _aval_of_tangent(ct)
-            expected = tangent_aval(want)
-            if (given.shape, given.dtype) != (expected.shape, expected.dtype):
-                raise ValueError(
-                    "unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
-                    f"{given.str_short()}, but expected {expected.str_short()} because the "
-                    f"corresponding "
-                    f"output of the function has type {want.str_short()}"
-                )
-        return tree.unflatten(self.in_spec, [real_array(ct) for ct in self.pull(leaves)])
-
-    def pull(self, cotangents: Sequence[Any]) -> list:
-        """Flat cotangents of all arguments, Zero where there is none."""
-        lin = self.lin
-        given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
-        found = iter(transpose_flat(lin.graph, [True] * len(lin.graph.invars), [], given))
-        return [
-            next(found) if linear else Zero(tangent_aval(a))
-            for linear, a in zip(lin.in_linear, self.in_avals, strict=True)
-        ]
-
-
-tree.register_pytree_node(_Pullback, _Pullback.take_apart, _Pullback.put_together)
 
 
 def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callable:
@@ -440,7 +356,7 @@ def value_and_grad(
             )
         out = lin.outputs[0]
         _check_scalar(out, "grad", holomorphic)
-        cts = _Pullback(flat, lin).pull([constant(out, 1)])
+        cts = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin).pull([constant(out, 1)])
         avals = [aval_of(x) for x in flat.leaves]
         typed = [_as_its_primal(ct, a) for ct, a in zip(cts, avals, strict=True)]
         grads = tree.unflatten(flat.in_spec, typed)
@@ -457,12 +373,6 @@ def _as_its_primal(ct: Any, primal: ShapedArray) -> Any:
     if isinstance(ct, Array) and ct.weak_type and not primal.weak_type:
         return as_type(ct, ct.dtype)
     return ct
-
-
-def real_array(x: Any) -> Any:
-    """A (co)tangent as an array: symbolic zeros and scalars of rules made real."""
-    x = instantiate(x)
-    return x if isinstance(x, np.ndarray) and x.dtype == dtypes.float0 else asarray(x)
 
 
 def grad(
@@ -607,7 +517,7 @@ def jacrev(
         lin = linearize_flat(flat, flat.leaves, "jacrev")
         for x in lin.outputs:
             _check_output(aval_of(x), "jacrev", holomorphic)
-        pullback = _Pullback(flat, lin)
+        pullback = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
         basis, _ = _basis(lin.outputs)
         pulled = vmap(lambda *cts: [instantiate(ct) for ct in pullback.pull(cts)])(*basis)
         # pulled[k] has a leading axis over all outputs together.

@@ -83,7 +83,7 @@ def test_scan():
         "{ lambda ; a:f32[16] b:f32[]. let\n"
         "    c:f32[] d:f32[16] = scan[\n"
         "      jaxpr={ lambda ; e:f32[] f:f32[] g:f32[]. let\n"
-        "          h:f32[] = mul f g\n"
+        "          h:f32[] = mul g 2.0:f32[]\n"
         "          i:f32[] = convert_element_type[new_dtype=float32 weak_type=False] e\n"
         "          j:f32[] = add h i\n"
         "        in (j, f) }\n"

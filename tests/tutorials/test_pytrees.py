@@ -15,7 +15,6 @@ import gpuarray.numpy as jnp
 from gpuarray import tree_util
 from gpuarray.flatten_util import ravel_pytree
 
-
 # ---- containers and leaves ----
 
 

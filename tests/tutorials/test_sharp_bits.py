@@ -11,7 +11,6 @@ import gpuarray as jax
 import gpuarray.numpy as jnp
 from gpuarray import jit, lax
 
-
 # ---- pure functions ----
 
 

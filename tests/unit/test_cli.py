@@ -132,6 +132,18 @@ def test_the_cache_folder_follows_the_settings(settings_put_back, tmp_path):
     assert machine.cache_folder() == tmp_path / "b"
 
 
+def test_without_platformdirs_the_doctor_says_what_helps(monkeypatch):
+    def absent():
+        raise ImportError("GPUARRAY_CACHE_DIR names a folder without it.")
+
+    monkeypatch.setattr(machine, "cache_folder", absent)
+    facts = {}
+    assert machine._folders(facts) == [
+        ("kernel cache", "none: GPUARRAY_CACHE_DIR names a folder without it.")
+    ]
+    assert not facts["cache"].is_dir()
+
+
 # ---- progress, timing, charts ----
 
 

@@ -640,7 +640,7 @@ def wheel():
             found = json.loads(done.stdout)
             if found["cupy.ndarray"] is not None:
                 return found
-    pytest.skip("CuPy's wheel is not here: `./ci/setup .venv-cupy cuda13` brings it")
+    pytest.skip("CuPy's wheel is not here: `./ci/setup .venv-cupy cupy` brings it")
 
 
 def test_every_name_is_one_of_cupys(wheel):

@@ -69,6 +69,7 @@ class Process:
         self._wanted, self._environment, self._log = wanted, environment, log
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
+        self._reader: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to start, without waiting for it."""
@@ -93,7 +94,8 @@ class Process:
                 answers.put(line)
             answers.put("")
 
-        threading.Thread(target=read, daemon=True).start()
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
 
     def ask(self, limit: float, **request: Any) -> dict[str, Any]:
         """The answer to a request; what went wrong is one too."""
@@ -122,6 +124,8 @@ class Process:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            if self._reader is not None:
+                self._reader.join(5.0)
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
                 try:
@@ -218,7 +222,7 @@ class Suite:
             here |= found.get("peers", {})
             missing |= found.get("missing", {})
             if "failed" in answer:
-                missing |= dict.fromkeys(wanted, answer["failed"])
+                missing.update(dict.fromkeys(wanted, str(answer["failed"])))
         roofs = self._of(FUSED).ask(LIMIT, do="roofs", **self._small_roofs())
         if "failed" in roofs:
             raise RuntimeError(f"no GPU to measure on: {roofs['failed']}")

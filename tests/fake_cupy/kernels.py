@@ -196,13 +196,16 @@ class Function:
                 f"{self._name} takes {len(self._signature.parameters)} arguments, at {site()}"
             )
             raise CUDADriverError(1)
-        values, uses = self._arguments(args)
-        run = functools.partial(self._run, blocks, threads, values, uses, world.random.random())
+        values, uses, table = self._arguments(args)
+        order = world.random.random()
+        run = functools.partial(self._run, blocks, threads, values, uses, table, order)
         world.put(queue, f"kernel {self._name}", run, uses)
 
-    def _arguments(self, args) -> tuple[list[int], list[Use]]:
-        """The 8 bytes of each argument, and the memory that pointers lead to."""
-        values, uses = [], []
+    def _arguments(self, args) -> tuple[list[int], list[Use], _Table | None]:
+        """The 8 bytes of each argument, the memory that pointers lead to, and the table of
+        addresses, if there is one.
+        """
+        values, uses, table = [], [], None
         for parameter, given in zip(self._signature.parameters, args, strict=True):
             value = _value(given)
             if parameter.pointer and value:
@@ -215,22 +218,29 @@ class Function:
                 left = block.asked - (value - block.address)
                 uses.append(use_of(value, max(left, 0), parameter.writes))
                 if parameter.name == "table":
-                    uses += self._table(block, value - block.address)
+                    table = self._table(block, value - block.address, len(values))
+                    uses += table.uses
                 value += block.host - block.address
             values.append(value)
         self._check_restrict(values)
-        return values, uses
+        return values, uses, table
 
-    def _table(self, block: Block, start: int) -> list[Use]:
-        """The memory behind a table of addresses, whose content may still be under way."""
-        uses = []
-        for address in addresses_in(block, start):
+    def _table(self, block: Block, start: int, number: int) -> _Table:
+        """The table at an address, whose content may still be under way, and what it leads to.
+
+        What it leads to is taken now: by the time the kernel runs, whoever launched it may have
+        given that memory back.
+        """
+        addresses = addresses_in(block, start)
+        uses, hosts = [], []
+        for address in addresses:
             found = block_at(address)
             if found is None:
                 world.fault(f"the table of {self._name} holds {address:#x}, which is nowhere")
                 raise CUDADriverError(1)
             uses.append(found.use(0, found.asked, True))
-        return uses
+            hosts.append(address - found.address + found.host)
+        return _Table(number, block, start, addresses, np.array(hosts, np.uint64), uses)
 
     def _check_restrict(self, values: list[int]) -> None:
         seen: dict[int, Parameter] = {}
@@ -243,9 +253,22 @@ class Function:
                     "is written, and one is declared __restrict__"
                 )
 
-    def _run(self, blocks: int, threads: int, values: list[int], uses: list[Use], seed) -> None:
+    def _run(
+        self,
+        blocks: int,
+        threads: int,
+        values: list[int],
+        uses: list[Use],
+        found: _Table | None,
+        seed: float,
+    ) -> None:
         world.count("execution")
-        values, table = self._with_table(values)
+        table = np.empty(0, np.uint64)
+        if found is not None:
+            table = found.hosts
+            if found.content() != found.addresses:
+                world.fault(f"the table of {self._name} is not there when it runs")
+            values = [*values[: found.number], table.ctypes.data, *values[found.number + 1 :]]
         regions = _regions(self._signature, values, uses)
         memories = [u.block.memory[: u.stop] for u in _distinct(uses)]
         key = None
@@ -269,16 +292,21 @@ class Function:
         if key is not None and world.remembered is not None:
             world.remembered[key] = [m.copy() for m in memories]
 
-    def _with_table(self, values: list[int]) -> tuple[list[int], np.ndarray]:
-        """The arguments with a table of addresses, if there is one, as this CPU needs it."""
-        values, table = list(values), np.empty(0, np.uint64)
-        for i, parameter in enumerate(self._signature.parameters):
-            if parameter.name == "table":
-                block = next(b for b in world.blocks if 0 <= values[i] - b.host < b.size)
-                found = addresses_in(block, values[i] - block.host)
-                table = np.array([_on_host(a) for a in found], np.uint64)
-                values[i] = table.ctypes.data
-        return values, table
+
+class _Table(NamedTuple):
+    """An array of addresses on the device that a kernel looks its memory up in."""
+
+    number: int  # of the argument
+    block: Block
+    start: int
+    addresses: list[int]
+    hosts: np.ndarray  # the same, as this CPU knows them
+    uses: list[Use]
+
+    def content(self) -> list[int]:
+        """What is there at this moment."""
+        size = 8 * len(self.addresses)
+        return self.block.memory[self.start : self.start + size].view(np.uint64).tolist()
 
 
 def addresses_in(block: Block, start: int) -> list[int]:
@@ -288,11 +316,6 @@ def addresses_in(block: Block, start: int) -> list[int]:
         if use.writes and not work.done and work.source is not None:
             content[use.start : use.stop] = work.source
     return content[start : block.asked].view(np.uint64).tolist()
-
-
-def _on_host(address: int) -> int:
-    block = block_at(address)
-    return address if block is None else address - block.address + block.host
 
 
 def _distinct(uses: list[Use]) -> list[Use]:

@@ -10,11 +10,14 @@ import inspect
 import re
 import shutil
 import textwrap
+import tomllib
 import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+#: What differs from JAX, with the reasons.
+EXCEPTIONS = Path(__file__).resolve().parents[1] / "tests" / "parity" / "exceptions.toml"
 #: The public namespaces in the order of the index, with what each is.
 NAMESPACES = {
     "gpuarray": "transforms, devices, settings",
@@ -68,10 +71,33 @@ def write(folder: Path) -> None:
         module = importlib.import_module(name)
         (folder / f"{name}.md").write_text(page(module, name), encoding="utf-8")
         rows.append(f"| [`{name}`]({name}.md) | {what} |")
-    contents = "\n".join(NAMESPACES)
+    (folder / "parity.md").write_text(differences(EXCEPTIONS), encoding="utf-8")
+    rows.append("| [Differences from JAX](parity.md) | call by call, each with its reason |")
+    contents = "\n".join([*NAMESPACES, "parity"])
     table = "\n".join(["| | |", "|---|---|", *rows])
     text = f"# Reference\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{contents}\n```\n"
     (folder / "index.md").write_text(text, encoding="utf-8")
+
+
+def differences(path: Path) -> str:
+    """What `ci/parity` knows to differ from JAX, and why."""
+    with path.open("rb") as file:
+        entries = tomllib.load(file)["exception"]
+    rows = [
+        f"| {_code(e['name'])} | {_code(e['cases']) if 'cases' in e else 'all'} | "
+        f"{_escaped(e['reason'])} |"
+        for e in entries
+    ]
+    head = (
+        "# Differences from JAX\n\n`./ci/parity` calls every public function here and in JAX, and "
+        "fails on a difference\nthat is not in this list. Names and cases are regular "
+        "expressions.\n\n| functions | cases | reason |\n|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def _code(text: str) -> str:
+    return "`" + text.replace("|", "\\|") + "`"
 
 
 def page(module: types.ModuleType, name: str) -> str:

@@ -161,7 +161,7 @@ class Form(Writer):
         self.order = order
         self.axis_name = {i: f"i{k}" for k, i in enumerate(order)}
         self.whole = linear(self.along(order), [self.group.axes[i] for i in order])
-        self.last = order[-1]
+        self.last = order[-1] if order else None
 
     def parts(self) -> tuple[list[int], list[int]]:
         """The axes of the parallel space and of the reduced one, from the slowest to the fastest in

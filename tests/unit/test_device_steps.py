@@ -448,3 +448,12 @@ def test_registered_primitives_with_kernels_have_samples():
     sampled = {s.primitive.name for s in CHOSEN}
     wanted = {n for n, p in registry.items() if kernels.has_kernel(p) and p.kind not in ELSEWHERE}
     assert wanted - sampled <= {"empty"}
+
+
+def test_an_update_of_one_element_is_a_kernel():
+    x = np.arange(6, dtype=np.float32)
+    with strict(True), ga.default_device(ga.devices("simulator")[0]):
+        got = ga.jit(lambda v: v.at[2].set(-1.0).at[4].add(1.0))(gnp.asarray(x))
+        np.testing.assert_array_equal(got, [0, 1, -1, 3, 5, 5])
+        whole = ga.jit(lambda v: v.at[()].set(3.0))(gnp.float32(1))
+        assert float(whole) == 3.0

@@ -163,12 +163,6 @@ class Mesh:
             f"axis_types={self.axis_types})"
         )
 
-    def __enter__(self) -> Mesh:
-        return self
-
-    def __exit__(self, *_) -> None:
-        return None
-
 
 class NamedSharding(Sharding):
     """An array cut along the axes of a mesh as a PartitionSpec says.

@@ -84,6 +84,7 @@ def register_pytree_node_serialization(
     """Let a registered kind of pytree node appear in the arguments of exported programs.
 
     serialize_auxdata, deserialize_auxdata: its aux data as bytes, and back
+    from_children: taken for JAX's sake; nodes are put together as they are registered
 
     >>> import gpuarray as ga
     >>> @ga.tree_util.register_pytree_node_class

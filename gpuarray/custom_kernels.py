@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.compiler.custom import Source
+from gpuarray.compiler.groups.custom import Source
 from gpuarray.config import state
 from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray

@@ -26,7 +26,8 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler import prelude, schedule
+from gpuarray.compiler import schedule
+from gpuarray.compiler.cuda import prelude
 from gpuarray.compiler.emit_cuda import Emitted, emit
 from gpuarray.core import dtypes
 from gpuarray.core.graph import storage_dtype

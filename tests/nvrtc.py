@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import Emitted
-from gpuarray.compiler.prelude import complete
 from gpuarray.drivers import nvrtc
 
 #: Turing, Ampere, Hopper, Blackwell.

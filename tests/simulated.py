@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import Emitted
 from gpuarray.compiler.plan import plan_graph
-from gpuarray.compiler.prelude import complete
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Graph, storage_dtype
 from gpuarray.drivers import hostcc, simulator

@@ -3,27 +3,27 @@
 Floor 3. In: a Group. Out: an `Emitted`: the text of one `extern "C"` kernel, its launch numbers and
 its arguments. Text depends on the graph alone: no names of the user's, no ids, no order of
 building. What every kernel may call (`ga_*`) is in kernels/; the forms that kernels have are in
-form_*.py.
+forms/.
 """
 
 from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda_rules import NoCudaRule as NoCudaRule
-from gpuarray.compiler.custom import Source
-from gpuarray.compiler.form import Emitted as Emitted
-from gpuarray.compiler.form import Form
-from gpuarray.compiler.form_columns import Columns
-from gpuarray.compiler.form_custom import custom_kernel
-from gpuarray.compiler.form_loop import Loops
-from gpuarray.compiler.form_many import Many
-from gpuarray.compiler.form_rows import LongRows, Rows
-from gpuarray.compiler.form_scan import Scan
-from gpuarray.compiler.form_sort import Sort
-from gpuarray.compiler.form_tiles import Tiles
-from gpuarray.compiler.form_update import Update
-from gpuarray.compiler.group import Group, Load, Member
+from gpuarray.compiler.cuda.rules import NoCudaRule as NoCudaRule
+from gpuarray.compiler.forms.columns import Columns
+from gpuarray.compiler.forms.custom import custom_kernel
+from gpuarray.compiler.forms.form import Emitted as Emitted
+from gpuarray.compiler.forms.form import Form
+from gpuarray.compiler.forms.loop import Loops
+from gpuarray.compiler.forms.many import Many
+from gpuarray.compiler.forms.rows import LongRows, Rows
+from gpuarray.compiler.forms.scan import Scan
+from gpuarray.compiler.forms.sort import Sort
+from gpuarray.compiler.forms.tiles import Tiles
+from gpuarray.compiler.forms.update import Update
+from gpuarray.compiler.groups.custom import Source
+from gpuarray.compiler.groups.group import Group, Load, Member
 from gpuarray.compiler.kernel import split_passes
 from gpuarray.compiler.schedule import FULL_GRID
 from gpuarray.core.graph import Eqn, Var

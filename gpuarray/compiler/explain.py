@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuarray.compiler import report
-from gpuarray.compiler.group import Group, Refusal, Step
+from gpuarray.compiler.groups.group import Group, Refusal, Step
 from gpuarray.compiler.plan import (
     Plan,
     describe,

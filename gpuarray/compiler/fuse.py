@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuarray.compiler.group import Group, Load, Member, Operand, Refusal, Step
-from gpuarray.compiler.loops import flow_group
-from gpuarray.compiler.merge import merge, merge_reason
-from gpuarray.compiler.order import in_order
+from gpuarray.compiler.groups.group import Group, Load, Member, Operand, Refusal, Step
+from gpuarray.compiler.groups.loops import flow_group
+from gpuarray.compiler.groups.merge import merge, merge_reason
+from gpuarray.compiler.groups.order import in_order
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 

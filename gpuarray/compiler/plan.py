@@ -9,15 +9,15 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from gpuarray.compiler.flows import flow_lines
 from gpuarray.compiler.fuse import fuse_with_reasons
-from gpuarray.compiler.group import Group, Load, Refusal, Step
-from gpuarray.compiler.group import members_in_order as members_in_order
-from gpuarray.compiler.multi import together
-from gpuarray.compiler.products import turned
-from gpuarray.compiler.refine import refine
+from gpuarray.compiler.groups.flows import flow_lines
+from gpuarray.compiler.groups.group import Group, Load, Refusal, Step
+from gpuarray.compiler.groups.group import members_in_order as members_in_order
+from gpuarray.compiler.groups.multi import together
+from gpuarray.compiler.groups.products import turned
+from gpuarray.compiler.groups.refine import refine
+from gpuarray.compiler.groups.vectors import components
 from gpuarray.compiler.simplify import simplify
-from gpuarray.compiler.vectors import components
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, last_uses
 from gpuarray.core.primitive import Kind, registry
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import Emitted, emit
-from gpuarray.compiler.group import Group, Step
+from gpuarray.compiler.groups.group import Group, Step
 from gpuarray.compiler.plan import Plan, describe, step_work
-from gpuarray.compiler.prelude import complete
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
 

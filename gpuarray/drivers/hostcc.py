@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuarray.compiler.prelude import folder
+from gpuarray.compiler.cuda.prelude import folder
 from gpuarray.drivers.store import Store
 from gpuarray.errors import CompileError, DeviceError
 from gpuarray.util import lazy_module

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.compiler.group import Group, Inner, Load, Operand
+from gpuarray.compiler.groups.group import Group, Inner, Load, Operand
 from gpuarray.compiler.plan import Plan, members_in_order, plan_graph, step_inputs
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import Emitted, emit
-from gpuarray.compiler.group import Group
+from gpuarray.compiler.groups.group import Group
 from gpuarray.compiler.plan import Plan, made_eqns, plan_graph
-from gpuarray.compiler.prelude import complete
 from gpuarray.config import state
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind

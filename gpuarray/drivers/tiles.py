@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.compiler.group import Dims, Group, Inner, Load, Member
+from gpuarray.compiler.groups.group import Dims, Group, Inner, Load, Member
 from gpuarray.compiler.kernel import Pass, one_pass, split_passes
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype

@@ -17,7 +17,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler import prelude
+from gpuarray.compiler.cuda import prelude
 from gpuarray.compiler.emit_cuda import Emitted, emit
 from gpuarray.compiler.plan import plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var

@@ -14,8 +14,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.compiler.emit_cuda import emit
-from gpuarray.compiler.group import Group
-from gpuarray.compiler.indexing import contiguous_offset
+from gpuarray.compiler.groups.group import Group
+from gpuarray.compiler.places.indexing import contiguous_offset
 from gpuarray.compiler.plan import plan_graph
 from gpuarray.compiler.source import emitted
 from gpuarray.config import config, strict

@@ -12,8 +12,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import emit
-from gpuarray.compiler.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
 from gpuarray.drivers import hostcc, simulator

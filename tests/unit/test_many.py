@@ -12,10 +12,10 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler import multi
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import emit
-from gpuarray.compiler.form_many import TILE, tiles_of
-from gpuarray.compiler.prelude import complete
+from gpuarray.compiler.forms.many import TILE, tiles_of
+from gpuarray.compiler.groups import multi
 from gpuarray.config import strict
 from gpuarray.core import dtypes
 from gpuarray.drivers import hostcc, simulator

@@ -8,7 +8,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler.products import turned
+from gpuarray.compiler.groups.products import turned
 from gpuarray.drivers import numpy as driver
 
 

@@ -16,8 +16,9 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler import emit_cuda, form_tiles
-from gpuarray.compiler.cuda_rules import NoCudaRule
+from gpuarray.compiler import emit_cuda
+from gpuarray.compiler.cuda.rules import NoCudaRule
+from gpuarray.compiler.forms import tiles as form_tiles
 from gpuarray.compiler.plan import plan_graph
 from gpuarray.config import config, strict
 from gpuarray.core import dtypes

@@ -11,7 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.vectors import LEAST, components
+from gpuarray.compiler.groups.vectors import LEAST, components
 from gpuarray.config import strict
 from gpuarray.drivers import hostcc, simulator
 from gpuarray.drivers import numpy as host

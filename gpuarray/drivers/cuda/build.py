@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.emit_cuda import Emitted
-from gpuarray.compiler.group import Group, Step
-from gpuarray.compiler.indexing import contiguous_offset
+from gpuarray.compiler.groups.group import Group, Step
+from gpuarray.compiler.places.indexing import contiguous_offset
 from gpuarray.compiler.plan import Plan, plan_graph, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.source import emitted
 from gpuarray.config import state

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import Emitted
-from gpuarray.compiler.prelude import complete
 from gpuarray.drivers import cubins, nvrtc
 from gpuarray.drivers.cuda.device import Buffer, Gpu, cupy
 from gpuarray.errors import CompileError

@@ -1,0 +1,76 @@
+"""Reductions down columns: threads lie along the axis that lies together in memory, and each goes
+down another one.
+
+Floor 3. In: a group that reduces another axis than the one along which its operands lie in memory,
+and its passes. Out: a kernel.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.forms.form import Emitted, Form
+from gpuarray.compiler.kernel import Pass
+from gpuarray.compiler.schedule import Schedule, schedule_columns
+from gpuarray.core.graph import Var
+
+
+class Columns(Form):
+    """32 columns a block, 8 threads down each, several blocks a column where there are few."""
+
+    def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
+        """Passes over `rows` columns of `length`."""
+        single = len(passes) == 1 and not passes[0].stored
+        s = schedule_columns(rows, length, single)
+        parallel, reduced = self.parts()
+        across = s.grid // s.splits
+        n, t = self.number, self.index_type
+        self.put(1, "const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;")
+        block = "blockIdx.x"
+        if s.splits > 1:
+            block = "block"
+            self.put(1, f"const {t} block = blockIdx.x % {n(across)};")
+            self.put(1, f"const {t} cut = blockIdx.x / {n(across)};")
+        self.put(1, f"const bool inside = {block} * {n(32)} + lane < {n(rows)};")
+        self.put(1, f"const {t} column = inside ? {block} * {n(32)} + lane : 0u;")
+        self.axes_from(1, "column", parallel)
+        work = 0
+        for number, one in enumerate(passes):
+            if one.stored:
+                self.put(1, "if (!inside) return;")
+            if one.members:
+                what = "write the columns" if one.stored else f"pass {number + 1} down the columns"
+                states = self.states(one)
+                self.put(1, "#pragma unroll 8")
+                first, step = "deep", s.lanes
+                if s.splits > 1:
+                    first, step = f"cut * {n(s.lanes)} + deep", s.lanes * s.splits
+                head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
+                self.put(1, head, what)
+                self.axes_from(2, "j", reduced)
+                self.elements(2, one.members, one.stored, states, 1)
+                self.put(1, "}")
+                self.across_columns(states, s)
+                if s.splits > 1:
+                    slots = (
+                        "deep == 0",
+                        f"cut * {n(across * 32)} + {block} * 32u + lane",
+                        (f"b * {n(across * 32)} + {block} * 32u + lane"),
+                    )
+                    work = self.hand_over(
+                        states, s, slots, across, f" + {block}", ("deep", s.lanes)
+                    )
+                    self.across_columns(states, s)
+                for v, name in states.items():
+                    self.close(v, name)
+            for m in one.after:
+                self.member(m, 1, self.read_outside)
+        self.write_rest(passes, "deep == 0 && inside")
+        cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
+        note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"
+        return self.finish("columns", s, note, work)
+
+    def across_columns(self, states: dict[Var, str], s: Schedule) -> None:
+        """Merge the partial results of the threads that share a column."""
+        for v, name in states.items():
+            reducer = self.reducer(v)
+            call = f"{name}, {self.part(reducer.state, s.threads)}, {reducer.merger}"
+            self.put(1, f"{name} = ga_column_reduce<{s.lanes}>({call});")

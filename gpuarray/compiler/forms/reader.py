@@ -1,0 +1,351 @@
+"""Accesses as text: what a kernel writes where a value is not in memory but made on the spot.
+
+Floor 3. In: trees of accesses (access.py). Out: a `Reader`, the part of a Writer that turns one
+into an expression, after the lines it needs: places read from memory are named once in a scope,
+guards are `?:` where both sides are expressions and `if` where they are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gpuarray.compiler.cuda import types as ct
+from gpuarray.compiler.cuda.rules import expression
+from gpuarray.compiler.groups.group import Group, Load
+from gpuarray.compiler.places.access import (
+    Access,
+    Address,
+    Applied,
+    Below,
+    Element,
+    Fixed,
+    Folded,
+    Guarded,
+    Looked,
+    Test,
+    atoms,
+    children,
+    leaves,
+    parts,
+)
+from gpuarray.compiler.places.indexing import Index, axes_of, behind, linear
+from gpuarray.compiler.places.reach import Reach
+from gpuarray.core.graph import Var
+
+Scope = dict  # what has been read in a scope, by the key of its load or place: its name
+
+#: An expression of more characters gets a name.
+LONG = 48
+#: A choice between longer ones takes several lines.
+WIDE = 64
+#: What an operand must be to stand in an expression without brackets of its own.
+_ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
+
+
+class Reader:
+    """Lines of one kernel, as far as they read."""
+
+    group: Group
+    lines: list[str]
+    in_name: dict[Var, str]
+    axis_name: dict[int, str]
+    position: str
+    whole: Index
+    wide: bool
+    index_type: str
+    last: int | None
+
+    def __init__(self, group: Group):
+        self.group = group
+        self.reach = Reach(group.generators)
+        self.accesses: dict[tuple, Access] = {}
+        self.shared_by: dict[Access, int] = {}  # how many others a part of an access is part of
+        self.reads = 0  # names given to what is read
+        self.guards = 0  # how many guards stand around what is read now
+
+    def put(self, depth: int, text: str, comment: str = "") -> None:
+        line = "    " * depth + text
+        self.lines.append(f"{line:<72}  // {comment}" if comment else line)
+
+    def number(self, n: int) -> str:
+        return f"{n}{'ull' if self.wide else 'u'}"
+
+    def along(self, dims: Iterable[int | None]) -> list[Index]:
+        return [Index() if d is None else Index.axis(d, self.group.axes[d]) for d in dims]
+
+    # ---- trees ----
+    def access_of(self, load: Load) -> Access:
+        """What an element of a load is made of."""
+        key = load.key, load.dims
+        found = self.accesses.get(key)
+        if found is None:
+            places = behind(load.views, self.along(load.dims))
+            found = self.accesses[key] = self.reach.element(load.source, places)
+            self.note_shared(found)
+        return found
+
+    def note_shared(self, access: Access) -> None:
+        """Count the parts of an access: what several others need gets a name."""
+        self.shared_by[access] = self.shared_by.get(access, 0) + 1
+        waiting = [access] if self.shared_by[access] == 1 else []
+        while waiting:
+            for part in children(waiting.pop()):
+                self.shared_by[part] = self.shared_by.get(part, 0) + 1
+                if self.shared_by[part] == 1:
+                    waiting.append(part)
+
+    def is_made(self, load: Load) -> bool:
+        """Whether a load is not one element of memory."""
+        return load.source in self.group.generators
+
+    def elements_of(self, load: Load) -> list[tuple[Var, Index]]:
+        """What an element of a load takes from memory, and where."""
+        if not self.is_made(load):
+            return [(load.source, self.load_index(load))]
+        found = parts(self.access_of(load))
+        return [(p.source, p.index) for p in found if isinstance(p, Element)]
+
+    # ---- places ----
+    def at(self, index: Index, scope: Scope | None = None) -> str:
+        """An index as text: the running position where it is just that."""
+        if self.position and set(index.terms) == set(self.whole.terms):
+            text = self.position
+            if index.constant:
+                sign = "+" if index.constant > 0 else "-"
+                text = f"{text} {sign} {self.number(abs(index.constant))}"
+            return text
+        names: dict = dict(self.axis_name)
+        for atom in atoms(index) if scope else ():
+            if isinstance(atom, Looked):
+                assert scope is not None
+                names[atom.name] = scope[atom.name]
+        return ct.index_text(index, names, self.wide)
+
+    def look_up(self, index: Index, depth: int, scope: Scope) -> None:
+        """Name the places that an index needs from memory."""
+        for atom in atoms(index):
+            if not isinstance(atom, Looked) or atom.name in scope:
+                continue
+            read = self.value(atom.access, depth, scope)
+            function = "ga_find" if atom.find else "ga_clip"
+            name = scope[atom.name] = f"at{self.reads}"
+            self.reads += 1
+            most = self.number(atom.most)
+            self.put(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
+
+    def looked(self, index: Index) -> list[Looked]:
+        """The places from memory that an index needs."""
+        return [a for a in atoms(index) if isinstance(a, Looked)]
+
+    def test(self, test: Test, scope: Scope) -> str:
+        """A test as text."""
+        if not isinstance(test, Below):
+            return f"{bracketed(self.at(test.index, scope))} % {self.number(test.of)} == 0"
+        ahead = Index(tuple((a, k) for a, k in test.index.terms if k > 0), test.index.constant)
+        behind_it = Index(tuple((a, -k) for a, k in test.index.terms if k < 0))
+        if test.bound == 1 and behind_it.terms and ahead.constant >= 0:
+            return f"{self.at(ahead, scope)} == {self.at(behind_it, scope)}"
+        return f"{self.at(test.index, scope)} < {self.number(test.bound)}"
+
+    def tests(self, tests: tuple[Test, ...], depth: int, scope: Scope) -> str:
+        for test in tests:
+            self.look_up(test.index, depth, scope)
+        return " && ".join(self.test(t, scope) for t in tests)
+
+    # ---- values ----
+    def value(self, access: Access, depth: int, scope: Scope, named: bool = False) -> str:
+        """An expression for an element, after the lines it needs. What is long, or needed more than
+        once, gets a name, unless it is about to be `named`.
+        """
+        if isinstance(access, Fixed):
+            return access.text
+        if isinstance(access, Address):
+            self.look_up(access.index, depth, scope)
+            name, at = self.in_name[access.source], self.at(access.index, scope)
+            return name if access.index == Index() else f"{name} + {at}"
+        if access in scope:
+            return scope[access]
+        if isinstance(access, Element):
+            text, kind = self.loaded(access, depth, scope), ct.value_type(access.source.aval)
+        elif isinstance(access, Guarded):
+            text, kind = self.guarded(access, depth, scope), access.type
+        elif isinstance(access, Folded):
+            text, kind = self.folded(access, depth, scope), access.states[0][0]
+        else:
+            text, kind = self.applied(access, depth, scope), access.type
+        if re.fullmatch(r"\w+", text):
+            scope[access] = text
+        elif self.deserves_name(access, text, named):
+            name = scope[access] = f"t{self.reads}"
+            self.reads += 1
+            what = access.eqn if isinstance(access, Applied) else None
+            said = what is None or what.primitive.name in text
+            comment = "" if said or what is None else what.primitive.name
+            self.put(depth, f"const {kind} {name} = {text};", comment)
+            return name
+        return text
+
+    def deserves_name(self, access: Access, text: str, named: bool) -> bool:
+        """Whether an expression gets a name: if it is long, or others need it too. On one side of a
+        guard only if it is long: names would make a block of it.
+        """
+        if "\n" in text or len(text) > LONG:
+            return not named
+        return self.shared_by.get(access, 0) > 1 and not self.guards
+
+    def loaded(self, access: Element, depth: int, scope: Scope) -> str:
+        self.look_up(access.index, depth, scope)
+        text = f"{self.in_name[access.source]}[{self.at(access.index, scope)}]"
+        return f"ga_value({text})" if ct.is_half(access.source.aval) else text
+
+    def applied(self, access: Applied, depth: int, scope: Scope) -> str:
+        for index in access.places:
+            self.look_up(index, depth, scope)
+        texts = [self.value(o, depth, scope) for o in access.operands]
+        texts += [self.at(index, scope) for index in access.places]
+        texts = [bracketed(t) for t in texts]
+        if access.eqn is None:
+            return access.template.format(*texts)
+        return expression(access.eqn, texts)[access.number]
+
+    def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
+        tests = self.tests(access.tests, depth, scope)
+        sides = [self.aside(a, depth + 1, scope) for a in (access.inside, access.outside)]
+        return self.either(tests, sides, access.type, depth)
+
+    def either(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
+        """One of two expressions, each with its own lines."""
+        (before, one), (after, two) = sides
+        if not before and not after:
+            sides_text = bracketed(one), two if "? " in two else bracketed(two)
+            if len(tests) + len(one) + len(two) < WIDE:
+                return "{} ? {} : {}".format(tests, *sides_text)
+            space = "\n" + "    " * (depth + 1)
+            return "{0}{1}? {2}{1}: {3}".format(tests, space, *sides_text)
+        name = f"g{self.reads}"
+        self.reads += 1
+        self.put(depth, f"{kind} {name};")
+        self.put(depth, f"if ({tests}) {{")
+        self.lines += before
+        self.put(depth + 1, f"{name} = {one};")
+        self.put(depth, "} else {")
+        self.lines += after
+        self.put(depth + 1, f"{name} = {two};")
+        self.put(depth, "}")
+        return name
+
+    def aside(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
+        """An expression, and its lines by themselves: they are for a scope of their own."""
+        outside, self.lines = self.lines, []
+        self.guards += 1
+        text = self.value(access, depth, dict(scope))
+        self.guards -= 1
+        lines, self.lines = self.lines, outside
+        return lines, text
+
+    def folded(self, access: Folded, depth: int, scope: Scope) -> str:
+        names: dict[str, str] = {}
+        for i, (kind, first) in enumerate(access.states):
+            start = self.value(first, depth, scope)
+            names[f"s{i}"] = f"f{self.reads}"
+            self.reads += 1
+            self.put(depth, f"{kind} {names[f's{i}']} = {start};")
+        inner = depth
+        for k, axis in enumerate(access.loops):
+            w = self.axis_name[axis.number] = f"w{self.reads}"
+            self.reads += 1
+            begin, end = "0", self.number(axis.length)
+            if access.spans:
+                begin, end = (self.value(a, inner, scope) for a in access.spans[k])
+            self.put(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
+            inner += 1
+        own = dict(scope)
+        if access.tests:
+            self.put(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
+        for i, term in enumerate(access.terms):
+            text = self.value(term, inner, own)
+            if (
+                not re.fullmatch(r"\w+", text)
+                and sum(s.count(f"{{t{i}}}") for s in access.steps) > 1
+            ):
+                name = f"t{self.reads}"
+                self.reads += 1
+                self.put(inner, f"const auto {name} = {text};")
+                text = name
+            names[f"t{i}"] = bracketed(text)
+        for i, index in enumerate(access.places):
+            self.look_up(index, inner, own)
+            names[f"p{i}"] = bracketed(self.at(index, own))
+        for step in access.steps:
+            self.put(inner, step.format(**names))
+        for level in range(inner - 1, depth - 1, -1):
+            self.put(level, "}")
+        return access.result.format(**names)
+
+    # ---- several neighbours at once ----
+    def steps_by_one(self, index: Index) -> bool:
+        """Whether neighbours along the vector axis are neighbours in memory."""
+        return self.last is not None and index.coefficient(self.last) == 1
+
+    def vector_places(self, load: Load) -> list[Index] | None:
+        """Where the vectors of a load may begin in memory; None where neighbouring elements do not
+        come in one access.
+        """
+        if not self.is_made(load):
+            index = self.load_index(load)
+            return [index] if self.steps_by_one(index) else None
+        access = self.access_of(load)
+        ends = leaves(access)
+        if ends is None or not self._guards_are_level(access):
+            return None
+        found = [a.index for a in ends if isinstance(a, Element)]
+        return found if found and all(self.steps_by_one(i) for i in found) else None
+
+    def _guards_are_level(self, access: Access) -> bool:
+        """Whether neighbours along the vector axis pass the same tests."""
+        if not isinstance(access, Guarded):
+            return True
+        if any(self.last in axes_of(t.index) for t in access.tests):
+            return False
+        return self._guards_are_level(access.inside) and self._guards_are_level(access.outside)
+
+    def load_index(self, load: Load) -> Index:
+        return linear(behind(load.views, self.along(load.dims)), load.source.aval.shape)
+
+    def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
+        """An expression for a vector of elements."""
+        if isinstance(access, Fixed):
+            element = kind[kind.index("<") + 1 : kind.rindex(",")]
+            half = element in ct.HALF_TYPES
+            return f"ga_same<{kind}>({f'ga_exact<{element}>' if half else ''}({access.text}))"
+        if isinstance(access, Element):
+            self.look_up(access.index, depth, scope)
+            at = self.at(access.index, scope)
+            return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
+        assert isinstance(access, Guarded)
+        tests = self.tests(access.tests, depth, scope)
+        sides = []
+        for side in (access.inside, access.outside):
+            outside, self.lines = self.lines, []
+            text = self.vector(side, kind, width, depth + 1, dict(scope))
+            sides.append((self.lines, text))
+            self.lines = outside
+        return self.either(tests, sides, kind, depth)
+
+
+def bracketed(text: str) -> str:
+    """An expression as an operand."""
+    if _ATOM.fullmatch(text) or (text.startswith("ga_") and _closes_last(text)):
+        return text
+    return f"({text})"
+
+
+def _closes_last(text: str) -> bool:
+    """Whether a call's brackets close only at its end."""
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and c == ")":
+            return i == len(text) - 1
+    return False

@@ -1,0 +1,167 @@
+"""Reductions along rows: a block, a warp or part of one for each, or several blocks for a long one.
+
+Floor 3. In: a group that reduces along the axis that lies together in memory, and its passes. Out:
+a kernel.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.forms.form import Emitted, Form
+from gpuarray.compiler.groups.group import Load
+from gpuarray.compiler.kernel import Pass
+from gpuarray.compiler.schedule import (
+    ROW_BYTES,
+    ROW_SHARED_BYTES,
+    Schedule,
+    schedule_all,
+    schedule_rows,
+)
+from gpuarray.core.graph import Var, storage_dtype
+
+#: Operations that a loop is written out to at most.
+MOST_COPIES = 512
+
+
+class Rows(Form):
+    """A block a row, or several rows in a block where they are short."""
+
+    def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
+        """Passes over `rows` rows of `length`."""
+        parallel, reduced = self.parts()
+        self.last = reduced[-1]
+        schedule = schedule_rows(rows, length, self.width())
+        lanes, many = schedule.lanes, schedule.rows_a_block
+        guarded = rows % many != 0
+        if many == 1:
+            self.put(1, "const unsigned lane = threadIdx.x;")
+            self.put(1, f"const {self.index_type} row = blockIdx.x;")
+        else:
+            self.put(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
+            first = f"blockIdx.x * {self.number(many)} + threadIdx.x / {lanes}u"
+            if guarded:
+                self.put(1, f"const bool inside = {first} < {self.number(rows)};")
+                first = f"inside ? {first} : 0u"
+            self.put(1, f"const {self.index_type} row = {first};")
+        self.axes_from(1, "row", parallel)
+        held = self.hold_rows(passes, schedule, length, reduced)
+        left = False
+        for number, one in enumerate(passes):
+            if one.stored and guarded:
+                self.put(1, "if (!inside) return;")
+                left = True
+            if one.members:
+                what = "write the row" if one.stored else f"pass {number + 1} over the row"
+                states = self.states(one)
+                self.row_loop(schedule, length, reduced, what, len(one.members))
+                self.elements(2, one.members, one.stored, states, schedule.width)
+                self.put(1, "}")
+                for v, name in states.items():
+                    self.across_lanes(v, name, schedule)
+            for m in one.after:
+                self.member(m, 1, self.read_outside)
+        self.write_rest(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
+        note = f"{rows} rows of {length}, {lanes} threads a row{held}"
+        return self.finish("rows", schedule, note)
+
+    def row_loop(
+        self, s: Schedule, length: int, reduced: list[int], comment: str, operations: int = 0
+    ) -> None:
+        """Open the loop of a thread over its part of a row."""
+        t, n = self.index_type, self.number
+        scale = f" * {n(s.width)}" if s.width > 1 else ""
+        if s.steps == 1:
+            whole = s.lanes * s.width == length
+            self.put(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
+            self.put(2, f"const {t} j = lane{scale};")
+        elif s.steps:
+            # What lies in registers must be written out; else long code is not made longer still.
+            often = not self.registers and s.steps * s.width * operations > MOST_COPIES
+            self.put(1, "#pragma unroll 1" if often else "#pragma unroll")
+            self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+            place = f"u * {n(s.lanes)} + lane"
+            self.put(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
+            if s.steps * s.lanes * s.width != length:
+                self.put(2, f"if (j >= {n(length)}) continue;")
+        else:
+            stride = n(s.lanes * s.width)
+            head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
+            self.put(1, "#pragma unroll 2")
+            self.put(1, head, comment)
+        self.axes_from(2, "j", reduced)
+
+    def hold_rows(self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]) -> str:
+        """Read what several passes need of a row once, into registers or shared memory, where it
+        fits; says where.
+        """
+        found: dict[tuple, tuple[Load, set[int]]] = {}
+        for number, one in enumerate(passes):
+            for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
+                if self.worth_holding(load, s.width):
+                    found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
+        again = {k: load for k, (load, where) in found.items() if len(where) > 1}
+        itemsize = sum(storage_dtype(x.source.aval).itemsize for x in again.values())
+        if not again:
+            return ""
+        if s.steps and itemsize * s.width * s.steps <= ROW_BYTES:
+            where = "registers"
+            room = self.room("row", again, s.width, s.steps, "[u]")
+        elif itemsize * length <= ROW_SHARED_BYTES and s.rows_a_block == 1:
+            where = "shared memory"  # each thread keeps what is its own: nobody waits
+            vector = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
+            room = self.room("row", again, s.width, length // s.width, vector, shared=True)
+        else:
+            return ""
+        self.row_loop(s, length, reduced, "read the row")
+        self.fill(room, s.width)
+        self.put(1, "}")
+        return f", held in {where}"
+
+    def across_lanes(self, v: Var, name: str, s: Schedule) -> None:
+        """Merge the partial results of the threads that share a row."""
+        if s.lanes > 32:
+            self.across_block(v, name, s)
+        elif s.lanes > 1:
+            self.put(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
+        self.close(v, name)
+
+
+class LongRows(Form):
+    """Few long rows, or a single one, in one launch: several blocks share each."""
+
+    def kernel(self, one: Pass, rows: int, length: int) -> Emitted:
+        """A single pass over `rows` rows of `length`."""
+        parallel, reduced = self.parts()
+        self.last = reduced[-1]
+        s = schedule_all(rows, length, self.width())
+        n = self.number
+        first = "blockIdx.x"
+        if rows > 1:
+            self.put(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
+            self.axes_from(1, "row", parallel)
+            first = f"blockIdx.x % {n(s.splits)}"
+        states = self.states(one)
+        scale = f" * {n(s.width)}" if s.width > 1 else ""
+        first = f"{first} * {n(s.threads)} + threadIdx.x"
+        first = f"({first}){scale}" if scale else first
+        stride = n(s.threads * s.splits * s.width)
+        self.put(1, "#pragma unroll 4")
+        head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
+        self.put(1, head)
+        self.axes_from(2, "j", reduced)
+        self.elements(2, one.members, [], states, s.width)
+        self.put(1, "}")
+        for v, name in states.items():
+            self.across_block(v, name, s)
+        which = " + row" if rows > 1 else ""
+        base = f"row * {n(s.splits)} + " if rows > 1 else ""
+        slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
+        work = self.hand_over(states, s, slots, rows, which, ("threadIdx.x", s.threads))
+        for v, name in states.items():
+            self.across_block(v, name, s)
+            self.close(v, name)
+        for m in one.after:
+            self.member(m, 1, self.read_outside)
+        self.write_rest([], "threadIdx.x == 0")
+        what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
+        note = f"{what}, {s.splits} partial results each, merged in order"
+        return self.finish("all", s, note, work)

@@ -39,7 +39,7 @@ class Plan:
         are alike are one kernel.
         """
         steps, refusals = self.steps, self.refusals
-        graph = components(turned(self.graph)) if self.fusion else self.graph
+        graph = components(self.graph) if self.fusion else self.graph
         if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
             steps, refusals = fuse_with_reasons(graph, self.fusion, flows=True)
         steps = refine(graph, steps, self.fusion)
@@ -106,6 +106,8 @@ class Plan:
 def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     """Simplify and fuse."""
     flat = simplify(graph)
+    if fusion:
+        flat = turned(flat)
     steps, refusals = fuse_with_reasons(flat, fusion)
     return Plan(flat, steps, refusals, fusion)
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from gpuarray.compiler.groups.group import Dims, Group, Inner, Load, Member
 from gpuarray.compiler.kernel import Pass, one_pass, split_passes
+from gpuarray.compiler.plan import step_work
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -33,6 +34,9 @@ from gpuarray.drivers import memory
 TILE = 1 << 18
 #: Groups smaller than this run straight: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
+#: Multiply-adds that make up for waking another thread, which may find its core busy: the threads
+#: of the last matrix product wait there for a next one.
+WORTH_A_THREAD = 1 << 20
 #: Rows up to so many tiles long are not cut if that would mean computing their values twice.
 WHOLE_ROWS = 8
 
@@ -89,6 +93,7 @@ class TiledGroup:
         self.tiles = _tiles(group.axes, chunks)
         self.cut_reduced = [i for i in sorted(group.reduced) if chunks[i] < group.axes[i]]
         self.made = group.made
+        self.most_threads = max(1, int(step_work(group) / WORTH_A_THREAD))
         self.sweeps = [_Sweep(self, p) for p in passes]
 
     def __call__(self, *loads) -> list:
@@ -258,7 +263,7 @@ class _Sweep:
             *partial,
             *(values[v] for v in self.known),
         ]
-        threads = min(thread_count(), len(tiles))
+        threads = min(thread_count(), len(tiles), owner.most_threads)
         if plan.members:
             if threads > 1:
                 # One iterator for all threads: whoever is free takes the next tile.

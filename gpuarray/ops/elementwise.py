@@ -33,7 +33,7 @@ from gpuarray.ops.linear import (
     constant,
     share_of,
 )
-from gpuarray.ops.numerics import by_dtype, fresh, order_key
+from gpuarray.ops.numerics import by_dtype, choose, fresh, order_key
 from gpuarray.ops.texts import by_class
 
 
@@ -421,10 +421,10 @@ def _select(which, *cases):
     if len(cases) == 1:
         return fresh(cases[0])
     if which.dtype == np.bool_:
-        return np.where(which, cases[1], cases[0])
+        return choose(which, cases[1], cases[0])
     out = cases[0]
     for number, case in enumerate(cases[1:], 1):  # an index out of range takes the nearest case
-        out = np.where(which >= which.dtype.type(number), case, out)
+        out = choose(which >= which.dtype.type(number), case, out)
     return out
 
 

@@ -54,6 +54,51 @@ def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+#: Fewer elements than this are chosen one by one: setting up the other way takes longer.
+CHOSEN_SINGLY = 4096
+#: Elements chosen at a time, so that what lies between the steps stays in cache.
+CHOSEN_AT_ONCE = 1 << 14
+
+
+def choose(mask, yes, no):
+    """`np.where(mask, yes, no)` of one dtype, in words of bits instead of branches.
+
+    NumPy asks of each element which way to go, and a processor guesses wrong every other time where
+    the mask is random: ten times the cost of computing both.
+
+    >>> mask = np.arange(5000) % 2 == 0
+    >>> choose(mask, np.float32(1), np.arange(5000, dtype=np.float32))[:4]
+    array([1., 1., 1., 3.], dtype=float32)
+    """
+    bits = _WORDS.get(yes.dtype.itemsize)
+    if bits is None or mask.size < CHOSEN_SINGLY:
+        return np.where(mask, yes, no)
+    operands = [mask.view(np.int8), yes.view(bits), no.view(bits)]
+    large = [a for a in operands if a.ndim]
+    if all(a.shape == mask.shape and a.flags.c_contiguous for a in large):
+        out = np.empty(mask.size, bits)
+        flat = [a.reshape(-1) if a.ndim else a for a in operands]
+        for start in range(0, mask.size, CHOSEN_AT_ONCE):
+            part = slice(start, start + CHOSEN_AT_ONCE)
+            _choose_bits(*(a[part] if a.ndim else a for a in flat), out=out[part])
+        return out.reshape(mask.shape).view(yes.dtype)
+    return _choose_bits(*operands).view(yes.dtype)
+
+
+_WORDS = {np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32, np.int64)}
+
+
+def _choose_bits(mask, yes, no, out=None):
+    chosen = np.negative(mask.astype(yes.dtype))  # 1 becomes a word of ones
+    if no.ndim == 0 and no == 0:
+        return np.bitwise_and(chosen, yes, out=out)
+    if yes.ndim == 0 and yes == 0:
+        return np.bitwise_and(np.bitwise_not(chosen, out=chosen), no, out=out)
+    differing = np.bitwise_xor(yes, no)
+    chosen = np.bitwise_and(chosen, differing)
+    return np.bitwise_xor(chosen, no, out=out)
+
+
 def by_dtype(
     *,
     integer: Callable[..., Any] | None = None,

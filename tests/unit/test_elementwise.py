@@ -13,7 +13,7 @@ from gpuarray import lax
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, registry
 from gpuarray.lax import args
-from gpuarray.ops.numerics import order_key
+from gpuarray.ops.numerics import choose, order_key
 
 NAN, INF = math.nan, math.inf
 BF16 = ml_dtypes.bfloat16
@@ -495,3 +495,27 @@ def test_no_shapes(given):
 def test_traced_shapes_say_how_to_fix_it():
     with pytest.raises(TypeError, match="static_argnums"):
         ga.jit(lambda n: args.canonicalize_shape((n, 2)))(3)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "bfloat16", "i1", "u8", "?", "c8", "c16"])
+def test_large_selections_keep_every_bit(dtype):
+    rng = np.random.default_rng(0)
+    dtype, shape = np.dtype(dtype), (150, 160)
+    drawn = rng.bytes(2 * math.prod(shape) * dtype.itemsize)
+    numbers = np.frombuffer(drawn, np.uint8)
+    yes, no = (numbers % 2 == 0 if dtype.kind == "b" else numbers.view(dtype)).reshape(2, *shape)
+    mask = rng.random(shape) > 0.5
+    one, zero = dtype.type(1), dtype.type(0)
+    for operands in (
+        (mask, yes, no),
+        (mask[::-1], np.asfortranarray(yes), no[:, ::-1]),
+        (mask, yes, zero),
+        (mask, zero, no),
+        (mask, one, no),
+        (mask, yes, np.asarray(one)),
+        (mask[:, :1], yes, no),
+    ):
+        found, want = choose(*operands), np.where(*operands)
+        assert (found.dtype, found.shape) == (want.dtype, want.shape)
+        assert found.tobytes() == want.tobytes()
+        assert not np.shares_memory(found, yes) and not np.shares_memory(found, no)

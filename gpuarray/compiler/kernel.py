@@ -9,7 +9,7 @@ over the whole space.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Pass:
     partial: list[Var]  # reductions whose per-tile results are kept and merged
     stored: list[Var]  # outputs written tile by tile
     after: list[Member]  # members that need only finished values, run once at the end
+    carried: list[Var] = field(default_factory=list)  # what later sweeps read of this one's values
 
 
 def one_pass(group: Group) -> list[Pass]:
@@ -131,6 +132,40 @@ def _needed(
                 done.add(id(top))
                 order.append(top)
     return order
+
+
+def once_each(group: Group, passes: list[Pass], carry: bool, early: bool) -> list[Pass]:
+    """The same passes, with less done twice.
+
+    carry: a value over the whole space is computed in the first pass that needs it, and carried to
+    the later ones
+    early: an output is stored in the first pass that computes it
+    """
+    first: dict[Var, Pass] = {}
+    made: list[Pass] = []
+    for one in passes:
+        new = Pass([], one.partial, [], one.after)
+        for v in one.stored:
+            (first[v] if early and v in first else new).stored.append(v)
+        wanted = {*new.partial, *new.stored}
+        for member in reversed(one.members):
+            outs = [v for v in member.eqn.outvars if v in wanted]
+            known = carry and bool(outs) and all(v in first for v in outs)
+            if known:
+                for v in outs:
+                    if v not in first[v].carried:
+                        first[v].carried.append(v)
+            elif outs:
+                new.members.append(member)
+                wanted.update(o.var for o in member.operands if isinstance(o, Inner))
+        new.members.reverse()
+        for member in new.members:
+            if any(d in group.reduced for d in member.dims):
+                for v in member.eqn.outvars:
+                    first.setdefault(v, new)
+        if new.members or new.after or new.stored:
+            made.append(new)
+    return made
 
 
 def axis_order(group: Group) -> list[int]:

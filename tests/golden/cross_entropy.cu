@@ -8,6 +8,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     __shared__ float part0[32];
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
+    ga_vec<float, 4> kept0[8];
     ga_vec<float, 4> row0[8];
     #pragma unroll
     for (unsigned u = 0; u < 8u; ++u) {                                   // read the row
@@ -36,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
             const float v4 = row0[u].v[e] - v2;                           // sub
+            kept0[u].v[e] = v4;
             const float v5 = ga_exp(v4);
             r3 = r3 + v5;
         }
@@ -47,20 +49,19 @@ extern "C" __global__ void __launch_bounds__(1024) k0_rows(
     for (unsigned u = 0; u < 8u; ++u) {                                   // pass 3 over the row
         const unsigned j = (u * 1024u + lane) * 4u;
         if (j >= 32000u) continue;
-        const int x1 = in0[row];
+        const int x0 = in0[row];
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v8 = row0[u].v[e] - v2;                           // sub
-            const float v9 = v8 - v6;                                     // sub
-            const int x2 = (int)(j + e);
-            const bool v10 = x2 == x1;                                    // eq
-            const float v11 = v10 ? v9 : 0.0f;                            // select_n
-            r7 = r7 + v11;
+            const float v8 = kept0[u].v[e] - v6;                          // sub
+            const int x1 = (int)(j + e);
+            const bool v9 = x1 == x0;                                     // eq
+            const float v10 = v9 ? v8 : 0.0f;                             // select_n
+            r7 = r7 + v10;
         }
     }
     r7 = ga_block_reduce<32>(r7, part0, [](float p, float q) -> float { return p + q; });
-    const float v12 = -r7;                                                // neg
+    const float v11 = -r7;                                                // neg
     if (lane == 0) {
-        out0[row] = v12;
+        out0[row] = v11;
     }
 }

@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
     __shared__ float part0[2];
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
+    ga_vec<float, 4> kept0[4];
     ga_vec<float, 4> row0[4];
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // read the row
@@ -31,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         for (unsigned e = 0; e < 4u; ++e) {
             const float v4 = row0[u].v[e] - v2;                           // sub
             const float v5 = ga_exp(v4);
+            kept0[u].v[e] = v5;
             r3 = r3 + v5;
         }
     }
@@ -41,10 +43,8 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         ga_vec<float, 4> y0;
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v6 = row0[u].v[e] - v2;                           // sub
-            const float v7 = ga_exp(v6);
-            const float v8 = v7 / r3;                                     // div
-            y0.v[e] = v8;
+            const float v6 = kept0[u].v[e] / r3;                          // div
+            y0.v[e] = v6;
         }
         ga_store(out0 + row * 1024u + j, y0);
     }

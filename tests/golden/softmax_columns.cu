@@ -26,7 +26,6 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
         r3 = r3 + v5;
     }
     r3 = ga_column_reduce<8>(r3, part0, [](float p, float q) -> float { return p + q; });
-    if (!inside) return;
     #pragma unroll 8
     for (unsigned j = deep; j < 4096u; j += 8u) {                         // write the columns
         const float x0 = in0[j * 1024u + column];

@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
     const unsigned lane = threadIdx.x % 8u;
     const bool inside = blockIdx.x * 32u + threadIdx.x / 8u < 1001u;
     const unsigned row = inside ? blockIdx.x * 32u + threadIdx.x / 8u : 0u;
+    ga_vec<ga_bf16, 8> kept0;
     ga_vec<ga_bf16, 8> row0;
     if (lane * 8u < 48u) {                                                // read the row
         const unsigned j = lane * 8u;
@@ -29,6 +30,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         for (unsigned e = 0; e < 8u; ++e) {
             const float v5 = ga_round<ga_bf16>(ga_value(row0.v[e]) - v3);  // sub
             const float v6 = ga_round<ga_bf16>(ga_exp(v5));
+            kept0.v[e] = ga_exact<ga_bf16>(v6);
             const float v7 = (float)v6;                                   // convert_element_type
             r4 = r4 + v7;
         }
@@ -41,10 +43,8 @@ extern "C" __global__ void __launch_bounds__(256) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v9 = ga_round<ga_bf16>(ga_value(row0.v[e]) - v3);  // sub
-            const float v10 = ga_round<ga_bf16>(ga_exp(v9));
-            const float v11 = ga_round<ga_bf16>(v10 / v8);                // div
-            y0.v[e] = ga_exact<ga_bf16>(v11);
+            const float v9 = ga_round<ga_bf16>(ga_value(kept0.v[e]) / v8);  // div
+            y0.v[e] = ga_exact<ga_bf16>(v9);
         }
         ga_store(out0 + row * 48u + j, y0);
     }

@@ -8,7 +8,7 @@ and its passes. Out: a kernel.
 from __future__ import annotations
 
 from gpuarray.compiler.forms.form import Emitted, Form
-from gpuarray.compiler.kernel import Pass
+from gpuarray.compiler.kernel import Pass, once_each
 from gpuarray.compiler.schedule import Schedule, schedule_columns
 from gpuarray.core.graph import Var
 
@@ -20,6 +20,8 @@ class Columns(Form):
         """Passes over `rows` columns of `length`."""
         single = len(passes) == 1 and not passes[0].stored
         s = schedule_columns(rows, length, single)
+        guarded = rows % 32 != 0  # a thread without a column leaves before it stores
+        passes = once_each(self.group, passes, carry=False, early=not guarded)
         parallel, reduced = self.parts()
         across = s.grid // s.splits
         n, t = self.number, self.index_type
@@ -34,10 +36,10 @@ class Columns(Form):
         self.axes_from(1, "column", parallel)
         work = 0
         for number, one in enumerate(passes):
-            if one.stored:
+            if one.stored and guarded:
                 self.put(1, "if (!inside) return;")
-            if one.members:
-                what = "write the columns" if one.stored else f"pass {number + 1} down the columns"
+            if one.members or one.stored:
+                what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
                 states = self.states(one)
                 self.put(1, "#pragma unroll 8")
                 first, step = "deep", s.lanes

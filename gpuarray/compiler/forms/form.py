@@ -98,6 +98,24 @@ class Form(Writer):
             made.append((f"{name}{k}{place if count > 1 else ''}", load))
         return made
 
+    def carry(
+        self, slots: dict[Var, int], width: int, count: int, place: str, shared: bool
+    ) -> None:
+        """Declare room for `count` vectors in each slot; a value that has one is kept there, where
+        it is computed, for later loops.
+        """
+        declared: set[int] = set()
+        for v, k in slots.items():
+            kind = self.vector_of(v, width) if width > 1 else ct.memory_type(v.aval)
+            text = f"{kind} kept{k}" + (f"[{count}]" if count > 1 else "")
+            if shared:
+                self.shared[f"kept{k}"] = text
+            elif k not in declared:
+                self.put(1, f"{text};")
+            declared.add(k)
+            element = ".v[e]" if width > 1 else ""
+            self.carried[v] = f"kept{k}{place if count > 1 else ''}{element}"
+
     def fill(self, room: list[tuple[str, Load]], width: int) -> None:
         """Read into what was declared; from here on elements come from there."""
         for name, load in room:

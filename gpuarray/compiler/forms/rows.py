@@ -6,9 +6,11 @@ a kernel.
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuarray.compiler.forms.form import Emitted, Form
-from gpuarray.compiler.groups.group import Load
-from gpuarray.compiler.kernel import Pass
+from gpuarray.compiler.groups.group import Inner, Load
+from gpuarray.compiler.kernel import Pass, once_each
 from gpuarray.compiler.schedule import (
     ROW_BYTES,
     ROW_SHARED_BYTES,
@@ -43,14 +45,14 @@ class Rows(Form):
                 first = f"inside ? {first} : 0u"
             self.put(1, f"const {self.index_type} row = {first};")
         self.axes_from(1, "row", parallel)
-        held = self.hold_rows(passes, schedule, length, reduced)
+        passes, held = self.hold(passes, schedule, length, reduced, guarded)
         left = False
         for number, one in enumerate(passes):
             if one.stored and guarded:
                 self.put(1, "if (!inside) return;")
                 left = True
-            if one.members:
-                what = "write the row" if one.stored else f"pass {number + 1} over the row"
+            if one.members or one.stored:
+                what = f"pass {number + 1} over the row" if one.partial else "write the row"
                 states = self.states(one)
                 self.row_loop(schedule, length, reduced, what, len(one.members))
                 self.elements(2, one.members, one.stored, states, schedule.width)
@@ -75,7 +77,10 @@ class Rows(Form):
             self.put(2, f"const {t} j = lane{scale};")
         elif s.steps:
             # What lies in registers must be written out; else long code is not made longer still.
-            often = not self.registers and s.steps * s.width * operations > MOST_COPIES
+            often = (
+                not (self.registers or self.carried)
+                and s.steps * s.width * operations > MOST_COPIES
+            )
             self.put(1, "#pragma unroll 1" if often else "#pragma unroll")
             self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
@@ -89,32 +94,47 @@ class Rows(Form):
             self.put(1, head, comment)
         self.axes_from(2, "j", reduced)
 
-    def hold_rows(self, passes: list[Pass], s: Schedule, length: int, reduced: list[int]) -> str:
-        """Read what several passes need of a row once, into registers or shared memory, where it
-        fits; says where.
+    def hold(
+        self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
+    ) -> tuple[list[Pass], str]:
+        """Keep what several passes need of a row, read or computed, in registers or shared memory
+        where it fits; the passes that are left to do, and a note that says where.
         """
+        group, early = self.group, not guarded  # a thread that has no row leaves before it stores
+        lean = once_each(group, passes, carry=True, early=early)
+        plain = once_each(group, passes, carry=False, early=early)
+        for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
+            loads, slots = self.read_again(chosen, s.width), _slots(chosen)
+            room = {n: storage_dtype(v.aval).itemsize for v, n in slots.items()}
+            size = sum(room.values())
+            size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
+            if not size:
+                return chosen, ""
+            if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= ROW_BYTES:
+                where, place, count = "registers", "[u]", s.steps
+            elif size * length <= ROW_SHARED_BYTES and s.rows_a_block == 1:
+                where, count = "shared memory", length // s.width  # each thread keeps its own
+                place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
+            else:
+                continue
+            shared = where == "shared memory"
+            self.carry(slots, s.width, count, place, shared)
+            if loads:
+                names = self.room("row", loads, s.width, count, place, shared)
+                self.row_loop(s, length, reduced, "read the row")
+                self.fill(names, s.width)
+                self.put(1, "}")
+            return chosen, f", held in {where}"
+        return plain, ""
+
+    def read_again(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
+        """What more than one pass reads of a row in memory."""
         found: dict[tuple, tuple[Load, set[int]]] = {}
         for number, one in enumerate(passes):
             for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
-                if self.worth_holding(load, s.width):
+                if self.worth_holding(load, width):
                     found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
-        again = {k: load for k, (load, where) in found.items() if len(where) > 1}
-        itemsize = sum(storage_dtype(x.source.aval).itemsize for x in again.values())
-        if not again:
-            return ""
-        if s.steps and itemsize * s.width * s.steps <= ROW_BYTES:
-            where = "registers"
-            room = self.room("row", again, s.width, s.steps, "[u]")
-        elif itemsize * length <= ROW_SHARED_BYTES and s.rows_a_block == 1:
-            where = "shared memory"  # each thread keeps what is its own: nobody waits
-            vector = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
-            room = self.room("row", again, s.width, length // s.width, vector, shared=True)
-        else:
-            return ""
-        self.row_loop(s, length, reduced, "read the row")
-        self.fill(room, s.width)
-        self.put(1, "}")
-        return f", held in {where}"
+        return {k: load for k, (load, where) in found.items() if len(where) > 1}
 
     def across_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
@@ -123,6 +143,47 @@ class Rows(Form):
         elif s.lanes > 1:
             self.put(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
         self.close(v, name)
+
+
+def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
+    """The last pass that reads a value or a load."""
+    last: dict[Var | tuple, int] = {}
+    for number, one in enumerate(passes):
+        last.update((v, number) for v in one.stored)
+        for o in (o for m in one.members for o in m.operands):
+            if isinstance(o, Load):
+                last[o.key, o.dims] = number
+            elif isinstance(o, Inner):
+                last[o.var] = number
+    return last
+
+
+def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
+    """Bytes an element of what is kept from pass to pass, where that is most."""
+    last = _last_reads(passes)
+    spans = [(0, last[key], load.source) for key, load in loads.items()]
+    spans += [(number, last[v], v) for number, one in enumerate(passes) for v in one.carried]
+    return max(
+        sum(storage_dtype(v.aval).itemsize for first, end, v in spans if first <= number < end)
+        for number in range(len(passes))
+    )
+
+
+def _slots(passes: list[Pass]) -> dict[Var, int]:
+    """Where each carried value is kept, by number: a slot is taken again in the pass after the last
+    that reads it.
+    """
+    last = _last_reads(passes)
+    slots: list[tuple[np.dtype, int]] = []  # of each: what it holds, and until which pass
+    found: dict[Var, int] = {}
+    for number, one in enumerate(passes):
+        for v in one.carried:
+            dtype = storage_dtype(v.aval)
+            free = (k for k, (kind, end) in enumerate(slots) if kind == dtype and end < number)
+            slot = next(free, len(slots))
+            slots[slot : slot + 1] = [(dtype, last[v])]
+            found[v] = slot
+    return found
 
 
 class LongRows(Form):

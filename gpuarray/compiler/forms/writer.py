@@ -54,6 +54,7 @@ class Writer(Reader):
         self.last: int | None = self.order[-1] if self.order else None
         self.registers: Fetched = {}
         self.read_outside: Fetched = {}  # outside all loops
+        self.carried: dict[Var, str] = {}  # values kept from one loop for later ones, and where
 
     # ---- lines ----
     def comment(self, eqn: Eqn, text: str) -> str:
@@ -276,6 +277,8 @@ class Writer(Reader):
             v = m.eqn.outvars[0]
             if v not in states:
                 self.member(m, depth, fetched)
+                for kept_on in (v for v in m.eqn.outvars if v in self.carried):
+                    self.put(depth, f"{self.carried[kept_on]} = {self.stored(kept_on)};")
                 continue
             value = self.operand(m.operands[0], fetched, depth)
             reducer = Reducer(m.eqn)
@@ -288,8 +291,12 @@ class Writer(Reader):
                 self.put(depth, f"{kept[v]}.v[e] = {self.stored(v)};")
             else:
                 self.write(depth, v)
-        # Values of an element end with its scope.
+        # Values of an element end with its scope, but for those that are kept.
         self.names = outside
+        made = {v for m in members for v in m.eqn.outvars}
+        for v, place in self.carried.items():
+            if v in made:
+                self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
 
     # ---- the whole ----
     def drop_unused(self) -> None:

@@ -20,6 +20,7 @@ from bench import floors, host, measure, peers, results, suite, workloads
 from bench.measure import Effort, Record
 from bench.peers import FUSED
 from gpuarray.cli.progress import Progress
+from gpuarray.drivers import nvrtc
 from gpuarray.drivers.cuda.device import missing
 
 
@@ -102,6 +103,8 @@ def _jobs(
     jobs["import_time"] = lambda: measure.import_time(here, effort)
     for name in host.OVERHEADS:
         jobs[name] = lambda name=name: measure.overhead(name, effort)
+    for name in host.FIRST_CALLS if nvrtc.available() else ():
+        jobs[name] = lambda name=name: measure.first_call(name, effort)
     return jobs
 
 

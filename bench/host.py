@@ -11,6 +11,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from bench.peers import FUSED, JAX, NUMPY, TORCH, Peer
+from gpuarray.drivers import cubins, nvrtc
 from gpuarray.drivers import numpy as driver
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -157,6 +159,41 @@ def overhead(name: str) -> tuple[Callable[[], Any], int]:
     if name == "null_record":
         return record, count
     return (lambda: two(x, y)) if name == "null_jit" else (lambda: ten(x)), 1
+
+
+FIRST_CALLS = {
+    "first_cuda": "50 operations: traced, emitted, compiled by NVRTC, nothing launched",
+    "first_cuda_disk": "50 operations: traced, emitted, found on disk, nothing launched",
+}
+
+
+@contextlib.contextmanager
+def first_call(name: str) -> Iterator[Callable[[], bytes]]:
+    """From a function of 50 operations to the machine code of its kernel, as a new process would:
+    what is in memory is forgotten before each call.
+    """
+    numbers = itertools.count(1)
+
+    def machine_code():
+        ga.clear_caches()
+        cubins.forget()
+        own = 0.5 if name.endswith("_disk") else 1.0 + next(numbers) / 1024.0
+
+        def fifty(x):
+            for i in range(25):
+                x = gnp.sin(x) * (own + i)
+            return x
+
+        source = ga.jit(fifty).lower(_SMALL).cuda_source()
+        return cubins.load(source, "sm_90", (), nvrtc.version(), nvrtc.compile).data
+
+    before = ga.config.read("cache_dir")
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        ga.config.update("cache_dir", folder)
+        try:
+            yield machine_code
+        finally:
+            ga.config.update("cache_dir", before)
 
 
 # ---- import ----

@@ -255,6 +255,13 @@ def overhead(name: str, effort: Effort) -> Record:
     return Record(name, host.OVERHEADS[name], "overhead", {FUSED: each})
 
 
+def first_call(name: str, effort: Effort) -> Record:
+    """What it takes to come from a function to machine code for a GPU."""
+    with host.first_call(name) as call:
+        samples = take_turns({FUSED: Candidate(call)}, effort.seconds, effort.rounds)
+    return Record(name, host.FIRST_CALLS[name], "overhead", samples)
+
+
 def copy_bandwidth() -> float:
     """Bytes a second that all threads together read and write when NumPy copies: the floor."""
     threads = thread_count()

@@ -12,6 +12,7 @@ from bench import clocks, floors, host, measure, peers, results, suite, versions
 from bench.__main__ import main
 from bench.measure import Record
 from gpuarray.cli.timing import Samples
+from gpuarray.drivers import nvrtc
 from tests.gpu import __main__ as parts
 from tests.gpu import golden, ulps
 
@@ -100,6 +101,18 @@ def test_the_null_driver_runs_nothing_and_goes_away():
             result = np.asarray(call())
             assert operations >= 1 and not result.any(), name  # its buffers hold zeros
     assert driver.build is before
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
+def test_first_calls_end_in_machine_code(monkeypatch):
+    compiled = []
+    compile = nvrtc.compile
+    monkeypatch.setattr(nvrtc, "compile", lambda *a: compiled.append(a) or compile(*a))
+    for name, times in (("first_cuda", 2), ("first_cuda_disk", 1)):
+        compiled.clear()
+        with host.first_call(name) as call:
+            assert call()[:4] == call()[:4] == b"\x7fELF"
+        assert len(compiled) == times, name
 
 
 def test_absent_peers_are_named_with_a_reason(monkeypatch):

@@ -134,11 +134,13 @@ def _needed(
     return order
 
 
-def once_each(group: Group, passes: list[Pass], carry: bool, early: bool) -> list[Pass]:
+def once_each(
+    group: Group, passes: list[Pass], carry: Callable[[Member], bool], early: bool
+) -> list[Pass]:
     """The same passes, with less done twice.
 
-    carry: a value over the whole space is computed in the first pass that needs it, and carried to
-    the later ones
+    carry: whether a value over the whole space is computed in the first pass that needs it alone,
+    and carried to the later ones
     early: an output is stored in the first pass that computes it
     """
     first: dict[Var, Pass] = {}
@@ -150,8 +152,8 @@ def once_each(group: Group, passes: list[Pass], carry: bool, early: bool) -> lis
         wanted = {*new.partial, *new.stored}
         for member in reversed(one.members):
             outs = [v for v in member.eqn.outvars if v in wanted]
-            known = carry and bool(outs) and all(v in first for v in outs)
-            if known:
+            known = bool(outs) and all(v in first for v in outs)
+            if known and carry(member):
                 for v in outs:
                     if v not in first[v].carried:
                         first[v].carried.append(v)

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, has_effect, params_key
+import numpy as np
+
+from gpuarray.core.graph import (
+    Atom,
+    Eqn,
+    Graph,
+    Literal,
+    Var,
+    has_effect,
+    params_key,
+    storage_dtype,
+)
 from gpuarray.core.primitive import Kind, Primitive, registry
 
 
@@ -76,7 +87,7 @@ def merge_equal(graph: Graph) -> Graph:
     """
     env: dict[Var, Atom] = {}
     seen: dict[tuple, list[Var]] = {}
-    scalar_of: dict[Var, Atom] = {}  # broadcasts of a scalar, by their result
+    scalar_of: dict[Atom, Atom] = {}  # broadcasts of a scalar, and views of them
     eqns: list[Eqn] = []
 
     def atom_key(a: Atom):
@@ -87,8 +98,9 @@ def merge_equal(graph: Graph) -> Graph:
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
         if prim.kind is Kind.POINTWISE:
             ins = _scalars_for_broadcasts(ins, eqn.outvars[0].aval.shape, scalar_of)
-        if prim.name == "convert_element_type" and ins[0].aval.dtype == eqn.outvars[0].aval.dtype:
-            env[eqn.outvars[0]] = ins[0]
+        known = _known(prim, ins, eqn)
+        if known is not None:
+            env[eqn.outvars[0]] = known
             continue
         if _reduces_nothing(eqn):
             shape = eqn.outvars[0].aval.shape
@@ -106,9 +118,45 @@ def merge_equal(graph: Graph) -> Graph:
         seen[key] = eqn.outvars
         if prim.name == "broadcast_in_dim" and not ins[0].aval.shape:
             scalar_of[eqn.outvars[0]] = ins[0]
+        elif prim.kind is Kind.VIEW and len(ins) == 1 and ins[0] in scalar_of:
+            scalar_of[eqn.outvars[0]] = scalar_of[ins[0]]
         eqns.append(eqn.replace(invars=ins))
     outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+#: Operations up to this weight (division is the heaviest) are rounded exactly on every machine.
+_EXACT = 4
+
+
+def _known(prim: Primitive, ins: Sequence[Atom], eqn: Eqn) -> Atom | None:
+    """What an equation gives, where nothing has to be computed for it while the program runs."""
+    if prim.name == "stop_gradient":  # derivatives, which told the two apart, are taken by now
+        return ins[0]
+    if prim.name == "convert_element_type" and ins[0].aval.dtype == eqn.outvars[0].aval.dtype:
+        return ins[0]
+    if prim.name == "select_n" and isinstance(ins[0], Literal) and len(ins) == 3:
+        case = ins[2 if ins[0].val else 1]
+        return case if case.aval.shape == eqn.outvars[0].aval.shape else None
+    return _constant(prim, ins, eqn)
+
+
+def _constant(prim: Primitive, ins: Sequence[Atom], eqn: Eqn) -> Literal | None:
+    """The result of exact arithmetic on constants. What is not finite stays where the user wrote
+    it, for `debug_nans` to find.
+    """
+    if prim.kind is not Kind.POINTWISE or prim.weight > _EXACT or len(eqn.outvars) != 1:
+        return None
+    operands = [a for a in ins if isinstance(a, Literal)]
+    if not ins or len(operands) < len(ins) or has_effect(eqn):
+        return None
+    function = prim.numpy_function([a.aval for a in operands], eqn.params)
+    with np.errstate(all="ignore"):
+        scalars = (np.asarray(a.val).astype(storage_dtype(a.aval))[()] for a in operands)
+        value = np.asarray(function(*scalars))
+    if value.shape or not np.all(np.isfinite(value.astype(np.complex128))):
+        return None
+    return Literal(value[()], eqn.outvars[0].aval)
 
 
 def _reduces_nothing(eqn: Eqn) -> bool:
@@ -122,7 +170,7 @@ def _reduces_nothing(eqn: Eqn) -> bool:
 
 
 def _scalars_for_broadcasts(
-    ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Var, Atom]
+    ins: Sequence[Atom], shape: tuple[int, ...], scalar_of: dict[Atom, Atom]
 ) -> list[Atom]:
     """Pointwise operations take scalars as they are, if one operand still gives the shape."""
     out = list(ins)

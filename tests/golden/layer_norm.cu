@@ -1,55 +1,48 @@
-// k0_rows: convert_element_type, reduce_sum, div, convert_element_type, sub, sub, square, reduce_sum, convert_element_type, sub, div, gt, select_n, convert_element_type, add, rsqrt, mul, mul, add
+// k0_rows: convert_element_type, reduce_sum, div, convert_element_type, sub, sub, square, reduce_sum, div, convert_element_type, add, rsqrt, mul, mul, add
 //   in0 bf16[8192,4096], in1 bf16[4096], in2 bf16[4096] -> out0 bf16[8192,4096]    134234112 bytes
-//   8192 rows of 4096, 128 threads a row, held in shared memory; 8192 x 128 threads
+//   8192 rows of 4096, 128 threads a row, held in registers; 8192 x 128 threads
 extern "C" __global__ void __launch_bounds__(128) k0_rows(
     const ga_bf16* __restrict__ in0,
     const ga_bf16* __restrict__ in1,
     const ga_bf16* __restrict__ in2,
     ga_bf16* __restrict__ out0) {
-    __shared__ ga_vec<float, 8> kept0[512];
-    __shared__ ga_vec<ga_bf16, 8> row0[512];
-    __shared__ float part2[4];
+    __shared__ float part0[4];
     const unsigned lane = threadIdx.x;
     const unsigned row = blockIdx.x;
+    ga_vec<ga_bf16, 8> row0[4];
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // read the row
         const unsigned j = (u * 128u + lane) * 8u;
-        row0[j / 8u] = ga_load<8>(in0 + row * 4096u + j);
+        row0[u] = ga_load<8>(in0 + row * 4096u + j);
     }
     float r0 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 1 over the row
-        const unsigned j = (u * 128u + lane) * 8u;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v1 = (float)ga_value(row0[j / 8u].v[e]);          // convert_element_type
-            kept0[j / 8u].v[e] = v1;
+            const float v1 = (float)ga_value(row0[u].v[e]);               // convert_element_type
             r0 = r0 + v1;
         }
     }
-    r0 = ga_block_reduce<4>(r0, part2, [](float p, float q) -> float { return p + q; });
-    const float v2 = (float)0;                                            // convert_element_type
-    const float v3 = 4096.0f - v2;                                        // sub
-    const bool v4 = v3 > 0.0f;                                            // gt
-    const float v5 = r0 / 4096.0f;                                        // div
-    const float v6 = ga_round<ga_bf16>((float)v5);                        // convert_element_type
-    float r7 = 0.0f;                                                      // reduce_sum
+    r0 = ga_block_reduce<4>(r0, part0, [](float p, float q) -> float { return p + q; });
+    const float v2 = r0 / 4096.0f;                                        // div
+    const float v3 = ga_round<ga_bf16>((float)v2);                        // convert_element_type
+    float r4 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
-        const unsigned j = (u * 128u + lane) * 8u;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v8 = kept0[j / 8u].v[e] - v5;                     // sub
-            const float v9 = v8 * v8;                                     // square
-            r7 = r7 + v9;
+            const float v5 = (float)ga_value(row0[u].v[e]);               // convert_element_type
+            const float v6 = v5 - v2;                                     // sub
+            const float v7 = v6 * v6;                                     // square
+            r4 = r4 + v7;
         }
     }
-    r7 = ga_block_reduce<4>(r7, part2, [](float p, float q) -> float { return p + q; });
-    const float v10 = r7 / v3;                                            // div
-    const float v11 = v4 ? v10 : GA_NANF;                                 // select_n
-    const float v12 = ga_round<ga_bf16>((float)v11);                      // convert_element_type
-    const float v13 = ga_round<ga_bf16>(v12 + 1.001358e-05f);             // add
-    const float v14 = ga_round<ga_bf16>(ga_rsqrt(v13));
+    r4 = ga_block_reduce<4>(r4, part0, [](float p, float q) -> float { return p + q; });
+    const float v8 = r4 / 4096.0f;                                        // div
+    const float v9 = ga_round<ga_bf16>((float)v8);                        // convert_element_type
+    const float v10 = ga_round<ga_bf16>(v9 + 1.001358e-05f);              // add
+    const float v11 = ga_round<ga_bf16>(ga_rsqrt(v10));
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // write the row
         const unsigned j = (u * 128u + lane) * 8u;
@@ -58,11 +51,11 @@ extern "C" __global__ void __launch_bounds__(128) k0_rows(
         ga_vec<ga_bf16, 8> y0;
         #pragma unroll
         for (unsigned e = 0; e < 8u; ++e) {
-            const float v15 = ga_round<ga_bf16>(ga_value(row0[j / 8u].v[e]) - v6);  // sub
-            const float v16 = ga_round<ga_bf16>(v15 * v14);               // mul
-            const float v17 = ga_round<ga_bf16>(v16 * ga_value(x1.v[e]));  // mul
-            const float v18 = ga_round<ga_bf16>(v17 + ga_value(x2.v[e]));  // add
-            y0.v[e] = ga_exact<ga_bf16>(v18);
+            const float v12 = ga_round<ga_bf16>(ga_value(row0[u].v[e]) - v3);  // sub
+            const float v13 = ga_round<ga_bf16>(v12 * v11);               // mul
+            const float v14 = ga_round<ga_bf16>(v13 * ga_value(x1.v[e]));  // mul
+            const float v15 = ga_round<ga_bf16>(v14 + ga_value(x2.v[e]));  // add
+            y0.v[e] = ga_exact<ga_bf16>(v15);
         }
         ga_store(out0 + row * 4096u + j, y0);
     }

@@ -1,4 +1,4 @@
-// k0_columns: reduce_max, max, stop_gradient, sub, exp, reduce_sum, div
+// k0_columns: reduce_max, max, sub, exp, reduce_sum, div
 //   in0 f32[4096,1024] -> out0 f32[4096,1024]    33554432 bytes
 //   1024 columns of 4096, 8 threads a column; 32 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) k0_columns(
@@ -16,22 +16,21 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     }
     r0 = ga_column_reduce<8>(r0, part0, [](float p, float q) -> float { return ga_max(p, q); });
     const float v1 = ga_max(-GA_INFF, r0);
-    const float v2 = v1;                                                  // stop_gradient
-    float r3 = 0.0f;                                                      // reduce_sum
+    float r2 = 0.0f;                                                      // reduce_sum
     #pragma unroll 8
     for (unsigned j = deep; j < 4096u; j += 8u) {                         // pass 2 down the columns
         const float x0 = in0[j * 1024u + column];
-        const float v4 = x0 - v2;                                         // sub
-        const float v5 = ga_exp(v4);
-        r3 = r3 + v5;
+        const float v3 = x0 - v1;                                         // sub
+        const float v4 = ga_exp(v3);
+        r2 = r2 + v4;
     }
-    r3 = ga_column_reduce<8>(r3, part0, [](float p, float q) -> float { return p + q; });
+    r2 = ga_column_reduce<8>(r2, part0, [](float p, float q) -> float { return p + q; });
     #pragma unroll 8
     for (unsigned j = deep; j < 4096u; j += 8u) {                         // write the columns
         const float x0 = in0[j * 1024u + column];
-        const float v6 = x0 - v2;                                         // sub
-        const float v7 = ga_exp(v6);
-        const float v8 = v7 / r3;                                         // div
-        out0[j * 1024u + column] = v8;
+        const float v5 = x0 - v1;                                         // sub
+        const float v6 = ga_exp(v5);
+        const float v7 = v6 / r2;                                         // div
+        out0[j * 1024u + column] = v7;
     }
 }

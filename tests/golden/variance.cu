@@ -1,4 +1,4 @@
-// k0_rows: reduce_sum, div, sub, square, reduce_sum, convert_element_type, sub, div, gt, select_n
+// k0_rows: reduce_sum, div, sub, square, reduce_sum, div
 //   in0 f32[4096,1024] -> out0 f32[4096]    16793600 bytes
 //   4096 rows of 1024, 64 threads a row, held in registers; 4096 x 64 threads
 extern "C" __global__ void __launch_bounds__(64) k0_rows(
@@ -22,24 +22,20 @@ extern "C" __global__ void __launch_bounds__(64) k0_rows(
         }
     }
     r0 = ga_block_reduce<2>(r0, part0, [](float p, float q) -> float { return p + q; });
-    const float v1 = (float)0;                                            // convert_element_type
-    const float v2 = 1024.0f - v1;                                        // sub
-    const bool v3 = v2 > 0.0f;                                            // gt
-    const float v4 = r0 / 1024.0f;                                        // div
-    float r5 = 0.0f;                                                      // reduce_sum
+    const float v1 = r0 / 1024.0f;                                        // div
+    float r2 = 0.0f;                                                      // reduce_sum
     #pragma unroll
     for (unsigned u = 0; u < 4u; ++u) {                                   // pass 2 over the row
         #pragma unroll
         for (unsigned e = 0; e < 4u; ++e) {
-            const float v6 = row0[u].v[e] - v4;                           // sub
-            const float v7 = v6 * v6;                                     // square
-            r5 = r5 + v7;
+            const float v3 = row0[u].v[e] - v1;                           // sub
+            const float v4 = v3 * v3;                                     // square
+            r2 = r2 + v4;
         }
     }
-    r5 = ga_block_reduce<2>(r5, part0, [](float p, float q) -> float { return p + q; });
-    const float v8 = r5 / v2;                                             // div
-    const float v9 = v3 ? v8 : GA_NANF;                                   // select_n
+    r2 = ga_block_reduce<2>(r2, part0, [](float p, float q) -> float { return p + q; });
+    const float v5 = r2 / 1024.0f;                                        // div
     if (lane == 0) {
-        out0[row] = v9;
+        out0[row] = v5;
     }
 }

@@ -248,7 +248,7 @@ def test_values_that_are_results_have_kernels_of_their_own():
 def test_a_generator_is_made_where_it_is_read():
     (group,) = golden.plan("cross_entropy").groups
     kernel = emit(group)
-    assert len(kernel.inputs) == 2 and "x1 = (int)(j + e)" in kernel.text
+    assert len(kernel.inputs) == 2 and re.search(r"x\d = \(int\)\(j \+ e\)", kernel.text)
 
 
 def test_bits_that_two_kernels_read_are_made_once():

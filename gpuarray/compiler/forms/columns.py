@@ -21,7 +21,7 @@ class Columns(Form):
         single = len(passes) == 1 and not passes[0].stored
         s = schedule_columns(rows, length, single)
         guarded = rows % 32 != 0  # a thread without a column leaves before it stores
-        passes = once_each(self.group, passes, carry=False, early=not guarded)
+        passes = once_each(self.group, passes, lambda _: False, early=not guarded)
         parallel, reduced = self.parts()
         across = s.grid // s.splits
         n, t = self.number, self.index_type

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray.compiler.forms.form import Emitted, Form
-from gpuarray.compiler.groups.group import Inner, Load
+from gpuarray.compiler.groups.group import Inner, Load, Member
 from gpuarray.compiler.kernel import Pass, once_each
 from gpuarray.compiler.schedule import (
     ROW_BYTES,
@@ -101,8 +101,8 @@ class Rows(Form):
         where it fits; the passes that are left to do, and a note that says where.
         """
         group, early = self.group, not guarded  # a thread that has no row leaves before it stores
-        lean = once_each(group, passes, carry=True, early=early)
-        plain = once_each(group, passes, carry=False, early=early)
+        lean = once_each(group, passes, self.worth_carrying, early)
+        plain = once_each(group, passes, lambda _: False, early)
         for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
             loads, slots = self.read_again(chosen, s.width), _slots(chosen)
             room = {n: storage_dtype(v.aval).itemsize for v, n in slots.items()}
@@ -126,6 +126,18 @@ class Rows(Form):
                 self.put(1, "}")
             return chosen, f", held in {where}"
         return plain, ""
+
+    def worth_carrying(self, member: Member) -> bool:
+        """Whether a value is more than one light step away from what is held of the row anyway."""
+        loads = [o for o in member.operands if isinstance(o, Load) and self.last in o.dims]
+        wide = [o for o in member.operands if isinstance(o, Inner) and self.is_wide(o)]
+        if wide or len(loads) != 1 or member.eqn.primitive.weight > 1 or self.is_made(loads[0]):
+            return True
+        held = storage_dtype(loads[0].source.aval).itemsize
+        return held > storage_dtype(member.eqn.outvars[0].aval).itemsize
+
+    def is_wide(self, o: Inner) -> bool:
+        return any(d in self.group.reduced for d in self.group.made[o.var].dims)
 
     def read_again(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
         """What more than one pass reads of a row in memory."""

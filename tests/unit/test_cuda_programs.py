@@ -323,10 +323,20 @@ def test_without_cupy_the_reason_is_told():
                 ga.devices(wanted)
             except ga.errors.DeviceError as error:
                 print(error)
+        try:
+            ga.devices("abacus")
+        except RuntimeError as error:
+            print(error)
     """
     environment = os.environ | {"GPUARRAY_PLATFORMS": "cuda"}
     command = [sys.executable, "-c", program]
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    first, second = said.stdout.splitlines()
+    first, second, third = said.stdout.splitlines()
     assert "gpuarray-runtime[cuda13]" in first and "CuPy" in first
     assert "GPUARRAY_PLATFORMS" in second and "gpuarray-runtime[cuda12]" in second
+    assert "Available backends are ['cpu', 'simulator']. 'cuda' cannot be used here: CuPy" in third
+
+
+def test_an_unknown_platform_is_told_what_there_is(gpu):
+    with pytest.raises(RuntimeError, match=r"backend abacus. .* \['cpu', 'cuda', 'simulator'\]"):
+        ga.devices("abacus")

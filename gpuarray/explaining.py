@@ -13,6 +13,7 @@ from gpuarray.compiler.explain import Explanation as Explanation
 from gpuarray.compiler.explain import explain_plan
 from gpuarray.compiler.source import device_facts
 from gpuarray.drivers import nvrtc
+from gpuarray.drivers.cuda.library import host_reason
 from gpuarray.jit import Jitted, jit
 
 
@@ -31,6 +32,7 @@ def explain(
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
     GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
+    What runs on the host even then says why: its fact `on the host`.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -57,6 +59,7 @@ def explain(
         if platform != "cuda":
             return explain_plan(plan, lowered.fun_name)
         compile = nvrtc.compile if nvrtc.available() else None
-        return explain_plan(plan, lowered.fun_name, device_facts(plan, arch, compile))
+        facts = device_facts(plan, arch, compile)
+        return explain_plan(plan, lowered.fun_name, facts, host_reason)
 
     return explain_it

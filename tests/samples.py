@@ -26,13 +26,13 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Primitive, registry
-from gpuarray.ops.random import implementation
+from gpuarray.ops.random import implementation, implementations
 
 Operands = list[tuple[tuple[int, ...], str]]
 Row = tuple[Operands, dict[str, Any], Any]
 Table = dict[str, list[Row]]
 
-_KEYS = {f"key<{t}>": n for t, n in (("fry", "threefry2x32"), ("rbg", "rbg"))}
+_KEYS = {f"key<{impl.tag}>": name for name, impl in implementations.items()}
 
 
 class Sample(NamedTuple):
@@ -60,7 +60,7 @@ class Sample(NamedTuple):
 
 
 def dtype_named(name: str) -> Any:
-    """The dtype of this name; `key<fry>` and `key<rbg>` are those of random keys."""
+    """The dtype of this name; `key<fry>` and the like are those of random keys."""
     if name in _KEYS:
         return dtypes.KeyDtype(implementation(_KEYS[name]))
     return np.dtype(getattr(dtypes, name, name))

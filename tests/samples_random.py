@@ -44,6 +44,11 @@ for _key in _KEYS:
     for _lead in [(0,), (1,), (2, 2)]:
         add("random_bits", [(_lead, _key)], bit_width=32, shape=(3,), partitionable=False)
 
+# The unsafe generator splits and mixes keys in a way of its own.
+for _shape in [(), (2, 3)]:
+    add("random_fold_in", [(_shape, "key<urbg>"), (_shape, "uint32")], "any")
+    add("random_split", [(_shape, "key<urbg>")], shape=(2, 2), partitionable=False)
+
 for _algorithm in RandomAlgorithm:
     for _kind in ("uint32", "uint8", "uint16", "uint64"):
         for _shape in _SHAPES:

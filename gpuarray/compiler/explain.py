@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,9 +182,14 @@ class Explanation:
 
 
 def explain_plan(
-    plan: Plan, name: str = "", device_facts: dict[str, dict[str, Any]] | None = None
+    plan: Plan,
+    name: str = "",
+    device_facts: dict[str, dict[str, Any]] | None = None,
+    host_reason: Callable[[Eqn], str | None] = lambda eqn: None,
 ) -> Explanation:
-    """The explanation of a Plan; `device_facts` are those of its kernels on a GPU, by name."""
+    """The explanation of a Plan; `device_facts` are those of its kernels on a GPU, by name, and
+    `host_reason` tells why a step runs on the host all the same.
+    """
     on_device = device_facts or {}
     shown = [s for s in plan.steps if not _is_view(s)]
     numbers: dict[Var, int] = {}
@@ -193,7 +199,10 @@ def explain_plan(
     unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
     return Explanation(
         name or plan.graph.debug_name or "function",
-        tuple(_with_facts(_kernel(s, names[id(s)], numbers, unstored), on_device) for s in shown),
+        tuple(
+            _with_facts(_kernel(s, names[id(s)], numbers, unstored, host_reason), on_device)
+            for s in shown
+        ),
         _boundaries(plan.refusals, {v: names[id(s)] for s in shown for v in step_outputs(s)}),
         plan.bytes_unfused,
         sum(e.primitive.kind is not Kind.VIEW for e in plan.graph.eqns),
@@ -224,7 +233,13 @@ def _step_names(steps: list[Step]) -> dict[int, str]:
     return names
 
 
-def _kernel(step: Step, name: str, numbers: dict[Var, int], unstored: set[Var]) -> Kernel:
+def _kernel(
+    step: Step,
+    name: str,
+    numbers: dict[Var, int],
+    unstored: set[Var],
+    host_reason: Callable[[Eqn], str | None],
+) -> Kernel:
     def value(v: Var) -> Value:
         return Value(numbers.setdefault(v, len(numbers)), v.aval.str_short(True), v.aval.nbytes)
 
@@ -232,7 +247,9 @@ def _kernel(step: Step, name: str, numbers: dict[Var, int], unstored: set[Var]) 
     outputs = tuple(value(v) for v in step_outputs(step))
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
-        return Kernel(name, "library", operations, inputs, outputs, step_work(step))
+        reason = host_reason(step)
+        facts = {"on the host": reason} if reason else {}
+        return Kernel(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
     names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
     operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
     return Kernel(

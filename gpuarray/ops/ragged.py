@@ -55,7 +55,7 @@ class RaggedDotDimensionNumbers:
         return f"RaggedDotDimensionNumbers({fields})"
 
 
-def _mode(numbers: RaggedDotDimensionNumbers) -> str:
+def mode_of(numbers: RaggedDotDimensionNumbers) -> str:
     """What the ragged axis is: a free row axis, the summed axis, or a batch axis."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
@@ -78,7 +78,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
             "ragged_dot_general requires that group_sizes.dtype is subtype of np.integer, got "
             f"{group_sizes.dtype.name}. Convert it with .astype('int32')."
         )
-    mode, groups = _mode(numbers), numbers.rhs_group_dimensions
+    mode, groups = mode_of(numbers), numbers.rhs_group_dimensions
     if mode == "rows" and len(groups) != 1:
         raise TypeError(
             "ragged_dot_general requires exactly one rhs group dimension when lhs ragged "
@@ -108,7 +108,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
         raise TypeError(f"expected group_sizes to have shape {expected}, got {group_sizes.shape}.")
 
 
-def _rows_numbers(numbers: RaggedDotDimensionNumbers):
+def rows_numbers(numbers: RaggedDotDimensionNumbers):
     """The product of one group: rhs without its group axis."""
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     (group,) = numbers.rhs_group_dimensions
@@ -128,9 +128,9 @@ def _aval(
     numbers = ragged_dot_dimension_numbers
     _check(lhs, rhs, group_sizes, numbers)
     dims = numbers.dot_dimension_numbers
-    mode = _mode(numbers)
+    mode = mode_of(numbers)
     if mode == "rows":
-        dims = _rows_numbers(numbers)
+        dims = rows_numbers(numbers)
         (group,) = numbers.rhs_group_dimensions
         rhs = rhs.update(shape=tuple(n for i, n in enumerate(rhs.shape) if i != group))
     aval = dot_aval(lhs, rhs, dimension_numbers=dims, preferred_element_type=preferred_element_type)
@@ -163,7 +163,7 @@ def _numpy(
     # One row of group sizes for every entry of the leading axes: each entry is a ragged product by
     # itself.
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
-    shift = 1 if _mode(numbers) == "contracting" else 0
+    shift = 1 if mode_of(numbers) == "contracting" else 0
     places = (*lb, *free_axes(lhs.ndim, lb, lc))
     axes = prefix_axes(numbers, lhs.ndim)
     for index in np.ndindex(group_sizes.shape[:-1]):
@@ -187,8 +187,8 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
     """Write the products of all groups into `out`, zero where no group reaches."""
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
-    mode = _mode(numbers)
-    dims = _rows_numbers(numbers) if mode == "rows" else numbers.dot_dimension_numbers
+    mode = mode_of(numbers)
+    dims = rows_numbers(numbers) if mode == "rows" else numbers.dot_dimension_numbers
     params = {"dimension_numbers": dims, **params}
 
     def cut(axis: int, start: int, end: int):

@@ -164,3 +164,23 @@ def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: b
         parts = do.bitcast_convert_type(words, new_dtype=dtype)
         words = _cut(_shaped(parts, (*aval.shape, count * 32 // bit_width)), 0, size)
     return _shaped(words, result)
+
+
+def uniform_parts(key, low, high, *, shape: tuple[int, ...]):
+    """`rng_uniform`, from a key that nobody else has."""
+    dtype = aval_of(low).dtype
+    whole = np.issubdtype(dtype, np.integer)
+    wide = np.dtype(np.uint64) if whole or dtype.itemsize == 8 else _uint32
+    bits = do.random_bits(key, bit_width=8 * wide.itemsize, shape=shape, partitionable=True)
+    if whole:
+        top = do.max(high, do.add(low, dtype.type(1)))
+        span = do.sub(_cast(top, wide), _cast(low, wide))
+        return do.add(_cast(do.rem(bits, _spread(span, shape)), dtype), _spread(low, shape))
+    kind = np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
+    kept = np.finfo(kind).nmant + 1
+    drop = _spread(wide.type(8 * wide.itemsize - kept), shape)
+    unit = do.mul(_cast(do.shift_right_logical(bits, drop), kind), kind.type(0.5**kept))
+    first, last = (_spread(_cast(x, kind), shape) for x in (low, high))
+    values = _cast(do.add(first, do.mul(unit, do.sub(last, first))), dtype)
+    # Rounding may reach `high`, which does not belong to the interval.
+    return do.select_n(do.lt(_cast(values, kind), last), _spread(low, shape), values)

@@ -102,9 +102,8 @@ def _default_devices() -> list[Device]:
     name = ALIASES.get(name, name)
     if name not in _DEVICES:
         raise RuntimeError(
-            f"Unable to initialize backend {name!r}: it is not among those that are available "
-            f"here, "
-            f"{list(PLATFORMS)}. Change the setting jax_platforms (GPUARRAY_PLATFORMS)."
+            f"Unable to initialize backend {name!r}: there is none of that name. {_available()} "
+            "Change the setting jax_platforms (GPUARRAY_PLATFORMS)."
         )
     try:
         return _DEVICES[name]()
@@ -128,6 +127,18 @@ def _check_count(value: int) -> None:
 config.on_update("num_cpu_devices", _check_count)
 
 
+def _available() -> str:
+    """Which platforms can be used here, and why others cannot."""
+    found, lacking = [], []
+    for name in PLATFORMS:
+        try:
+            _DEVICES[name]()
+            found.append(name)
+        except DeviceError as error:
+            lacking.append(f"{name!r} cannot be used here: {error}")
+    return " ".join([f"Available backends are {found}.", *lacking])
+
+
 def devices(backend: str | None = None) -> list[Device]:
     """All devices of a platform, the default one when none is named.
 
@@ -137,10 +148,7 @@ def devices(backend: str | None = None) -> list[Device]:
     """
     backend = ALIASES.get(backend, backend) if isinstance(backend, str) else backend
     if isinstance(backend, str) and backend not in ("", *PLATFORMS):
-        raise RuntimeError(
-            f"Unknown backend {backend}. Available backends are {list(PLATFORMS)}. "
-            "`python -m gpuarray` says what is missing for the others."
-        )
+        raise RuntimeError(f"Unknown backend {backend}. {_available()}")
     return list(_DEVICES[backend]() if backend else _default_devices())
 
 

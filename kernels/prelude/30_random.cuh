@@ -149,6 +149,27 @@ template <class T> GA_INLINE T ga_philox_bits(ga_c128 key, unsigned long long i)
     return (T)ga_philox(k, start, i);
 }
 
+//@ ga_philox_group
+// Four words of the stream of a key of four words, as a key.
+GA_INLINE ga_c128 ga_philox_group(ga_c128 key, unsigned long long i) {
+    const unsigned long long k = ga_key_half(key, 0), start = ga_key_half(key, 1);
+    return ga_key(
+        ga_philox(k, start, 4 * i), ga_philox(k, start, 4 * i + 1), ga_philox(k, start, 4 * i + 2),
+        ga_philox(k, start, 4 * i + 3));
+}
+
+//@ ga_unsafe_split
+// Key number i of the unsafe generator: of ten keys that it draws, one is kept.
+GA_INLINE ga_c128 ga_unsafe_split(ga_c128 key, unsigned long long i) { return ga_philox_group(key, 10 * i); }
+
+//@ ga_unsafe_fold_in
+// The same: the last of ten keys that the number's own key draws, mixed with the key.
+GA_INLINE ga_c128 ga_unsafe_fold_in(ga_c128 key, unsigned data) {
+    const ga_c128 drawn = ga_philox_group(ga_seed4(data), 9);
+    return ga_key4(
+        ga_key_half(key, 0) ^ ga_key_half(drawn, 0), ga_key_half(key, 1) ^ ga_key_half(drawn, 1));
+}
+
 //@ ga_counted_bits
 // Threefry with a counter: the first word of pair i, the second, or both as one.
 template <class T> GA_INLINE T ga_counted_bits(ga_c128 key, unsigned long long i, unsigned which) {

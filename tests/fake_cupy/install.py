@@ -51,7 +51,7 @@ NAMES = {
     "cupy.cuda.device": {"get_cublas_handle": libraries.get_cublas_handle},
     "cupy.cuda.driver": {"CUDADriverError": errors.CUDADriverError},
     "cupy.cuda.function": {"Function": kernels.Function, "Module": kernels.Module},
-    "cupy.linalg": {"cholesky": libraries.cholesky},
+    "cupy.linalg": {"cholesky": libraries.cholesky, "eig": libraries.eig},
     "cupyx": {"errstate": libraries.errstate, "seterr": libraries.seterr},
     "cupyx.scipy": {},
     "cupyx.scipy.linalg": {
@@ -89,7 +89,8 @@ NAMES = {
 }
 #: Functions of the library that NumPy has under the same name.
 LIBRARY = {
-    "cupy": "argsort ascontiguousarray full_like searchsorted sort stack take_along_axis",
+    "cupy": "all argsort ascontiguousarray full_like isfinite searchsorted sort stack "
+    "take_along_axis where",
     "cupy.fft": "fftn ifftn irfftn rfftn",
     "cupy.linalg": "eigh qr svd",
 }

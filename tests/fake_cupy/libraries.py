@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
+import warnings
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -134,6 +135,19 @@ def _cholesky(a: np.ndarray) -> np.ndarray:
         return np.tril(a)
 
 
+def eig(a: ndarray) -> tuple[ndarray, ndarray]:
+    return call(_eig, a)
+
+
+def _eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if world.old_solver:
+        raise RuntimeError("geev is not available")
+    if not np.isfinite(a).all():
+        raise AssertionError("cuSOLVER is not asked about numbers that are not finite")
+    wide = np.result_type(a.dtype, np.complex64)  # complex, be all eigenvalues real
+    return tuple(x.astype(wide) for x in np.linalg.eig(a))
+
+
 # ---- SciPy's ----
 def lu_factor(a: ndarray, overwrite_a=False, check_finite=True) -> tuple[ndarray, ndarray]:
     return call(_lu_factor, a)
@@ -141,7 +155,9 @@ def lu_factor(a: ndarray, overwrite_a=False, check_finite=True) -> tuple[ndarray
 
 def _lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (getrf,) = scipy.linalg.get_lapack_funcs(("getrf",), (a,))
-    packed, pivots, _ = getrf(a)  # says nothing of singular matrices
+    packed, pivots, info = getrf(a)
+    if info > 0:
+        warnings.warn(f"Diagonal number {info} is exactly zero.", RuntimeWarning, stacklevel=2)
     return packed, pivots
 
 

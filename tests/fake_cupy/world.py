@@ -97,6 +97,7 @@ class World:
         self.counts: collections.Counter[str] = collections.Counter()
         self.failing: dict[str, list[tuple[int, float, Exception]]] = {}
         self.thread = _Thread()
+        self.old_solver = False  # whether cuSOLVER is one without eigenvalues of general matrices
         self.remembered: dict | None = None  # results of kernels by their inputs; None: always run
 
     def reseed(self, seed: int) -> None:

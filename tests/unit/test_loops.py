@@ -359,6 +359,19 @@ def test_carries_nobody_needs_are_not_there():
     assert "ga_exp" not in kernel.text and kernel.text.count("c1") == 0
 
 
+def test_what_began_a_carry_that_nobody_needs_is_not_there_either():
+    def f(x, y):
+        step = lambda c, r: ((c[0] + r, c[1] * 2), c[0])
+        return lax.scan(step, (y[0], gnp.cos(y[1])), x)[1]
+
+    x, y = floats(4, 6), floats(2, 6)
+    lowered = ga.jit(f).lower(x, y)
+    assert [s.name for s in lowered.plan.device_steps] == ["k1_loop"]
+    with strict(True), ga.default_device(ga.devices("simulator")[0]):
+        found = np.asarray(ga.jit(f)(gnp.asarray(x), gnp.asarray(y)))
+    np.testing.assert_array_equal(found, np.asarray(f(x, y)))
+
+
 def test_carries_change_all_at_once():
     (kernel,) = kernels_of(swapped, *(shape("int32", 5),) * 2)
     assert "const int v1 = c1;" in kernel.text or "c0 = c1;" not in kernel.text

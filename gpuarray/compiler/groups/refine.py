@@ -163,6 +163,8 @@ class _Refiner:
             v = operand
 
     def note_uses(self, step: Step) -> None:
+        if is_idle(step):
+            return
         if isinstance(step, Group):
             if not can_emit(step) or is_custom(step.members[0].eqn):
                 for v in step.sources():
@@ -312,7 +314,7 @@ class _Refiner:
     # ---- the steps ----
     def place(self, step: Step) -> None:
         outs = step.outputs if isinstance(step, Group) else step.outvars
-        if outs and all(v in self.sunk for v in outs):
+        if is_idle(step) or (outs and all(v in self.sunk for v in outs)):
             return
         if isinstance(step, Group):
             if can_emit(step) and not is_custom(step.members[0].eqn):
@@ -449,6 +451,11 @@ def narrowed(eqn: Eqn) -> list[Eqn]:
             eqns.append(Eqn(prim, part, pieces[-1:], params, eqn.site))
         prim, params = registry["concatenate"], {"dimension": axis}
     return [*eqns, Eqn(prim, pieces, [out], params, eqn.site)]
+
+
+def is_idle(step: Step) -> bool:
+    """Whether nobody reads what a group makes: a loop began with it that does without."""
+    return isinstance(step, Group) and not step.outputs
 
 
 def _is_free(eqn: Eqn) -> bool:

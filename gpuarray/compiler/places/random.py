@@ -41,7 +41,7 @@ def has_text(eqn: Eqn) -> bool:
         old = not eqn.params.get("partitionable", False)
         many = math.prod(eqn.params["shape"]) >= 2**32 - 1
         return not (implementation(keys) == "threefry2x32" and old and many)
-    return implementation(keys) in ("threefry2x32", "rbg")
+    return implementation(keys) in ("threefry2x32", "rbg", "unsafe_rbg")
 
 
 def _applied(eqn: Eqn, template: str, operands, places=(), number: int = 0) -> Access:
@@ -81,7 +81,9 @@ def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
     place = linear(at[keys.ndim :], shape)
     text = "ga_split({0}, {1})"
-    if not eqn.params.get("partitionable", False):
+    if implementation(keys) == "unsafe_rbg":
+        text = "ga_unsafe_split({0}, {1})"
+    elif not eqn.params.get("partitionable", False):
         text = f"ga_old_split<{math.prod(shape)}u>({{0}}, {{1}})"
     return _applied(eqn, text, [get(0, at[: keys.ndim])], [place])
 
@@ -89,7 +91,8 @@ def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 @rule("random_fold_in")
 def _fold_in(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     operands = [get(i, stretched(a.aval.shape, at)) for i, a in enumerate(eqn.invars)]
-    return _applied(eqn, "ga_fold_in({0}, {1})", operands)
+    unsafe = implementation(eqn.invars[0].aval) == "unsafe_rbg"
+    return _applied(eqn, f"ga_{'unsafe_' if unsafe else ''}fold_in({{0}}, {{1}})", operands)
 
 
 # ---- bits ----

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,15 +29,20 @@ from gpuarray.compiler.places.indexing import contiguous_offset
 from gpuarray.compiler.plan import Plan, plan_graph, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.source import emitted
 from gpuarray.config import state
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.drivers import numpy as host
 from gpuarray.drivers.cuda import library
 from gpuarray.drivers.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.drivers.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
+from gpuarray.drivers.cuda.loops import graph_of
 from gpuarray.errors import FallbackError, FallbackWarning
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.ops.random import implementation
 
+#: The keys that nobody else has, begun anew in each process.
+_draws = itertools.count()
 #: The names under which a plan knows addresses.
 _ADDRESS = re.compile(r"\ba\d+\.pointer\b|\bp\d+\b|\bbase\b")
 #: Pieces of shared memory start at multiples of so many bytes.
@@ -441,13 +447,15 @@ class _Writer:
         found = library.routine(eqn, self.gpu)
         if found is not None:
             return found
+        if prim.name in library.FRESH:
+            return _drawing(eqn, self.inside, self.gpu)
         parts = library.parts(eqn)
         if parts is not None:
             with contextlib.suppress(TypeError):  # not for these operands
                 made = self.inside(_graph_of(parts, eqn))
                 return made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
         nothing = any(a.size == 0 for a in avals)
-        if not nothing and "callback" not in eqn.params:  # a Python function is the host's own
+        if not nothing and prim.name not in library.HOST:
             _fall_back(prim.name, "there is neither a kernel nor a routine for it")
         return _by_host(eqn, self.gpu)
 
@@ -505,17 +513,22 @@ def _note(plan: Plan) -> str:
 
 
 # ---- what a GPU does not do ----
-def _graph_of(parts: Callable[..., Any], eqn: Eqn) -> Graph:
-    """An equation as the Graph of what it consists of."""
+def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] = ()) -> Graph:
+    """An equation as the Graph of what it consists of; its parts may take more operands first."""
 
     def fun(*values):
         out = parts(*values)
         return list(out) if eqn.primitive.multiple_results else [out]
 
-    avals = [a.aval for a in eqn.invars]
-    graph = stage(fun, avals, TracedFunction(fun, eqn.primitive.name))
-    graph.debug_name = eqn.primitive.name
-    return graph
+    return graph_of(fun, [*first, *(a.aval for a in eqn.invars)], eqn.primitive.name)
+
+
+def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
+    """An equation with a new random key at each call."""
+    key = ShapedArray((), dtypes.KeyDtype(implementation("threefry2x32")))
+    parts = functools.partial(library.FRESH[eqn.primitive.name], **eqn.params)
+    made = inside(_graph_of(parts, eqn, [key]))
+    return lambda *buffers: made(gpu.upload(np.uint64(next(_draws))), *buffers)[0]
 
 
 def _fall_back(what: str, why: object) -> None:

@@ -8,6 +8,7 @@ what an equation consists of that a GPU runs, ROUTINES what runs it on CuPy arra
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,11 +17,13 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.drivers.cuda import products
+from gpuarray.core.primitive import Kind, Primitive, registry
+from gpuarray.drivers.cuda import products, recurrences, reflectors
 from gpuarray.drivers.cuda.device import Buffer, Gpu, cupy
+from gpuarray.drivers.cuda.gamma import random_gamma_parts
+from gpuarray.ops import random_parts
 from gpuarray.ops.define import do
 from gpuarray.ops.fft import FftType
-from gpuarray.ops.linalg import permutation_of
 from gpuarray.util import lazy_module
 
 cupyx = lazy_module("cupyx")
@@ -235,14 +238,42 @@ def _cholesky(avals):
     return lambda a: each(a)[0]
 
 
-def _lu(avals):
+def _packed_lu(avals):
     _factorised(avals)
 
     def one(a):
-        packed, pivots = _solvers.lu_factor(a, check_finite=False)
-        pivots = pivots.astype(np.int32)
-        permutation = permutation_of(cupy.asnumpy(pivots), a.shape[0])
-        return packed, pivots, cupy.asarray(permutation)
+        with warnings.catch_warnings():  # a singular matrix has an LU decomposition, too
+            warnings.simplefilter("ignore", RuntimeWarning)
+            packed, pivots = _solvers.lu_factor(a, check_finite=False)
+        return packed, pivots.astype(np.int32)
+
+    return _each(one)
+
+
+#: The matrices and row swaps of `lu`, without the permutation that the swaps amount to.
+packed_lu_p = Primitive(
+    "packed_lu",
+    Kind.LIBRARY,
+    aval=lambda a: registry["lu"].out_avals([a], {})[:2],
+    multiple_results=True,
+    register=False,
+)
+
+
+def _lu_parts(a):
+    if aval_of(a).size == 0:
+        raise TypeError("nothing to factorise")
+    packed, pivots = packed_lu_p.bind(a)
+    size = aval_of(a).shape[-2]
+    return [packed, pivots, do.lu_pivots_to_permutation(pivots, permutation_size=size)]
+
+
+def _geqrf(avals):
+    _factorised(avals)
+
+    def one(a):
+        packed, taus = cupy.linalg.qr(a, "raw")  # as cuSOLVER leaves it: columns first
+        return packed.T, taus
 
     return _each(one)
 
@@ -250,7 +281,7 @@ def _lu(avals):
 def _qr(avals, *, pivoting: bool, full_matrices: bool, **_):
     _factorised(avals)
     if pivoting:
-        raise TypeError("CuPy's QR has no pivots")
+        raise TypeError("CuPy's QR has no pivots: reflectors.py has")
     mode = "complete" if full_matrices else "reduced"
     return _each(lambda a: cupy.linalg.qr(a, mode))
 
@@ -262,6 +293,27 @@ def _eigh(avals, *, lower: bool, subset_by_index, **_):
     def one(a):
         values, vectors = cupy.linalg.eigh(a, UPLO="L" if lower else "U")
         return vectors[:, part], values[part]
+
+    return _each(one)
+
+
+def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **params):
+    _factorised(avals)
+    if compute_left_eigenvectors:
+        raise TypeError(HOST["eig"])
+    params["compute_left_eigenvectors"] = False
+    params["compute_right_eigenvectors"] = compute_right_eigenvectors
+    matrix = ShapedArray(avals[0].shape[-2:], avals[0].dtype)
+
+    def one(a):
+        finite = cupy.all(cupy.isfinite(a))  # the iteration may not end on others
+        try:
+            values, vectors = cupy.linalg.eig(cupy.where(finite, a, a.dtype.type(0)))
+        except RuntimeError:  # a cuSOLVER without it
+            found = registry["eig"].numpy_function([matrix], params)(cupy.asnumpy(a))
+            return tuple(map(cupy.asarray, found))
+        out = (values, vectors) if compute_right_eigenvectors else (values,)
+        return tuple(cupy.where(finite, x, x.dtype.type(np.nan)) for x in out)
 
     return _each(one)
 
@@ -301,6 +353,15 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     return solve
 
 
+def _narrow_triangular_parts(a, b, **params):
+    """`triangular_solve` of 16-bit floats, in float32."""
+    dtype = aval_of(b).dtype
+    if dtype.itemsize != 2 or aval_of(b).size == 0:
+        raise TypeError("float32 and wider numbers are for the library")
+    wide = [products.cast(x, np.dtype(np.float32)) for x in (a, b)]
+    return products.cast(do.triangular_solve(*wide, **params), dtype)
+
+
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
     "conv_general_dilated": products.conv_parts,
@@ -309,15 +370,51 @@ PARTS: dict[str, Callable[..., Any]] = {
     "top_k": _top_k_parts,
     "approx_top_k": _approx_top_k_parts,
     "symmetric_product": _symmetric_product_parts,
+    "random_gamma": random_gamma_parts,
+    "hessenberg": reflectors.hessenberg_parts,
+    "tridiagonal": reflectors.tridiagonal_parts,
+    "lu": _lu_parts,
+    "triangular_solve": _narrow_triangular_parts,
+    "qr": reflectors.qr_parts,
+    "householder_product": reflectors.householder_product_parts,
+    "ormqr": reflectors.ormqr_parts,
+    "lu_pivots_to_permutation": recurrences.pivots_parts,
+    "tridiagonal_solve": recurrences.tridiagonal_solve_parts,
+    "cholesky_update": recurrences.cholesky_update_parts,
+    "ragged_dot_general": recurrences.ragged_parts,
 }
 ROUTINES: dict[str, Callable[..., Callable[..., Any]]] = {
     "sort": _sort,
     "searchsorted": _searchsorted,
     "fft": _fft,
     "cholesky": _cholesky,
-    "lu": _lu,
+    "packed_lu": _packed_lu,
+    "geqrf": _geqrf,
     "qr": _qr,
+    "eig": _eig,
     "eigh": _eigh,
     "svd": _svd,
     "triangular_solve": _triangular,
 }
+#: Parts that draw random bits from a key of their own, which comes first.
+FRESH: dict[str, Callable[..., Any]] = {"rng_uniform": random_parts.uniform_parts}
+
+_PYTHON = "a Python function runs where Python does"
+#: What runs on the host, by design and in strict mode too, and why. Operands are copied there, and
+#: results back.
+HOST: dict[str, str] = {
+    "eig": "cuSOLVER finds no left eigenvectors, and right ones only since CUDA 12.6",
+    "schur": "no library for GPUs has a Schur decomposition",
+    "pure_callback": _PYTHON,
+    "io_callback": _PYTHON,
+    "debug_callback": _PYTHON,
+    "debug_print": _PYTHON,
+}
+
+
+def host_reason(eqn: Eqn) -> str | None:
+    """Why an equation runs on the host although its program runs on a GPU, if it does by design."""
+    name = eqn.primitive.name
+    if name == "eig" and not eqn.params["compute_left_eigenvectors"]:
+        return None
+    return HOST.get(name)

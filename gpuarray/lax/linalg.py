@@ -431,6 +431,12 @@ def symmetric_product(
            [2., 4.]], dtype=float32)
     """
     a, c = operands("symmetric_product", a_matrix, c_matrix)
+    for position, x in enumerate((a, c)):
+        if len(shape_of(x)) < 2:
+            raise TypeError(
+                f"Input {position} to symmetric_product must have rank at least 2, but got "
+                f"shape={shape_of(x)}: a vector v is the column v[:, None]"
+            )
     out = symmetric_product_p.bind(a, c, alpha=alpha, beta=beta)
     if not symmetrize_output:
         return out

@@ -486,19 +486,3 @@ def fromiter(*args, **kwargs):
         "jnp.fromiter() is not implemented because it may be non-pure and thus unsafe for use with "
         "JIT and other transformations. Use gpuarray.numpy.asarray(np.fromiter(...)) instead."
     )
-
-
-def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
-    """What a function says of every position: it is called once, with the coordinates as arrays.
-
-    Shape contract: the function works element by element; its result broadcasts to `shape`.
-
-    >>> import gpuarray.numpy as gnp
-    >>> gnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int)
-    Array([[ 0,  1,  2],
-           [10, 11, 12]], dtype=int32)
-    """
-    shape = canonicalize_shape(shape)
-    ranges = [arange(n, dtype=dtype) for n in shape]
-    out = function(*meshgrid(*ranges, indexing="ij", sparse=True), **kwargs)
-    return broadcast_to(asarray(out), shape) if is_arraylike(out) else out

@@ -14,8 +14,8 @@ import numpy as np
 
 from gpuarray import errors
 from gpuarray.config import state
+from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
-from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.sharding import Device, Place, Sharding
 from gpuarray.core.value import Array
@@ -143,7 +143,13 @@ def device_get(x):
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()
-    return tree.unflatten_raw(spec, [np.asarray(v) if isinstance(v, Array) else v for v in leaves])
+    return tree.unflatten_raw(spec, [_fetched(v) for v in leaves])
+
+
+def _fetched(x: Any) -> Any:
+    """Random keys and traced values stay what they are: there is no NumPy array of them."""
+    known = isinstance(x, Array) and not isinstance(x, traces.Tracer)
+    return np.asarray(x) if known and not isinstance(x.dtype, dtypes.KeyDtype) else x
 
 
 def block_until_ready(x):

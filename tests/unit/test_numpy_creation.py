@@ -302,3 +302,27 @@ def test_text():
     assert gnp.array_repr(x) == repr(x) and gnp.array_str(x) == "[1.  2.5]"
     with gnp.printoptions(precision=1):
         assert repr(gnp.array([1.26])) == "Array([1.3], dtype=float32)"
+
+
+def test_fromfunction_maps_over_places():
+    i, j = gnp.fromfunction(lambda i, j: (i, j), (2, 3))
+    assert i.shape == j.shape == (2, 3)
+    assert gnp.fromfunction(lambda i: gnp.arange(2) * i, (3,), dtype=int).tolist()[2] == [0, 2]
+    assert gnp.fromfunction(lambda i, k: i + k, (2,), k=gnp.array([5.0, 6.0])).tolist() == [5, 7]
+    assert gnp.fromfunction(lambda: 1, ()) == 1
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        gnp.fromfunction(lambda i: i if i > 0 else -i, (2,))
+
+
+def test_load_gives_back_bfloat16_and_leaves_text(tmp_path):
+    gnp.save(tmp_path / "half.npy", gnp.array([1.5, 2], "bfloat16"))
+    got = gnp.load(tmp_path / "half.npy")
+    assert (got.dtype, got.tolist()) == (ml_dtypes.bfloat16, [1.5, 2])
+    np.save(tmp_path / "text.npy", np.array(["a"]))
+    assert isinstance(gnp.load(tmp_path / "text.npy"), np.ndarray)
+
+
+def test_positions_are_of_arrays():
+    for function in (gnp.tril_indices_from, gnp.triu_indices_from):
+        with pytest.raises(TypeError, match=function.__name__):
+            function([[1, 2], [3, 4]])

@@ -403,6 +403,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
     value = bindable("full", fill_value, 1)
     if dtype is not None:
         value = _as_scalar(value, dtypes.check_user_dtype(dtype, "full"), False)
+    elif sharding is not None:
+        value = _as_scalar(value, dtype_of(value), False)
     if not shape and sharding is None:
         return as_array(value)
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=sharding)

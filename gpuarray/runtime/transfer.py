@@ -103,12 +103,19 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     dtype('float32')
     """
     leaves, spec = tree.flatten_raw(x)
+    if donate and may_alias:
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     one_for_all = device is None or isinstance(device, (Device, Sharding, str, Place))
-    targets = [device] * len(leaves) if one_for_all else tree.prefix_broadcast(device, x)
+    targets = [device] * len(leaves) if one_for_all else _targets(device, x)
     return tree.unflatten_raw(
         spec,
         [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)],
     )
+
+
+def _targets(devices: Any, x: Any) -> list:
+    """The device for each leaf; None in a tree of devices says that any will do."""
+    return tree.prefix_broadcast(devices, x, lambda d: d is None, "device_put device")
 
 
 def _put_leaf(x, target, donate: bool) -> Any:

@@ -326,3 +326,18 @@ def test_positions_are_of_arrays():
     for function in (gnp.tril_indices_from, gnp.triu_indices_from):
         with pytest.raises(TypeError, match=function.__name__):
             function([[1, 2], [3, 4]])
+
+
+def test_what_has_a_place_of_its_own_is_not_weak():
+    here = ga.devices()[0]
+    assert gnp.full((2,), 1.0).weak_type
+    assert not gnp.full((2,), 1.0, device=here).weak_type
+    assert not gnp.zeros_like(2.0, device=here).weak_type
+    assert not ga.lax.full((2,), 1, sharding=ga.sharding.SingleDeviceSharding(here)).weak_type
+
+
+def test_none_in_a_tree_of_devices_is_any_device():
+    a, (b, c) = ga.device_put((gnp.ones(2), (1.0, 2)), (ga.devices()[0], None))
+    assert (a.committed, b.committed, c.committed) == (True, False, False)
+    with pytest.raises(ValueError, match="may_alias and donate"):
+        ga.device_put(gnp.ones(2), donate=True, may_alias=True)

@@ -312,3 +312,9 @@ def test_sums_asked_for_in_booleans():
 def test_booleans_have_no_differences():
     with pytest.raises(TypeError):
         gnp.ediff1d(gnp.array([True, False]))
+
+
+def test_covariances_are_no_integers():
+    for function in (gnp.cov, gnp.corrcoef):
+        with pytest.raises(ValueError, match="float or complex"):
+            function(gnp.ones((2, 3)), dtype="int32")

@@ -15,6 +15,7 @@ from . import (
     errors,
     indexing,
     jaxprs,
+    keywords,
     lax_ops,
     lax_structured,
     linalg,
@@ -57,6 +58,7 @@ MODULES = [
     errors,
     x64,
     jaxprs,
+    keywords,
 ]
 
 # Public names that no case calls, and why.

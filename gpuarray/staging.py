@@ -67,11 +67,15 @@ def typeof(x):
     return aval_of(x)
 
 
-@contextlib.contextmanager
 def named_scope(name: str):
     """A name for what is recorded inside the block (or the function); shown by profilers."""
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+    return _scope()
+
+
+@contextlib.contextmanager
+def _scope():
     yield
 
 

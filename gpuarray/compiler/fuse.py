@@ -12,6 +12,7 @@ from gpuarray.compiler.groups.group import Group, Load, Member, Operand, Refusal
 from gpuarray.compiler.groups.loops import flow_group
 from gpuarray.compiler.groups.merge import merge, merge_reason
 from gpuarray.compiler.groups.order import in_order
+from gpuarray.compiler.simplify import place_by_place
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 
@@ -334,15 +335,7 @@ class _Fuser:
 
 def _stretches(eqn: Eqn) -> bool:
     """Whether operands have the result's rank, or none: a bitcast to another width does not."""
-    if eqn.primitive.kind is not Kind.POINTWISE:
-        return True
-    rank = eqn.outvars[0].aval.ndim
-    return all(a.aval.ndim in (0, rank) for a in eqn.invars) and _same_width(eqn)
-
-
-def _same_width(eqn: Eqn) -> bool:
-    shape = eqn.outvars[0].aval.shape
-    return all(n in (1, m) for a in eqn.invars for n, m in zip(a.aval.shape, shape, strict=False))
+    return eqn.primitive.kind is not Kind.POINTWISE or place_by_place(eqn)
 
 
 def _name_groups(steps: list[Step]) -> None:

@@ -187,6 +187,21 @@ def _scalars_for_broadcasts(
 _SINKING = ("reshape", "slice", "rev")
 
 
+def place_by_place(eqn: Eqn) -> bool:
+    """Whether every element of the result comes of the elements at its own place: a bitcast to
+    another width, which adds or takes an axis, is pointwise only by name.
+    """
+    if eqn.primitive.kind is not Kind.POINTWISE:
+        return False
+    shape = eqn.outvars[0].aval.shape
+    ranks = [a.aval.ndim for a in eqn.invars]
+    return (
+        max(ranks, default=len(shape)) == len(shape)
+        and all(r in (0, len(shape)) for r in ranks)
+        and all(n in (1, m) for a in eqn.invars for n, m in zip(a.aval.shape, shape, strict=False))
+    )
+
+
 def sink_views(graph: Graph) -> Graph:
     """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an
     access of its inputs.
@@ -195,7 +210,7 @@ def sink_views(graph: Graph) -> Graph:
     for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
         if isinstance(a, Var):
             uses[a] = uses.get(a, 0) + 1
-    made_by = {e.outvars[0]: e for e in graph.eqns if e.primitive.kind is Kind.POINTWISE}
+    made_by = {e.outvars[0]: e for e in graph.eqns if place_by_place(e)}
     gone: set[int] = set()
     todo = list(graph.eqns)
     kept: list[Eqn] = []

@@ -74,7 +74,7 @@ class PartitionSpec:
         return hash(self._parts)
 
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self._parts))})"
+        return f"P{self._parts}"
 
     def __reduce__(self):
         return PartitionSpec, self._parts

@@ -72,10 +72,12 @@ def base_trace():
     return current(_State.base)
 
 
-def _needs_data(name: str):
+def _needs_data(name: str, kind: str = "method"):
+    call = "()" if kind == "method" else ""
+
     def method(self, *args, **kwargs):
         raise errors.ConcretizationTypeError(
-            self, f"The {name}() method was called on {errors.shape_of(self)}."
+            self, f"The {name}{call} {kind} was called on {errors.shape_of(self)}."
         )
 
     method.__name__ = name
@@ -130,6 +132,11 @@ class Tracer(Array):
     delete, is_deleted = _needs_data("delete"), _needs_data("is_deleted")
     on_device_size_in_bytes = _needs_data("on_device_size_in_bytes")
     tobytes, unsafe_buffer_pointer = _needs_data("tobytes"), _needs_data("unsafe_buffer_pointer")
+    addressable_shards = property(_needs_data("addressable_shards", "property"))
+    global_shards = property(_needs_data("global_shards", "property"))
+    committed = property(_needs_data("committed", "property"))
+    is_fully_addressable = property(_needs_data("is_fully_addressable", "property"))
+    is_fully_replicated = property(_needs_data("is_fully_replicated", "property"))
 
     def __repr__(self):
         return f"{type(self).__name__}<{self.aval.str_short(short_dtypes=True)}>"

@@ -46,6 +46,12 @@ class _Key:
         return type(self), (self._held,)
 
 
+def _number(kind: type, place: Any) -> int:
+    if not isinstance(place, int):
+        raise TypeError(f"{kind.__name__} takes the number of a child, got {place!r}")
+    return place
+
+
 class SequenceKey(_Key):
     """The step into a list or tuple.
 
@@ -57,7 +63,7 @@ class SequenceKey(_Key):
     __match_args__ = ("idx",)
 
     def __init__(self, idx: int):
-        super().__init__(idx)
+        super().__init__(_number(type(self), idx))
 
     @property
     def idx(self) -> int:
@@ -120,7 +126,7 @@ class FlattenedIndexKey(_Key):
     __match_args__ = ("key",)
 
     def __init__(self, key: int):
-        super().__init__(key)
+        super().__init__(_number(type(self), key))
 
     @property
     def key(self) -> int:

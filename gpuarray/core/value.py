@@ -69,9 +69,20 @@ def _method(name: str):
     return _named(method, name)
 
 
-def _named(method, name: str):
+def _placed(name: str):
+    def method(self, *args, **kwargs):
+        raise AttributeError(
+            f"{type(self).__name__} has no attribute {name}: {self.aval.str_short()} is a traced "
+            "value, which is on no device yet. Ask outside of the transformed function; "
+            "gpuarray.typeof(x) tells what is known of x inside."
+        )
+
+    return _named(method, name, f"`{name}` of an array on a device; a traced value has none.")
+
+
+def _named(method, name: str, text: str = ""):
     method.__name__ = name
-    method.__doc__ = f"See :func:`gpuarray.numpy.{name}`."
+    method.__doc__ = text or f"See :func:`gpuarray.numpy.{name}`."
     return method
 
 
@@ -200,7 +211,7 @@ class Array:
     all, any = _method("all"), _method("any")
     argmax, argmin = _method("argmax"), _method("argmin")
     argpartition, argsort, sort = _method("argpartition"), _method("argsort"), _method("sort")
-    choose, clip, compress = _method("choose"), _method("clip"), _method("compress")
+    byteswap, choose, clip = _method("byteswap"), _method("choose"), _method("clip")
     conj = conjugate = _method("conj")
     cumprod, cumsum = _method("cumprod"), _method("cumsum")
     diagonal, dot = _method("diagonal"), _method("dot")
@@ -218,16 +229,34 @@ class Array:
         _method("take"),
         _method("trace"),
     )
-    var, copy = _method("var"), _method("copy")
+    var, copy = _method("var"), _unary("copy")
     astype, ravel = _method("astype"), _method("ravel")
     flatten = _method("ravel")
 
-    def reshape(self, *shape, order: str = "C", **kwargs):
+    def to_device(self, device, *, stream=None):
+        """The array on another device."""
+        return surface.device_put(self, device)
+
+    # ---- what an array on a device knows and a traced one does not: ArrayImpl answers ----
+    item, addressable_data = _placed("item"), _placed("addressable_data")
+    copy_to_host_async = _placed("copy_to_host_async")
+    addressable_shards = property(_placed("addressable_shards"))
+    global_shards = property(_placed("global_shards"))
+    sharding, device = property(_placed("sharding")), property(_placed("device"))
+    committed = property(_placed("committed"))
+    is_fully_addressable = property(_placed("is_fully_addressable"))
+    is_fully_replicated = property(_placed("is_fully_replicated"))
+
+    def compress(self, condition, axis=None, **kwargs):
+        """The slices along an axis for which a condition holds."""
+        return surface.compress(condition, self, axis, **kwargs)
+
+    def reshape(self, *shape, order: str = "C", out_sharding=None):
         """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`; one length
         may be -1.
         """
         target = shape[0] if len(shape) == 1 else shape
-        return surface.reshape(self, target, order=order, **kwargs)
+        return surface.reshape(self, target, order=order, out_sharding=out_sharding)
 
     def transpose(self, *axes):
         """Axes permuted (reversed by default): `x.transpose(1, 0)` or `x.transpose((1, 0))`."""

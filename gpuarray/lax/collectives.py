@@ -56,6 +56,8 @@ def axis_index(axis_name: AxisName) -> Array:
     >>> ga.vmap(lambda x: lax.axis_index("i"), axis_name="i")(ga.numpy.ones(3))
     Array([0, 1, 2], dtype=int32)
     """
+    if isinstance(axis_name, int):
+        raise NameError(f"unbound axis name: {axis_name}. Give the axis_name of a vmap around.")
     names = _named(axis_name)
     total: Any = None
     for name in names:

@@ -212,10 +212,13 @@ def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
     """`x` as wide numbers, every block of it times its scale."""
     wide = np.dtype(np.float32)
 
-    def widened(a):
-        if dtype_of(a) == wide:
+    def converted(a, dtype):
+        if dtype_of(a) == dtype:
             return a
-        return convert_element_type_p.bind(a, new_dtype=wide, weak_type=False, sharding=None)
+        return convert_element_type_p.bind(a, new_dtype=dtype, weak_type=False, sharding=None)
+
+    def widened(a):  # no more of a number counts than bfloat16 holds
+        return converted(converted(a, np.dtype(dtypes.bfloat16)), wide)
 
     if scale is None:
         return widened(x)

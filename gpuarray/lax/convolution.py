@@ -124,6 +124,11 @@ def padtype_to_pads(
     >>> lax.padtype_to_pads((5, 6), (3, 3), (2, 2), "SAME")
     [(1, 1), (0, 1)]
     """
+    if not isinstance(getattr(padding, "name", padding), str):
+        raise TypeError(
+            f"Unknown padding type: {padding}. Pairs are pads already; give 'SAME', 'SAME_LOWER' "
+            "or 'VALID'."
+        )
     name = str(getattr(padding, "name", padding)).upper()
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
@@ -450,6 +455,11 @@ def conv_general_dilated_patches(
     (lhs,) = operands("conv_general_dilated_patches", lhs)
     filter_shape = _ints(filter_shape)
     shape = shape_of(lhs)
+    if len(filter_shape) != len(shape) - 2:
+        raise TypeError(
+            f"conv_general_dilated_patches: filter_shape {filter_shape} must have a length for "
+            f"each of the {len(shape) - 2} spatial axes of lhs {shape}"
+        )
     numbers = conv_dimension_numbers(shape, shape, dimension_numbers)
     channels = shape[numbers.lhs_spec[1]]
     n = prod(filter_shape)

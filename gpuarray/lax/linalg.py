@@ -8,6 +8,7 @@ in the usual order).
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,8 @@ def eigh(
     Array([1., 2.], dtype=float32)
     """
     (x,) = operands("eigh", x)
+    if not isinstance(implementation, (EighImplementation, NoneType)):
+        raise ValueError(f"implementation must be an EighImplementation, got {implementation!r}")
     if symmetrize_input:
         x = _symmetrized(x)
     v, w = eigh_p.bind(
@@ -248,7 +251,7 @@ def eig(
     if use_magma is not None:
         if implementation is not None:
             raise ValueError("eig takes implementation or use_magma, not both: use implementation.")
-        implementation = EigImplementation.MAGMA if use_magma else EigImplementation.CUSOLVER
+        implementation = EigImplementation.MAGMA if use_magma else None
     return list(
         eig_p.bind(
             x,
@@ -431,6 +434,12 @@ def symmetric_product(
            [2., 4.]], dtype=float32)
     """
     a, c = operands("symmetric_product", a_matrix, c_matrix)
+    for position, x in enumerate((a, c)):
+        if len(shape_of(x)) < 2:
+            raise TypeError(
+                f"Input {position} to symmetric_product must have rank at least 2, but got "
+                f"shape={shape_of(x)}: a vector v is the column v[:, None]"
+            )
     out = symmetric_product_p.bind(a, c, alpha=alpha, beta=beta)
     if not symmetrize_output:
         return out

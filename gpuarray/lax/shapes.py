@@ -102,7 +102,13 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """
     if not shapes:
         raise ValueError("broadcast_shapes needs at least one shape")
-    given = [canonicalize_shape(s) if isinstance(s, np.ndarray) else tuple(s) for s in shapes]
+    given = [canonicalize_shape(s if isinstance(s, np.ndarray) else tuple(s)) for s in shapes]
+    for s in given:
+        if any(n < 0 for n in s):
+            raise TypeError(
+                f"Only non-negative indices are allowed when broadcasting static shapes, but got "
+                f"shape {s}."
+            )
     rank = max(map(len, given))
     if rank > min(map(len, given)) and len(given) > 1:
         aligned = [(1,) * (rank - len(s)) + s for s in given]
@@ -148,6 +154,11 @@ def broadcast_like(arr: Any, like_arr: Any) -> Array:
     if len(own) > len(shape):
         raise ValueError(
             f"Cannot broadcast to shape with fewer dimensions: arr_shape={own} shape={shape}"
+        )
+    if any(n not in (1, m) for n, m in zip(reversed(own), reversed(shape))):
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: {own} and requested shape {shape}. Each length "
+            "must be 1 or that of the requested shape, aligned at the last axes."
         )
     return broadcast_in_dim(arr, shape, range(len(shape) - len(own), len(shape)))
 
@@ -392,6 +403,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
     value = bindable("full", fill_value, 1)
     if dtype is not None:
         value = _as_scalar(value, dtypes.check_user_dtype(dtype, "full"), False)
+    elif sharding is not None:
+        value = _as_scalar(value, dtype_of(value), False)
     if not shape and sharding is None:
         return as_array(value)
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=sharding)
@@ -532,7 +545,7 @@ def shape_as_value(shape: Sequence[int]) -> np.ndarray:
     >>> lax.shape_as_value((2, 3))
     array([2, 3], dtype=int32)
     """
-    return np.array(canonicalize_shape(shape), dtypes.default_int())
+    return np.array(canonicalize_shape(tuple(shape)), dtypes.default_int())
 
 
 def zeros_like_array(x: Any) -> Array:
@@ -553,4 +566,6 @@ def dtype(x: Any) -> Any:
     >>> lax.dtype(1.5)
     dtype('float32')
     """
+    if x is None:
+        raise ValueError("Invalid argument to dtype: None has no dtype; pass an array or a number.")
     return dtype_of(bindable("dtype", x))

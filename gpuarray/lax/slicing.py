@@ -321,7 +321,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     for position, (at, axis) in enumerate(zip(idxs, axes)):
         at = bindable("index_take", at, position + 1)
         if len(shape_of(at)) != 1:
-            raise ValueError(f"index_take takes index arrays of one axis, got {shape_of(at)}")
+            raise TypeError(f"index_take takes index arrays of one axis, got {shape_of(at)}")
         length = dtype_of(at).type(shape[axis])
         rest = rem_p.bind(at, length)
         if dtypes.kind_of(length.dtype) == "i":

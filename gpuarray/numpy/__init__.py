@@ -57,7 +57,6 @@ from gpuarray.numpy.creation import empty as empty
 from gpuarray.numpy.creation import empty_like as empty_like
 from gpuarray.numpy.creation import frombuffer as frombuffer
 from gpuarray.numpy.creation import fromfile as fromfile
-from gpuarray.numpy.creation import fromfunction as fromfunction
 from gpuarray.numpy.creation import fromiter as fromiter
 from gpuarray.numpy.creation import fromstring as fromstring
 from gpuarray.numpy.creation import full as full
@@ -100,6 +99,7 @@ from gpuarray.numpy.floats import sinc as sinc
 from gpuarray.numpy.floats import spacing as spacing
 from gpuarray.numpy.functional import apply_along_axis as apply_along_axis
 from gpuarray.numpy.functional import apply_over_axes as apply_over_axes
+from gpuarray.numpy.functional import fromfunction as fromfunction
 from gpuarray.numpy.functional import vectorize as vectorize
 from gpuarray.numpy.functions import acos as acos
 from gpuarray.numpy.functions import acosh as acosh

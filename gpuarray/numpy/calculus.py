@@ -68,7 +68,7 @@ def ediff1d(ary, to_end=None, to_begin=None) -> Array:
     Array([3, 5, 0], dtype=int32)
     """
     flat = ravel(array("ediff1d", ary))
-    parts = [diff(flat)]
+    parts = [lax.sub(getitem(flat, slice(1, None)), getitem(flat, slice(None, -1)))]
     if to_begin is not None:
         parts.insert(0, ravel(array("ediff1d", to_begin)))
     if to_end is not None:

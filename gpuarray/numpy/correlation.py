@@ -5,6 +5,8 @@ Floor 6. In: samples. Out: sums of products, as convolutions and matrix products
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpuarray import lax
@@ -78,6 +80,13 @@ def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
     return out[0, 0, :]
 
 
+def _inexact(name: str, dtype: Any) -> Any:
+    wanted = dtypes.check_user_dtype(dtype, name)
+    if dtypes.kind_of(wanted) not in "fc":
+        raise ValueError(f"{name}: dtype must be a subclass of float or complex; got {dtype=}")
+    return wanted
+
+
 def cov(
     m,
     y=None,
@@ -107,7 +116,7 @@ def cov(
     if m.ndim > 2:
         raise ValueError("m has more than 2 dimensions")
     if dtype is not None:
-        kind = dtypes.check_user_dtype(dtype, "cov")
+        kind = _inexact("cov", dtype)
         m = lax.convert_element_type(m, kind)
         y = None if y is None else lax.convert_element_type(y, kind)
     samples = atleast_2d(m)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import errors, lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -100,6 +101,8 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
     if getattr(fill, "shape", ()):
         fill = fill if wanted is None else as_type(fill, wanted)
         return _placed(_spread(fill, shape), device, out_sharding)
+    if wanted is None and not (device is None and out_sharding is None):
+        wanted = aval_of(fill).dtype  # what has a place of its own is not weak
     return _placed(lax.full(shape, fill, wanted), device, out_sharding)
 
 
@@ -161,7 +164,7 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     if not (hasattr(a, "shape") and hasattr(a, "dtype")):
         check_arraylike(name, a)
     aval = aval_like(a)
-    weak = dtype is None and aval.weak_type
+    weak = dtype is None and aval.weak_type and device is None and out_sharding is None
     dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
     fill = value(fill)
@@ -486,19 +489,3 @@ def fromiter(*args, **kwargs):
         "jnp.fromiter() is not implemented because it may be non-pure and thus unsafe for use with "
         "JIT and other transformations. Use gpuarray.numpy.asarray(np.fromiter(...)) instead."
     )
-
-
-def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
-    """What a function says of every position: it is called once, with the coordinates as arrays.
-
-    Shape contract: the function works element by element; its result broadcasts to `shape`.
-
-    >>> import gpuarray.numpy as gnp
-    >>> gnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int)
-    Array([[ 0,  1,  2],
-           [10, 11, 12]], dtype=int32)
-    """
-    shape = canonicalize_shape(shape)
-    ranges = [arange(n, dtype=dtype) for n in shape]
-    out = function(*meshgrid(*ranges, indexing="ij", sparse=True), **kwargs)
-    return broadcast_to(asarray(out), shape) if is_arraylike(out) else out

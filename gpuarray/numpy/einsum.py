@@ -75,6 +75,8 @@ def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[
     """
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum_path", *given)
+    if optimize is False and len(xs) > 1:  # pairs from left to right
+        optimize = [(0, 1)] * (len(xs) - 1)
     return opt_einsum.contract_path(
         spec, *[x.shape for x in xs], shapes=True, optimize=_optimizer(optimize)
     )

@@ -15,10 +15,30 @@ from typing import Any
 from gpuarray.batching import vmap
 from gpuarray.core import tree
 from gpuarray.core.value import Array
+from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.creation import arange
 from gpuarray.numpy.operands import array, arrays, as_tuple
 from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, reshape
 from gpuarray.util import canonical_axis
+
+
+def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
+    """What a function says of every position: it is mapped over the coordinates.
+
+    Shape contract: the function gets one number for each axis and gives (…); the result is
+    (*shape, …). Keyword arguments are mapped too, along their first axis.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int)
+    Array([[ 0,  1,  2],
+           [10, 11, 12]], dtype=int32)
+    """
+    shape = canonicalize_shape(shape)
+    for axis in range(len(shape) - 1, -1, -1):  # the last axis is the innermost
+        mapped = tuple([0 if i == axis else None for i in range(len(shape))])
+        function = vmap(function, in_axes=mapped)
+    return function(*[arange(n, dtype=dtype) for n in shape], **kwargs)
 
 
 def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array:

@@ -382,7 +382,7 @@ def tril_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
     >>> gnp.tril_indices_from(gnp.zeros((2, 2)), k=-1)
     (Array([1], dtype=int32), Array([0], dtype=int32))
     """
-    return tril_indices(*_matrix_shape(arr, k))
+    return tril_indices(*_matrix_shape("tril_indices_from", arr, k))
 
 
 def triu_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
@@ -392,10 +392,11 @@ def triu_indices_from(arr, k: int = 0) -> tuple[Array, Array]:
     >>> gnp.triu_indices_from(gnp.zeros((2, 2)), k=1)
     (Array([0], dtype=int32), Array([1], dtype=int32))
     """
-    return triu_indices(*_matrix_shape(arr, k))
+    return triu_indices(*_matrix_shape("triu_indices_from", arr, k))
 
 
-def _matrix_shape(arr, k: int) -> tuple[int, int, int]:
+def _matrix_shape(name: str, arr, k: int) -> tuple[int, int, int]:
+    check_arraylike(name, arr)
     shape = np.shape(arr) if not isinstance(arr, Array) else arr.shape
     if len(shape) != 2:
         raise ValueError("Only 2-D inputs are accepted")

@@ -31,7 +31,7 @@ from gpuarray.numpy.reductions import (
     prod,
     sum,
 )
-from gpuarray.numpy.statistics import cumprod, cumsum, ddof_of
+from gpuarray.numpy.statistics import cumprod, cumsum, ddof_of, mean_dtype
 from gpuarray.numpy.statistics import mean as mean_of
 from gpuarray.numpy.statistics import var as var_of
 
@@ -198,6 +198,8 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
     Array(2., dtype=float32)
     """
     no_out("nanmean", out)
+    if dtype is not None:
+        mean_dtype("nanmean", dtype)
     return _nanmean(a, where, axis=plain_axis(axis), dtype=dtype, keepdims=keepdims)
 
 

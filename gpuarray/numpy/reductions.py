@@ -98,6 +98,8 @@ def fold_axes(
     x = asarray(a)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, fold.name)
     through, result = _types(fold, x.dtype, wanted, promote_integers)
+    if fold.accumulates and kind_of(result) == "b":  # asked for: a sum is "any", a product "all"
+        fold = (ANY if fold is SUM else ALL)._replace(name=fold.name)
     x = _as_elements(fold, x, through)
     if where is not None:
         where = boolean_mask(fold.name, where)

@@ -244,7 +244,7 @@ def permute_dims(a, /, axes: Sequence[int]) -> Array:
     >>> gnp.permute_dims(gnp.zeros((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return transpose(array("permute_dims", a), axes)
+    return lax.transpose(array("permute_dims", a), tuple(axes))
 
 
 def matrix_transpose(x, /) -> Array:
@@ -542,6 +542,17 @@ def view(a, dtype=None) -> Array:
         )
     parts = lax.reshape(a, (*a.shape[:-1], a.shape[-1] // (new // old), new // old))
     return lax.bitcast_convert_type(parts, target)
+
+
+def byteswap(a) -> Array:
+    """The elements with the order of their bytes turned round."""
+    a = array("byteswap", a)
+    if a.dtype.itemsize == 1:
+        return a
+    parts = lax.bitcast_convert_type(a, np.uint8) if dtypes.kind_of(a.dtype) != "c" else None
+    if parts is None:  # as one number of so many bytes, the imaginary part first
+        return lax.complex(byteswap(lax.imag(a)), byteswap(lax.real(a)))
+    return lax.bitcast_convert_type(lax.rev(parts, (a.ndim,)), a.dtype)
 
 
 def _merge_last(x: Array) -> Array:

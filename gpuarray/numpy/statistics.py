@@ -59,6 +59,17 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
     return _mean(a, where, axis=plain_axis(axis), dtype=dtype, keepdims=keepdims)
 
 
+def mean_dtype(name: str, dtype: Any) -> Any:
+    """The dtype asked of a mean, which divides."""
+    wanted = dtypes.check_user_dtype(dtype, name)
+    if kind_of(wanted) == "b":
+        raise TypeError(
+            f"{name} with dtype=bool: there is no division of booleans. Leave dtype out, and "
+            "convert the result with .astype(bool)."
+        )
+    return wanted
+
+
 @composite(static=("axis", "dtype", "keepdims"), inline=True)
 def _mean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("mean", a)
@@ -66,7 +77,7 @@ def _mean(a, where, *, axis, dtype, keepdims):
         result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
         through = compute_dtype(result)
     else:
-        result = dtypes.check_user_dtype(dtype, "mean")
+        result = mean_dtype("mean", dtype)
         through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result))
     if where is None:
         count: Any = through.type(_count(a.shape, axis))
@@ -158,7 +169,7 @@ def ddof_of(ddof: Any, correction: Any) -> Any:
 def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
     a = asarray(a)
     own = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "var")
+    wanted = None if dtype is None else mean_dtype("var", dtype)
     if wanted is not None:
         wanted = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(wanted))
         if kind_of(own) == "c" and kind_of(wanted) != "c":
@@ -276,7 +287,10 @@ def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False)
         wanted = dtypes.default_int()
     else:
         wanted = widened(a.dtype) if widen else a.dtype
-    return run(as_type(a, wanted), canonical_axis(0 if axis is None else axis, a.ndim))
+    x, axis = as_type(a, wanted), canonical_axis(0 if axis is None else axis, a.ndim)
+    if kind_of(wanted) == "b":  # asked for: whether there was a True, or has been none but True
+        return as_type(run(as_type(x, dtypes.default_int()), axis), wanted)
+    return run(x, axis)
 
 
 def cumulative_sum(

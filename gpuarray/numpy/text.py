@@ -11,7 +11,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from gpuarray.core import dtypes
 from gpuarray.numpy.construct import asarray
+
+_RAW_HALF = np.dtype("V2")
 
 get_printoptions = np.get_printoptions
 printoptions = np.printoptions
@@ -78,4 +81,8 @@ def load(file: str | os.PathLike | IO[bytes], *args: Any, **kwargs: Any) -> Any:
             "numpy.load yourself if you trust the file."
         )
     found = np.load(file, *args, **kwargs)
-    return asarray(found) if isinstance(found, np.ndarray) else found
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.dtype == _RAW_HALF:  # NumPy writes bfloat16 as two bytes without a name
+        found = found.view(dtypes.bfloat16)
+    return found if found.dtype.kind in "USMmO" else asarray(found)  # text stays with NumPy

@@ -16,7 +16,7 @@ from gpuarray import errors
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Place, Shard
-from gpuarray.core.value import Array, surface
+from gpuarray.core.value import Array
 from gpuarray.drivers.cuda.device import Buffer
 from gpuarray.runtime import device as devices
 
@@ -255,13 +255,9 @@ class ArrayImpl(Array):
         """The piece number `index` as an array of its own."""
         return self.addressable_shards[index].data
 
-    @property
     def on_device_size_in_bytes(self) -> int:
+        """The bytes of memory the elements take."""
         return self.nbytes
-
-    def to_device(self, device, *, stream=None):
-        """The array on another device."""
-        return surface.device_put(self, device)
 
     def block_until_ready(self):
         """Wait until the value is there; returns the array."""

@@ -179,11 +179,15 @@ def default_backend() -> str:
 
 def process_index(backend: str | None = None) -> int:
     """The number of this process, 0 when there is only one."""
+    if backend is not None:
+        devices(backend)  # an unknown one is an error
     return 0
 
 
 def process_count(backend: str | None = None) -> int:
     """How many processes take part."""
+    if backend is not None:
+        devices(backend)
     return 1
 
 

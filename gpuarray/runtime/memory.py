@@ -23,6 +23,8 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     >>> any(a is x for a in ga.live_arrays())
     True
     """
+    if platform is not None:
+        devices.devices(platform)  # an unknown one is an error
     # Found by the garbage collector rather than kept in a list: a list would cost every array its
     # upkeep.
     found = [

@@ -14,8 +14,8 @@ import numpy as np
 
 from gpuarray import errors
 from gpuarray.config import state
+from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
-from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.sharding import Device, Place, Sharding
 from gpuarray.core.value import Array
@@ -103,12 +103,19 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     dtype('float32')
     """
     leaves, spec = tree.flatten_raw(x)
+    if donate and may_alias:
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     one_for_all = device is None or isinstance(device, (Device, Sharding, str, Place))
-    targets = [device] * len(leaves) if one_for_all else tree.prefix_broadcast(device, x)
+    targets = [device] * len(leaves) if one_for_all else _targets(device, x)
     return tree.unflatten_raw(
         spec,
         [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)],
     )
+
+
+def _targets(devices: Any, x: Any) -> list:
+    """The device for each leaf; None in a tree of devices says that any will do."""
+    return tree.prefix_broadcast(devices, x, lambda d: d is None, "device_put device")
 
 
 def _put_leaf(x, target, donate: bool) -> Any:
@@ -143,7 +150,13 @@ def device_get(x):
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()
-    return tree.unflatten_raw(spec, [np.asarray(v) if isinstance(v, Array) else v for v in leaves])
+    return tree.unflatten_raw(spec, [_fetched(v) for v in leaves])
+
+
+def _fetched(x: Any) -> Any:
+    """Random keys and traced values stay what they are: there is no NumPy array of them."""
+    known = isinstance(x, Array) and not isinstance(x, traces.Tracer)
+    return np.asarray(x) if known and not isinstance(x.dtype, dtypes.KeyDtype) else x
 
 
 def block_until_ready(x):

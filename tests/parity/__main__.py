@@ -1,9 +1,9 @@
 """`python -m tests.parity`: run the cases in worker processes, print the tables, decide.
 
 In: the cases of `recipes`, the reasons of `exceptions.toml`. Out: a table of agreement by
-section, the disagreements by name with a first example, names that are missing or without a case,
-and a last line with the verdict. Exit status 1 when agreement or the count of equal jaxprs is
-under its gate.
+section, the disagreements by name with a first example, names that are missing or have too few
+cases, and a last line with the verdict. Exit status 1 when agreement or the count of equal jaxprs
+is under its gate, or a public name has fewer than LEAST cases without a reason in `recipes`.
 """
 
 import argparse
@@ -22,13 +22,16 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from .recipes import SKIPPED, Case, all_cases
+from .recipes import FEW, SKIPPED, Case, all_cases
 from .worker import Result, work
 
 AGREEMENT_GATE = 98.0
 JAXPR_GATE = 50
+LEAST = 5  # cases of a public name, unless `recipes` says why fewer do
 SILENCE = 150  # seconds without a result after which a worker is taken for hung
 NAMESPACES = {
+    "jax": "",
+    "jax.Array": "Array",
     "jnp": "numpy",
     "jnp.linalg": "numpy.linalg",
     "jnp.fft": "numpy.fft",
@@ -182,22 +185,39 @@ def coverage(cases: list[Case], ours: str) -> dict[str, dict[str, Any]]:
     known = {case.name for case in cases}
     found = {}
     for prefix, path in NAMESPACES.items():
-        reference = public_names(f"jax.{path}")
-        mine = public_names(f"{ours}.{path}")
+        reference, mine = public_names("jax", path), public_names(ours, path)
         missing = sorted(reference - mine)
         uncovered = [
             n for n in sorted(reference & mine) if f"{prefix}.{n}" not in known | SKIPPED.keys()
         ]
-        found[path] = {"names": len(reference), "missing": missing, "uncovered": uncovered}
+        found[prefix] = {"names": len(reference), "missing": missing, "uncovered": uncovered}
     return found
 
 
-def public_names(path: str) -> set[str]:
-    """Public names of a module that are neither modules nor primitives; empty without it."""
+def too_few(cases: list[Case], names: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Names with fewer than LEAST cases and no reason, with their counts; reasons for names that
+    need none; and the least count of a name that has no reason.
+    """
+    counts = collections.Counter(case.name for case in cases)
+    counts.update({f"{p}.{n}": 0 for p, found in names.items() for n in found["uncovered"]})
+    thin = {n: k for n, k in counts.items() if k < LEAST and n not in FEW}
+    idle = [n for n in SKIPPED if counts[n]] + [n for n in FEW if not 0 < counts[n] < LEAST]
+    least = min((k for n, k in counts.items() if n not in FEW), default=0)
+    return {"thin": thin, "idle": idle, "least": least}
+
+
+def public_names(package: str, path: str) -> set[str]:
+    """Public names of a module that are neither modules nor primitives, or of an array; empty
+    without it.
+    """
     try:
-        module = importlib.import_module(path)
+        module = importlib.import_module(
+            package if path == "Array" else f"{package}.{path}".rstrip(".")
+        )
     except ImportError:
         return set()
+    if path == "Array":
+        return {n for n in dir(module.numpy.zeros((1, 1))) if not n.startswith("_")}
     names = {n for n in dir(module) if not n.startswith("_") and not n.endswith("_p")}
     if path.endswith(".stats"):  # its distributions are modules
         return names
@@ -227,10 +247,13 @@ def main(arguments: list[str] | None = None) -> int:
     cases = all_cases()
     chosen = choose(cases, options.only, options.quick)
     names = coverage(cases, ours)
+    few = too_few(cases, names) if not options.only else {}
     results = run_cases(cases, chosen, ours, options.jobs, options.cache)
     reasons = [] if options.self else read_reasons()
     report = summarize(cases, results, reasons, whole=not (options.only or options.quick))
     report["coverage"] = names
+    report["few"] = few
+    report["ok"] &= not (few.get("thin") or few.get("idle"))
     report["seconds"] = round(time.monotonic() - started, 1)
     if options.report:
         options.report.parent.mkdir(parents=True, exist_ok=True)
@@ -320,6 +343,16 @@ def print_report(report: dict[str, Any], every: bool) -> None:
         print(f"broken case: {entry['case']}: {entry['reason']}")
     for entry in report["stale"]:
         print(f"stale exception (nothing differs any more): {entry}")
+    if report["missing"]:
+        print(f"not there, their cases count for nothing: {shorten(report['missing'])}")
+    if few := report["few"]:
+        for name, count in sorted(few["thin"].items()):
+            print(f"too few cases: {name} has {count} of {LEAST} (recipes.FEW takes a reason)")
+        for name in few["idle"]:
+            print(f"a reason without need: {name} in recipes.FEW or recipes.SKIPPED")
+        print(
+            f"\nfewest cases of a name: {few['least']} ({len(FEW)} names have a reason for fewer)"
+        )
     print(f"\nright error, other words: {len(report['other_words'])} (for information)")
     print(f"jaxprs printed alike: {report['jaxprs_equal']} (gate {JAXPR_GATE})")
     print(f"agreement, jaxprs aside: {report['agreement']:.2f}% (gate {AGREEMENT_GATE}%)")
@@ -343,11 +376,11 @@ def print_differing(differing: list[dict[str, str]], every: bool) -> None:
 
 
 def print_names(report: dict[str, Any]) -> None:
-    print(f"\n{'namespace':<18}{'names':>7}{'missing':>9}{'no case':>9}")
+    print(f"\n{'namespace':<24}{'names':>7}{'missing':>9}{'no case':>9}")
     total = uncovered = missing = 0
     for path, found in report["coverage"].items():
         print(
-            f"{path:<18}{found['names']:>7}{len(found['missing']):>9}{len(found['uncovered']):>9}"
+            f"{path:<24}{found['names']:>7}{len(found['missing']):>9}{len(found['uncovered']):>9}"
         )
         total += found["names"]
         missing += len(found["missing"])

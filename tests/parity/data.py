@@ -9,9 +9,11 @@ import collections
 import dataclasses
 import functools
 import importlib
+import io
 import itertools
 import math
 import operator
+import typing
 import zlib
 from typing import Any
 
@@ -117,6 +119,8 @@ def environment(lib: Any) -> dict[str, Any]:
         "jnp": jnp,
         "np": np,
         "math": math,
+        "io": io,
+        "typing": typing,
         "operator": operator,
         "functools": functools,
         "partial": functools.partial,
@@ -171,6 +175,7 @@ def environment(lib: Any) -> dict[str, Any]:
         rawkey=lambda seed=0: lib.random.PRNGKey(seed),
         jaxpr=lambda f, *args, **kw: str(lib.make_jaxpr(f, **kw)(*args)),
         raises=_raises,
+        within=_within,
         Point=collections.namedtuple("Point", "x y"),
         DTYPES=DTYPES,
         **_classes(lib),
@@ -185,6 +190,12 @@ def _raises(call: Any) -> str:
     except Exception as error:
         return type(error).__name__
     return "nothing"
+
+
+def _within(context: Any, call: Any) -> Any:
+    """`call()` inside a context, which is left again whatever happens."""
+    with context:
+        return call()
 
 
 def _classes(lib: Any) -> dict[str, Any]:

@@ -410,3 +410,16 @@ def test_all_parameters_of_a_convolution_are_printed():
     assert eqn.primitive is conv_general_dilated_p
     assert eqn.params["padding"] == ((1, 1), (1, 1)) and eqn.params["lhs_dilation"] == (1, 1)
     assert gnp.sum(lax.conv(X, K, (1, 1), "VALID")) == 2 * 9 * 9 * 3
+
+
+def test_scaled_dot_rounds_to_bfloat16_first():
+    x, y = normal((4, 32)), normal((32, 3))
+    got = lax.scaled_dot(x, y, preferred_element_type="float32")
+    want = x.astype(BF16).astype(np.float32) @ y.astype(BF16).astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    assert not np.allclose(got, x @ y, rtol=1e-5, atol=1e-5)
+
+
+def test_einsum_path_without_optimisation_goes_by_pairs():
+    xs = (gnp.ones((2, 3)), gnp.ones((3, 4)), gnp.ones((4, 2)))
+    assert gnp.einsum_path("ij,jk,kl", *xs, optimize=False)[0] == [(0, 1), (0, 1)]

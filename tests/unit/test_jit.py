@@ -8,7 +8,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import errors
+from gpuarray import errors, lax
 
 
 def sse(a, b):
@@ -343,3 +343,17 @@ def test_deep_graph():
         return x
 
     assert float(ga.jit(deep)(0.0)) == 5000.0
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulator"])
+@pytest.mark.parametrize("x", [1.5, [1.5, -2.0]])
+def test_a_view_of_bits_of_another_width(device, x):
+    """Turning round the bytes is not turning round the numbers."""
+
+    def swapped(x):
+        return lax.rev(lax.bitcast_convert_type(x, np.uint8), (np.ndim(x),)) + np.uint8(1)
+
+    with ga.default_device(device):
+        x = gnp.array(x)
+        want = np.asarray(x)[..., None].view(np.uint8)[..., ::-1] + np.uint8(1)
+        np.testing.assert_array_equal(ga.jit(swapped)(x), want)

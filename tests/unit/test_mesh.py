@@ -19,6 +19,7 @@ def test_specs_are_values():
     assert P("x", None, ["y"]) == P("x", None, ("y",)) == P("x", None, "y")
     assert P("x") != P("x", None)
     assert repr(P("x", None, ("x", "y"))) == "P('x', None, ('x', 'y'))"
+    assert (repr(P("x")), repr(P())) == ("P('x',)", "P()")
     assert P("x") + P("y") == P("x", "y")
     assert pickle.loads(pickle.dumps(P("x", ("y", "z")))) == P("x", ("y", "z"))
     assert ga.P is P

@@ -302,3 +302,42 @@ def test_text():
     assert gnp.array_repr(x) == repr(x) and gnp.array_str(x) == "[1.  2.5]"
     with gnp.printoptions(precision=1):
         assert repr(gnp.array([1.26])) == "Array([1.3], dtype=float32)"
+
+
+def test_fromfunction_maps_over_places():
+    i, j = gnp.fromfunction(lambda i, j: (i, j), (2, 3))
+    assert i.shape == j.shape == (2, 3)
+    assert gnp.fromfunction(lambda i: gnp.arange(2) * i, (3,), dtype=int).tolist()[2] == [0, 2]
+    assert gnp.fromfunction(lambda i, k: i + k, (2,), k=gnp.array([5.0, 6.0])).tolist() == [5, 7]
+    assert gnp.fromfunction(lambda: 1, ()) == 1
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        gnp.fromfunction(lambda i: i if i > 0 else -i, (2,))
+
+
+def test_load_gives_back_bfloat16_and_leaves_text(tmp_path):
+    gnp.save(tmp_path / "half.npy", gnp.array([1.5, 2], "bfloat16"))
+    got = gnp.load(tmp_path / "half.npy")
+    assert (got.dtype, got.tolist()) == (ml_dtypes.bfloat16, [1.5, 2])
+    np.save(tmp_path / "text.npy", np.array(["a"]))
+    assert isinstance(gnp.load(tmp_path / "text.npy"), np.ndarray)
+
+
+def test_positions_are_of_arrays():
+    for function in (gnp.tril_indices_from, gnp.triu_indices_from):
+        with pytest.raises(TypeError, match=function.__name__):
+            function([[1, 2], [3, 4]])
+
+
+def test_what_has_a_place_of_its_own_is_not_weak():
+    here = ga.devices()[0]
+    assert gnp.full((2,), 1.0).weak_type
+    assert not gnp.full((2,), 1.0, device=here).weak_type
+    assert not gnp.zeros_like(2.0, device=here).weak_type
+    assert not ga.lax.full((2,), 1, sharding=ga.sharding.SingleDeviceSharding(here)).weak_type
+
+
+def test_none_in_a_tree_of_devices_is_any_device():
+    a, (b, c) = ga.device_put((gnp.ones(2), (1.0, 2)), (ga.devices()[0], None))
+    assert (a.committed, b.committed, c.committed) == (True, False, False)
+    with pytest.raises(ValueError, match="may_alias and donate"):
+        ga.device_put(gnp.ones(2), donate=True, may_alias=True)

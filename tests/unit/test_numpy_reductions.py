@@ -293,3 +293,28 @@ def test_traced_text():
         "  in (c,) }"
     )
     assert "div b 6.0:f32[]" in str(ga.make_jaxpr(gnp.mean)(x))
+
+
+def test_sums_asked_for_in_booleans():
+    x = gnp.array([0, 256, 0])
+    assert gnp.sum(x, dtype=bool).dtype == bool
+    assert (bool(gnp.sum(x, dtype=bool)), bool(gnp.prod(x, dtype=bool))) == (True, False)
+    assert not gnp.sum(x, dtype=bool, where=x == 0)
+    assert gnp.sum(x, dtype=bool, where=x == 0, initial=5)
+    assert gnp.cumsum(x, dtype=bool).tolist() == [False, True, True]
+    assert gnp.cumprod(x[1:], dtype=bool).tolist() == [True, False]
+    assert gnp.linalg.trace(gnp.eye(2), dtype=bool).dtype == bool
+    for mean in (gnp.mean, gnp.nanmean, gnp.var):
+        with pytest.raises(TypeError, match="no division of booleans"):
+            mean(x, dtype=bool)
+
+
+def test_booleans_have_no_differences():
+    with pytest.raises(TypeError):
+        gnp.ediff1d(gnp.array([True, False]))
+
+
+def test_covariances_are_no_integers():
+    for function in (gnp.cov, gnp.corrcoef):
+        with pytest.raises(ValueError, match="float or complex"):
+            function(gnp.ones((2, 3)), dtype="int32")

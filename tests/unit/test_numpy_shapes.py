@@ -326,3 +326,26 @@ def test_errors(name):
     call, error, words = ERRORS[name]
     with pytest.raises(error, match=words):
         call()
+
+
+def test_methods_take_what_they_should():
+    x = gnp.array([1.0, 2.0, 3.0])
+    same(x.compress(x != 2), np.array([1.0, 3.0]))
+    same(gnp.array(M).compress(gnp.array([False, True]), axis=0), M[1:])
+    with pytest.raises(TypeError):
+        x.copy("F")
+    with pytest.raises(TypeError):
+        x.reshape((3, 1), copy=True)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "uint8", "bool"])
+def test_byteswap(dtype):
+    x = np.arange(4).astype(dtype)
+    for f in (gnp.ndarray.byteswap, ga.jit(gnp.ndarray.byteswap)):
+        assert np.asarray(f(gnp.array(x))).tobytes() == x.byteswap().tobytes()
+
+
+def test_permute_dims_counts_from_the_front():
+    for axes in ((-1, 0), (2, 0)):
+        with pytest.raises(TypeError, match="isn't a permutation"):
+            gnp.permute_dims(gnp.array(M), axes)

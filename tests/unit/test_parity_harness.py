@@ -9,9 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.parity.__main__ import LEAST, too_few
 from tests.parity.compare import Tolerance, capture, capture_error, difference, value_difference
 from tests.parity.data import raw
-from tests.parity.recipes import all_cases
+from tests.parity.recipes import FEW, Case, all_cases
 from tests.parity.tolerances import tolerance_for
 
 
@@ -92,3 +93,27 @@ def test_cases_compile_and_inputs_repeat():
     np.testing.assert_array_equal(raw("f32", 2, 3), raw("f32", 2, 3))
     assert tolerance_for("jnp.add").ulp == 0
     assert tolerance_for("jnp.sum").norm
+
+
+def test_names_with_few_cases_are_found():
+    names = {"lax": {"uncovered": ["none"]}}
+    cases = [Case("s", name, f"{name}({i})") for name, n in (("a", 5), ("b", 4)) for i in range(n)]
+    found = too_few(cases, names)
+    assert found["thin"] == {"b": 4, "lax.none": 0}
+    assert found["least"] == 0
+    assert set(found["idle"]) == set(FEW)  # none of them has a case here, so none needs its reason
+    some = next(iter(FEW))
+    enough = [Case("s", some, str(i)) for i in range(LEAST)]
+    assert some in too_few(enough, {})["idle"]
+    assert too_few(enough[:1], {}) == {
+        "thin": {},
+        "idle": [n for n in FEW if n != some],
+        "least": 0,
+    }
+
+
+def test_every_name_has_its_cases():
+    found = too_few(all_cases(), {})
+    assert not found["thin"]
+    assert not found["idle"]
+    assert found["least"] >= LEAST

@@ -511,3 +511,10 @@ def test_a_key_used_twice_is_found():
             twice(random.key(2))
     key = random.key(0)
     assert float(random.normal(key)) == float(random.normal(key))
+
+
+def test_multinomial_draws_in_the_type_of_its_probabilities():
+    p = gnp.array([0.5, 0.5])
+    half = random.multinomial(random.key(1), 50, p, dtype="float16")
+    assert half.dtype == np.float16
+    assert half.tolist() == random.multinomial(random.key(1), 50, p).tolist()

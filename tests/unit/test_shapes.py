@@ -325,3 +325,29 @@ def test_rules_leave_operands_alone(sample):
     if sample.primitive.kind is not Kind.VIEW:
         shared = [np.may_share_memory(x, y) for x in out for y in given if np.size(x)]
         assert not any(shared)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: lax.broadcast_shapes((-1,)), "non-negative"),
+        (lambda: lax.broadcast_shapes((2.5,), (1,)), "integer"),
+        (lambda: lax.shape_as_value(5), "iterable"),
+        (lambda: lax.padtype_to_pads((5,), (3,), (1,), [(1, 1)]), "Unknown padding type"),
+        (lambda: lax.index_take(V, (I[:1],), (0,)), "one axis"),
+        (lambda: lax.linalg.symmetric_product(V, X), "rank at least 2"),
+        (lambda: lax.conv_general_dilated_patches(X[None], (3, 3), (1,), "VALID"), "filter_shape"),
+    ],
+)
+def test_what_is_no_shape(call, error):
+    with pytest.raises(TypeError, match=error):
+        call()
+
+
+def test_what_has_no_dtype_and_what_does_not_broadcast():
+    with pytest.raises(ValueError, match="Invalid argument to dtype"):
+        lax.dtype(None)
+    with pytest.raises(ValueError, match="Incompatible"):
+        lax.broadcast_like(V, V[:2])
+    with pytest.raises(NameError, match="unbound axis name: 5"):
+        lax.axis_index(5)

@@ -103,3 +103,33 @@ def test_products_differentiate_without_an_extra_transpose():
     both = ga.grad(lambda x, y: gnp.einsum("bij,bjk->ik", x, y).sum(), argnums=(0, 1))(x, y)
     np.testing.assert_allclose(both[0], np.broadcast_to(y.sum(2)[:, None], x.shape))
     np.testing.assert_allclose(both[1], np.full(y.shape, 2.0))
+
+
+@pytest.mark.parametrize(
+    "name", ["committed", "addressable_shards", "is_fully_addressable", "is_fully_replicated"]
+)
+def test_a_traced_value_is_on_no_device(name):
+    with pytest.raises(ERRORS.ConcretizationTypeError, match=f"The {name} property"):
+        ga.jit(lambda x: getattr(x, name))(1.0)
+    for wrap in (ga.jit, ga.grad):
+        for other in ("sharding", "device"):
+            with pytest.raises(AttributeError, match=f"has no attribute {other}"):
+                wrap(lambda x, other=other: getattr(x, other))(1.0)
+
+
+def test_the_class_names_what_an_array_has():
+    x = gnp.ones(2)
+    assert all(hasattr(ga.Array, name) for name in ("item", "sharding", "to_device", "committed"))
+    assert ga.jit(lambda x: x.to_device(ga.devices()[0]))(x).shape == (2,)
+    assert x.on_device_size_in_bytes() == 8
+
+
+def test_a_traced_value_or_a_key_stays_what_it_is():
+    assert ga.jit(lambda x: ga.device_get(x) + 1)(1.0) == 2
+    assert ga.device_get(ga.random.key(3)).dtype == ga.random.key(3).dtype
+
+
+def test_a_platform_that_is_none():
+    for ask in (ga.live_arrays, ga.process_count, ga.process_index, ga.process_indices):
+        with pytest.raises(RuntimeError, match="Unknown backend nonsense"):
+            ask("nonsense")

@@ -742,3 +742,9 @@ def test_short_names_are_the_same_functions():
             assert getattr(tree, name) is getattr(tu, f"tree_{name}"), name
     public = {n for n in dir(tree) if not n.startswith("_")}
     assert {n[5:] for n in tu.__all__ if n.startswith("tree_")} | {"static"} == public
+
+
+def test_keys_of_sequences_are_numbers():
+    for key in (tu.SequenceKey, tu.FlattenedIndexKey):
+        with pytest.raises(TypeError, match="number of a child"):
+            key("a")

@@ -15,6 +15,7 @@ from . import (
     errors,
     indexing,
     jaxprs,
+    keywords,
     lax_ops,
     lax_structured,
     linalg,
@@ -22,6 +23,7 @@ from . import (
     random,
     reductions,
     scientific,
+    settings,
     shapes,
     special,
     statistics,
@@ -51,31 +53,34 @@ MODULES = [
     indexing,
     arrays,
     transforms,
+    settings,
     compositions,
     errors,
     x64,
     jaxprs,
+    keywords,
 ]
 
 # Public names that no case calls, and why.
 SKIPPED = {
-    "jnp.load": "reads a file",
-    "jnp.save": "writes a file",
-    "jnp.savez": "writes a file",
-    "jnp.fromfile": "reads a file",
-    "lax.ConvGeneralDilatedDimensionNumbers": "a type alias",
-    "lax.DotDimensionNumbers": "a type alias",
-    "lax.PrecisionLike": "a type alias",
-    "lax.DotAlgorithm": "describes accelerator arithmetic that a CPU lacks",
-    "lax.Tolerance": "accuracy requests that the CPU ignores",
-    "lax.RaggedDotDimensionNumbers": "only with ragged_dot_general",
-    "lax.ragged_dot_general": "only ragged_dot runs on the CPU",
-    "lax.scaled_dot": "needs an accelerator",
-    "checkify.ErrorCategory": "a type alias",
-    "lax.pcast": "needs a mesh of several devices",
-    "lax.psend": "needs a mesh of several devices",
-    "lax.precv": "needs a mesh of several devices",
-    "lax.ragged_all_to_all": "needs a mesh of several devices",
+    "lax.ConvGeneralDilatedDimensionNumbers": "a type alias, for annotations",
+    "lax.DotDimensionNumbers": "a type alias, for annotations",
+    "lax.PrecisionLike": "a type alias, for annotations",
+    "checkify.ErrorCategory": "a type alias, for annotations",
+    "lax.pcast": "inside shard_map only",
+    "lax.psend": "inside shard_map only",
+    "lax.precv": "inside shard_map only",
+}
+
+# Names with fewer cases than others have, and why more would say nothing.
+FEW = {
+    **dict.fromkeys(("jnp.e", "jnp.euler_gamma", "jnp.inf", "jnp.nan", "jnp.pi"), "a constant"),
+    "jnp.ComplexWarning": "a class of NumPy's",
+    "tree_util.KeyEntry": "a type alias, for annotations",
+    "tree_util.KeyPath": "a type alias, for annotations",
+    "lax.create_token": "takes nothing",
+    "lax.after_all": "takes tokens, which are all alike",
+    "lax.ragged_all_to_all": "needs devices that run at once",
 }
 
 

@@ -86,7 +86,10 @@ TABLE = [
         "3", "2, 3", "3, k=1", "3, 4, -1, 'int32'", "0", "3, dtype=bool", "-1", "2.5", "3, k=i32()",
         "'a'",
     ]),
-    ("identity", ["3", "2, 'int8'", "0", "-1"]),
+    ("identity", [
+        "3", "2, 'int8'", "0", "-1", "3, dtype=bool", "2.5", "np.int64(2)", "'a'", "2, 'complex64'",
+        "i32([2])[0]", "None",
+    ]),
     ("indices", ["(2, 3)", "(2,), dtype='float32'", "(2, 3), sparse=True", "()", "(0, 2)", "2"]),
     ("meshgrid", [
         "f32(2), f32(3)", "f32(2), i32(3), indexing='ij'", "f32(2), f32(3), sparse=True", "f32(2)",
@@ -98,17 +101,25 @@ TABLE = [
     ),
     ("fromfunction", [
         "lambda i, j: i + j, (2, 3)", "lambda i: i * 2, (3,), dtype=int",
-        "jnp.add, (2, 2), dtype='float32'", "lambda i: 1, 2",
+        "jnp.add, (2, 2), dtype='float32'", "lambda i: 1, 2", "lambda i, j: (i, j), (2, 2)",
+        "lambda i: i[0], (3,)", "lambda i, k: i + k, (3,), k=2", "lambda: 1, ()",
+        "lambda i: i, (2,), dtype='bfloat16'", "lambda i: i, (-1,)", "lambda i: i, 'a'",
+        "lambda i: i, (0,)",
     ]),
     ("frombuffer", [
         "b'abcdefgh', 'int32'", "b'abcdefgh', dtype='uint8', count=3",
         "b'abcdefgh', 'int16', offset=2", "b'abc', 'int32'", "np.arange(3.0)",
     ]),
-    (
-        "fromstring",
-        ["'1 2 3', sep=' '", "'1,2', dtype='int32', sep=','", "'1 2 3', 'float32', 2, sep=' '"],
-    ),
-    ("fromiter", ["(x for x in [1, 2]), 'int32'"]),
+    ("fromstring", [
+        "'1 2 3', sep=' '", "'1,2', dtype='int32', sep=','", "'1 2 3', 'float32', 2, sep=' '",
+        "'', sep=','", "'1.5,2', dtype='float32', sep=','", "'1 2', 'int8', sep=' '",
+        "'1 2', 'nonsense', sep=' '", "'1 2'", "b'1 2', sep=' '",
+    ]),
+    ("fromiter", [
+        "(x for x in [1, 2]), 'int32'", "iter([1.5, 2]), float, count=1", "[True], bool",
+        "(x for x in []), 'float32'", "[1], 'nonsense'", "['a'], 'int32'", "5, 'int32'",
+        "[1, 2], dtype='uint8'", "range(3), 'int32', 5", "[300], 'int8'",
+    ]),
     ("from_dlpack", [
         "np.arange(3, dtype=np.float32)", "f32(2, 3)", "np.arange(3)", "2",
         "np.ones((2, 2), np.complex64)", "np.ones(2, bool)",
@@ -134,7 +145,9 @@ TABLE = [
         "f32([1.123456]), precision=3", "f32([1e-12, 1]), suppress_small=True",
         "f32(20), max_line_width=30", "np.ones(2)",
     ]),
-    ("get_printoptions", [""]),
+    ("get_printoptions", [
+        "", "1",
+    ]),
 ]
 
 SCALARS = "float32 bfloat16 float16 float64 int8 int32 int64 uint8 uint32 bool_ complex64 int4 uint4 float8_e4m3fn"
@@ -165,7 +178,14 @@ SCALAR_TYPES = [
         for t in REST.split()
     ],
     *[
-        (f"jnp.{t}", [f"jnp.{t}", f"jnp.issubdtype('float32', jnp.{t})", f"jnp.{t}(1)"])
+        (
+            f"jnp.{t}",
+            [f"jnp.{t}", f"jnp.{t}(1)", f"jnp.zeros(2, jnp.{t})", f"f32(2).astype(jnp.{t})"]
+            + [
+                f"jnp.issubdtype({d}, jnp.{t})"
+                for d in ("'float32'", "jnp.bfloat16", "jnp.int4", "np.uint8", "'complex64'", "bool")
+            ],
+        )
         for t in ABSTRACT.split()
     ],
     ("jnp.dtype", [
@@ -175,7 +195,10 @@ SCALAR_TYPES = [
     ("jnp.ComplexWarning", ["jnp.ComplexWarning"]),
     ("jnp.ndarray", [
         "isinstance(f32(3), jnp.ndarray)", "isinstance(np.ones(2), jnp.ndarray)",
-        "jnp.ndarray is jax.Array", "jnp.ndarray((2,))",
+        "jnp.ndarray is jax.Array", "jnp.ndarray((2,))", "isinstance(2.0, jnp.ndarray)",
+        "isinstance([1], jnp.ndarray)", "jax.jit(lambda x: isinstance(x, jnp.ndarray))(f32(2))",
+        "isinstance(key(), jnp.ndarray)",
+        "jax.vmap(lambda x: isinstance(x, jnp.ndarray) * x)(f32(2))",
     ]),
     ("jnp.float32", [
         "jnp.float32 == np.dtype('float32')", "hash(jnp.float32) == hash(np.dtype('float32'))",
@@ -186,7 +209,16 @@ SCALAR_TYPES = [
         "np.zeros(2, jnp.float32)",
     ]),
     *[(f"jnp.{c}", [f"jnp.{c}"]) for c in "e euler_gamma inf nan pi".split()],
-    ("jnp.set_printoptions", ["jnp.set_printoptions(precision=8)"]),
+    ("jnp.set_printoptions", [
+        "jnp.set_printoptions(precision=8)",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(precision=2), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(suppress=True), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(linewidth=8, floatmode='fixed'), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(nonsense=1), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(sign='+'), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(precision='a'), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+        "(lambda c: (c.__enter__(), jnp.set_printoptions(threshold=3, edgeitems=1), str(jnp.arange(9)), c.__exit__(None, None, None))[1:3])(np.printoptions())",
+    ]),
     ("jnp.printoptions", ["[str(f32(3)) for _ in [0] if jnp.printoptions(precision=2)]"]),
     ("jnp.asarray", [
         "jnp.asarray(type('T', (), {'__jax_array__': lambda self: f32(3)})())",
@@ -195,7 +227,50 @@ SCALAR_TYPES = [
         "jnp.asarray([i8(), 300])",
     ]),
     ("jnp.printoptions", [
-        "(lambda c: (c.__enter__(), str(f32(3)), c.__exit__(None, None, None))[1])(jnp.printoptions(precision=2))"
+        "(lambda c: (c.__enter__(), str(f32(3)), c.__exit__(None, None, None))[1])(jnp.printoptions(precision=2))",
+        "(lambda c: (c.__enter__(), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1])(jnp.printoptions(suppress=True))",
+        "(lambda c: (c.__enter__(), repr(jnp.arange(9)), c.__exit__(None, None, None))[1])(jnp.printoptions(threshold=3, edgeitems=1))",
+        "(lambda c: (c.__enter__(), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1])(jnp.printoptions(floatmode='fixed', precision=3))",
+        "(lambda c: (c.__enter__(), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1])(jnp.printoptions(nonsense=1))",
+        "(lambda c: (c.__enter__(), str(f32([1.123456, 1e-5])), c.__exit__(None, None, None))[1])(jnp.printoptions(formatter={'float': lambda v: 'x'}))",
+        "(lambda c: (c.__enter__(), str(f32([np.nan, np.inf])), c.__exit__(None, None, None))[1])(jnp.printoptions(nanstr='?', infstr='!'))",
+    ]),
+    ("jnp.get_printoptions", [
+        "jnp.get_printoptions()['precision']",
+        "sorted(jnp.get_printoptions()) == sorted(np.get_printoptions())",
+        "(lambda c: (c.__enter__(), jnp.get_printoptions(), c.__exit__(None, None, None))[1])(jnp.printoptions(precision=2))",
+        "(lambda c: (c.__enter__(), jnp.get_printoptions(), c.__exit__(None, None, None))[1])(np.printoptions(suppress=True))",
+    ]),
+    # files
+    ("jnp.save", [
+        "(lambda f: (jnp.save(f, f32(2, 3)), f.seek(0), np.load(f))[2])(io.BytesIO())",
+        "(lambda f: (jnp.save(f, w(2)), f.seek(0), np.load(f))[2])(io.BytesIO())",
+        "(lambda f: (jnp.save(f, [1, 2.5]), f.seek(0), np.load(f))[2])(io.BytesIO())",
+        "(lambda f: (jnp.save(f, c64(0)), f.seek(0), np.load(f))[2])(io.BytesIO())",
+        "(lambda f: (jnp.save(f, i8(2, 2).T), f.seek(0), np.load(f))[2])(io.BytesIO())",
+        "jnp.save(io.BytesIO(), f32(2))", "jnp.save(5, f32(2))",
+        "jax.jit(lambda x: jnp.save(io.BytesIO(), x))(f32(2))",
+    ]),
+    ("jnp.load", [
+        "(lambda f: (np.save(f, np.ones((2, 3), np.float32)), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.save(f, np.arange(3)), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.save(f, np.array(2.5)), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.save(f, raw('bf16', 2, 3)), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.save(f, raw('c64', 0)), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.save(f, np.array(['a'])), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.save(f, np.array([None])), f.seek(0), jnp.load(f))[2])(io.BytesIO())",
+        "(lambda f: (np.savez(f, a=np.ones(2)), f.seek(0), jnp.load(f)['a'])[2])(io.BytesIO())",
+        "jnp.load(io.BytesIO(b'abc'))", "jnp.load('/nonsense')", "jnp.load(5)",
+    ]),
+    ("jnp.savez", [
+        "(lambda f: (jnp.savez(f, f32(2), i32(3)), f.seek(0), dict(np.load(f)))[2])(io.BytesIO())",
+        "(lambda f: (jnp.savez(f, a=f32(2), b=w(3)), f.seek(0), dict(np.load(f)))[2])(io.BytesIO())",
+        "(lambda f: (jnp.savez(f), f.seek(0), dict(np.load(f)))[2])(io.BytesIO())",
+        "(lambda f: (jnp.savez(f, [1, 2], arr_0=f32(2)), f.seek(0), dict(np.load(f)))[2])(io.BytesIO())",
+        "jnp.savez(io.BytesIO(), f32(2))", "jnp.savez(5, f32(2))",
+    ]),
+    ("jnp.fromfile", [
+        "jnp.fromfile(io.BytesIO(b'abcd'))", "jnp.fromfile('nonsense', 'int32')", "jnp.fromfile()", "jnp.fromfile(io.BytesIO(b'abcd'), dtype='int32', count=1)", "jnp.fromfile(5)",
     ]),
 ]
 

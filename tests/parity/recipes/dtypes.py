@@ -77,8 +77,13 @@ DTYPES = [
         [f"'{t}'" for t in ("bool", "int4", "uint8", "bfloat16", "float32", "complex64")]
         + ["int", "'nonsense'"],
     ),
-    ("finfo", ["'bfloat16'", "'float32'"]),
-    ("iinfo", ["'int4'", "'int32'"]),
+    ("finfo", [
+        "'bfloat16'", "'float32'", "'float16'", "jnp.float8_e5m2", "f32(2)", "2.5", "'int8'",
+        "np.float64",
+    ]),
+    ("iinfo", [
+        "'int4'", "'int32'", "'uint8'", "jnp.uint4", "i8(2)", "2", "'float32'", "np.int64",
+    ]),
 ]
 EXPRESSIONS = [
     *[
@@ -122,6 +127,31 @@ EXPRESSIONS = [
         for e in (
             "f32(2, 3) + f32(3)", "f32(2, 3) + 1.0", "f32(2, 3) + f32(1, 3)", "f32(2, 3) + f32()",
         )
+    ]),
+    ("dtypes.TypePromotionError", [
+        "dtypes.TypePromotionError.__mro__[1].__name__",
+        "issubclass(dtypes.TypePromotionError, ValueError)",
+        "jnp.result_type('float8_e4m3fn', 'float8_e5m2')", "jnp.promote_types('int4', 'uint4')",
+        "f8(2) + f8e5(2)", "raises(lambda: jnp.add(f8(2), bf16(2)))",
+    ]),
+    ("dtypes.bfloat16", [
+        "np.zeros(2, dtypes.bfloat16)", "jnp.zeros(2, dtypes.bfloat16)",
+        "np.dtype(dtypes.bfloat16) == bf16(2).dtype",
+        "jnp.issubdtype(dtypes.bfloat16, jnp.floating)", "dtypes.bfloat16(1.00390625)",
+    ]),
+    ("dtypes.extended", [
+        "jnp.issubdtype(dtypes.extended, jnp.generic)",
+        "jnp.issubdtype(dtypes.extended, np.number)", "jnp.issubdtype('float32', dtypes.extended)",
+        "jnp.issubdtype(key().dtype, dtypes.extended)", "dtypes.extended.__mro__[1].__name__",
+    ]),
+    ("dtypes.float0", [
+        "np.dtype(dtypes.float0)", "jnp.issubdtype(dtypes.float0, np.void)",
+        "jax.grad(lambda x: 1.0, allow_int=True)(i32(2))",
+        "jax.jvp(lambda x: x + 1, (i32(2),), (np.zeros(2, dtypes.float0),))[1].dtype == dtypes.float0",
+    ]),
+    ("jax.numpy_rank_promotion", [
+        "jax.numpy_rank_promotion('nonsense')",
+        "(lambda c: (c.__enter__(), f32(2, 3) + f32(3), c.__exit__(None, None, None))[1])(jax.numpy_rank_promotion('allow'))",
     ]),
 ]
 

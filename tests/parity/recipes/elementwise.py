@@ -36,7 +36,10 @@ BROADCAST = [
 CROSSED = ["spx('f32'), spy('f32')", "spx('i32'), spy('i32')", "spx('u8'), spy('u8')"]
 NOT_ARRAYS = ["f32(3), [1.0, 2.0, 3.0]", "f32(3)", "None, f32(3)"]
 BINARY = [*over(MOST, "D(5), D(5, s=1)"), *MIXED, *SCALARS, *BROADCAST, *CROSSED, *NOT_ARRAYS]
-BINARY_SHORT = ["f32(5), f32(5, s=1)", "i32(5), f32(5)", "spx('f32'), spy('f32')", "i32(3), 2.5"]
+BINARY_SHORT = [
+    "f32(5), f32(5, s=1)", "i32(5), f32(5)", "spx('f32'), spy('f32')", "i32(3), 2.5", "2, 3",
+    "f32(3), [1.0]", "b1(3), b1(3, s=1)", "c64(2), 1", "w(2), u8(3, kind='pos')",
+]
 BITWISE = [
     *over("i32 i8 u8 u32 b1 f32", "D(5), D(5, s=1)"), "u8(4), i8(4)", "b1(4), i8(4)", "i32(3), 2",
     "u8(3), True", "i32(3), 2.5", "spx('i32'), spy('i32')", "spx('u8'), spy('u8')",

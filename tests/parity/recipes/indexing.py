@@ -75,7 +75,11 @@ READ = [
         "jax.jit(lambda x: x[::2])(f32(6))", "random.split(key(), 3)[1]",
         "random.split(key(), 3)[::-1]",
     ]),
-    ("jax.Array.__setitem__", ["f32(3).__setitem__(0, 1)"]),
+    ("jax.Array.__setitem__", [
+        "f32(3).__setitem__(0, 1)", "i32(2, 3).__setitem__((0, 1), 2)",
+        "jax.jit(lambda x: x.__setitem__(0, 1))(f32(2))", "operator.setitem(f32(3), 0, 1.0)",
+        "operator.delitem(f32(3), 0)", "jax.vmap(lambda x: operator.setitem(x, 0, 1.0))(f32(2, 2))",
+    ]),
 ]
 
 AT_INDEX = [

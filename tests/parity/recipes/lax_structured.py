@@ -88,6 +88,10 @@ TABLE = [
     ("scatter_apply", [
         f"f32(5), i32([[0], [3]]), jnp.sin, {POINT_S}",
         f"f32(5), i32([[0], [9]]), lambda x: x * 2, {POINT_S}, mode='drop'",
+        f"i32(5), i32([[0], [0]]), lambda x: x + 1, {POINT_S}",
+        f"f32(5), i32([[1]]), lambda x: x + 1.5, {POINT_S}, unique_indices=True",
+        f"f32(5), f32([[1.0]]), jnp.sin, {POINT_S}", f"f32(5), i32([[1]]), 5, {POINT_S}",
+        f"f32(4, 3), i32([[2], [0]]), jnp.abs, {ROW_S}, update_shape=(2, 3)",
     ]),
     ("reduce_window", [
         t.replace("{init}", i).replace("{op}", o)
@@ -103,7 +107,12 @@ TABLE = [
         "f32(6), 0.0, lambda a, b: a + 2 * b, (2,), (1,), 'VALID'",
         "(f32(4), i32(4)), (0.0, 0), lambda a, b: (a[0] + b[0], a[1] + b[1]), (2,), (1,), 'VALID'",
     ]),
-    ("reduce_window_shape_tuple", ["(6,), (2,), (1,), [(0, 0)]"]),
+    ("reduce_window_shape_tuple", [
+        "(6,), (2,), (1,), [(0, 0)]", "(6, 5), (2, 3), (1, 2), [(0, 1), (1, 1)]",
+        "(6,), (2,), (2,), [(0, 0)], base_dilation=(2,)", "(6,), (3,), (1,), [(0, 0)], (1,), (2,)",
+        "(2,), (5,), (1,), [(0, 0)]", "(0,), (1,), (1,), [(0, 0)]", "(6,), (2,), (0,), [(0, 0)]",
+        "(6,), (2,), (1,), 'SAME'",
+    ]),
     ("reduce", [
         "f32(2, 3), 0.0, lax.add, (0,)", "i32(2, 3), 1, lax.mul, (0, 1)",
         "f32(2, 3), -np.inf, lax.max, (1,)", "b1(2, 3), False, lax.bitwise_or, (1,)",
@@ -118,10 +127,21 @@ TABLE = [
     ("conv", [
         "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME'",
         "f32(1, 2, 5, 5), f32(3, 2, 3, 3), (2, 2), 'VALID'",
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), 'odd'",
+        "bf16(1, 2, 6), bf16(3, 2, 3), (2,), 'VALID', preferred_element_type='float32'",
+        "f32(1, 2, 6), i32(3, 2, 3), (1,), 'SAME'", "f32(1, 2, 6), f32(3, 1, 3), (1,), 'SAME'",
+        "f32(0, 2, 6), f32(3, 2, 3), (1,), 'SAME'",
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME', precision='highest'",
+        "i32(1, 2, 6), i32(3, 2, 3), (1,), 'SAME_LOWER'",
     ]),
     ("conv_with_general_padding", [
         "f32(1, 2, 6), f32(3, 2, 3), (1,), [(1, 1)], (1,), (2,)",
         "f32(1, 2, 6), f32(3, 2, 3), (1,), 'SAME', None, None",
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), [(-1, 2)], (2,), (1,)",
+        "bf16(1, 2, 6), bf16(3, 2, 3), (1,), 'VALID', None, (2,), preferred_element_type='float32'",
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), [(1, 1), (0, 0)], None, None",
+        "f32(1, 2, 6), f32(3, 2, 3), (1,), 'odd', None, None",
+        "c64(1, 2, 6), c64(3, 2, 3), (2,), [(0, 0)], (1,), (1,)",
     ]),
     ("conv_transpose", [
         *[
@@ -139,11 +159,43 @@ TABLE = [
     ("conv_general_dilated_patches", [
         "f32(1, 2, 6), (3,), (1,), 'VALID'", "f32(1, 2, 5, 5), (2, 2), (2, 2), 'SAME'",
         "f32(1, 6, 2), (3,), (1,), 'VALID', dimension_numbers=('NHC', 'HIO', 'NHC')",
+        "bf16(1, 2, 6), (3,), (2,), [(1, 1)]",
+        "f32(1, 2, 6), (2,), (1,), 'VALID', rhs_dilation=(2,)",
+        "f32(1, 2, 6), (2,), (1,), 'SAME', lhs_dilation=(2,)", "i32(1, 2, 6), (3,), (1,), 'VALID'",
+        "f32(1, 2, 6), (3, 3), (1,), 'VALID'", "f32(1, 2, 6), (7,), (1,), 'VALID'",
+        "f32(1, 2, 6), (3,), (1,), 'VALID', precision=lax.Precision.HIGHEST",
     ]),
-    ("conv_general_dilated_local", ["f32(1, 2, 5), f32(4, 6, 3), (1,), 'VALID', (3,)"]),
-    ("conv_general_permutations", ["('NCH', 'OIH', 'NCH')", "('NHC', 'HIO', 'NHC')"]),
-    ("conv_general_shape_tuple", ["(1, 2, 6), (3, 2, 3), (1,), 'SAME', ('NCH', 'OIH', 'NCH')"]),
-    ("conv_transpose_shape_tuple", ["(1, 5, 2), (3, 2, 4), (2,), 'SAME', ('NHC', 'HIO', 'NHC')"]),
+    ("conv_general_dilated_local", [
+        "f32(1, 2, 5), f32(4, 6, 3), (1,), 'VALID', (3,)",
+        "f32(2, 2, 5), f32(4, 6, 5), (1,), 'SAME', (3,)",
+        "f32(1, 2, 5), f32(4, 6, 2), (2,), 'VALID', (3,)",
+        "f32(1, 5, 2), f32(3, 6, 4), (1,), 'VALID', (3,), dimension_numbers=('NHC', 'HIO', 'NHC')",
+        "f32(1, 2, 5), f32(4, 5, 3), (1,), 'VALID', (3,)",
+        "bf16(1, 2, 5), bf16(4, 6, 3), (1,), 'VALID', (3,), precision='highest'",
+        "f32(1, 2, 5), i32(4, 6, 3), (1,), 'VALID', (3,)",
+        "f32(1, 2, 7), f32(4, 6, 3), (1,), 'VALID', (3,), rhs_dilation=(2,)",
+    ]),
+    ("conv_general_permutations", [
+        "('NCH', 'OIH', 'NCH')", "('NHC', 'HIO', 'NHC')", "('NCHW', 'OIHW', 'NHWC')",
+        "('NHC', 'OIH', 'NCH')", "('NCH', 'OIH', 'NCZ')", "('NCH', 'OIH')", "('NNH', 'OIH', 'NCH')",
+        "5",
+    ]),
+    ("conv_general_shape_tuple", [
+        "(1, 2, 6), (3, 2, 3), (1,), 'SAME', ('NCH', 'OIH', 'NCH')",
+        "(1, 6, 2), (3, 2, 4), (2,), 'VALID', ('NHC', 'HIO', 'NHC')",
+        "(1, 2, 6, 7), (3, 2, 3, 2), (1, 2), [(1, 0), (0, 0)], ('NCHW', 'OIHW', 'NHWC')",
+        "(1, 2, 6), (3, 1, 3), (1,), 'SAME', ('NCH', 'OIH', 'NCH')",
+        "(0, 2, 6), (3, 2, 3), (1,), 'SAME', ('NCH', 'OIH', 'NCH')",
+        "(1, 2, 6), (3, 2, 3), (1,), 'odd', ('NCH', 'OIH', 'NCH')",
+    ]),
+    ("conv_transpose_shape_tuple", [
+        "(1, 5, 2), (3, 2, 4), (2,), 'SAME', ('NHC', 'HIO', 'NHC')",
+        "(1, 5, 2), (3, 2, 4), (2,), 'VALID', ('NHC', 'HIO', 'NHC')",
+        "(1, 5, 2), (3, 2, 4), (3,), [(1, 2)], ('NHC', 'HIO', 'NHC')",
+        "(1, 2, 5), (2, 4, 3), (1,), 'SAME', ('NCH', 'IOH', 'NCH')",
+        "(0, 5, 2), (3, 2, 4), (2,), 'SAME', ('NHC', 'HIO', 'NHC')",
+        "(1, 5, 2), (3, 2, 4), (2,), 'odd', ('NHC', 'HIO', 'NHC')",
+    ]),
     ("associative_scan", [
         *over("f32 i32 c64", "lax.add, D(5)"), "lax.mul, f32(2, 7), axis=1",
         "lax.max, f32(6), reverse=True",
@@ -210,11 +262,20 @@ TABLE = [
         "lambda x: x, f32(0)", "lambda x: x, f32()", "lambda x: x, (f32(2), f32(3))",
     ]),
     ("custom_root", [
-        "lambda x: x**2 - 2.0, 1.0, lambda f, x0: lax.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x0), lambda g, y: y / g(1.0)"
+        "lambda x: x**2 - 2.0, 1.0, lambda f, x0: lax.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x0), lambda g, y: y / g(1.0)",
+        "lambda x: x**2 - 2.0, 1.0, lambda f, x0: (x0 + 0.4142135, 7), lambda g, y: y / g(1.0), has_aux=True",
+        "lambda x: x - f32(3), f32(3, s=1), lambda f, x0: x0 - f(x0), lambda g, y: y",
+        "lambda x: (x, x), 1.0, lambda f, x0: x0, lambda g, y: y",
+        "lambda x: x, 1.0, lambda f, x0: (x0, x0), lambda g, y: y",
+        "5, 1.0, lambda f, x0: x0, lambda g, y: y",
     ]),
     ("custom_linear_solve", [
         "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, lambda vm, b: b / 2.0",
         "lambda x: 2.0 * x, f32(3), lambda mv, b: b / 2.0, symmetric=True",
+        "lambda x: x, f32(3), lambda mv, b: (b, 5), symmetric=True, has_aux=True",
+        "lambda x: {'a': 2.0 * x['a']}, {'a': f32(2)}, lambda mv, b: {'a': b['a'] / 2.0}",
+        "lambda x: x[:2], f32(3), lambda mv, b: b", "lambda x: x, f32(3), lambda mv, b: b[:1]",
+        "lambda x: x, i32(3), lambda mv, b: b, symmetric=True", "5, f32(3), lambda mv, b: b",
     ]),
 ]
 
@@ -280,17 +341,98 @@ COLLECTIVES = [
         f"jax.vmap(lambda x: lax.psum_scatter(x, 'i'), {AX})(f32(3, 3))",
         f"jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), {AX})(f32(2, 4))",
     ]),
-    ("lax.pbroadcast", [f"jax.vmap(lambda x: lax.pbroadcast(x, 'i', 1), {AX})(f32(3))"]),
+    ("lax.pbroadcast", [
+        f"jax.vmap(lambda x: lax.pbroadcast(x, 'i', 1), {AX})(f32(3))",
+        "jax.vmap(lambda x: lax.pbroadcast(x, 'i', 0), axis_name='i')(f32(3, 2))",
+        "jax.vmap(lambda x: lax.pbroadcast(x, 'j', 0), axis_name='i')(f32(3))",
+        "lax.pbroadcast(f32(2), 'i', 0)",
+        "jax.vmap(lambda x: lax.pbroadcast({'a': x}, 'i', 2), axis_name='i')(i32(3))",
+    ]),
+    ("lax.pmin", [
+        "jax.vmap(lambda x: lax.pmin(x, 'j'), axis_name='i')(f32(4))",
+        "jax.vmap(lambda x: lax.pmin((x, -x), 'i'), axis_name='i')(f32([1, np.nan, 2]))",
+        "jax.vmap(lambda x: lax.pmin(x, 'i', axis_index_groups=[[0, 1], [2, 3]]), axis_name='i')(f32(4))",
+        "jax.vmap(lambda x: lax.pmin(x, 'i'), axis_name='i')(c64(3))", "lax.pmin(f32(2), 'i')",
+    ]),
+    ("lax.axis_index", [
+        "jax.vmap(lambda x: lax.axis_index('j'), axis_name='i')(f32(3))",
+        "jax.vmap(jax.vmap(lambda x: lax.axis_index(('i', 'j')), axis_name='j'), axis_name='i')(f32(2, 3))",
+        "jax.vmap(lambda x: lax.axis_index('i') * x, axis_name='i')(i8(3))",
+        "jax.vmap(lambda x: lax.axis_index(5), axis_name='i')(f32(3))",
+    ]),
+    ("lax.axis_size", [
+        "jax.vmap(lambda x: x * lax.axis_size('j'), axis_name='i')(f32(3))",
+        "jax.vmap(jax.vmap(lambda x: x * lax.axis_size(('i', 'j')), axis_name='j'), axis_name='i')(f32(2, 3))",
+        "jax.vmap(lambda: lax.axis_size('i') * 1.0, axis_size=4, axis_name='i')()",
+        "jax.vmap(lambda x: x * lax.axis_size(()), axis_name='i')(f32(3))",
+    ]),
+    ("lax.all_to_all", [
+        "jax.vmap(lambda x: lax.all_to_all(x, 'i', 1, 0), axis_name='i')(f32(3, 2, 3))",
+        "jax.vmap(lambda x: lax.all_to_all(x, 'i', 0, 1, tiled=True), axis_name='i')(i32(2, 4, 3))",
+        "jax.vmap(lambda x: lax.all_to_all(x, 'j', 0, 0), axis_name='i')(f32(3, 3))",
+        "jax.vmap(lambda x: lax.all_to_all((x, x), 'i', 0, 0), axis_name='i')(f32(2, 2))",
+        "jax.vmap(lambda x: lax.all_to_all(x, 'i', 2, 0), axis_name='i')(f32(3, 3))",
+    ]),
+    ("lax.ppermute", [
+        "jax.vmap(lambda x: lax.ppermute(x, 'i', []), axis_name='i')(f32(3))",
+        "jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 5)]), axis_name='i')(f32(3))",
+        "jax.vmap(lambda x: lax.ppermute((x, 2 * x), 'i', [(2, 0)]), axis_name='i')(i32(3))",
+        "jax.vmap(lambda x: lax.ppermute(x, 'j', [(0, 1)]), axis_name='i')(f32(3))",
+        "jax.grad(lambda v: jax.vmap(lambda x: lax.ppermute(x, 'i', [(0, 1), (1, 2)]), axis_name='i')(v).sum())(f32(3))",
+    ]),
+    ("lax.pshuffle", [
+        "jax.vmap(lambda x: lax.pshuffle(x, 'i', [0, 0, 1]), axis_name='i')(f32(3))",
+        "jax.vmap(lambda x: lax.pshuffle(x, 'i', [1, 0]), axis_name='i')(f32(2, 2))",
+        "jax.vmap(lambda x: lax.pshuffle(x, 'j', [0, 1, 2]), axis_name='i')(f32(3))",
+        "jax.vmap(lambda x: lax.pshuffle((x, 1 * x), 'i', [1, 2, 0]), axis_name='i')(b1(3))",
+    ]),
+    ("lax.pswapaxes", [
+        "jax.vmap(lambda x: lax.pswapaxes(x, 'i', 1), axis_name='i')(f32(3, 2, 3))",
+        "jax.vmap(lambda x: lax.pswapaxes(x, 'i', 0), axis_name='i')(f32(3, 2))",
+        "jax.vmap(lambda x: lax.pswapaxes((x, x), 'i', 0), axis_name='i')(i32(2, 2))",
+        "jax.vmap(lambda x: lax.pswapaxes(x, 'j', 0), axis_name='i')(f32(3, 3))",
+        "jax.vmap(lambda x: lax.pswapaxes(x, 'i', -1), axis_name='i')(f32(3, 2, 3))",
+    ]),
+    ("lax.psum_scatter", [
+        "jax.vmap(lambda x: lax.psum_scatter(x, 'i', scatter_dimension=1), axis_name='i')(f32(3, 2, 3))",
+        "jax.vmap(lambda x: lax.psum_scatter(x, 'i', axis_index_groups=[[0, 1], [2, 3]]), axis_name='i')(f32(4, 2))",
+        "jax.vmap(lambda x: lax.psum_scatter(x, 'i'), axis_name='i')(f32(3, 2))",
+        "jax.vmap(lambda x: lax.psum_scatter((x, x), 'i'), axis_name='i')(i32(2, 2))",
+        "jax.vmap(lambda x: lax.psum_scatter(x, 'j'), axis_name='i')(f32(3, 3))",
+        "jax.vmap(lambda x: lax.psum_scatter(x, 'i', tiled=True), axis_name='i')(f32(2, 3))",
+    ]),
 ]
 OTHER = [
     (
         "lax.GatherDimensionNumbers",
         [POINT_G, f"hash({POINT_G}) == hash({POINT_G})", f"{POINT_G} == {ROW_G}"],
     ),
-    ("lax.ScatterDimensionNumbers", [POINT_S]),
-    ("lax.ConvDimensionNumbers", ["lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))"]),
+    ("lax.GatherDimensionNumbers", [f"{POINT_G}.offset_dims", f"{GDN}()"]),
+    ("lax.ScatterDimensionNumbers", [
+        POINT_S, f"hash({POINT_S}) == hash({POINT_S})", f"{POINT_S} == {ROW_S}",
+        f"{ROW_S}.update_window_dims", f"{SDN}()",
+    ]),
+    ("lax.ConvDimensionNumbers", [
+        "lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))",
+        "lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2)).lhs_spec",
+        "lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2)) == lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))",
+        "hash(lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))) == hash(lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2)))",
+        "lax.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))._replace(out_spec=(0, 2, 1))",
+        "lax.ConvDimensionNumbers()",
+    ]),
     ("lax.with_sharding_constraint", [
-        "lax.with_sharding_constraint(f32(3), jax.sharding.SingleDeviceSharding(jax.devices()[0]))"
+        "lax.with_sharding_constraint(f32(3), jax.sharding.SingleDeviceSharding(jax.devices()[0]))",
+        "lax.with_sharding_constraint({'a': f32(2), 'b': 1}, jax.sharding.SingleDeviceSharding(jax.devices()[0]))",
+        "jax.jit(lambda x: lax.with_sharding_constraint(x * 2, jax.sharding.SingleDeviceSharding(jax.devices()[0])))(f32(2))",
+        "lax.with_sharding_constraint(f32(2, 3), jax.NamedSharding(jax.make_mesh((1,), ('i',), axis_types=(jax.sharding.AxisType.Auto,)), jax.P('i')))",
+        "jax.grad(lambda x: lax.with_sharding_constraint(x * 2, jax.sharding.SingleDeviceSharding(jax.devices()[0])))(1.0)",
+        "lax.with_sharding_constraint(f32(2), jax.NamedSharding(jax.make_mesh((1,), ('i',)), jax.P('i', None)))",
+        "lax.with_sharding_constraint(f32(2), 5)",
+        "lax.with_sharding_constraint(f32(2), jax.P('i'))",
+    ]),
+    ("lax.ragged_all_to_all", [
+        "lax.ragged_all_to_all(f32(2), f32(2), i32(2), i32(2), i32(2), i32(2), axis_name='i')",
+        "lax.ragged_all_to_all(f32(2), i32(2), i32(2), i32(2), i32(2), i32(2), axis_name='i')",
     ]),
 ]
 

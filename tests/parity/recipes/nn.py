@@ -23,7 +23,9 @@ TABLE = [
         ACTIVATION,
     ),
     ("hard_tanh hard_sigmoid hard_silu selu mish identity log1mexp", ACTIVATION),
-    ("swish hard_swish tanh", ["f32(7)", "sp('f32')", "i32(3)", "[1.0]"]),
+    ("swish hard_swish tanh", [
+        "f32(7)", "sp('f32')", "i32(3)", "[1.0]", "bf16(3)", "w(0.5)", "f32(0)", "c64(2)", "b1(2)",
+    ]),
     (
         "elu celu leaky_relu squareplus",
         [*ACTIVATION, "f32(5), 0.5", "f32(5), 2", "i32(5), 0.5", "f32(3), f32(3, s=1)"],
@@ -163,6 +165,100 @@ INITIALIZERS = [
     ),
     ("nn.get_scaled_dot_general_config", [
         "nn.get_scaled_dot_general_config('mxfp8').mode", "nn.get_scaled_dot_general_config('odd')",
+    ]),
+    ("jax.nn.initializers.zeros", [
+        "jax.nn.initializers.zeros(key(), ())", "jax.nn.initializers.zeros(key(), (0, 2))",
+        "jax.nn.initializers.zeros(None, (2,))", "jax.nn.initializers.zeros(key(), (-1,))",
+        "jax.nn.initializers.zeros(key(), (2,), 'bfloat16')", "jax.nn.initializers.zeros(key(), 2)",
+    ]),
+    ("jax.nn.initializers.ones", [
+        "jax.nn.initializers.ones(key(), ())", "jax.nn.initializers.ones(key(), (0, 2))",
+        "jax.nn.initializers.ones(key(), (2,), 'complex64')",
+        "jax.nn.initializers.ones(key(), (2,), 'nonsense')",
+        "jax.nn.initializers.ones(rawkey(), (2,), bool)",
+    ]),
+    ("jax.nn.initializers.constant", [
+        "jax.nn.initializers.constant('a')(key(), (2,))",
+        "jax.nn.initializers.constant(f32(3))(key(), (2,))",
+        "jax.nn.initializers.constant(1j)(key(), (2,))",
+        "jax.nn.initializers.constant(2.5)(key(), (0,))",
+        "jax.nn.initializers.constant(np.nan, 'bfloat16')(None, (2,))",
+    ]),
+    ("jax.nn.initializers.normal", [
+        "jax.nn.initializers.normal(2.0)(key(1), ())",
+        "jax.nn.initializers.normal()(rawkey(1), (0, 2))",
+        "jax.nn.initializers.normal()(key(1), (3,), 'complex64')",
+        "jax.nn.initializers.normal()(1, (3,))",
+        "jax.nn.initializers.normal(f32(3))(key(1), (2, 3))",
+    ]),
+    ("jax.nn.initializers.uniform", [
+        "jax.nn.initializers.uniform()(key(1), ())", "jax.nn.initializers.uniform()(key(1), (0,))",
+        "jax.nn.initializers.uniform()(key(1), (3,), 'int32')",
+        "jax.nn.initializers.uniform(f32(3))(key(1), (2, 3))",
+        "jax.nn.initializers.uniform()(1, (3,))",
+    ]),
+    ("jax.nn.initializers.truncated_normal", [
+        "jax.nn.initializers.truncated_normal()(key(1), (0,))",
+        "jax.nn.initializers.truncated_normal()(key(1), (3,), 'bfloat16')",
+        "jax.nn.initializers.truncated_normal(1.0, lower=1.0, upper=-1.0)(key(1), (3,))",
+        "jax.nn.initializers.truncated_normal()(key(1), (3,), 'int32')",
+        "jax.nn.initializers.truncated_normal()(1, (3,))",
+    ]),
+    ("jax.nn.initializers.orthogonal", [
+        "jax.nn.initializers.orthogonal()(key(1), (2, 3, 4))",
+        "jax.nn.initializers.orthogonal()(key(1), (3, 3), 'bfloat16')",
+        "jax.nn.initializers.orthogonal()(key(1), (3, 3), 'int32')",
+        "jax.nn.initializers.orthogonal(column_axis=1)(key(1), (2, 3))",
+        "jax.nn.initializers.orthogonal()(key(1), (0, 3))",
+    ]),
+    ("jax.nn.initializers.delta_orthogonal", [
+        "jax.nn.initializers.delta_orthogonal(2.0, 0)(key(1), (3, 2, 2, 4))",
+        "jax.nn.initializers.delta_orthogonal()(key(1), (3, 2, 2), 'float16')",
+        "jax.nn.initializers.delta_orthogonal()(key(1), (2, 3, 2, 2, 3))",
+        "jax.nn.initializers.delta_orthogonal()(key(1), (2, 2, 2, 2, 2, 2))",
+        "jax.nn.initializers.delta_orthogonal(column_axis=5)(key(1), (3, 2, 4))",
+    ]),
+    *[
+        (
+            INIT + n,
+            [
+                f"{INIT}{n}(in_axis=0, out_axis=(1, 2), batch_axis=())(rawkey(1), (3, 2, 2))",
+                f"{INIT}{n}(batch_axis=0)(key(1), (2, 3, 4), 'float16')",
+                f"{INIT}{n}()(key(1), (3, 4), 'int32')",
+                f"{INIT}{n}(in_axis=5)(key(1), (3, 4))",
+            ],
+        )
+        for n in SCALED.split()
+    ],
+    ("jax.nn.initializers.Initializer", [
+        "isinstance(jax.nn.initializers.normal(), jax.nn.initializers.Initializer)",
+        "isinstance(5, jax.nn.initializers.Initializer)",
+        "isinstance(lambda key, shape: 1, jax.nn.initializers.Initializer)",
+        "jax.nn.initializers.Initializer.__name__", "jax.nn.initializers.Initializer()",
+    ]),
+    ("nn.scaled_matmul", [
+        "nn.scaled_matmul(f8(2, 4, 64), f8(2, 3, 64), jnp.full((2, 4, 2), 2, 'float8_e8m0fnu'), jnp.ones((2, 3, 2), 'float8_e8m0fnu'), preferred_element_type='bfloat16')",
+        "nn.scaled_matmul(f8(4, 32), f8(3, 32), jnp.ones((4, 1), 'float8_e8m0fnu'), jnp.ones((3, 1), 'float8_e8m0fnu'))",
+        "nn.scaled_matmul(f8(1, 4, 32), f8(1, 3, 64), jnp.ones((1, 4, 1), 'float8_e8m0fnu'), jnp.ones((1, 3, 2), 'float8_e8m0fnu'))",
+        "nn.scaled_matmul(f8(1, 4, 32), f8(1, 3, 32), jnp.ones((1, 4, 3), 'float8_e8m0fnu'), jnp.ones((1, 3, 1), 'float8_e8m0fnu'))",
+        "nn.scaled_matmul(f32(1, 4, 32), f32(1, 3, 32), jnp.ones((1, 4, 1)), jnp.ones((1, 3, 1)))",
+        "nn.scaled_matmul(f8(1, 4, 32), f8(2, 3, 32), jnp.ones((1, 4, 1), 'float8_e8m0fnu'), jnp.ones((2, 3, 1), 'float8_e8m0fnu'))",
+    ]),
+    ("nn.scaled_dot_general", [
+        "nn.scaled_dot_general(f32(2, 4, 32), f32(2, 3, 32), (((2,), (2,)), ((0,), (0,))), preferred_element_type='bfloat16')",
+        "nn.scaled_dot_general(f32(2, 32), f32(3, 32), (((1,), (1,)), ((), ())), configs=[])",
+        "nn.scaled_dot_general(f32(2, 32), f32(3, 31), (((1,), (1,)), ((), ())))",
+        "nn.scaled_dot_general(f32(2, 32), f32(3, 32), (((1,), (1,)), ((), ())), implementation='odd')",
+        "nn.scaled_dot_general(f32(2, 32), f32(3, 32), (((1,), (1,)), ((), ())), configs=[nn.get_scaled_dot_general_config('mxfp8')] * 3)",
+        "nn.scaled_dot_general(i32(2, 32), i32(3, 32), (((1,), (1,)), ((), ())))",
+    ]),
+    ("nn.get_scaled_dot_general_config", [
+        "nn.get_scaled_dot_general_config('mxfp8').block_size",
+        "np.dtype(nn.get_scaled_dot_general_config('mxfp8').data_type)",
+        "np.dtype(nn.get_scaled_dot_general_config('nvfp4').scale_type)",
+        "nn.get_scaled_dot_general_config('nvfp4', f32([2.0])).global_scale",
+        "nn.get_scaled_dot_general_config('mxfp8', f32([2.0])).global_scale",
+        "nn.get_scaled_dot_general_config('mxfp8').infer_only",
     ]),
 ]
 

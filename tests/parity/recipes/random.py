@@ -145,10 +145,23 @@ KEYS = [
     ]),
     ("random.key_impl", [
         "random.key_impl(key(0))", "random.key_impl(random.PRNGKey(0))",
-        "str(random.key_impl(key(0)))",
+        "str(random.key_impl(key(0)))", "random.key_impl(random.split(key(0)))",
+        "random.key_impl(f32(2))", "random.key_impl(u32(4))", "random.key_impl('a')",
+        "random.key_impl(random.key(0, impl='rbg'))",
+        "jax.eval_shape(lambda k: (random.key_impl(k), k)[1], key(0)).shape",
     ]),
-    ("random.key_dtype", ["random.key_dtype()", "str(random.key_dtype('threefry2x32'))"]),
-    ("random.clone", ["random.clone(key(3))", "random.clone(random.PRNGKey(3))"]),
+    ("random.key_dtype", [
+        "random.key_dtype()", "str(random.key_dtype('threefry2x32'))", "random.key_dtype('rbg')",
+        "random.key_dtype('odd')", "random.key_dtype() == key(0).dtype",
+        "random.key_dtype().itemsize", "jnp.issubdtype(random.key_dtype(), dtypes.prng_key)",
+        "random.key_dtype(None).name",
+    ]),
+    ("random.clone", [
+        "random.clone(key(3))", "random.clone(random.PRNGKey(3))",
+        "random.clone(random.split(key(3)))", "random.clone(f32(2))", "random.clone(3)",
+        "jax.jit(random.clone)(key(3))", "jax.vmap(random.clone)(random.split(key(3), 2))",
+        "random.clone('a')",
+    ]),
 ]
 
 # --- distributions: shapes, dtypes, broadcasting of parameters, refused arguments ---
@@ -245,6 +258,9 @@ TABLE = [
     ("multinomial", [
         "key(1), 10, f32([0.2, 0.3, 0.5])", "key(1), 10, f32([0.2, 0.3, 0.5]), shape=(2, 3)",
         "key(1), f32([3, 7]), f32([[0.5, 0.5], [0.1, 0.9]])", "key(1), 10, f32(0)",
+        "key(1), 5, f32([0.5, 0.5]), dtype='float16'", "key(1), 5, f32([[0.5, 0.5]]), shape=(3,)",
+        "key(1), 0, f32([0.5, 0.5])", "key(1), 5.0, f32([1.0, 0.0])",
+        "key(1), 5, f32([0.2, 0.8]), unroll=2", "1, 5, f32([0.2, 0.8])",
     ]),
     ("beta", [
         "key(1), 2.0, 3.0", "key(1), 2.0, 3.0, (4,)", "key(1), f32([0.5, 2]), 1.5",
@@ -253,32 +269,48 @@ TABLE = [
     ]),
     ("f", [
         "key(1), 2.0, 3.0", "key(1), 2.0, 3.0, (4,)", "key(1), f32([3, 2]), 4.5",
-        "key(1), 2.0, 3.0, (3,), 'float16'",
+        "key(1), 2.0, 3.0, (3,), 'float16'", "key(1), f32(3, kind='pos'), f32(2, kind='pos')",
+        "key(1), 2.0, 3.0, (0,)", "key(1), -1.0, 3.0", "key(1), 2, 3, (2,), 'int32'",
+        "key(1), f32([3, 2]), 4.5, (3,)", "rawkey(1), f32([3, 2]), 4.5, (3, 2)",
     ]),
     ("dirichlet", [
         "key(1), f32([1, 2, 3])", "key(1), f32([1, 2, 3]), (4,)", "key(1), f32(2, 3, kind='pos')",
         "key(1), f32([0.1, 0.2]), (3,), 'float32'", "key(1), 2.0", "key(1), bf16([1, 2])",
     ]),
-    (
-        "lognormal",
-        ["key(1)", "key(1), 0.5, (4,)", "key(1), f32([0.1, 2])", "key(1), 1.0, (3,), 'bfloat16'"],
-    ),
-    (
-        "double_sided_maxwell",
-        ["key(1), 0.5, 2.0", "key(1), 0.5, 2.0, (4,)", "key(1), f32(3), 2.0, (2,)"],
-    ),
+    ("lognormal", [
+        "key(1)", "key(1), 0.5, (4,)", "key(1), f32([0.1, 2])", "key(1), 1.0, (3,), 'bfloat16'",
+        "key(1), f32([0.1, 2]), (3, 2)", "key(1), f32([0.1, 2]), (3,)",
+        "key(1), 1.0, (2,), 'int32'", "key(1), -1.0, (2,)", "rawkey(1), 0.0, (2,)", "1, 1.0",
+        "key(1), np.nan, (2,)",
+    ]),
+    ("double_sided_maxwell", [
+        "key(1), 0.5, 2.0", "key(1), 0.5, 2.0, (4,)", "key(1), f32(3), 2.0, (2,)",
+        "key(1), 0.5, 2.0, (3,), 'bfloat16'", "key(1), f32(3), f32(2, 1)",
+        "key(1), 0, 1, (2,), 'int32'", "key(1), 0.5, -2.0, (0,)", "0, 0.5, 2.0",
+        "key(1), f32(3), 2.0, (3,)",
+    ]),
     ("weibull_min", [
         "key(1), 1.0, 2.0", "key(1), 1.0, 2.0, (4,)", "key(1), f32([1, 2]), 0.5",
-        "key(1), 1.0, 2.0, (3,), 'float16'",
+        "key(1), 1.0, 2.0, (3,), 'float16'", "key(1), f32([1, 2]), 0.5, (3,)",
+        "key(1), f32([1, 2]), f32([[1.0], [3]]), (2, 2)", "key(1), 1, 2, (2,), 'int32'",
+        "key(1), 1.0, 0.0, (2,)", "rawkey(1), 1.0, -2.0, (0,)", "1, 1.0, 2.0",
     ]),
     ("triangular", [
         "key(1), 0.0, 0.3, 1.0", "key(1), -1, 0, 2, (4,)", "key(1), f32([0, 1]), 1.5, 2.0",
-        "key(1), 0.0, 0.3, 1.0, (3,), 'bfloat16'",
+        "key(1), 0.0, 0.3, 1.0, (3,), 'bfloat16'", "key(1), f32([0, 1]), 1.5, 2.0, (3,)",
+        "key(1), 1.0, 1.0, 1.0, (2,)", "key(1), 0, 1, 2, (2,), 'int32'",
+        "key(1), 2.0, 1.0, 0.0, (2,)", "rawkey(1), 0.0, f32(2, 1, kind='prob'), 1.0, (2, 3)",
+        "1, 0.0, 0.3, 1.0",
     ]),
-    ("generalized_normal", ["key(1), 1.5", "key(1), 2.0, (4,)", "key(1), 1.5, (3,), 'bfloat16'"]),
+    ("generalized_normal", [
+        "key(1), 1.5", "key(1), 2.0, (4,)", "key(1), 1.5, (3,), 'bfloat16'", "rawkey(1), 0.5, (0,)",
+        "key(1), -1.0, (2,)", "key(1), 1.5, (2,), 'int32'", "key(1), 3, (2, 2)", "key(1), 'a'",
+        "0, 1.5",
+    ]),
     ("ball", [
         "key(1), 3", "key(1), 3, 1.5, (2,)", "key(1), 2, shape=(3,), dtype='float32'",
-        "key(1), 2, np.inf",
+        "key(1), 2, np.inf", "key(1), 0", "key(1), -1", "key(1), 2, 1.0, (2, 2), 'bfloat16'",
+        "key(1), 2.5", "key(1), 2, 2, (3,), 'int32'", "1, 2",
     ]),
     ("orthogonal", [
         "key(1), 3", "key(1), 3, (2,)", "key(1), 3, m=2", "key(1), 2, (), 'complex64'",

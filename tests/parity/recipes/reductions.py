@@ -69,7 +69,11 @@ TABLE = [
         "b1(4), promote_integers=False",
     ]),
     ("max min", EACH + AXES + WHERE + INITIAL + OUT),
-    ("amax amin", ["f32(2, 3)", "i32(2, 3), axis=0", "f32(0)"]),
+    ("amax amin", [
+        "f32(2, 3)", "i32(2, 3), axis=0", "f32(0)", "f32(2, 3), axis=-1, keepdims=True",
+        "f32(2, 3, kind='nan'), 1", "f32(2, 3), where=b1(2, 3), initial=-9.0",
+        "f32(2, 3), where=b1(2, 3)", "[1.0, 2.0]", "c64(3)",
+    ]),
     ("all any", EACH + AXES + WHERE + OUT),
     ("mean", EACH + AXES + WHERE + DTYPE),
     ("var std", EACH + AXES + WHERE + DTYPE),
@@ -95,12 +99,20 @@ TABLE = [
     ),
     ("percentile", [
         "f32(7), 30", "f32(7), f32([10, 90])", "i32(7), 50",
-        "f32(2, 3), 25, axis=0, method='lower'",
+        "f32(2, 3), 25, axis=0, method='lower'", "f32(2, 3), f32([0, 100]), axis=-1, keepdims=True",
+        "f32([1, np.nan, 2]), 50", "f32([1, np.inf, 2]), 60", "f32(5), 101", "f32(5), -1.0",
+        "f32(2, 3), 50, axis=2", "b1(3), 50", "[1.0], 50",
+        "f32(5), 30, weights=f32(5, kind='pos'), method='inverted_cdf'",
+        "f32(5), 30, weights=f32(5, kind='pos')", "f32(3), f32(2, 2, kind='prob')",
     ]),
-    (
-        "nanpercentile",
-        ["f32(7, kind='nan'), 30", "f32(2, 6, kind='nan'), 25, axis=1", "i32(7), 50"],
-    ),
+    ("nanpercentile", [
+        "f32(7, kind='nan'), 30", "f32(2, 6, kind='nan'), 25, axis=1", "i32(7), 50",
+        "f32(5, kind='nan'), f32([10, 90]), keepdims=True", "f32([np.nan, np.nan]), 50",
+        "f32(5, kind='nan'), 50, method='nearest'", "f32(2, 3, kind='nan'), f32([0, 100]), axis=-2",
+        "f32(0), 50", "f32(3), 110", "bf16(5), 50", "c64(3), 50", "[1.0], 50",
+        "f32(2, 3, kind='nan'), 50, axis=(0, 1)",
+        "f32(4, kind='nan'), 50, weights=f32(4, kind='pos'), method='inverted_cdf'",
+    ]),
     ("average", [
         *over(NUMBERS, "D(2, 3)"), "f32(2, 3), axis=0", "f32(2, 3), weights=f32(2, 3, kind='pos')",
         "f32(2, 3), axis=1, weights=f32(3, kind='pos')",
@@ -133,9 +145,16 @@ TABLE = [
         "f32(6, kind='nan'), descending=True", "sp('f32')", "f32()", "f32(0)", "f32(3), axis=1",
         "[2, 1]",
     ]),
-    ("sort_complex", ["c64(5)", "f32(5)", "i32(3)", "c64([1j, 1 - 1j, 0])"]),
+    ("sort_complex", [
+        "c64(5)", "f32(5)", "i32(3)", "c64([1j, 1 - 1j, 0])", "c64([[2, 1], [1j, 0]])", "bf16(3)",
+        "b1(3)", "[1j]", "c64(0)", "u8(3)", "f32([np.nan, 1, -np.inf])", "f32()",
+    ]),
     ("partition", ["i32(7), 2", "f32(2, 5), 1, axis=0", "f32(7), -1", "f32(7), 7", "[1, 2], 0"]),
-    ("argpartition", ["i32([5, 3, 1, 4]), 0", "f32(2, 3), 1, axis=1", "f32(7), 7"]),
+    ("argpartition", [
+        "i32([5, 3, 1, 4]), 0", "f32(2, 3), 1, axis=1", "f32(7), 7", "f32([3, 1, 2]), -1",
+        "f32([np.nan, 1, -np.inf, 2]), 2", "b1(4), 1", "c64(3), 1", "f32(0), 0", "[1.0], 0",
+        "i32([[5, 3], [1, 4]]), 0, axis=None", "f32(3), 1.0", "u8([3, 3, 1]), -4",
+    ]),
     ("lexsort", [
         "(i32(6), f32(6))", "i32(2, 5)", "[i32([1, 1, 0]), i32([2, 1, 3])]", "i32(2, 3), axis=0",
         "[]",
@@ -162,7 +181,10 @@ TABLE = [
         "i32(5), size=2, fill_value=-1", "b1(2, 3), size=8, fill_value=(9, 8)", "f32()", "f32(0)",
         "[1]",
     ]),
-    ("flatnonzero", ["i32(2, 3)", "b1(5), size=4, fill_value=7", "f32(0)", "f32()"]),
+    ("flatnonzero", [
+        "i32(2, 3)", "b1(5), size=4, fill_value=7", "f32(0)", "f32()", "[0, 1, 2]",
+        "f32([np.nan, 0, -0.0, 1])", "2", "c64([0, 1j]), size=1", "b1(5), size=7, fill_value=-1",
+    ]),
     ("argwhere", ["i32(2, 3)", "b1(5), size=4, fill_value=7", "f32(0)", "f32()", "b1(2, 2, 2)"]),
     ("diff", [
         *over(NUMBERS + " b1", "D(5)"), "f32(2, 4), axis=0", "f32(5), n=2", "f32(5), n=0",
@@ -171,7 +193,8 @@ TABLE = [
     ]),
     ("ediff1d", [
         "f32(2, 3)", "i32(4), to_end=9", "f32(4), to_end=f32(2), to_begin=-1.0",
-        "i32(3), to_end=2.5",
+        "i32(3), to_end=2.5", "f32()", "[1, 2, 4]", "f32(1), to_begin=1, to_end=f32(2)",
+        "u8([3, 1, 2])", "b1(3)", "f32(3), to_end='a'", "bf16(3), to_begin=1.5", "f32(0)",
     ]),
     ("gradient", [
         *over("f32 bf16 i32 c64", "D(5)"), "f32(3, 4)", "f32(3, 4), axis=1", "f32(3, 4), 2.0",

@@ -72,7 +72,9 @@ TRANSPOSE = [
 WITH_PATH = [
     "lambda p, x: (tree_util.keystr(p), x), {'a': [1, 2], 'b': Record(3, 4)}",
     "lambda p, x, y: (len(p), x + y), (1, [2]), (3, [4])", "lambda p, x: p, Keyed(1, 2)",
-    "lambda p, x: x, 5",
+    "lambda p, x: x, 5", "lambda p, x: (len(p), x), (1, None, [2]), is_leaf=lambda v: v is None",
+    "lambda p, x, y: x, (1, 2), (1,)", "lambda p, x: str(p), Pair(1, {'k': 2})", "5, (1, 2)",
+    "lambda p, x: len(p), {'a': (1, 2)}, is_leaf=lambda p, v: len(p) == 1, is_leaf_takes_path=True",
 ]
 
 TABLE = [
@@ -101,7 +103,11 @@ TABLE = [
     ("flatten_one_level_with_keys", TREES[5:19]),
     ("treedef_children", [f"{STRUCTURE}({t})" for t in TREES[:16]]),
     ("treedef_is_leaf", [f"{STRUCTURE}({t})" for t in TREES[:10]]),
-    ("treedef_tuple", [f"[{STRUCTURE}((1, 2)), {STRUCTURE}({{'a': 1}})]", "[]"]),
+    ("treedef_tuple", [
+        f"[{STRUCTURE}((1, 2)), {STRUCTURE}({{'a': 1}})]", "[]", "(tree_util.tree_structure(1),)",
+        "5", "[1, 2]", "iter([tree_util.tree_structure(None)])",
+        "[tree_util.tree_structure(Pair(1, 2)), tree_util.tree_structure([])]",
+    ]),
     ("keystr", [
         "(tree_util.DictKey('a'), tree_util.SequenceKey(1))",
         "(tree_util.GetAttrKey('x'), tree_util.FlattenedIndexKey(2))", "()",
@@ -157,18 +163,91 @@ EXPRESSIONS = [
     ("tree_util.default_registry", [
         "tree_util.default_registry.flatten((1, [2]))[0]",
         "tree_util.default_registry.flatten_one_level([1, 2])",
+        "tree_util.default_registry.flatten({'b': 1, 'a': None})[0]",
+        "tree_util.default_registry.flatten_one_level(5)",
+        "tree_util.default_registry.flatten([(1, 2)], lambda x: isinstance(x, tuple))[0]",
+        "tree_util.default_registry.flatten_with_path((1, [2]))[0]",
+        "tree_util.default_registry.flatten(Pair(1, 2))[1] == tree_util.tree_structure(Pair(1, 2))",
+        "tree_util.default_registry.flatten_one_level(None)",
     ]),
     *[(f"tree_util.{n}", [f"tree_util.{n} is not None"]) for n in ("KeyPath", "KeyEntry")],
     *[
         (
             f"tree_util.{k}",
             [
-                f"tree_util.{k}('a') == tree_util.{k}('a')",
-                f"hash(tree_util.{k}('a')) == hash(tree_util.{k}('a'))", f"str(tree_util.{k}('a'))",
+                f"tree_util.{k}({a}) == tree_util.{k}({a})", f"str(tree_util.{k}({a}))",
+                f"hash(tree_util.{k}({a})) == hash(tree_util.{k}({a}))", f"tree_util.{k}()",
+                f"tree_util.{k}({a}) == {a}", f"tree_util.{k}('b') == tree_util.{k}({a})",
+                f"tree_util.keystr((tree_util.{k}({a}),), simple=True)", f"tree_util.{k}({a}, 1)",
+                f"setattr(tree_util.{k}({a}), 'other', 1)",
             ],
         )
-        for k in ("DictKey", "GetAttrKey")
+        for k, a in (
+            ("DictKey", "'a'"),
+            ("GetAttrKey", "'a'"),
+            ("SequenceKey", "1"),
+            ("FlattenedIndexKey", "2"),
+        )
     ],
+    ("tree.static", [
+        "tree.static(default=3).metadata['static']", "tree.static(metadata={'a': 1}).metadata['a']",
+        "(lambda c: tree_util.tree_leaves(c(1, 2)))(tree_util.register_dataclass(dataclasses.make_dataclass('S0', ['a', ('b', int, tree.static(default=5))])))",
+        "(lambda c: tree_util.tree_structure(c(1, 2)) == tree_util.tree_structure(c(1, 3)))(tree_util.register_dataclass(dataclasses.make_dataclass('S1', ['a', ('b', int, tree.static(default=5))])))",
+    ]),
+    ("tree_util.register_pytree_node_class", [
+        "(lambda c: (tree_util.register_pytree_node_class(c), tree_util.tree_leaves([c(), 3]))[1])(type('Q10', (), {'tree_flatten': lambda s: ((1, 2), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (c.__name__, a, tuple(k)))}))",
+        "(lambda c: (tree_util.register_pytree_node_class(c), tree_util.tree_map(lambda v: v + 1, c()))[1])(type('Q11', (), {'tree_flatten': lambda s: ((1, 2), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (c.__name__, a, tuple(k)))}))",
+        "(lambda c: (tree_util.register_pytree_node_class(c), tree_util.tree_leaves_with_path(c()))[1])(type('Q12', (), {'tree_flatten': lambda s: ((1, 2), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (c.__name__, a, tuple(k)))}))",
+        "(lambda c: (tree_util.register_pytree_node_class(c), tree_util.register_pytree_node_class(c))[1])(type('Q13', (), {'tree_flatten': lambda s: ((1, 2), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (c.__name__, a, tuple(k)))}))",
+        "tree_util.register_pytree_node_class(5)",
+        "tree_util.register_pytree_node_class(type('Q14', (), {}))",
+        "tree_util.register_pytree_node_class(list)",
+    ]),
+    ("tree_util.register_pytree_node", [
+        "(lambda c: (tree_util.register_pytree_node(c, lambda s: ((1, [2]), 'x'), lambda a, k: (a, list(k))), tree_util.tree_map(lambda v: v * 2, c()))[1])(type('P0', (), {}))",
+        "(lambda c: (tree_util.register_pytree_node(c, lambda s: ((1, 2), 'x'), lambda a, k: k, flatten_with_keys_func=lambda s: (((tree_util.DictKey('p'), 1), (tree_util.DictKey('q'), 2)), 'x')), tree_util.tree_leaves_with_path(c()))[1])(type('P1', (), {}))",
+        "(lambda c: (tree_util.register_pytree_node(c, lambda s: 5, lambda a, k: k), tree_util.tree_leaves(c()))[1])(type('P2', (), {}))",
+        "tree_util.register_pytree_node(5, None, None)",
+        "tree_util.register_pytree_node(tuple, lambda t: (t, None), lambda a, k: k)",
+        "(lambda c: (tree_util.register_pytree_node(c, lambda s: ((1,), ['unhashable']), lambda a, k: k), jax.jit(lambda x: x)(c()))[1])(type('P3', (), {}))",
+        "(lambda c: (tree_util.register_pytree_node(c, lambda s: ((1, 2), None), lambda a, k: k), tree_util.tree_leaves_with_path(c()))[1])(type('P4', (), {}))",
+    ]),
+    ("tree_util.register_pytree_with_keys", [
+        "tree_util.tree_map(lambda v: v + 1, Keyed(1, [2]))",
+        "tree_util.tree_map_with_path(lambda p, v: tree_util.keystr(p), Keyed(1, [2]))",
+        "tree_util.register_pytree_with_keys(Keyed, None, None)",
+        "(lambda c: (tree_util.register_pytree_with_keys(c, lambda s: ((('raw', 1),), None), lambda a, k: k), tree_util.tree_leaves_with_path(c()))[1])(type('K0', (), {}))",
+        "(lambda c: (tree_util.register_pytree_with_keys(c, lambda s: (((tree_util.DictKey('z'), 1),), None), lambda a, k: k, flatten_func=lambda s: ((7,), None)), tree_util.tree_leaves(c()), tree_util.tree_leaves_with_path(c()))[1:])(type('K1', (), {}))",
+        "tree_util.register_pytree_with_keys(5, None, None)",
+    ]),
+    ("tree_util.register_pytree_with_keys_class", [
+        "(lambda c: (tree_util.register_pytree_with_keys_class(c), tree_util.tree_leaves_with_path([c()]))[1])(type('Q20', (), {'tree_flatten_with_keys': lambda s: (((tree_util.GetAttrKey('a'), 1), (tree_util.GetAttrKey('b'), None)), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (a, tuple(k)))}))",
+        "(lambda c: (tree_util.register_pytree_with_keys_class(c), tree_util.tree_map(lambda v: v + 1, c()))[1])(type('Q21', (), {'tree_flatten_with_keys': lambda s: (((tree_util.GetAttrKey('a'), 1), (tree_util.GetAttrKey('b'), None)), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (a, tuple(k)))}))",
+        "(lambda c: (tree_util.register_pytree_with_keys_class(c), tree_util.tree_leaves(c()))[1])(type('Q22', (), {'tree_flatten_with_keys': lambda s: (((tree_util.GetAttrKey('a'), 1), (tree_util.GetAttrKey('b'), None)), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (a, tuple(k)))}))",
+        "(lambda c: (tree_util.register_pytree_with_keys_class(c), tree_util.register_pytree_with_keys_class(c))[1])(type('Q23', (), {'tree_flatten_with_keys': lambda s: (((tree_util.GetAttrKey('a'), 1), (tree_util.GetAttrKey('b'), None)), 'aux'), 'tree_unflatten': classmethod(lambda c, a, k: (a, tuple(k)))}))",
+        "tree_util.register_pytree_with_keys_class(type('Q24', (), {}))",
+        "tree_util.register_pytree_with_keys_class(5)",
+    ]),
+    ("tree_util.register_dataclass", [
+        "(lambda c: tree_util.tree_leaves_with_path(c(1, [2])))(tree_util.register_dataclass(dataclasses.make_dataclass('R2', ['a', 'b']), ['a', 'b'], []))",
+        "(lambda c: tree_util.tree_leaves(c(1, 2)))(tree_util.register_dataclass(dataclasses.make_dataclass('R3', ['a', 'b']), ['b'], ['a']))",
+        "tree_util.register_dataclass(dataclasses.make_dataclass('R4', ['a', 'b']), ['a', 'zz'], ['b'])",
+        "(lambda c: tree_util.tree_map(lambda v: v + 1, c(1, 2)))(tree_util.register_dataclass(dataclasses.make_dataclass('R5', ['a', 'b'])))",
+        "(lambda c: tree_util.tree_leaves(c(1)))(tree_util.register_dataclass(dataclasses.make_dataclass('R6', ['a', ('b', int, dataclasses.field(default=2))]), ['a'], [], drop_fields=['b']))",
+        "tree_util.register_dataclass(5)",
+        "tree_util.register_dataclass(dataclasses.make_dataclass('R7', ['a']), ['a'])",
+        "tree_util.register_dataclass(dataclasses.make_dataclass('R8', ['a', 'b']), ['a', 'a'], ['b'])",
+    ]),
+    ("tree_util.register_static", [
+        "tree_util.tree_leaves(Fixed(2))", "tree_util.tree_map(lambda v: v, (Fixed(2), 1))",
+        "jax.jit(lambda f, x: x * f.v)(Fixed(2), 1.0)", "tree_util.register_static(Fixed)",
+        "tree_util.register_static(5)",
+        "(lambda c: (tree_util.register_static(c), tree_util.tree_leaves([c(), 1]))[1])(type('St0', (), {}))",
+    ]),
+    ("tree_util.KeyPath", [
+        "isinstance(tree_util.tree_leaves_with_path({'a': 1})[0][0], tuple)",
+        "tree_util.KeyPath == tuple[typing.Any, ...]",
+    ]),
 ]
 SHORT = [
     ("flatten leaves structure", FLATTEN[5:12]),
@@ -181,7 +260,10 @@ SHORT = [
     ("all", ALLS),
     ("broadcast", BROADCAST),
     ("transpose", TRANSPOSE),
-    ("static", ["default=3"]),
+    ("static", [
+        "default=3", "", "default_factory=list", "metadata={'a': 1}",
+        "default=1, default_factory=list", "nonsense=1", "default=2, metadata={'static': False}",
+    ]),
 ]
 
 CASES = [

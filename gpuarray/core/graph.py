@@ -205,7 +205,7 @@ def params_key(params: dict[str, Any]) -> tuple:
 def _value_key(value):
     if isinstance(value, np.ndarray):
         return ("ndarray", value.dtype.str, value.shape, value.tobytes())
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, np.float32):
         return ("float", value.hex())  # nan equals itself, -0.0 is not 0.0
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_value_key, value))

@@ -85,7 +85,7 @@ def merge_equal(graph: Graph) -> Graph:
     for eqn in graph.eqns:
         prim = eqn.primitive
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
-        if prim.kind is Kind.POINTWISE:
+        if is_elementwise(eqn):
             ins = _scalars_for_broadcasts(ins, eqn.outvars[0].aval.shape, scalar_of)
         if prim.name == "convert_element_type" and ins[0].aval.dtype == eqn.outvars[0].aval.dtype:
             env[eqn.outvars[0]] = ins[0]
@@ -139,6 +139,23 @@ def _scalars_for_broadcasts(
 _SINKING = ("reshape", "slice", "rev")
 
 
+def is_elementwise(eqn: Eqn) -> bool:
+    """Whether each element of a pointwise result comes from the elements at its own place: a bitcast
+    to another width gathers or scatters them.
+    """
+    if eqn.primitive.kind is not Kind.POINTWISE:
+        return False
+    shape = eqn.outvars[0].aval.shape
+    return all(
+        not a.aval.shape
+        or (
+            len(a.aval.shape) == len(shape)
+            and all(n in (1, m) for n, m in zip(a.aval.shape, shape, strict=True))
+        )
+        for a in eqn.invars
+    )
+
+
 def sink_views(graph: Graph) -> Graph:
     """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an
     access of its inputs.
@@ -147,7 +164,7 @@ def sink_views(graph: Graph) -> Graph:
     for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
         if isinstance(a, Var):
             uses[a] = uses.get(a, 0) + 1
-    made_by = {e.outvars[0]: e for e in graph.eqns if e.primitive.kind is Kind.POINTWISE}
+    made_by = {e.outvars[0]: e for e in graph.eqns if is_elementwise(e)}
     gone: set[int] = set()
     todo = list(graph.eqns)
     kept: list[Eqn] = []

@@ -218,7 +218,7 @@ class Array:
         _method("take"),
         _method("trace"),
     )
-    var, copy = _method("var"), _method("copy")
+    var, copy, byteswap = _method("var"), _method("copy"), _method("byteswap")
     astype, ravel = _method("astype"), _method("ravel")
     flatten = _method("ravel")
 

@@ -40,7 +40,7 @@ _HOMES = {
     products: "diagonal dot matmul trace",
     reductions: "all any argmax argmin max min prod ptp sum",
     selection: "choose compress nonzero",
-    shapes: "copy flip matrix_transpose ravel reshape squeeze swapaxes transpose view",
+    shapes: "byteswap copy flip matrix_transpose ravel reshape squeeze swapaxes transpose view",
     sorting: "argpartition argsort searchsorted sort",
     statistics: "cumprod cumsum mean std var",
     transfer: "device_put",

@@ -544,6 +544,22 @@ def view(a, dtype=None) -> Array:
     return lax.bitcast_convert_type(parts, target)
 
 
+def byteswap(a) -> Array:
+    """The bytes of each element in the opposite order, in the same dtype; a method of arrays.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.arange(3).byteswap()
+    Array([       0, 16777216, 33554432], dtype=int32)
+    """
+    a = array("byteswap", a)
+    if dtypes.kind_of(a.dtype) == "c":
+        return lax.complex(byteswap(lax.real(a)), byteswap(lax.imag(a)))
+    if a.dtype.itemsize == 1:
+        return copy(a)
+    pieces = lax.bitcast_convert_type(a, np.uint8)
+    return lax.bitcast_convert_type(lax.rev(pieces, (a.ndim,)), a.dtype)
+
+
 def _merge_last(x: Array) -> Array:
     return lax.reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
 

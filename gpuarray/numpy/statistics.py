@@ -27,7 +27,14 @@ from gpuarray.numpy.promotion import (
     promote_args_inexact,
     select,
 )
-from gpuarray.numpy.reductions import boolean_mask, compute_dtype, plain_axis, sum, widened
+from gpuarray.numpy.reductions import (
+    boolean_mask,
+    compute_dtype,
+    plain_axis,
+    split_axes,
+    sum,
+    widened,
+)
 from gpuarray.util import canonical_axes, canonical_axis
 
 kind_of = dtypes.kind_of
@@ -36,7 +43,8 @@ kind_of = dtypes.kind_of
 
 
 def _count(shape: tuple[int, ...], axis: Any) -> int:
-    return math.prod(shape[i] for i in canonical_axes(plain_axis(axis), len(shape)))
+    names, axes = split_axes(axis, len(shape))
+    return math.prod((*(shape[i] for i in axes), *map(lax.axis_size, names)))
 
 
 def _spread_mask(name: str, where: Any, shape: tuple[int, ...]) -> Any:

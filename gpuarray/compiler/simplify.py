@@ -140,8 +140,8 @@ _SINKING = ("reshape", "slice", "rev")
 
 
 def is_elementwise(eqn: Eqn) -> bool:
-    """Whether each element of a pointwise result comes from the elements at its own place: a bitcast
-    to another width gathers or scatters them.
+    """Whether each element of a result comes from the elements at its own place: a bitcast to
+    another width, pointwise as it is, gathers or scatters them.
     """
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False

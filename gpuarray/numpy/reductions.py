@@ -184,7 +184,7 @@ def _over(fold: Fold, x: Array, names: tuple[str, ...], axes: tuple[int, ...]) -
 
 
 def plain_axis(axis: Any) -> Any:
-    """Axes as a number, a name or a tuple: arrays of one number become that number, lists tuples."""
+    """Axes as a number, a name or a tuple: an array of one number becomes it, a list a tuple."""
     if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
         return int(axis)  # pyright: ignore[reportArgumentType]
     return tuple(axis) if isinstance(axis, list) else axis

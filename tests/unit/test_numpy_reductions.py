@@ -4,6 +4,7 @@ In: arrays of many shapes (without elements, without axes), axes, masks. Out: va
 errors.
 """
 
+import functools
 import warnings
 
 import numpy as np
@@ -304,9 +305,8 @@ def test_along_a_named_axis(name, axis):
     whole = (np.asarray(X) > 0 if name in ("any", "all") else X) * 1
     want = getattr(gnp, name)(gnp.asarray(whole), axis=numbers)
     for options in ({}, {"keepdims": True}):
-        found = ga.vmap(
-            lambda x: getattr(gnp, name)(x, axis=axis, **options), axis_name="i", out_axes=None
-        )(whole)
+        reduce = functools.partial(getattr(gnp, name), axis=axis, **options)
+        found = ga.vmap(lambda x, f=reduce: f(x), axis_name="i", out_axes=None)(whole)
         same(found.reshape(want.shape), want)
 
 

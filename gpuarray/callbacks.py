@@ -99,7 +99,7 @@ def _array(aval: ShapedArray, buffer: Any) -> ArrayImpl:
     # A copy: the program may write over its buffers when it no longer needs them.
     value = buffer.copy() if isinstance(buffer, np.ndarray) else buffer
     place = devices.default_place()
-    if place.device.platform == "cuda":  # callbacks compute where their arguments are
+    if place.device.platform == "gpu":  # callbacks compute where their arguments are
         place = place_of(devices.devices("cpu")[0])
     return ArrayImpl(aval, place, [value])
 

@@ -43,8 +43,9 @@ def explain(
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
+    platform = "cuda" if platform == "gpu" else platform
     if platform not in (None, "cpu", "cuda"):
-        raise ValueError(f"platform must be None, 'cpu' or 'cuda', got {platform!r}")
+        raise ValueError(f"platform must be None, 'cpu', 'gpu' or 'cuda', got {platform!r}")
     # A function that is jitted already keeps its own options.
     jitted = (
         fun

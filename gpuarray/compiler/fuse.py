@@ -12,7 +12,7 @@ from gpuarray.compiler.groups.group import Group, Load, Member, Operand, Refusal
 from gpuarray.compiler.groups.loops import flow_group
 from gpuarray.compiler.groups.merge import merge, merge_reason
 from gpuarray.compiler.groups.order import in_order
-from gpuarray.compiler.simplify import place_by_place
+from gpuarray.compiler.simplify import is_elementwise
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 
@@ -34,9 +34,6 @@ def fuse_with_reasons(
     fuser.run()
     steps = fuser.steps()
     return steps, fuser.refusals(steps)
-
-
-_COMPUTE = (Kind.POINTWISE, Kind.REDUCTION)
 
 
 class _Fuser:
@@ -64,7 +61,7 @@ class _Fuser:
             kind = eqn.primitive.kind
             if is_view(eqn) or self._is_free_generator(eqn):
                 continue  # absorbed by whoever reads it
-            if kind in _COMPUTE and _stretches(eqn):
+            if kind is Kind.REDUCTION or is_elementwise(eqn):
                 step: Step = self._single(eqn)
             else:
                 step = (self._flow(eqn) if self.flows and eqn.primitive.flow else None) or eqn
@@ -331,11 +328,6 @@ class _Fuser:
                 place_value(a)
         _name_groups(order)
         return order
-
-
-def _stretches(eqn: Eqn) -> bool:
-    """Whether operands have the result's rank, or none: a bitcast to another width does not."""
-    return eqn.primitive.kind is not Kind.POINTWISE or place_by_place(eqn)
 
 
 def _name_groups(steps: list[Step]) -> None:

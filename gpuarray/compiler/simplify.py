@@ -96,7 +96,7 @@ def merge_equal(graph: Graph) -> Graph:
     for eqn in graph.eqns:
         prim = eqn.primitive
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
-        if prim.kind is Kind.POINTWISE:
+        if is_elementwise(eqn):
             ins = _scalars_for_broadcasts(ins, eqn.outvars[0].aval.shape, scalar_of)
         known = _known(prim, ins, eqn)
         if known is not None:
@@ -187,18 +187,20 @@ def _scalars_for_broadcasts(
 _SINKING = ("reshape", "slice", "rev")
 
 
-def place_by_place(eqn: Eqn) -> bool:
-    """Whether every element of the result comes of the elements at its own place: a bitcast to
-    another width, which adds or takes an axis, is pointwise only by name.
+def is_elementwise(eqn: Eqn) -> bool:
+    """Whether each element of a result comes from the elements at its own place: a bitcast to
+    another width, pointwise as it is, gathers or scatters them.
     """
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False
     shape = eqn.outvars[0].aval.shape
-    ranks = [a.aval.ndim for a in eqn.invars]
-    return (
-        max(ranks, default=len(shape)) == len(shape)
-        and all(r in (0, len(shape)) for r in ranks)
-        and all(n in (1, m) for a in eqn.invars for n, m in zip(a.aval.shape, shape, strict=False))
+    return all(
+        not a.aval.shape
+        or (
+            len(a.aval.shape) == len(shape)
+            and all(n in (1, m) for n, m in zip(a.aval.shape, shape, strict=True))
+        )
+        for a in eqn.invars
     )
 
 
@@ -210,7 +212,7 @@ def sink_views(graph: Graph) -> Graph:
     for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
         if isinstance(a, Var):
             uses[a] = uses.get(a, 0) + 1
-    made_by = {e.outvars[0]: e for e in graph.eqns if place_by_place(e)}
+    made_by = {e.outvars[0]: e for e in graph.eqns if is_elementwise(e)}
     gone: set[int] = set()
     todo = list(graph.eqns)
     kept: list[Eqn] = []

@@ -21,11 +21,16 @@ class Device:
         self.device_kind = device_kind or platform
         self.process_index = process_index
 
+    @property
+    def lowering_platform(self) -> str:
+        """Whose programs it runs: those of GPUs are of "cuda"."""
+        return "cuda" if self.platform == "gpu" else self.platform
+
     def __repr__(self) -> str:
-        return f"{self.platform.capitalize()}Device(id={self.id})"
+        return f"{self.lowering_platform.capitalize()}Device(id={self.id})"
 
     def __str__(self) -> str:
-        return f"{self.platform}:{self.id}"
+        return f"{self.lowering_platform}:{self.id}"
 
 
 class Sharding:

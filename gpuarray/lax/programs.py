@@ -70,14 +70,19 @@ def platform_dependent(
 ) -> Any:
     """`function(*args)` of the function given for the platform that programs run on.
 
-    Platforms are those of devices, "cpu" and "cuda" among them; the one of the default device
-    counts when the call is traced. The functions are different ways to compute the same.
+    Platforms are those of programs, "cpu" and "cuda" among them; that of the default device counts
+    when the call is traced. The functions are different ways to compute the same.
 
     >>> from gpuarray import lax
     >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: 1 + x)
     Array(3., dtype=float32, weak_type=True)
     """
-    platform = default_place().device.platform
+    if "gpu" in per_platform:
+        raise ValueError(
+            "lax.platform_dependent got a function for 'gpu': its platforms are those of programs. "
+            "Use 'cuda' or 'rocm' for lax.platform_dependent."
+        )
+    platform = default_place().device.lowering_platform
     chosen = per_platform.get(platform, default)
     if chosen is None:
         raise NotImplementedError(

@@ -19,6 +19,7 @@ from gpuarray.core.value import Array
 from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from gpuarray.numpy.reductions import split_axes
 
 Axis = int | tuple[int, ...] | None
 
@@ -118,15 +119,16 @@ def logsumexp(
     if weights is not None:
         # A term without weight must not decide the maximum.
         terms = gnp.where(gnp.not_equal(weights, 0), terms, -np.inf)
-    axes = util.canonical_axes(axis, terms.ndim)
-    largest = gnp.max(gnp.real(terms), axes, keepdims=keepdims, where=where, initial=-np.inf)
+    names, axes = split_axes(axis, terms.ndim)
+    over = (*names, *axes)
+    largest = gnp.max(gnp.real(terms), over, keepdims=keepdims, where=where, initial=-np.inf)
     # With an infinite maximum the differences would be nan.
     finite = lax.select(gnp.isfinite(largest), largest, lax.full_like(largest, 0))
     shift = lax.stop_gradient(finite)
     exponentials = gnp.exp(terms - (shift if keepdims else lax.expand_dims(shift, axes)))
     if weights is not None:
         exponentials = exponentials * weights
-    total = gnp.sum(exponentials, axes, keepdims=keepdims, where=where)
+    total = gnp.sum(exponentials, over, keepdims=keepdims, where=where)
     sign = gnp.sign(total)
     if return_sign or not gnp.iscomplexobj(total):
         total = gnp.abs(total)

@@ -313,7 +313,8 @@ def _entries(shape, index):
             expand.append(axis)
             entries.append(Known(np.zeros(int(e), np.int32)))
         elif _is_mask(e):
-            if e.shape != tuple(lengths[axis : axis + e.ndim]):
+            # As in NumPy, an axis of length 0 in the mask takes nothing of any axis.
+            if any(m not in (0, n) for m, n in zip(e.shape, lengths[axis:], strict=False)):
                 raise IndexError(
                     f"boolean index did not match shape of indexed array in index {position}: got "
                     f"{e.shape}, expected {lengths[axis : axis + e.ndim]}"

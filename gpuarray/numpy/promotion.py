@@ -61,7 +61,7 @@ def value(x: Any) -> Any:
     """An array-like as something that can be bound: an Array, or Python's or NumPy's scalar."""
     if type(x) in SCALARS or isinstance(x, Array):
         return x
-    if isinstance(x, (int, float, complex)):
+    if isinstance(x, (int, float, complex)) and not isinstance(x, np.generic):
         return plain_scalar(x)
     if isinstance(x, np.ndarray) and x.ndim == 0 and dtypes.kind_of(x.dtype) in tuple("biufc"):
         return x[()]

@@ -44,6 +44,7 @@ class Fold(NamedTuple):
         False  # results outgrow their elements: integers widen, halves go through float32
     )
     needs_elements: bool = False  # there is no result for no elements
+    across: Callable[..., Array] | None = None  # of (array, names): over named axes of a vmap
 
 
 def lowest(dtype: Any) -> Any:
@@ -60,10 +61,10 @@ def highest(dtype: Any) -> Any:
     return dtype.type(np.inf) if kind in "fc" else dtypes.iinfo(dtype).max
 
 
-SUM = Fold("sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True)
+SUM = Fold("sum", lax.reduce_sum, lambda d: d.type(0), lax.add, accumulates=True, across=lax.psum)
 PROD = Fold("prod", lax.reduce_prod, lambda d: d.type(1), lax.mul, accumulates=True)
-MAX = Fold("max", lax.reduce_max, lowest, lax.max, needs_elements=True)
-MIN = Fold("min", lax.reduce_min, highest, lax.min, needs_elements=True)
+MAX = Fold("max", lax.reduce_max, lowest, lax.max, needs_elements=True, across=lax.pmax)
+MIN = Fold("min", lax.reduce_min, highest, lax.min, needs_elements=True, across=lax.pmin)
 ANY = Fold("any", lax.reduce_or, lambda d: np.False_, lax.bitwise_or)
 ALL = Fold("all", lax.reduce_and, lambda d: np.True_, lax.bitwise_and)
 
@@ -109,10 +110,10 @@ def fold_axes(
                 "mask one has to specify 'initial'"
             )
         x = select(where, x, fold.identity(through))
-    axes = canonical_axes(plain_axis(axis), x.ndim)
+    names, axes = split_axes(axis, x.ndim)
     if initial is None:
         _check_elements(fold, x.shape, axes)
-    y = as_type(fold.run(x, axes), result)
+    y = as_type(_over(fold, x, names, axes), result)
     if initial is not None:
         check_arraylike(fold.name, initial)
         start = asarray(initial)
@@ -126,13 +127,13 @@ def fold_axes(
 
 def _plan(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers: bool) -> Any:
     through, result = _types(fold, aval.dtype, None, promote_integers)
-    axes = canonical_axes(plain_axis(axis), aval.ndim)
+    names, axes = split_axes(axis, aval.ndim)
     _check_elements(fold, aval.shape, axes)
-    if aval.dtype == through == result and not aval.weak_type and not keepdims:
+    if aval.dtype == through == result and not aval.weak_type and not keepdims and not names:
         return lambda x: fold.run(x, axes)
 
     def run(x):
-        y = as_type(fold.run(_as_elements(fold, x, through), axes), result)
+        y = as_type(_over(fold, _as_elements(fold, x, through), names, axes), result)
         return lax.expand_dims(y, axes) if keepdims else y
 
     return run
@@ -173,17 +174,36 @@ def _as_elements(fold: Fold, x: Array, through: Any) -> Array:
     return as_type(x, through)
 
 
+def _over(fold: Fold, x: Array, names: tuple[str, ...], axes: tuple[int, ...]) -> Array:
+    """A reduction over numbered axes, then over named ones."""
+    if axes or not names:
+        x = fold.run(x, axes)
+    if names and fold.across is not None:
+        return fold.across(x, names)
+    for name in names:
+        x = fold.run(lax.all_gather(x, name), (0,))
+    return x
+
+
 def plain_axis(axis: Any) -> Any:
-    """Axes as a number or a tuple: arrays of one number become that number, lists tuples."""
-    names = [a for a in (axis if isinstance(axis, (tuple, list)) else (axis,)) if type(a) is str]
-    if names:
-        raise NameError(
-            f"Found an unbound axis name: {names[0]}. Axes of an array have numbers; along a named "
-            "axis of vmap use lax.psum, lax.pmax and the like."
-        )
+    """Axes as a number, a name or a tuple: an array of one number becomes it, a list a tuple."""
     if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
         return int(axis)  # pyright: ignore[reportArgumentType]
     return tuple(axis) if isinstance(axis, list) else axis
+
+
+def split_axes(axis: Any, ndim: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Axes as names of axes of a vmap, and numbers of those of an array.
+
+    >>> split_axes(("batch", -1), 2)
+    (('batch',), (1,))
+    """
+    axis = plain_axis(axis)
+    listed = axis if isinstance(axis, tuple) else (axis,)
+    names = tuple(a for a in listed if isinstance(a, str))
+    if names:
+        axis = tuple(a for a in listed if not isinstance(a, str))
+    return names, canonical_axes(axis, ndim)
 
 
 def _check_elements(fold: Fold, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:

@@ -139,7 +139,34 @@ class finfo(dtypes.finfo):
     """
 
     def __new__(cls, dtype: Any):
-        return dtypes.finfo(_dtype_or_same(dtype))
+        found = dtypes.finfo(_dtype_or_same(dtype))
+        return _SINGLE if found is _SINGLE_LIMITS else found
+
+
+class _Single(np.float32):
+    """A limit of float32: NumPy's scalar, as JAX gives it, of which `isinstance(x, float)` holds,
+    as the array API wants it. A Python float would promote in another way.
+    """
+
+    __slots__ = ()
+    __class__ = property(lambda self: float)  # pyright: ignore[reportAssignmentType]
+
+
+_SINGLE_LIMITS = dtypes.finfo(np.float32)
+
+
+class _SingleLimits(np.finfo):
+    """The limits of float32, as such scalars."""
+
+    def __new__(cls):
+        return object.__new__(cls)
+
+    def __getattribute__(self, name: str) -> Any:
+        found = getattr(_SINGLE_LIMITS, name)
+        return _Single(found) if type(found) is np.float32 else found
+
+
+_SINGLE = _SingleLimits()
 
 
 class iinfo(dtypes.iinfo):

@@ -545,14 +545,19 @@ def view(a, dtype=None) -> Array:
 
 
 def byteswap(a) -> Array:
-    """The elements with the order of their bytes turned round."""
+    """The bytes of each element in the opposite order, in the same dtype; a method of arrays.
+
+    >>> import gpuarray.numpy as gnp
+    >>> gnp.arange(3).byteswap()
+    Array([       0, 16777216, 33554432], dtype=int32)
+    """
     a = array("byteswap", a)
+    if dtypes.kind_of(a.dtype) == "c":
+        return lax.complex(byteswap(lax.real(a)), byteswap(lax.imag(a)))
     if a.dtype.itemsize == 1:
-        return a
-    parts = lax.bitcast_convert_type(a, np.uint8) if dtypes.kind_of(a.dtype) != "c" else None
-    if parts is None:  # as one number of so many bytes, the imaginary part first
-        return lax.complex(byteswap(lax.imag(a)), byteswap(lax.real(a)))
-    return lax.bitcast_convert_type(lax.rev(parts, (a.ndim,)), a.dtype)
+        return copy(a)
+    pieces = lax.bitcast_convert_type(a, np.uint8)
+    return lax.bitcast_convert_type(lax.rev(pieces, (a.ndim,)), a.dtype)
 
 
 def _merge_last(x: Array) -> Array:

@@ -27,7 +27,14 @@ from gpuarray.numpy.promotion import (
     promote_args_inexact,
     select,
 )
-from gpuarray.numpy.reductions import boolean_mask, compute_dtype, plain_axis, sum, widened
+from gpuarray.numpy.reductions import (
+    boolean_mask,
+    compute_dtype,
+    plain_axis,
+    split_axes,
+    sum,
+    widened,
+)
 from gpuarray.util import canonical_axes, canonical_axis
 
 kind_of = dtypes.kind_of
@@ -36,7 +43,8 @@ kind_of = dtypes.kind_of
 
 
 def _count(shape: tuple[int, ...], axis: Any) -> int:
-    return math.prod(shape[i] for i in canonical_axes(plain_axis(axis), len(shape)))
+    names, axes = split_axes(axis, len(shape))
+    return math.prod((*(shape[i] for i in axes), *map(lax.axis_size, names)))
 
 
 def _spread_mask(name: str, where: Any, shape: tuple[int, ...]) -> Any:
@@ -305,7 +313,7 @@ def cumulative_sum(
     >>> gnp.cumulative_sum(gnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
-    return _cumulative("cumulative_sum", lax.cumsum, x, axis, dtype, include_initial, 0, True)
+    return _cumulative("cumulative_sum", lax.cumsum, x, axis, dtype, include_initial, 0)
 
 
 def cumulative_prod(
@@ -313,18 +321,17 @@ def cumulative_prod(
 ) -> Array:
     """The running product along `axis`, from 1 on with `include_initial`.
 
-    Shape contract: as `cumulative_sum`; narrow integers stay narrow.
+    Shape contract: as `cumulative_sum`. Narrow integers become default integers, as NumPy and the
+    array API have it; JAX leaves them narrow.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cumulative_prod(gnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
-    return _cumulative("cumulative_prod", lax.cumprod, x, axis, dtype, include_initial, 1, False)
+    return _cumulative("cumulative_prod", lax.cumprod, x, axis, dtype, include_initial, 1)
 
 
-def _cumulative(
-    name: str, run, x, axis, dtype, include_initial: bool, first: int, widen: bool
-) -> Array:
+def _cumulative(name: str, run, x, axis, dtype, include_initial: bool, first: int) -> Array:
     (x,) = arrays(name, x)
     if x.ndim == 0:
         raise ValueError(
@@ -337,7 +344,7 @@ def _cumulative(
             "The axis argument is only optional for one-dimensional arrays."
         )
     at = canonical_axis(0 if axis is None else axis, x.ndim)
-    out = _cumulate(name, run, x, at, dtype, widen)
+    out = _cumulate(name, run, x, at, dtype, widen=True)
     if not include_initial:
         return out
     shape = (*out.shape[:at], 1, *out.shape[at + 1 :])

@@ -82,7 +82,7 @@ class ArrayImpl(Array):
         return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        on_gpu = self._place.device.platform == "cuda"
+        on_gpu = self._place.device.platform == "gpu"
         if on_gpu and dl_device in (None, self.__dlpack_device__()):
             return self._buffer().__dlpack__(stream=stream, copy=copy)
         if on_gpu and copy is False:
@@ -99,11 +99,11 @@ class ArrayImpl(Array):
 
     def __dlpack_device__(self):
         device = self._place.device
-        return (2, device.id) if device.platform == "cuda" else (1, 0)
+        return (2, device.id) if device.platform == "gpu" else (1, 0)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self._place.device.platform != "cuda":
+        if self._place.device.platform != "gpu":
             raise AttributeError(f"an array on {self._place.device} is not in a GPU's memory")
         return self._buffer().__cuda_array_interface__
 

@@ -22,9 +22,9 @@ _gpus: list[Device] = []
 _simulators: list[Device] = []
 #: What can be asked for by name. The simulator is never chosen by default: it is slow, and for
 #: tests.
-PLATFORMS = ("cpu", "cuda", "simulator")
+PLATFORMS = ("cpu", "gpu", "simulator")
 #: Other names of platforms.
-ALIASES = {"gpu": "cuda"}
+ALIASES = {"cuda": "gpu"}
 
 
 def _cpu_devices() -> list[Device]:
@@ -50,7 +50,7 @@ def _gpu_devices() -> list[Device]:
         found = cuda.gpus()  # raises here, at the call, where there is none
         with _lock:
             if not _gpus:
-                _gpus.extend(Device("cuda", gpu.index, gpu.name) for gpu in found)
+                _gpus.extend(Device("gpu", gpu.index, gpu.name) for gpu in found)
     return _gpus
 
 
@@ -63,7 +63,7 @@ def forget_gpus() -> None:
 
 def gpu_of(device: Device) -> cuda.Gpu | None:
     """What drives a GPU; None for devices that work in the host's memory."""
-    return cuda.gpus()[device.id] if device.platform == "cuda" else None
+    return cuda.gpus()[device.id] if device.platform == "gpu" else None
 
 
 def stored(value: Any, device: Device) -> Any:
@@ -89,7 +89,7 @@ def wait_for_gpus() -> None:
         cuda.gpus()[device.id].wait()
 
 
-_DEVICES = {"cpu": _cpu_devices, "cuda": _gpu_devices, "simulator": _simulator_devices}
+_DEVICES = {"cpu": _cpu_devices, "gpu": _gpu_devices, "simulator": _simulator_devices}
 
 
 def _default_devices() -> list[Device]:
@@ -139,16 +139,22 @@ def _available() -> str:
     return " ".join([f"Available backends are {found}.", *lacking])
 
 
+def platform_named(name: str | None) -> str | None:
+    """A platform by one of its names; None where none is named."""
+    found = ALIASES.get(name, name) if isinstance(name, str) else name
+    if isinstance(found, str) and found not in ("", *PLATFORMS):
+        raise RuntimeError(f"Unknown backend {name}. {_available()}")
+    return found or None
+
+
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a platform, the default one when none is named.
+    """All devices of a platform, the default one when none is named; "cuda" is "gpu" here.
 
     >>> import gpuarray as ga
     >>> ga.devices()[0].platform
     'cpu'
     """
-    backend = ALIASES.get(backend, backend) if isinstance(backend, str) else backend
-    if isinstance(backend, str) and backend not in ("", *PLATFORMS):
-        raise RuntimeError(f"Unknown backend {backend}. {_available()}")
+    backend = platform_named(backend)
     return list(_DEVICES[backend]() if backend else _default_devices())
 
 

@@ -62,7 +62,7 @@ class Executable:
 
     def on(self, device: Device) -> Program:
         """The program for a device, made when it is first asked for."""
-        key = device if device.platform == "cuda" else device.platform
+        key = device if device.platform == "gpu" else device.platform
         found = self._programs.get(key)
         if found is None:
             with self._lock:
@@ -181,13 +181,13 @@ def _waits(x) -> bool:
 def _buffer_of(x: Any, aval, device: Device):
     if type(x) is ArrayImpl:
         buffer = x._buffer()
-        same = x._place.device.platform == device.platform != "cuda"
+        same = x._place.device.platform == device.platform != "gpu"
         return buffer if same else stored(buffer, device)
     if isinstance(x, (np.ndarray, np.generic)):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:
         value = typed_scalar(x, aval.dtype)
-    return value if device.platform != "cuda" else stored(value, device)
+    return value if device.platform != "gpu" else stored(value, device)
 
 
 def check_numbers(what: str, buffers: list, site) -> None:

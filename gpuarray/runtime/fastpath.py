@@ -22,7 +22,7 @@ def fits(executable: Executable) -> bool:
     """Whether calls run on the caller's thread: work that is worth another one's goes there, but a
     GPU is asynchronous by itself.
     """
-    return not executable.heavy or devices.default_place().device.platform == "cuda"
+    return not executable.heavy or devices.default_place().device.platform == "gpu"
 
 
 def generate(

@@ -23,8 +23,7 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     >>> any(a is x for a in ga.live_arrays())
     True
     """
-    if platform is not None:
-        devices.devices(platform)  # an unknown one is an error
+    wanted = devices.platform_named(platform)
     # Found by the garbage collector rather than kept in a list: a list would cost every array its
     # upkeep.
     found = [
@@ -32,7 +31,7 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
         for a in gc.get_objects()
         if type(a) is ArrayImpl
         and not a.is_deleted()
-        and (platform is None or a.device.platform == platform)
+        and (wanted is None or a.device.platform == wanted)
     ]
     return sorted(found, key=lambda a: -a.nbytes)
 

@@ -56,13 +56,13 @@ def own(
         if copy and state.transfer_guard_host_to_device is not None:
             guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
         value = x.astype(aval.dtype, copy=False)
-        if value is x and copy and place.device.platform != "cuda":
+        if value is x and copy and place.device.platform != "gpu":
             value = x.copy()
     elif isinstance(x, np.generic):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:
         value = typed_scalar(x, aval.dtype)
-    if place.device.platform == "cuda":
+    if place.device.platform == "gpu":
         value = sent(value, place.device)
     array = ArrayImpl(aval, place, [value])
     if not aval.shape and not traces.is_base():

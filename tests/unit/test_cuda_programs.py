@@ -216,16 +216,23 @@ def test_program(gpu, program, how):
 def test_devices_are_named_as_jax_names_them(gpu):
     (device,) = ga.devices()
     assert ga.devices("gpu") == ga.devices("cuda") == [device]
-    assert (repr(device), str(device), device.platform) == ("CudaDevice(id=0)", "cuda:0", "cuda")
-    assert ga.default_backend() == "cuda" and "GPU" in device.device_kind
+    assert (repr(device), str(device), device.platform) == ("CudaDevice(id=0)", "cuda:0", "gpu")
+    assert ga.default_backend() == "gpu" and "GPU" in device.device_kind
 
 
 def test_arrays_move_between_platforms(gpu):
     x = gnp.asarray(A)
     there = ga.device_put(x, ga.devices("cpu")[0])
     back = ga.device_put(there, "cuda")
-    assert (there.device.platform, back.device.platform) == ("cpu", "cuda")
-    assert (there + 1).device.platform == "cpu" and (back + x).device.platform == "cuda"
+    assert (there.device.platform, back.device.platform) == ("cpu", "gpu")
+    assert (there + 1).device.platform == "cpu" and (back + x).device.platform == "gpu"
+    for name in ("cuda", "gpu"):
+        assert any(a is back for a in ga.live_arrays(name))
+    with pytest.raises(RuntimeError, match="Unknown backend tpu"):
+        ga.live_arrays("tpu")
+    with pytest.raises(ValueError, match="Use 'cuda' or 'rocm'"):
+        ga.lax.platform_dependent(x, gpu=gnp.sin)
+    assert ga.lax.platform_dependent(x, cuda=lambda x: x[0], cpu=lambda x: x).shape == A.shape[1:]
     moved = ga.device_put(there.sum(), "cuda")
     np.testing.assert_array_equal(np.asarray(back + moved), A + A.sum())
     with pytest.raises(ValueError, match="incompatible devices"):

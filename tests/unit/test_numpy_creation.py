@@ -12,6 +12,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.core.graph import params_key
 
 
 def same(got, want, rtol=1e-6, atol=1e-6):
@@ -295,6 +296,29 @@ def test_questions_about_dtypes():
     ]
     with pytest.raises(ValueError, match="not inexact"):
         gnp.finfo(int)
+
+
+@pytest.mark.parametrize("name", ["eps", "max", "min", "tiny", "smallest_normal"])
+def test_limits_of_float32_are_numpys_scalars_and_pythons(name):
+    limit, plain = getattr(gnp.finfo("float32"), name), getattr(np.finfo("float32"), name)
+    assert isinstance(limit, float) and isinstance(limit, np.float32)
+    assert repr(limit) == repr(plain) and limit.dtype == np.float32 and limit == plain
+    assert pickle.loads(pickle.dumps(limit)) == plain
+    # It promotes as NumPy's scalar does: a Python float would give way.
+    narrow = gnp.ones(2, "bfloat16")
+    assert gnp.result_type(limit, "bfloat16") == (narrow * limit).dtype == np.float32
+    assert gnp.where(True, narrow, limit).dtype == np.float32
+    with ga.enable_x64(True):
+        assert gnp.asarray(limit).dtype == gnp.full(2, limit).dtype == np.float32
+    assert not ga.jit(lambda x: x)(limit).weak_type
+    assert hash(params_key({"limit": limit})) == hash(params_key({"limit": plain}))
+
+
+def test_the_limits_of_float32():
+    found = gnp.finfo(gnp.complex64)
+    assert repr(found) == repr(np.finfo(np.float32)) and isinstance(found, np.finfo)
+    assert found.bits == 32 and found.dtype == np.float32
+    assert gnp.finfo(gnp.ones(2)) is found
 
 
 def test_text():

@@ -211,6 +211,13 @@ def test_config_oob_raise_names_the_index():
         same(v[-10], 0)
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4), (0, 0)])
+def test_a_mask_without_elements_takes_nothing(shape):
+    x, mask = np.ones((3, 4)), np.ones(shape, bool)
+    same(gnp.asarray(x)[gnp.asarray(mask)], x[mask])
+    same(gnp.asarray(x).at[mask].set(2), x)
+
+
 #: A call that fails, its error and words of the message.
 ERRORS = {
     "list": (lambda v: v[[1, 2]], TypeError, "non-tuple sequence for multidimensional indexing"),
@@ -223,6 +230,7 @@ ERRORS = {
     "ellipses": (lambda v: v[..., ...], IndexError, "single ellipsis"),
     "empty axis": (lambda v: v[:0][0], IndexError, "axis 0 with size 0"),
     "mask shape": (lambda v: v[gnp.ones(3, bool)], IndexError, "boolean index did not match"),
+    "empty mask": (lambda v: v[None][gnp.ones((2, 0), bool)], IndexError, "did not match"),
     "step 0": (lambda v: v[::0], ValueError, "step cannot be zero"),
     "traced slice": (
         lambda v: ga.jit(lambda v, i: v[i:])(v, 1),

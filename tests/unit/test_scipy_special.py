@@ -70,6 +70,23 @@ FIXED = {
 }
 
 
+#: All of them as functions of arrays, with operands.
+KERNELS = {name: (getattr(special, name), xs) for name, xs in POINTWISE.items()} | {
+    name: (function, (x,)) for name, (function, x) in FIXED.items()
+}
+#: Why some are no kernel, or more than one.
+SEVERAL = {
+    "bernoulli": "a table of constants",
+    "bessel_jn": "a recurrence gives all orders at once; a second kernel lays them side by side",
+}
+
+
+def test_the_tables_name_every_function():
+    public = {name for name, value in vars(special).items() if callable(value)}
+    assert {name.partition(" ")[0] for name in KERNELS} | set(SEVERAL) == public
+    assert len(public) == 53
+
+
 def total(function):
     """The sum of all results."""
     return lambda *xs: sum(gnp.sum(leaf) for leaf in ga.tree.leaves(function(*xs)))
@@ -130,25 +147,31 @@ def grid(xs: tuple[float, ...]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", POINTWISE)
-def test_jit_vmap_and_one_kernel(name):
+def test_jit_and_vmap(name):
     function, xs = getattr(special, name), grid(POINTWISE[name])
     whole = ga.tree.leaves(function(*map(gnp.asarray, xs)))
     for other in (ga.jit(function), ga.vmap(function)):
         for a, b in zip(whole, ga.tree.leaves(other(*xs)), strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-7)
-    explained = ga.explain(function, platform="cuda")(*xs)
-    assert explained.launches == 1, explained
     assert function(*[x[:0] for x in map(gnp.asarray, xs)]) is not None
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_one_kernel(name):
+    function, xs = KERNELS[name]
+    explained = ga.explain(function, platform="cuda")(*grid(xs))
+    assert not explained.library_calls
+    assert explained.launches == (2 if name in SEVERAL else 1), explained
+
+
 @pytest.mark.skipif(not HAS_COMPILER, reason="the simulator needs a C++ compiler")
-@pytest.mark.parametrize("names", np.array_split(list(POINTWISE), 6), ids=lambda n: n[0])
+@pytest.mark.parametrize("names", np.array_split(list(KERNELS), 8), ids=lambda n: n[0])
 def test_kernels_give_what_numpy_gives(names):
     from gpuarray.drivers import numpy as host
     from gpuarray.drivers import simulator
 
     for name in names:
-        function, xs = getattr(special, name), grid(POINTWISE[name])
+        function, xs = KERNELS[name][0], grid(KERNELS[name][1])
         lowered = ga.jit(function).lower(*xs)
         kernels = simulator.build(lowered.plan, [np.asarray(c) for c in lowered.plan.graph.consts])
         with simulator.order_drawn_from(1):

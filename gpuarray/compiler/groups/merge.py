@@ -24,6 +24,9 @@ MEMBER_LIMIT = 256
 ARGUMENT_LIMIT = 96
 #: Cost (in multiply-adds) of a value that may be computed again for each step of a broadcast axis.
 RECOMPUTE_LIMIT = 32.0
+#: Cost of what a GPU computes in a microsecond, less than another kernel would take: so much may be
+#: computed again in all.
+LAUNCH_WORTH = float(1 << 25)
 #: A value is combined with a reduction of its own row in one kernel while a row is at most this
 #: long,
 #: or when there are rows enough to keep all processors busy.
@@ -81,7 +84,7 @@ def merge(one: Group, two: Group, siblings: bool = False) -> str:
         return "they run over different spaces"
     if grown and len(set(ties.axis_of.values()) & set(range(len(one.axes)))) < len(one.axes):
         return "they run over different spaces"  # together: over the product of both
-    reduced, why_not = _common_reduction(one, two, ties.axis_of, len(axes), grown)
+    reduced, why_not = _common_reduction(one, two, ties.axis_of, axes, grown)
     if why_not:
         return why_not
     members = [_moved(m, ties.axis_of, inner) for m in two.members]
@@ -177,7 +180,7 @@ class _Ties:
 
 
 def _common_reduction(
-    one: Group, two: Group, axis_of: dict[int, int], count: int, grown: bool
+    one: Group, two: Group, axis_of: dict[int, int], axes: list[int], grown: bool
 ) -> tuple[frozenset[int], str]:
     """The reduced axes of the union, and why there is none where two reductions differ or one would
     be repeated.
@@ -188,9 +191,9 @@ def _common_reduction(
         return both, "they reduce different axes"
     if one.reduced and grown:
         return both, "a reduction would be computed again along a broadcast axis"
-    if theirs and len(axis_of) < count:
+    if theirs and len(axis_of) < len(axes):
         return both, "the reduction does not run over all axes of what it would join"
-    if grown and one.weight > RECOMPUTE_LIMIT:
+    if grown and one.weight > RECOMPUTE_LIMIT and one.weight * math.prod(axes) > LAUNCH_WORTH:
         return both, "too much would be computed again along a broadcast axis"
     return both, ""
 

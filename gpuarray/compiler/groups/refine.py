@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gpuarray.compiler.cuda import types as ct
 from gpuarray.compiler.groups.custom import custom_steps, is_custom
 from gpuarray.compiler.groups.group import Group, Load, Member, Step
-from gpuarray.compiler.groups.merge import ARGUMENT_LIMIT
+from gpuarray.compiler.groups.merge import ARGUMENT_LIMIT, LAUNCH_WORTH
 from gpuarray.compiler.groups.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.groups.scatters import (
     in_place,
@@ -171,8 +171,14 @@ class _Refiner:
                     self.want(v)
                 return
             size = math.prod(step.axes)
-            for load in {(x.key, x.dims): x for x in step.loads()}.values():
-                self.use(load.source, step, size)
+            reads: dict[tuple, tuple[Load, int]] = {}
+            for member in step.members:  # those after a reduction read once for each row
+                space = math.prod(step.axes[d] for d in member.space if d is not None)
+                for x in (o for o in member.operands if isinstance(o, Load)):
+                    key = (x.key, x.dims)
+                    reads[key] = x, max(space, reads[key][1] if key in reads else 0)
+            for load, count in reads.values():
+                self.use(load.source, step, count)
             for load, steps in step.streamed():
                 self.use(load.source, step, size * steps)
             return
@@ -226,7 +232,8 @@ class _Refiner:
             return not uses
         if self.depth[v] > DEEP:
             return False
-        if computed and any(isinstance(u.reader, Group) and not u.reader.by_itself for u in uses):
+        times = sum(u.times for u in uses) / max(v.aval.size, 1)
+        if computed and any(_is_fused(u.reader, times) for u in uses):
             return False  # fusion had its reasons
         sources = len(self.behind(v))
         if any(len(self.read_by(u.reader)) + sources > ARGUMENT_LIMIT for u in uses):
@@ -237,8 +244,10 @@ class _Refiner:
             return True
         if len({id(u.reader) for u in uses}) > 1:
             return False
-        times = sum(u.times for u in uses) / max(v.aval.size, 1)
-        return cost <= ONCE if times <= 1 else cost * (times - 1) <= REPEATED
+        if times <= 1:
+            return cost <= ONCE
+        again = cost * (times - 1)
+        return again <= REPEATED or (cost <= ONCE and again * v.aval.size <= LAUNCH_WORTH)
 
     def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
         """The equations that an element takes, each with its cost."""
@@ -456,6 +465,15 @@ def narrowed(eqn: Eqn) -> list[Eqn]:
 def is_idle(step: Step) -> bool:
     """Whether nobody reads what a group makes: a loop began with it that does without."""
     return isinstance(step, Group) and not step.outputs
+
+
+def _is_fused(step: Step | None, times: float) -> bool:
+    """Whether a step has refused what it reads, and not just because it reads pieces of it, each
+    element once.
+    """
+    if not isinstance(step, Group) or step.by_itself:
+        return False
+    return times > 1 or bool(step.reduced) or step.has_flow
 
 
 def _is_free(eqn: Eqn) -> bool:

@@ -71,7 +71,7 @@ def tridiagonal_solve_parts(dl, d, du, b, *, perturb_singular: bool = False):
     def pivot(x):
         """The number to divide by, and whether there was none."""
         none = do.eq(x, full_like(x, 0))
-        tiny = dtypes.finfo(aval.dtype).tiny if perturb_singular else 1
+        tiny = float(dtypes.finfo(aval.dtype).tiny) if perturb_singular else 1
         return where(none, full_like(x, tiny), x), none
 
     def down(first, second, y, bad, dl, d, du, b):

@@ -127,6 +127,7 @@ SIGNAL = [
     ("istft", [
         "scipy.signal.stft(f32(32), nperseg=9)[2], nperseg=9, nfft=9", "scipy.signal.stft(f32(32), nperseg=8)[2], boundary=False", "f32(5)",
         "c64(5, 3), time_axis=0, freq_axis=0", "c64(5, 3), nfft=2", "c64(8, 3), input_onesided=False", "c64(5, 3), noverlap=8",
+        "scipy.signal.stft(f32(2, 32), nperseg=8)[2], nperseg=8",
     ]),
     ("welch", ["c64(32), nperseg=8", "f32(32, 2), nperseg=8, axis=0", "f32(32), nperseg=8, average='median'", "f32(32), 4.0, 'hamming', 8", "i32(32), nperseg=8", "f32(32), nperseg=8, average='odd'", "f32(32), nperseg=64"]),
     ("csd", [

@@ -50,7 +50,8 @@ def memory_type(aval: ShapedArray) -> str:
     name = _name(storage_dtype(aval))
     if name not in _TYPES:
         raise TypeError(
-            f"dtype {name} has no CUDA type here: convert it first, for example to float32"
+            f"dtype {name} has no CUDA type here: keep it on the CPU, or convert it there, for "
+            "example to float32"
         )
     return _TYPES[name]
 

@@ -20,6 +20,8 @@ _NARROW = {
     dtypes.bfloat16: "ga_bf16",
     dtypes.float8_e4m3fn: "ga_e4m3",
     dtypes.float8_e5m2: "ga_e5m2",
+    dtypes.float8_e8m0fnu: "ga_e8m0",
+    dtypes.float4_e2m1fn: "ga_e2m1",
 }
 
 

@@ -103,6 +103,39 @@ template <int EXPONENT, int MANTISSA> GA_INLINE float ga_value(ga_float8<EXPONEN
     return __uint_as_float(sign | __float_as_uint((float)u * least));
 }
 
+//@ ga_e8m0
+// Powers of two from 2^-127 to 2^127, or nan: the exponent of a float alone, halves rounded up.
+struct ga_e8m0 {
+    unsigned char bits;
+    ga_e8m0() = default;
+    __device__ __forceinline__ explicit ga_e8m0(float x) {
+        const unsigned u = __float_as_uint(x);
+        if (u == 0u || u >= 0x7f800000u) bits = 255;  // zero, what is negative or not finite
+        else if (u < 0x800000u) bits = u > 0x400000u;
+        else bits = (unsigned char)((u + 0x400000u) >> 23);
+    }
+};
+GA_INLINE float ga_value(ga_e8m0 x) {
+    return __uint_as_float(x.bits == 255 ? 0x7fc00000u : x.bits == 0 ? 0x400000u : (unsigned)x.bits << 23);
+}
+
+//@ ga_e2m1
+// 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign: halves go to even, what is too large to 6, nan to -0.
+struct ga_e2m1 {
+    unsigned char bits;
+    ga_e2m1() = default;
+    __device__ __forceinline__ explicit ga_e2m1(float x) {
+        const float a = fabsf(x);
+        const int up = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5.0f);
+        bits = (unsigned char)(up | (x != x || __float_as_uint(x) >> 31 ? 8 : 0));
+    }
+};
+GA_INLINE float ga_value(ga_e2m1 x) {
+    const unsigned m = x.bits & 7u;
+    const float a = m < 2u ? 0.5f * (float)m : __uint_as_float((126u + (m >> 1)) << 23 | (m & 1u) << 22);
+    return x.bits & 8u ? -a : a;
+}
+
 //@ ga_round
 // A float rounded to what a 16-bit type holds: the declared dtype of a value is its precision.
 template <class T> GA_INLINE float ga_round(float x) { return ga_value(T(x)); }

@@ -307,3 +307,36 @@ def test_unsafe_keys_are_split_and_mixed_in_kernels(gpu):
     with ga.default_device(ga.devices("cpu")[0]):
         expected = np.asarray(f(gnp.asarray(data)))
     np.testing.assert_array_equal(np.asarray(ga.jit(f)(gnp.asarray(data))), expected)
+
+
+# ---- narrow floats ----
+
+
+@pytest.mark.parametrize("kind, codes", [("float8_e8m0fnu", 256), ("float4_e2m1fn", 16)])
+def test_floats_of_block_scales_are_converted_as_numpy_does(kind, codes):
+    narrow = np.dtype(getattr(gnp, kind))
+    every = np.arange(codes, dtype=np.uint8).view(narrow)
+    with np.errstate(all="ignore"):
+        near = every.astype(np.float32)
+        middle = np.r_[(near[1:] + near[:-1]) / 2, 0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38]
+        middle = np.r_[near, middle, 5.9e-39].astype(np.float32)
+        around = np.r_[middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)]
+        expected = around.astype(narrow)
+    with strict(True), ga.default_device(ga.devices("simulator")[0]):
+        found = np.asarray(ga.jit(lambda x: x.astype(kind))(gnp.asarray(around)))
+        wide = np.asarray(ga.jit(lambda x: x.astype("float32"))(gnp.asarray(every)))
+    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+    np.testing.assert_array_equal(wide.view(np.uint32), near.view(np.uint32))
+
+
+@pytest.mark.parametrize("mode", ["mxfp8", "nvfp4"])
+def test_scaled_products(gpu, mode):
+    configs = [ga.nn.get_scaled_dot_general_config(mode) for _ in range(3)]
+    a = np.random.default_rng(1).standard_normal((3, 64)).astype(np.float32)
+
+    def f(x):
+        return ga.nn.scaled_dot_general(x, x, (((1,), (1,)), ((), ())), configs=configs)
+
+    with ga.default_device(ga.devices("cpu")[0]):
+        expected = np.asarray(f(gnp.asarray(a)))
+    np.testing.assert_allclose(np.asarray(ga.jit(f)(gnp.asarray(a))), expected, 1e-5, 1e-4)

@@ -31,12 +31,21 @@ _TYPES = {
     "bfloat16": "ga_bf16",
     "float8_e4m3fn": "ga_e4m3",
     "float8_e5m2": "ga_e5m2",
+    "float8_e8m0fnu": "ga_e8m0",
+    "float4_e2m1fn": "ga_e2m1",
     "float32": "float",
     "float64": "double",
     "complex64": "ga_c64",
     "complex128": "ga_c128",
 }
-_HALVES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+_HALVES = (
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+)
 HALF_TYPES = tuple(_TYPES[name] for name in _HALVES)
 
 
@@ -50,7 +59,8 @@ def memory_type(aval: ShapedArray) -> str:
     name = _name(storage_dtype(aval))
     if name not in _TYPES:
         raise TypeError(
-            f"dtype {name} has no CUDA type here: convert it first, for example to float32"
+            f"dtype {name} has no CUDA type here: keep it on the CPU, or convert it there, for "
+            "example to float32"
         )
     return _TYPES[name]
 

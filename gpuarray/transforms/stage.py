@@ -45,20 +45,20 @@ class TracedFunction:
 class GraphTracer(traces.Tracer):
     """A value of a function being staged: it knows its aval and its variable, not its data."""
 
-    __slots__ = ("site", "var")
+    __slots__ = ("_var", "site")
 
     _trace: GraphTrace
 
     def __init__(self, trace: GraphTrace, aval: ShapedArray, var: Var, site: Any = None):
         self._trace = trace
         self.aval = aval
-        self.var = var
+        self._var = var
         self.site = site
 
     def origin(self) -> str:
         info = self._trace.info
         lines = [f"The error occurred while tracing the function {info} for {info.purpose}."]
-        names = self._trace.argument_names(self.var)
+        names = self._trace.argument_names(self._var)
         if names:
             plural = "s" if len(names) > 1 else ""
             lines.append(
@@ -95,7 +95,7 @@ class GraphTrace(traces.Trace):
     def atom(self, x) -> Atom:
         """The Var or Literal that stands for a value: ours, a constant, or a scalar."""
         if type(x) is GraphTracer and x._trace is self:
-            return x.var
+            return x._var
         if id(x) in self.adopted:
             return Literal(np.asarray(x)[()], x.aval)
         if isinstance(x, Array) or (isinstance(x, np.ndarray) and x.ndim):

@@ -16,6 +16,15 @@ def test_a_traced_value_is_no_float(wrap):
         wrap(lambda x: x * float(x))(1.0)
 
 
+@pytest.mark.parametrize("wrap", [ga.jit, ga.vmap, lambda f: lambda x: ga.jvp(f, (x,), (x,))[0]])
+def test_a_traced_value_has_the_methods_of_arrays(wrap):
+    tracers = []
+    wrap(lambda x: tracers.append(x) or x)(gnp.ones((3, 2)))
+    methods = [n for n in dir(ga.Array) if not n.startswith("_") and callable(getattr(ga.Array, n))]
+    assert "var" in methods
+    assert [name for name in methods if not callable(getattr(tracers[0], name))] == []
+
+
 def test_what_loses_no_derivative_works_outside_jit():
     f = lambda x: x * int(x) * x.item() * (1 if x > 0 else 2) * [1.0, 3.0][gnp.int32(x) - 1]
     assert float(ga.grad(f)(2.0)) == 12.0

@@ -25,6 +25,15 @@ def test_a_traced_value_has_the_methods_of_arrays(wrap):
     assert [name for name in methods if not callable(getattr(tracers[0], name))] == []
 
 
+@pytest.mark.parametrize("wrap", [ga.jit, ga.grad])
+def test_a_traced_value_is_formatted_without_its_number(wrap):
+    texts = []
+    wrap(lambda x: texts.append(f"{x}") or x)(2.0)
+    assert "Tracer" in texts[0]
+    with pytest.raises(TypeError, match="unsupported format string passed to .*debug.print"):
+        wrap(lambda x: texts.append(f"{x:.2f}") or x)(2.0)
+
+
 def test_what_loses_no_derivative_works_outside_jit():
     f = lambda x: x * int(x) * x.item() * (1 if x > 0 else 2) * [1.0, 3.0][gnp.int32(x) - 1]
     assert float(ga.grad(f)(2.0)) == 12.0

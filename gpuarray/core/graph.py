@@ -235,12 +235,19 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
             yield from (item for item in value if isinstance(item, Graph))
 
 
+def effects(eqn: Eqn) -> Iterator[Primitive]:
+    """What does more than make its results, of an equation and those in the Graphs it holds."""
+    if eqn.primitive.effect:
+        yield eqn.primitive
+    elif eqn.primitive.kind is Kind.CALL:
+        for graph in subgraphs(eqn):
+            for inner in graph.eqns:
+                yield from effects(inner)
+
+
 def has_effect(eqn: Eqn) -> bool:
     """Whether running an equation, or one in a Graph it holds, does more than make its results."""
-    if eqn.primitive.effect:
-        return True
-    held = subgraphs(eqn) if eqn.primitive.kind is Kind.CALL else ()
-    return any(has_effect(inner) for graph in held for inner in graph.eqns)
+    return next(effects(eqn), None) is not None
 
 
 def verify(graph: Graph) -> None:

@@ -27,8 +27,7 @@ from gpuarray.core.value import Array
 from gpuarray.runtime import cache, fastpath, lazy, transfer
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable, check_numbers, launch
-from gpuarray.runtime.lazy import find_bad_number
+from gpuarray.runtime.execute import Executable, launch
 from gpuarray.transforms import remembered
 from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.stage import TracedFunction, stage
@@ -420,25 +419,13 @@ def _launch(device: Any, entry: Entry, leaves: Sequence) -> Any:
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
     launch(executable, inputs, arrays, place, program.donated)
     if kept is not None:
-        _check_results(program, kept, arrays)
+        info = program.info
+        lazy.check_results(program.graph, info.name, info, kept, arrays)
     return tree.unflatten_raw(program.out_spec, arrays)
 
 
 def _jitted(fun, options):
     return Jitted(fun, options)
-
-
-def _check_results(program: Program, inputs: list, arrays: list[ArrayImpl]) -> None:
-    """Under debug_nans: where a result is not a number, run again step by step to find the
-    operation.
-    """
-    try:
-        check_numbers(program.info.name, [a._buffer() for a in arrays], program.info)
-    except FloatingPointError:
-        if any(x.is_deleted() for x in inputs):
-            raise
-        find_bad_number(program.graph, inputs)
-        raise
 
 
 def _check_output(x, result, info: TracedFunction):

@@ -198,10 +198,26 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
         return prim.out_avals(avals, params)
 
 
+class Touched(BaseException):
+    """A function that is being staged reads or writes a reference from outside. A BaseException,
+    because it is for who stages the function, not for what the function catches.
+    """
+
+    def __init__(self, ref: Any):
+        super().__init__(ref)
+        self.ref = ref
+
+
 def stage(
-    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], info: TracedFunction
+    fun: Callable[..., Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    info: TracedFunction,
+    threads: bool = False,
 ) -> Graph:
-    """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph."""
+    """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph.
+
+    threads: the caller catches `Touched`, and traces again with the reference as an argument.
+    """
     trace = GraphTrace(info)
     tracers = [trace.new_input(a) for a in avals]
     try:
@@ -210,6 +226,14 @@ def stage(
         if config.state.enable_checks:
             verify(graph)
         return graph
+    except Touched as touched:
+        if threads:
+            raise
+        raise ValueError(
+            f"{info} traced for {info.purpose} reads or writes a mutable array reference of type "
+            f"{touched.ref.type} from outside. Give it the value as an argument, and return the "
+            "new one."
+        ) from None
     finally:
         trace.alive = False
         if config.state.check_tracer_leaks:

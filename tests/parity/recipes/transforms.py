@@ -307,7 +307,22 @@ STAGE = [
     ]),
     ("jax.new_ref", [
         "(lambda r: (r.__setitem__(0, 5.0), r[...])[1])(jax.new_ref(f32(3)))",
-        "jax.new_ref(f32(3))[0]", "jax.freeze(jax.new_ref(f32(2)))",
+        "jax.new_ref(f32(3))[0]", "jax.freeze(jax.new_ref(f32(2)))", "str(jax.new_ref(i32(3)))",
+        "jax.new_ref([1, 2])", "jax.new_ref(f32(3)).__setitem__(0, 1)", "jax.new_ref(f32(3))[3]",
+        "jax.new_ref(f32(3)).__setitem__(slice(2), 1.0)", "jax.new_ref(f32(3)) + 1",
+        "(lambda r: (jax.jit(lambda r, x: r.__setitem__(0, x))(r, 5.0), r[...])[1])(jax.new_ref(f32(3)))",
+        "(lambda r: (jax.jit(lambda x: r.__setitem__(0, x))(5.0), r[...])[1])(jax.new_ref(f32(3)))",
+        "(lambda r: jax.jit(lambda a, b: a[0] + b[0])(r, r))(jax.new_ref(f32(3)))",
+        "jax.jit(lambda: jax.new_ref(f32(3)))()",
+        "(lambda r: (lax.scan(lambda c, x: (c, jax.ref.addupdate(r, 0, x)), 0, f32(4)), r[...])[1])(jax.new_ref(f32(3)))",
+        "jax.grad(lambda x: (lambda r: (lax.fori_loop(0, 2, lambda i, c: r.__setitem__(..., r[...] * x), None), r[...])[1])(jax.new_ref(x)))(2.0)",
+    ]),
+    ("jax.ref.swap", ["(lambda r: (jax.ref.swap(r, 0, 5.0), r[...]))(jax.new_ref(f32(3)))"]),
+    ("jax.ref.get", ["jax.ref.get(jax.new_ref(f32(3)), 1)", "jax.ref.get(f32(3), 1)"]),
+    ("jax.ref.set", ["(lambda r: (jax.ref.set(r, 0, 5.0), r[...])[1])(jax.new_ref(f32(3)))"]),
+    ("jax.ref.addupdate", [
+        "(lambda r: (jax.ref.addupdate(r, np.array([1, 1]), f32(2)), r[...])[1])(jax.new_ref(f32(3)))",
+        "jax.ref.addupdate(jax.new_ref(f32(3)), 0, 1)",
     ]),
     ("jax.flatten_util", [
         "__import__('importlib').import_module(jax.__name__ + '.flatten_util').ravel_pytree({'a': f32(2), 'b': i32(2, 2)})[0]",

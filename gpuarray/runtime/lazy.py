@@ -115,6 +115,9 @@ class Recorder:
 
     def record(self, op: Op, args: tuple) -> list[ArrayImpl]:
         """Append an operation; its results are pending arrays."""
+        for a in args:
+            if type(a) is int:
+                _scalar(a, aval_of(a))  # raises here, not when the work is done
         with self.lock:
             node = Node(self, op, [self._input(a) for a in args], len(self.nodes))
             self.nodes.append(node)

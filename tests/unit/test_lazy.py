@@ -148,6 +148,13 @@ def test_debug_nans_sees_loops():
         ga.grad(ga.jit(gnp.sqrt))(0.0)
 
 
+def test_an_integer_that_does_not_fit_raises_at_the_call(big):
+    numbers = big.astype(int)
+    with pytest.raises(OverflowError, match="1099511627776 out of bounds for int32"):
+        _ = numbers + 2**40
+    assert int((numbers + 2**20)[0]) == 2**20 + int(numbers[0])
+
+
 def test_no_numpy_warnings(big, recwarn):
     np.asarray(gnp.log(big * 0.0 - 1.0))
     np.asarray(gnp.log(gnp.zeros(3)) / 0.0)

@@ -72,7 +72,11 @@ def test_wrong_uses():
         ga.new_ref([1, 2])
     with pytest.raises(ValueError, match="Can only call `ref_get` on a `Ref`"):
         ga.ref.get(gnp.ones(2), 0)
-    for use in (gnp.sin, lambda r: ga.grad(lambda r: r[...])(r), lambda r: lax.scan(max, r, None, 3)):
+    for use in (
+        gnp.sin,
+        lambda r: ga.grad(lambda r: r[...])(r),
+        lambda r: lax.scan(max, r, None, 3),
+    ):
         with pytest.raises(TypeError, match="Ref"):
             use(r)
     with pytest.raises(ValueError, match="mutable array references cannot be returned"):

@@ -66,6 +66,12 @@ def test_weak_types_of_derivatives():
     assert str(ga.typeof(2.0)) == "~float32[]" and str(ga.typeof(gnp.ones(2))) == "float32[2]"
 
 
+def test_integers_have_a_jacobian_of_zeros():
+    jac, other = ga.jacfwd(lambda x: (x.astype(int), x * 2))(gnp.ones(2))
+    assert jac.dtype == "int32" and jac.tolist() == [[0, 0], [0, 0]]
+    assert other.tolist() == [[2, 0], [0, 2]]
+
+
 def test_weak_carries_become_what_comes_out():
     for total in (
         lax.scan(lambda c, x: (c + 1.5, x), 0, gnp.ones(3))[0],

@@ -47,6 +47,7 @@ NAMESPACES = {
     "gpuarray.flatten_util": "containers as one vector",
     "gpuarray.debug": "looking at programs that run",
     "gpuarray.export": "programs as bytes",
+    "gpuarray.ref": "mutable references",
     "gpuarray.experimental": "what may still change",
     "gpuarray.experimental.checkify": "checks inside compiled functions",
     "gpuarray.experimental.ode": "ordinary differential equations",

@@ -21,6 +21,7 @@ from gpuarray import experimental as experimental
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
 from gpuarray import random as random
+from gpuarray import ref as ref
 from gpuarray import sharding as sharding
 from gpuarray import stages as stages
 from gpuarray import tree as tree
@@ -85,6 +86,11 @@ from gpuarray.custom_kernels import cuda_op as cuda_op
 from gpuarray.explaining import explain as explain
 from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit
+from gpuarray.ref import Ref as Ref
+from gpuarray.ref import empty_ref as empty_ref
+from gpuarray.ref import free_ref as free_ref
+from gpuarray.ref import freeze as freeze
+from gpuarray.ref import new_ref as new_ref
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices

@@ -25,6 +25,7 @@ from gpuarray.core.linear import is_inexact
 from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
+from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 from gpuarray.transforms.stage import TracedFunction, stage
 
 #: What a policy may answer beside True and False.
@@ -248,33 +249,40 @@ def checkpoint(
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         named = {k: v for k, v in kwargs.items() if k not in static_names}
         constants = {k: v for k, v in kwargs.items() if k in static_names}
-        leaves, in_spec = tree.flatten((dynamic, named))
-        out_spec: Any = None
-
-        def flat(*values):
-            nonlocal out_spec
-            given, by_name = tree.unflatten(in_spec, values)
-            rest = iter(given)
-            whole = [a if i in fixed else next(rest) for i, a in enumerate(args)]
-            out, out_spec = tree.flatten(fun(*whole, **by_name, **constants))
-            for x in out:
-                aval_of(x)
-            return out
-
         names = _leaf_names(fun, dynamic, named, fixed)
         info = TracedFunction(fun, "checkpoint / remat", names)
-        graph = stage(flat, [aval_of(x) for x in leaves], info)
-        if any(isinstance(c, traces.Tracer) for c in graph.consts):
-            leaves = [*graph.consts, *leaves]
-            graph = opened(graph)
-        out = remat_p.bind(
-            *leaves,
-            jaxpr=graph,
-            prevent_cse=prevent_cse if isinstance(prevent_cse, bool) else tuple(prevent_cse),
-            differentiated=False,
-            policy=policy,
-        )
-        return tree.unflatten(out_spec, out)
+
+        def attempt(refs: list[Ref]) -> Any:
+            leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
+            out_spec: Any = None
+
+            def flat(*values):
+                nonlocal out_spec
+                given, by_name, held = tree.unflatten(in_spec, values)
+                rest = iter(given)
+                whole = [a if i in fixed else next(rest) for i, a in enumerate(args)]
+                result = threaded(fun, refs)(held, *whole, **by_name, **constants)
+                out, out_spec = tree.flatten(result)
+                for x in out:
+                    aval_of(x)
+                return out
+
+            graph = stage(flat, [aval_of(x) for x in leaves], info, threads=True)
+            if any(isinstance(c, traces.Tracer) for c in graph.consts):
+                leaves = [*graph.consts, *leaves]
+                graph = opened(graph)
+            out = remat_p.bind(
+                *leaves,
+                jaxpr=graph,
+                prevent_cse=prevent_cse if isinstance(prevent_cse, bool) else tuple(prevent_cse),
+                differentiated=False,
+                policy=policy,
+            )
+            held, result = tree.unflatten(out_spec, out)
+            write_back(refs, held)
+            return result
+
+        return threading(attempt)
 
     return checkpointed
 

@@ -20,7 +20,7 @@ from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
-from gpuarray.ops.linear import constant, instantiate
+from gpuarray.ops.linear import constant, instantiate, zeros
 from gpuarray.pullbacks import Pullback, aval_of_tangent, real_array
 from gpuarray.stages import struct_of
 from gpuarray.transforms.jvp import jvp_flat
@@ -484,7 +484,11 @@ def jacfwd(
             nonlocal out, aux
             out, out_tangents = jvp_flat(flat, flat.leaves, tangents)
             aux = flat.aux
-            return [instantiate(t) for t in out_tangents]
+            # An integer does not change: zeros of its own dtype.
+            return [
+                instantiate(t) if is_inexact(aval_of(x)) else zeros(aval_of(x))
+                for x, t in zip(out, out_tangents, strict=True)
+            ]
 
         columns = vmap(push, out_axes=-1)(*basis)
         rows = [

@@ -27,11 +27,11 @@ from gpuarray.core.value import Array
 from gpuarray.runtime import cache, fastpath, lazy, transfer
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable, check_numbers, launch
-from gpuarray.runtime.lazy import find_bad_number
+from gpuarray.runtime.execute import Executable, launch
 from gpuarray.transforms import remembered
 from gpuarray.transforms.batch import axis_env
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.references import Ref, Referring, refuse_reference
+from gpuarray.transforms.stage import Touched, TracedFunction, stage
 
 
 class Options(NamedTuple):
@@ -113,6 +113,7 @@ class Jitted:
         self._signature = _signature(fun)
         self._cache = _cache_of(fun, options)
         self._fast = self._cache.fast
+        self._referring: Referring | None = None  # how it is called if it touches references
 
     def __call__(self, *args, **kwargs):
         if not kwargs and traces.state.trace is lazy.base:
@@ -127,6 +128,24 @@ class Jitted:
     def _general_call(self, args: tuple, kwargs: dict):
         if config.state.disable_jit:
             return self._fun(*args, **kwargs)
+        if self._referring is None:
+            try:
+                return self._call_without_references(args, kwargs)
+            except Touched as touched:
+                self._referring = self._with_references([touched.ref])
+            except TypeError:
+                if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
+                    raise
+                self._referring = self._with_references([])
+        return self._referring(args, kwargs)
+
+    def _with_references(self, touched: list[Ref]) -> Referring:
+        options = self._options
+        statics = options.static_argnums, options.static_argnames
+        pure = lambda fun: _Pure(fun, _shifted(options))
+        return Referring(self._fun, self._signature, statics, pure, touched)
+
+    def _call_without_references(self, args: tuple, kwargs: dict):
         call = self._take_apart(args, kwargs)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
         if traces.state.trace is not lazy.base:
@@ -253,7 +272,7 @@ class Jitted:
             leaves, out_spec = tree.flatten_raw(result)
             return [_check_output(x, result, info) for x in leaves]
 
-        graph = stage(flat, call.avals, info)
+        graph = stage(flat, call.avals, info, threads=True)
         return Program(graph, out_spec, self._donated(args, kwargs), info)
 
     def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
@@ -360,7 +379,14 @@ class Jitted:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
         call = self._take_apart(args, kwargs)
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
-        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        try:
+            program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        except Touched as touched:
+            raise ValueError(
+                f"{self.__name__} reads or writes a mutable array reference of type "
+                f"{touched.ref.type} from outside: such functions can be called, but not be "
+                "looked at. Give it the value as an argument, and return the new one."
+            ) from None
         return stages.Traced(
             program.graph, _without_statics(call), program.out_spec, program.donated, self.__name__
         )
@@ -420,7 +446,8 @@ def _launch(device: Any, entry: Entry, leaves: Sequence) -> Any:
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
     launch(executable, inputs, arrays, place, program.donated)
     if kept is not None:
-        _check_results(program, kept, arrays)
+        info = program.info
+        lazy.check_results(program.graph, info.name, info, kept, arrays)
     return tree.unflatten_raw(program.out_spec, arrays)
 
 
@@ -428,17 +455,19 @@ def _jitted(fun, options):
     return Jitted(fun, options)
 
 
-def _check_results(program: Program, inputs: list, arrays: list[ArrayImpl]) -> None:
-    """Under debug_nans: where a result is not a number, run again step by step to find the
-    operation.
-    """
-    try:
-        check_numbers(program.info.name, [a._buffer() for a in arrays], program.info)
-    except FloatingPointError:
-        if any(x.is_deleted() for x in inputs):
-            raise
-        find_bad_number(program.graph, inputs)
-        raise
+class _Pure(Jitted):
+    """A function whose references are arguments: those it still touches are for its caller."""
+
+    def _general_call(self, args: tuple, kwargs: dict):
+        return self._call_without_references(args, kwargs)
+
+
+def _shifted(options: Options) -> Options:
+    """The options of a function that takes one more argument, the first."""
+    move = lambda nums: tuple(n + 1 if n >= 0 else n for n in nums)
+    return options._replace(
+        static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)
+    )
 
 
 def _check_output(x, result, info: TracedFunction):
@@ -446,6 +475,7 @@ def _check_output(x, result, info: TracedFunction):
         return x
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
+    refuse_reference(x, info)
     raise TypeError(
         f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
         f"not a valid "

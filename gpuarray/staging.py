@@ -16,6 +16,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.jit import Jitted, Options
+from gpuarray.transforms.references import Ref
 
 
 def make_jaxpr(
@@ -64,7 +65,7 @@ def typeof(x):
     >>> print(ga.typeof(1.0))  # ~ marks a weak type
     ~float32[]
     """
-    return aval_of(x)
+    return x.type if isinstance(x, Ref) else aval_of(x)
 
 
 def named_scope(name: str):

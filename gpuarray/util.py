@@ -11,7 +11,8 @@ import math
 import operator
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -129,19 +130,38 @@ class Site:
         return f"Site({self.filename}:{self.line} ({self.function}))"
 
 
+class _Replay(threading.local):
+    site: Site | None = None
+
+
+#: The place of the operation that a function which binds old equations again is at.
+replaying = _Replay()
+_replayers: list[CodeType] = []
+
+
+def replays(fun: Callable) -> Callable:
+    """Mark a function that sets `replaying`: what is recorded below it was written there."""
+    _replayers.append(fun.__code__)
+    return fun
+
+
 def user_frame() -> Site:
     """Return the innermost stack frame that is outside gpuarray, as a `Site`.
 
     Cheap enough for every recorded operation: one dict lookup a frame, no line numbers. When all
-    frames are gpuarray's own (its command line), the outermost one is returned.
+    frames are gpuarray's own (its command line), the outermost one is returned. Where an operation
+    is recorded because an older one is replayed (under a transformation), the older one's place.
     """
     frame = sys._getframe(1)
     known = _inside.get
+    older = replaying.site
     while True:
         name = frame.f_code.co_filename
         inside = known(name)
         if inside is None:
             inside = is_inside(name)
+        if older is not None and frame.f_code in _replayers:
+            return older
         back = frame.f_back
         if not inside or back is None:
             return Site(frame.f_code, frame.f_lasti)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray.compiler.simplify import drop_dead, inline_calls
+from gpuarray.control.callback import io_callback_p
 from gpuarray.control.surgery import chosen, cut, graph_work, merged, others, staged
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Eqn, Graph, Var, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var, effects, evaluate, has_effect
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.transforms.batch import BatchAxis
@@ -109,6 +110,11 @@ def _cut(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 
 def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
     split = split_graph(graph, unknown)
+    if any(prim is io_callback_p for e in split.known.eqns for prim in effects(e)):
+        raise NotImplementedError(
+            "Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback would run "
+            "a second time for the derivative. Call it outside of the checkpointed function."
+        )
     # Policies look at operations, so calls are opened; a value's name is an operation for them.
     flat = inline_calls(split.known, keep=name_p)
     count = len(flat.outvars) - split.residuals
@@ -142,9 +148,11 @@ def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var
     """The equations to run again for the wanted values, and the values that are kept instead."""
     made_by = {v: e for e in graph.eqns for v in e.outvars}
     keeps = {id(e): _keeps(policy, e) for e in graph.eqns}
-    again: set[int] = set()
+    # What prints prints again, which shows what is computed twice.
+    again = {id(e) for e in graph.eqns if has_effect(e)}
     saved: dict[Var, None] = {}
-    stack = [a for a in reversed(wanted) if isinstance(a, Var)]
+    watched = [a for e in graph.eqns if id(e) in again for a in e.invars]
+    stack = [a for a in (*watched, *reversed(wanted)) if isinstance(a, Var)]
     while stack:
         v = stack.pop()
         eqn = made_by.get(v)

@@ -28,7 +28,7 @@ from gpuarray.control.surgery import (
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Loop
-from gpuarray.core.graph import Eqn, Graph, Var, evaluate
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate, has_effect
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.axes import move_axis
@@ -217,10 +217,13 @@ def _cut_body(jaxpr: Graph, flags: list[bool], num_consts: int, num_carry: int) 
     known_consts, known_carry = flags[:start].count(False), flags[start:end].count(False)
     consts, _, xs = cut(known.invars, known_consts, known_carry)
     varying = set(known.invars[known_consts:])
+    fixed_eqns = []
     for eqn in known.eqns:
-        if any(isinstance(a, Var) and a in varying for a in eqn.invars):
+        # What has an effect has it at every step, and stays in the scan.
+        if has_effect(eqn) or any(isinstance(a, Var) and a in varying for a in eqn.invars):
             varying.update(eqn.outvars)
-    fixed_eqns = [e for e in known.eqns if not varying.intersection(e.outvars)]
+        else:
+            fixed_eqns.append(eqn)
     known_outs, residuals = cut(known.outvars, len(known.outvars) - split.residuals)
     inside, unknown_ins = cut(split.unknown.invars, split.residuals)
     pairs = list(zip(residuals, inside, strict=True))

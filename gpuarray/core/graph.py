@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
 
@@ -235,12 +236,19 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
             yield from (item for item in value if isinstance(item, Graph))
 
 
+def effects(eqn: Eqn) -> Iterator[Primitive]:
+    """What does more than make its results, of an equation and those in the Graphs it holds."""
+    if eqn.primitive.effect:
+        yield eqn.primitive
+    elif eqn.primitive.kind is Kind.CALL:
+        for graph in subgraphs(eqn):
+            for inner in graph.eqns:
+                yield from effects(inner)
+
+
 def has_effect(eqn: Eqn) -> bool:
     """Whether running an equation, or one in a Graph it holds, does more than make its results."""
-    if eqn.primitive.effect:
-        return True
-    held = subgraphs(eqn) if eqn.primitive.kind is Kind.CALL else ()
-    return any(has_effect(inner) for graph in held for inner in graph.eqns)
+    return next(effects(eqn), None) is not None
 
 
 def verify(graph: Graph) -> None:
@@ -277,18 +285,29 @@ def verify(graph: Graph) -> None:
             raise ValueError(f"output {a!r} is never defined")
 
 
+@util.replays
 def evaluate(graph: Graph, *args) -> list[Any]:
     """Run a Graph by binding its equations one after another in the current trace."""
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     env.update(zip(graph.invars, args, strict=True))
     last_use = last_uses(graph)
-    for index, eqn in enumerate(graph.eqns):
-        values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
-        out = eqn.primitive.bind(*values, **eqn.params)
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
-        for v in last_use.get(index, ()):
-            env.pop(v, None)  # memory goes back as soon as nobody will ask again
+    before = util.replaying.site
+    try:
+        for index, eqn in enumerate(graph.eqns):
+            util.replaying.site = eqn.site
+            bind(eqn, env)
+            for v in last_use.get(index, ()):
+                env.pop(v, None)  # memory goes back as soon as nobody will ask again
+    finally:
+        util.replaying.site = before
     return [a.val if isinstance(a, Literal) else env[a] for a in graph.outvars]
+
+
+def bind(eqn: Eqn, env: dict[Var, Any]) -> None:
+    """Bind one equation to the values of its variables, and add what comes out."""
+    values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+    out = eqn.primitive.bind(*values, **eqn.params)
+    env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
 
 
 def last_uses(graph: Graph) -> dict[int, list[Var]]:

@@ -142,7 +142,12 @@ class Tracer(Array):
         return f"{type(self).__name__}<{self.aval.str_short(short_dtypes=True)}>"
 
     def __format__(self, spec: str) -> str:
-        return repr(self) if not spec else format(repr(self), spec)
+        if spec:
+            raise TypeError(
+                f"unsupported format string passed to {type(self).__name__}.__format__: {spec!r} "
+                "needs the number, which is not known while tracing. Use debug.print."
+            )
+        return repr(self)
 
 
 def _concrete_help(function: str) -> str:

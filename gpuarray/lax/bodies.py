@@ -17,6 +17,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import convert
+from gpuarray.transforms.references import refuse_reference
 from gpuarray.transforms.remembered import remembered
 from gpuarray.transforms.stage import TracedFunction, stage
 
@@ -31,6 +32,10 @@ class Body(NamedTuple):
     @property
     def opened(self) -> Graph:
         return derived(self.graph, "opened", lambda: opened(self.graph))
+
+
+#: Whose callers give the references that a body touches along (`references.threading`).
+_THREADED = ("cond", "switch", "scan", "while_loop", "while_cond")
 
 
 def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
@@ -90,7 +95,7 @@ def stage_body(
         leaves, out_spec = tree.flatten(result)
         return [_checked(x, result, i, info) for i, x in enumerate(leaves)]
 
-    return Body(stage(flat, avals, info), out_spec, info)
+    return Body(stage(flat, avals, info, threads=purpose in _THREADED), out_spec, info)
 
 
 def _argument_names(fun: Callable, spec: Any) -> list[str]:
@@ -111,6 +116,7 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
         return x
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
+    refuse_reference(x, info)
     path = tree.leaf_paths(result)[i]
     at = f" at output component {path}" if path else ""
     raise TypeError(

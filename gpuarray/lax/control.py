@@ -36,6 +36,7 @@ from gpuarray.lax.convert import convert, convert_element_type
 from gpuarray.lax.elementwise import add, clamp, lt, ne
 from gpuarray.lax.shapes import concatenate, expand_dims, reshape
 from gpuarray.lax.slicing import index_in_dim, slice
+from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 
 _UNGIVEN: Any = object()
 
@@ -142,6 +143,21 @@ def switch(
 def _branch(
     what: str, index: Any, branches: Sequence[Callable], names: Sequence[str], operands: tuple
 ) -> Any:
+    def attempt(refs: list[Ref]) -> Any:
+        if not refs:
+            return _bind_branches(what, index, branches, names, operands)
+        pure = [threaded(b, refs) for b in branches]
+        given = (values_of(refs), *operands)
+        values, out = _bind_branches(what, index, pure, names, given)
+        write_back(refs, values)
+        return out
+
+    return threading(attempt)
+
+
+def _bind_branches(
+    what: str, index: Any, branches: Sequence[Callable], names: Sequence[str], operands: tuple
+) -> Any:
     leaves, spec = tree.flatten(operands)
     leaves = check_operands(leaves)
     avals = [aval_of(x) for x in leaves]
@@ -209,6 +225,37 @@ def _while(
     max_steps: int | None = None,
 ) -> Any:
     """A while loop. What the body does is said by `body_owner` and `kind`, one of few words."""
+
+    def attempt(refs: list[Ref]) -> Any:
+        if not refs:
+            return _bind_while(cond_fun, body_fun, init_val, body_owner, kind, max_steps)
+        test, body = threaded(cond_fun, refs), threaded(body_fun, refs)
+
+        def going(state):
+            values, result = test(*state)
+            if any(a is not b for a, b in zip(values, state[0], strict=True)):
+                raise ValueError("cond_fun of while_loop writes a mutable array reference")
+            return result
+
+        def step(state):
+            return body(*state)
+
+        start = (values_of(refs), init_val)
+        values, out = _bind_while(going, step, start, step, "while_loop", max_steps)
+        write_back(refs, values)
+        return out
+
+    return threading(attempt)
+
+
+def _bind_while(
+    cond_fun: Callable,
+    body_fun: Callable,
+    init_val: Any,
+    body_owner: Callable,
+    kind: str,
+    max_steps: int | None,
+) -> Any:
     init, spec = tree.flatten(init_val)
     init = check_operands(init)
     args_spec = tree.treedef_tuple([spec])
@@ -382,6 +429,36 @@ def _scan(
     kind: str,
 ) -> tuple[Any, Any]:
     """A scan. What `f` does is said by `owner` and `kind`, one of few words."""
+
+    def attempt(refs: list[Ref]) -> tuple[Any, Any]:
+        if not refs:
+            return _scan_plain(f, init, xs, length, reverse, unroll, owner, kind)
+        pure = threaded(f, refs)
+
+        def step(state, x):
+            values, out = pure(*state, x)
+            if not (isinstance(out, (tuple, list)) and len(out) == 2):
+                return out  # not the pair that a body returns, which is said there
+            return (values, out[0]), out[1]
+
+        start = (values_of(refs), init)
+        (values, carry), ys = _scan_plain(step, start, xs, length, reverse, unroll, step, "scan")
+        write_back(refs, values)
+        return carry, ys
+
+    return threading(attempt)
+
+
+def _scan_plain(
+    f: Callable,
+    init: Any,
+    xs: Any,
+    length: Any,
+    reverse: bool,
+    unroll: Any,
+    owner: Callable,
+    kind: str,
+) -> tuple[Any, Any]:
     arrays, xs_spec = tree.flatten(xs)
     arrays = check_operands(arrays)
     length = _length(arrays, length)

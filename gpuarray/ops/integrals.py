@@ -71,7 +71,12 @@ def _broken_order(n, x):
 
 
 def _expn_derivative(t, y, n, x):
-    return do.neg(do.mul(t, do.expn(do.sub(n, constant(n, 1)), x)))
+    n = do.add(n, full_like(y, 0))  # of the result's shape
+    below = do.sub(n, constant(n, 1))
+    known = do.expn(do.max(below, constant(n, 0)), x)
+    # By the recurrence where the function itself is not defined: expn(-1, x) from expn(0, x).
+    made = do.div(do.sub(do.exp(do.neg(x)), do.mul(below, y)), x)
+    return do.neg(do.mul(t, do.select_n(do.gt(n, constant(n, 0)), made, known)))
 
 
 expi_p = special_function(

@@ -115,6 +115,9 @@ class Recorder:
 
     def record(self, op: Op, args: tuple) -> list[ArrayImpl]:
         """Append an operation; its results are pending arrays."""
+        for a in args:
+            if type(a) is int:
+                _scalar(a, aval_of(a))  # raises here, not when the work is done
         with self.lock:
             node = Node(self, op, [self._input(a) for a in args], len(self.nodes))
             self.nodes.append(node)
@@ -327,7 +330,22 @@ def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
     arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
     flush_all()  # a worker must not wait for what only this thread can dispatch
     launch(executable, inputs, arrays, place)
+    state = config.state
+    if state.debug_nans or state.debug_infs:
+        check_results(graph, graph.debug_name, util.user_frame(), inputs, arrays)
     return arrays
+
+
+def check_results(graph: Graph, name: str, site: Any, inputs: list, arrays: list) -> None:
+    """Under debug_nans: where a result is not a number, run again step by step to find the
+    operation.
+    """
+    try:
+        check_numbers(name, [a._buffer() for a in arrays], site)
+    except FloatingPointError:
+        if not any(isinstance(x, ArrayImpl) and x.is_deleted() for x in inputs):
+            find_bad_number(graph, inputs)
+        raise
 
 
 def find_bad_number(graph: Graph, inputs: list) -> None:

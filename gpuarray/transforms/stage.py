@@ -45,20 +45,20 @@ class TracedFunction:
 class GraphTracer(traces.Tracer):
     """A value of a function being staged: it knows its aval and its variable, not its data."""
 
-    __slots__ = ("site", "var")
+    __slots__ = ("_var", "site")
 
     _trace: GraphTrace
 
     def __init__(self, trace: GraphTrace, aval: ShapedArray, var: Var, site: Any = None):
         self._trace = trace
         self.aval = aval
-        self.var = var
+        self._var = var
         self.site = site
 
     def origin(self) -> str:
         info = self._trace.info
         lines = [f"The error occurred while tracing the function {info} for {info.purpose}."]
-        names = self._trace.argument_names(self.var)
+        names = self._trace.argument_names(self._var)
         if names:
             plural = "s" if len(names) > 1 else ""
             lines.append(
@@ -95,7 +95,7 @@ class GraphTrace(traces.Trace):
     def atom(self, x) -> Atom:
         """The Var or Literal that stands for a value: ours, a constant, or a scalar."""
         if type(x) is GraphTracer and x._trace is self:
-            return x.var
+            return x._var
         if id(x) in self.adopted:
             return Literal(np.asarray(x)[()], x.aval)
         if isinstance(x, Array) or (isinstance(x, np.ndarray) and x.ndim):
@@ -198,10 +198,26 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
         return prim.out_avals(avals, params)
 
 
+class Touched(BaseException):
+    """A function that is being staged reads or writes a reference from outside. A BaseException,
+    because it is for who stages the function, not for what the function catches.
+    """
+
+    def __init__(self, ref: Any):
+        super().__init__(ref)
+        self.ref = ref
+
+
 def stage(
-    fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], info: TracedFunction
+    fun: Callable[..., Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    info: TracedFunction,
+    threads: bool = False,
 ) -> Graph:
-    """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph."""
+    """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph.
+
+    threads: the caller catches `Touched`, and traces again with the reference as an argument.
+    """
     trace = GraphTrace(info)
     tracers = [trace.new_input(a) for a in avals]
     try:
@@ -210,6 +226,14 @@ def stage(
         if config.state.enable_checks:
             verify(graph)
         return graph
+    except Touched as touched:
+        if threads:
+            raise
+        raise ValueError(
+            f"{info} traced for {info.purpose} reads or writes a mutable array reference of type "
+            f"{touched.ref.type} from outside. Give it the value as an argument, and return the "
+            "new one."
+        ) from None
     finally:
         trace.alive = False
         if config.state.check_tracer_leaks:

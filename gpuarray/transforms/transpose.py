@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
+from gpuarray import util
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, bind
 from gpuarray.core.linear import Undefined, Zero, is_zero
 from gpuarray.core.primitive import Sentinel
 from gpuarray.errors import MissingRuleError
 from gpuarray.ops.linear import add_any
 
 
+@util.replays
 def transpose_flat(
     graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
 ) -> list:
@@ -29,6 +31,16 @@ def transpose_flat(
 
     linear: which inputs the graph is linear in; known: the values of the others, in order
     """
+    before = util.replaying.site
+    try:
+        return _backwards(graph, linear, known, cotangents)
+    finally:
+        util.replaying.site = before
+
+
+def _backwards(
+    graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
+) -> list:
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     others = [v for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
     env.update(zip(others, known, strict=True))
@@ -40,7 +52,8 @@ def transpose_flat(
             depends.update(eqn.outvars)
             backward.append(eqn)
         else:
-            _run(eqn, env)
+            util.replaying.site = eqn.site
+            bind(eqn, env)
     arrived: dict[Var, Any] = {}
 
     def give(v: Var, ct: Any) -> None:
@@ -52,6 +65,7 @@ def transpose_flat(
         if isinstance(a, Var) and a in depends:
             give(a, ct)
     for eqn in reversed(backward):
+        util.replaying.site = eqn.site
         cts = [arrived.pop(v, None) for v in eqn.outvars]
         if all(ct is None for ct in cts):
             continue
@@ -77,9 +91,3 @@ def transpose_of(eqn: Eqn, cts: list, operands: list) -> Sequence[Any]:
         )
     given = prim.transpose(cts if prim.multiple_results else cts[0], *operands, **eqn.params)
     return list(given)
-
-
-def _run(eqn: Eqn, env: dict[Var, Any]) -> None:
-    values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
-    out = eqn.primitive.bind(*values, **eqn.params)
-    env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))

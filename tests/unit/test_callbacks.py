@@ -229,6 +229,41 @@ def test_in_loops(capsys):
     assert capsys.readouterr().out == "0 0.0\n1 1.0\n2 2.0\n"
 
 
+def doubled_twice(double):
+    def step(c, _):
+        ga.debug.print("{}", c)
+        return double(c), None
+
+    return lambda x: ga.lax.scan(step, x, None, length=2)[0]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+@pytest.mark.parametrize("derivative", [ga.grad, ga.hessian, ga.jacfwd])
+def test_in_loops_under_derivatives(wrap, derivative, capsys):
+    wrap(derivative(doubled_twice(lambda c: c * c)))(3.0)
+    ga.effects_barrier()
+    assert capsys.readouterr().out == "3.0\n9.0\n"
+
+
+def test_a_checkpoint_prints_again(capsys):
+    f = ga.checkpoint(lambda x: (ga.debug.print("{}", x * 2), x + 1)[1])
+    for derivative in (ga.grad(f), ga.jit(ga.grad(f)), ga.grad(ga.jit(f))):
+        derivative(1.0)
+        ga.effects_barrier()
+        assert capsys.readouterr().out == "2.0\n2.0\n"
+    f(1.0), ga.jvp(f, (1.0,), (1.0,))
+    ga.grad(ga.checkpoint(doubled_twice(lambda c: c * c)))(3.0)
+    ga.effects_barrier()
+    assert capsys.readouterr().out == "2.0\n2.0\n3.0\n9.0\n3.0\n9.0\n"
+
+
+def test_a_checkpoint_does_not_call_again():
+    f = ga.checkpoint(lambda x: x * io_callback(lambda: np.float32(2), F32))
+    assert float(f(3.0)) == 6
+    with pytest.raises(NotImplementedError, match="Effects not supported.*second time"):
+        ga.grad(f)(3.0)
+
+
 def test_printing():
     text = str(ga.make_jaxpr(lambda x: ga.pure_callback(np.sin, F32, x))(1.0))
     assert text == (

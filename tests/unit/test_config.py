@@ -25,6 +25,7 @@ from gpuarray.config import (
     state,
     transfer_guard,
 )
+from gpuarray.core.graph import subgraphs
 
 #: The module: the attribute `gpuarray.config` is the settings object.
 config_module = sys.modules["gpuarray.config"]
@@ -423,6 +424,47 @@ def test_user_frame_in_a_coroutine():
         return util.user_frame()
 
     assert asyncio.run(main()).function == "main"
+
+
+def _lines(graph):
+    found = {eqn.site.line for eqn in graph.eqns}
+    return found.union(*[_lines(g) for eqn in graph.eqns for g in subgraphs(eqn)])
+
+
+def test_replayed_operations_keep_their_place():
+    def f(x):
+        y = gnp.sin(x)
+        return y * y
+
+    def through(wrap):
+        return ga.make_jaxpr(lambda x: wrap(ga.jit(f))(x))(2.0)
+
+    def scanned(f):
+        return lambda x: ga.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]
+
+    first = f.__code__.co_firstlineno
+    own, here = {first + 1, first + 2}, through.__code__.co_firstlineno + 1
+    for wrap in (ga.grad, ga.checkpoint, lambda f: ga.grad(ga.checkpoint(f)), ga.hessian):
+        assert own <= _lines(through(wrap)) <= own | {here}
+    assert own <= _lines(through(lambda f: ga.grad(scanned(f)))) <= own | {here, here + 3}
+    assert util.replaying.site is None
+
+
+def test_a_function_called_in_a_replay_has_its_own_place():
+    @ga.custom_jvp
+    def double(x):
+        return x * 2
+
+    @double.defjvp
+    def rule(primals, tangents):
+        return double(*primals), gnp.sin(tangents[0])
+
+    graph = ga.make_jaxpr(lambda x: ga.jvp(ga.jit(double), (x,), (x,)))(1.0)
+    assert rule.__code__.co_firstlineno + 2 in _lines(graph)
+    with pytest.raises(FloatingPointError):
+        with debug_nans(True):
+            ga.grad(ga.jit(gnp.sqrt))(-1.0)
+    assert util.replaying.site is None
 
 
 def test_axes():

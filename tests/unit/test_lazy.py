@@ -133,6 +133,28 @@ def test_debug_nans_names_operation_and_index():
         gnp.log(gnp.array([1.0, -1.0]))
 
 
+@pytest.mark.parametrize("wrap", [ga.grad, ga.value_and_grad, ga.vmap, ga.checkpoint])
+def test_debug_nans_sees_what_is_jitted_under_a_transformation(wrap):
+    x = gnp.full(2, -1.0) if wrap is ga.vmap else -1.0
+    with ga.debug_nans(True), pytest.raises(FloatingPointError, match=r"sqrt.*test_lazy.py:\d+"):
+        wrap(ga.jit(gnp.sqrt))(x)
+
+
+def test_debug_nans_sees_loops():
+    step = lambda c, x: (c, gnp.log(x))
+    with ga.debug_nans(True), pytest.raises(FloatingPointError, match=r"scan.*index \(1,\)"):
+        ga.lax.scan(step, 0.0, gnp.array([1.0, -1.0]))
+    with ga.debug_infs(True), pytest.raises(FloatingPointError, match="inf"):
+        ga.grad(ga.jit(gnp.sqrt))(0.0)
+
+
+def test_an_integer_that_does_not_fit_raises_at_the_call(big):
+    numbers = big.astype(int)
+    with pytest.raises(OverflowError, match="1099511627776 out of bounds for int32"):
+        _ = numbers + 2**40
+    assert int((numbers + 2**20)[0]) == 2**20 + int(numbers[0])
+
+
 def test_no_numpy_warnings(big, recwarn):
     np.asarray(gnp.log(big * 0.0 - 1.0))
     np.asarray(gnp.log(gnp.zeros(3)) / 0.0)

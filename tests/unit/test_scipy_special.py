@@ -265,3 +265,14 @@ def test_weak_types():
     assert special.erf(2).weak_type and special.xlogy(2, 3).weak_type
     for out in (special.gamma(2), special.expi(2.0), special.beta(2, 3), special.ndtr(0.5)):
         assert out.dtype == np.float32 and not out.weak_type
+
+
+def test_exponential_integrals_have_derivatives_of_any_order():
+    x = 1.9
+    e = np.exp(-x)
+    by_hand = [-e / x, e * (1 / x + 1 / x**2), -e * (1 / x + 2 / x**2 + 2 / x**3)]
+    f = special.exp1
+    for expected in by_hand:
+        f = ga.grad(f)
+        assert float(f(x)) == pytest.approx(expected, rel=1e-5)
+    assert float(ga.grad(lambda x: special.expn(0, x))(x)) == pytest.approx(-by_hand[1], rel=1e-5)

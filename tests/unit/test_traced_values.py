@@ -16,6 +16,24 @@ def test_a_traced_value_is_no_float(wrap):
         wrap(lambda x: x * float(x))(1.0)
 
 
+@pytest.mark.parametrize("wrap", [ga.jit, ga.vmap, lambda f: lambda x: ga.jvp(f, (x,), (x,))[0]])
+def test_a_traced_value_has_the_methods_of_arrays(wrap):
+    tracers = []
+    wrap(lambda x: tracers.append(x) or x)(gnp.ones((3, 2)))
+    methods = [n for n in dir(ga.Array) if not n.startswith("_") and callable(getattr(ga.Array, n))]
+    assert "var" in methods
+    assert [name for name in methods if not callable(getattr(tracers[0], name))] == []
+
+
+@pytest.mark.parametrize("wrap", [ga.jit, ga.grad])
+def test_a_traced_value_is_formatted_without_its_number(wrap):
+    texts = []
+    wrap(lambda x: texts.append(f"{x}") or x)(2.0)
+    assert "Tracer" in texts[0]
+    with pytest.raises(TypeError, match="unsupported format string passed to .*debug.print"):
+        wrap(lambda x: texts.append(f"{x:.2f}") or x)(2.0)
+
+
 def test_what_loses_no_derivative_works_outside_jit():
     f = lambda x: x * int(x) * x.item() * (1 if x > 0 else 2) * [1.0, 3.0][gnp.int32(x) - 1]
     assert float(ga.grad(f)(2.0)) == 12.0
@@ -46,6 +64,12 @@ def test_weak_types_of_derivatives():
     loop = lambda x: lax.scan(lambda c, v: (c * 0.5 + v, c), 0.0, x)[1].sum()
     assert not ga.grad(loop)(gnp.ones(3)).weak_type
     assert str(ga.typeof(2.0)) == "~float32[]" and str(ga.typeof(gnp.ones(2))) == "float32[2]"
+
+
+def test_integers_have_a_jacobian_of_zeros():
+    jac, other = ga.jacfwd(lambda x: (x.astype(int), x * 2))(gnp.ones(2))
+    assert jac.dtype == "int32" and jac.tolist() == [[0, 0], [0, 0]]
+    assert other.tolist() == [[2, 0], [0, 2]]
 
 
 def test_weak_carries_become_what_comes_out():

@@ -1,0 +1,358 @@
+"""Mutable references: boxes that hold an Array, whose reads and writes become inputs and results
+of what is staged.
+
+Floor 3. In: Refs, and functions that read and write them. Out: functions without effects, which
+take the values of Refs and return the new ones.
+
+A Ref belongs to the trace it was made in. Where a function that is being staged touches one from
+outside, the trace of that function cannot hold what it writes: `Touched` ends it, and who staged
+it (jit, scan, cond, ...) stages it again, with the Ref's value as one more argument and one more
+result (`threading`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuarray import errors
+from gpuarray.core import dtypes, tree
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.ops.define import do
+from gpuarray.transforms.batch import BatchTrace
+from gpuarray.transforms.stage import GraphTrace, Touched, TracedFunction
+
+
+class AbstractRef:
+    """What tracing knows of a Ref: the aval of what it holds."""
+
+    def __init__(self, inner_aval: ShapedArray):
+        self.inner_aval = inner_aval
+        self.shape, self.dtype = inner_aval.shape, inner_aval.dtype
+        self.ndim, self.size = inner_aval.ndim, inner_aval.size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbstractRef) and self.inner_aval == other.inner_aval
+
+    def __hash__(self) -> int:
+        return hash((AbstractRef, self.inner_aval))
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.inner_aval.str_short()}}}"
+
+
+class Ref:
+    """A mutable reference to an array: `ref[...]` reads, `ref[index] = value` writes.
+
+    Shape and dtype stay; a value that is written has the dtype, and exactly the shape of its place.
+    Made by `new_ref`.
+    """
+
+    __slots__ = ("__weakref__", "_home", "_value")
+
+    def __init__(self, value: Any):
+        self._value = value
+        self._home: traces.Trace = traces.state.trace
+
+    # ---- what it holds ----
+    def get(self) -> Any:
+        """The array it holds now."""
+        self._reach()
+        return self._value
+
+    def put(self, value: Any) -> None:
+        """Hold another array, of the same shape and dtype."""
+        self._reach()
+        self._check_level(value)
+        self._value = value
+
+    def _reach(self) -> None:
+        """Check that what runs now may touch it."""
+        here: traces.Trace | None = traces.state.trace
+        while here is not self._home:
+            if here is None:
+                raise errors.UnexpectedTracerError(
+                    "Encountered an unexpected tracer. A mutable array reference of type "
+                    f"{self.type} escaped the scope of the function that made it, whose trace has "
+                    "ended. Return its value instead: freeze(ref)."
+                )
+            if isinstance(here, GraphTrace):
+                raise Touched(self)
+            here = here.parent
+
+    def _check_level(self, value: Any) -> None:
+        """A value of a transformation that began after the Ref was made would outlive it."""
+        if not isinstance(value, traces.Tracer):
+            return
+        home: traces.Trace | None = self._home
+        while home is not None:
+            if value._trace is home:
+                return
+            home = home.parent
+        if isinstance(value._trace, BatchTrace):
+            raise ValueError(
+                "performing a set/swap operation with vmapped value on an unbatched array "
+                f"reference of type {self.type}: it can hold one value, not one for each element. "
+                "Make the reference inside of the vmapped function, and return its value."
+            )
+        raise ValueError(
+            "performing a set/swap operation with a differentiated value on a non-differentiated "
+            f"array reference of type {self.type}. Write lax.stop_gradient(value), or make the "
+            "reference inside of the differentiated function."
+        )
+
+    def is_alive(self) -> bool:
+        """Whether the trace it was made in still runs, here."""
+        here: traces.Trace | None = traces.state.trace
+        while here is not None and here is not self._home:
+            here = here.parent
+        return here is not None
+
+    # ---- what is known of it ----
+    @property
+    def type(self) -> AbstractRef:
+        """Not named `aval`: a Ref is no operand."""
+        return AbstractRef(aval_of(self._value))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._value.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._value.ndim
+
+    @property
+    def size(self) -> int:
+        return self._value.size
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    # ---- reading and writing ----
+    def __getitem__(self, index: Any) -> Any:
+        return self.get()[_checked(index, self.shape)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.write("swap", index, value)
+
+    def write(self, what: str, index: Any, value: Any) -> None:
+        """Set (`swap`) or add to (`addupdate`) the elements at an index."""
+        old, index = self.get(), _checked(index, self.shape)
+        new, aval = aval_of(value), aval_of(old)
+        dtype = new.dtype
+        if new.weak_type and dtypes.kind_of(dtype) == dtypes.kind_of(aval.dtype):
+            dtype = aval.dtype  # a Python number of the same kind
+        if dtype != aval.dtype:
+            raise ValueError(
+                f"Invalid dtype for `{what}`. Ref dtype: {aval.dtype.name}. Value dtype: "
+                f"{new.dtype.name}. Convert the value with .astype(ref.dtype)."
+            )
+        expected = aval_of(old[index]).shape
+        if new.shape != expected:
+            raise ValueError(
+                f"Invalid shape for `{what}`. Ref shape: {aval.shape}. Expected shape: {expected}. "
+                f"Value shape: {new.shape}. Broadcast the value first."
+            )
+        place = old.at[index]
+        new = place.add(value) if what == "addupdate" else place.set(value)
+        if aval_of(new).weak_type:
+            new = do.convert_element_type(new, new_dtype=aval.dtype, weak_type=False, sharding=None)
+        self.put(new)
+
+    def __repr__(self) -> str:
+        return f"Ref{repr(self._value).removeprefix('Array')}"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __reduce__(self):
+        return Ref, (self.get(),)
+
+
+def _checked(index: Any, shape: tuple[int, ...]) -> Any:
+    """An index; ValueError where a number in it is known to be out of range."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if any(e is None or e is Ellipsis for e in entries) and entries[-1] is not Ellipsis:
+        return index
+    for i, n in zip(entries, shape, strict=False):
+        if isinstance(i, int) and i >= n:
+            raise ValueError(f"Out of bound indexer: idx={i}, dim={n}.")
+    return index
+
+
+# ---- functions without effects ----
+
+
+@contextlib.contextmanager
+def _holding(refs: Sequence[Ref], values: Sequence[Any]) -> Iterator[None]:
+    """Let Refs hold other values inside the block, which is the scope of the innermost trace."""
+    before = [(ref._home, ref._value) for ref in refs]
+    try:
+        for ref, value in zip(refs, values, strict=True):
+            ref._home, ref._value = traces.state.trace, value
+        yield
+    finally:
+        for ref, (home, value) in zip(refs, before, strict=True):
+            ref._home, ref._value = home, value
+
+
+def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
+    """`fun` as a function of the values of Refs and its arguments: new values, and its result."""
+
+    def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
+        with _holding(refs, values):
+            result = fun(*args, **kwargs)
+            return [ref._value for ref in refs], result
+
+    return functools.update_wrapper(pure, fun)
+
+
+def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
+    """`attempt(refs)` with all the Refs that what it stages touches: found out by trying."""
+    refs: list[Ref] = []
+    while True:
+        try:
+            return attempt(refs)
+        except Touched as touched:
+            if any(touched.ref is ref for ref in refs):
+                raise  # it is from outside of the caller as well
+            refs.append(touched.ref)
+
+
+def values_of(refs: Sequence[Ref]) -> list:
+    """What Refs hold."""
+    return [ref.get() for ref in refs]
+
+
+def write_back(refs: Sequence[Ref], values: Sequence[Any]) -> None:
+    """Let Refs hold what a function made of their values (None where it only read)."""
+    for ref, value in zip(refs, values, strict=True):
+        if value is not None and value is not ref._value:
+            ref.put(value)
+
+
+def refuse_reference(x: Any, info: TracedFunction) -> None:
+    """ValueError if a result of a function is a Ref."""
+    if isinstance(x, Ref):
+        raise ValueError(
+            f"function {info} traced for {info.purpose} returned a mutable array reference of type "
+            f"{x.type}, but mutable array references cannot be returned. Return its value, ref[...]"
+        )
+
+
+# ---- as arguments ----
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of the i-th Ref among arguments: a part of their structure."""
+
+    number: int
+
+
+tree.register_static(Slot)
+
+
+def taken_out(args: Any) -> tuple[list[Ref], Any]:
+    """The Refs among arguments, and the arguments with Slots in their places."""
+    leaves, spec = tree.flatten_raw(args)
+    refs: list[Ref] = []
+    for i, x in enumerate(leaves):
+        if isinstance(x, Ref):
+            if any(x is ref for ref in refs):
+                raise ValueError(
+                    "only one reference to a mutable array may be passed as an argument to a "
+                    f"function, but one of type {x.type} was passed twice. Pass it once."
+                )
+            leaves[i] = Slot(len(refs))
+            refs.append(x)
+    return refs, tree.unflatten_raw(spec, leaves)
+
+
+def without_references(
+    fun: Callable, closed_over: Sequence[Ref], signature: inspect.Signature | None
+) -> Callable:
+    """`fun` as a function of values of Refs and its arguments with Slots: new values (None where
+    it only reads), and its result.
+    """
+
+    closed_over = list(closed_over)
+
+    @functools.wraps(fun)
+    def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
+        count = len(values) - len(closed_over)
+        passed = [Ref(v) for v in values[:count]]
+        put_in = lambda x: passed[x.number] if isinstance(x, Slot) else x
+        args, kwargs = tree.tree_map(put_in, (args, kwargs), is_leaf=lambda x: isinstance(x, Slot))
+        with _holding(closed_over, values[count:]):
+            result = fun(*args, **kwargs)
+            new = [ref._value for ref in (*passed, *closed_over)]
+        return [None if a is b else a for a, b in zip(new, values, strict=True)], result
+
+    rest = inspect.signature(lambda *args, **kwargs: None) if signature is None else signature
+    first = inspect.Parameter("references", inspect.Parameter.POSITIONAL_ONLY)
+    vars(pure)["__signature__"] = rest.replace(parameters=[first, *rest.parameters.values()])
+    return pure
+
+
+class Referring:
+    """Calls of a function that touches Refs, its arguments or others, by way of one without.
+
+    statics: numbers and names of arguments that are left as they are; jitted: what makes a function
+    of the one without references, and lets `Touched` pass.
+    """
+
+    def __init__(
+        self,
+        fun: Callable,
+        signature: inspect.Signature | None,
+        statics: tuple[Sequence[int], Sequence[str]],
+        jitted: Callable[[Callable], Callable],
+        touched: list[Ref],
+    ):
+        self.fun, self.signature, self.statics, self.jitted = fun, signature, statics, jitted
+        self.touched = touched
+        self.made: tuple[list[Ref], Callable] | None = None  # for which Refs, and the function
+
+    def __call__(self, args: tuple, kwargs: dict) -> Any:
+        nums, names = self.statics
+        fixed = {n if n >= 0 else len(args) + n for n in nums}
+        dynamic = {i: a for i, a in enumerate(args) if i not in fixed}
+        named = {k: v for k, v in kwargs.items() if k not in names}
+        passed, (dynamic, named) = taken_out((dynamic, named))
+        args = tuple(dynamic.get(i, a) for i, a in enumerate(args))
+        self.touched = [ref for ref in self.touched if ref.is_alive()]
+        while True:
+            self._check_distinct(passed)
+            refs = [*passed, *self.touched]
+            given = values_of(refs)
+            if self.made is None or self.made[0] != self.touched:
+                pure = without_references(self.fun, self.touched, self.signature)
+                self.made = list(self.touched), self.jitted(pure)
+            try:
+                values, result = self.made[1](given, *args, **(kwargs | named))
+            except Touched as touched:
+                self.touched.append(touched.ref)
+                continue
+            write_back(refs, values)
+            return result
+
+    def _check_distinct(self, passed: list[Ref]) -> None:
+        """A Ref with two names would have two values."""
+        for ref in passed:
+            if any(ref is other for other in self.touched):
+                name = getattr(self.fun, "__name__", "the function")
+                raise ValueError(
+                    f"a mutable array reference of type {ref.type} was both closed over by {name} "
+                    "and passed as an argument. Use one of the two."
+                )

@@ -1,0 +1,214 @@
+"""Mutable references: read and written eagerly, in jitted functions, in loops, under grad."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+
+LOOPS = {
+    "scan": lambda step: lax.scan(lambda c, _: (step(c), None), 0, None, length=3)[0],
+    "fori_loop": lambda step: lax.fori_loop(0, 3, lambda i, c: step(c), 0),
+    "while_loop": lambda step: lax.while_loop(lambda c: c < 3, step, 0),
+    "map": lambda step: lax.map(step, gnp.arange(3)).sum(),
+    "nested": lambda step: lax.fori_loop(
+        0, 1, lambda i, c: lax.scan(lambda c, _: (step(c), None), c, None, length=3)[0], 0
+    ),
+    "jit in a loop": lambda step: lax.fori_loop(0, 3, lambda i, c: ga.jit(step)(c), 0),
+    "branches": lambda step: lax.fori_loop(
+        0, 3, lambda i, c: lax.cond(i < 3, step, lambda c: c, c), 0
+    ),
+    "checkpoint": lambda step: [ga.checkpoint(step)(i) for i in range(3)][-1],
+}
+
+
+def test_reading_and_writing():
+    r = ga.new_ref(gnp.arange(5))
+    r[0] = 10
+    r[1:3] += 5
+    assert repr(r) == "Ref([10,  6,  7,  3,  4], dtype=int32)"
+    assert (r.shape, r.dtype, r.ndim, r.size, len(r)) == ((5,), np.int32, 1, 5, 5)
+    assert isinstance(r[...], ga.Array) and r[gnp.array([0, -1])].tolist() == [10, 4]
+    before = r[...]
+    ga.ref.addupdate(r, gnp.array([1, 1]), gnp.array([100, 100]))
+    assert int(r[1]) == 206 and int(before[1]) == 6
+    assert int(ga.ref.swap(r, 0, 3)) == 10 and int(ga.ref.get(r, 0)) == 3
+    ga.ref.set(r, None, gnp.zeros(5, int))
+    assert ga.freeze(r).tolist() == [0] * 5 and str(ga.typeof(r)) == "Ref{int32[5]}"
+    assert ga.tree.leaves({"a": r}) == [r] and ga.free_ref(r) is None
+    small = ga.new_ref(gnp.zeros(2, "bfloat16"))
+    small[0] = 1.0
+    assert small.dtype == "bfloat16"
+    for other in (copy.deepcopy(r), pickle.loads(pickle.dumps(r))):
+        other[0] = 1
+        assert int(r[0]) == 0 and int(other[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "phrase"),
+    [
+        (0, 2.5, "Invalid dtype for `swap`. Ref dtype: int32. Value dtype: float32"),
+        (slice(1, 3), 7, r"Expected shape: \(2,\). Value shape: \(\)"),
+        (..., np.zeros((1, 5), np.int32), r"Value shape: \(1, 5\)"),
+        (5, 1, "Out of bound indexer: idx=5, dim=5"),
+    ],
+)
+def test_what_cannot_be_written(index, value, phrase):
+    r = ga.new_ref(gnp.arange(5))
+    with pytest.raises(ValueError, match=phrase):
+        r[index] = value
+    assert r[...].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_wrong_uses():
+    r = ga.new_ref(1.0)
+    with pytest.raises(TypeError, match="new_ref takes an array"):
+        ga.new_ref(r)
+    with pytest.raises(TypeError, match="interpreting argument to new_ref"):
+        ga.new_ref([1, 2])
+    with pytest.raises(ValueError, match="Can only call `ref_get` on a `Ref`"):
+        ga.ref.get(gnp.ones(2), 0)
+    for use in (
+        gnp.sin,
+        lambda r: ga.grad(lambda r: r[...])(r),
+        lambda r: lax.scan(max, r, None, 3),
+    ):
+        with pytest.raises(TypeError, match="Ref"):
+            use(r)
+    with pytest.raises(ValueError, match="mutable array references cannot be returned"):
+        ga.jit(lambda: ga.new_ref(1.0))()
+    with pytest.raises(ValueError, match="only one reference.*passed twice"):
+        ga.jit(lambda a, b: a[...] + b[...])(r, r)
+    with pytest.raises(ValueError, match="both closed over by .* and passed"):
+        ga.jit(lambda a: a[...] + r[...])(r)
+    with pytest.raises(ValueError, match="cond_fun of while_loop writes"):
+        lax.while_loop(lambda c: r.__setitem__(..., 2.0) or c < 3, lambda c: c + 1, 0)
+    box = []
+    ga.jit(lambda x: box.append(ga.new_ref(x)))(1.0)
+    with pytest.raises(ga.errors.UnexpectedTracerError, match="escaped"):
+        _ = box[0][...]
+    for look in (ga.make_jaxpr, lambda f: ga.jit(f).lower):
+        with pytest.raises(ValueError, match="reads or writes a mutable array reference"):
+            look(lambda x: r[...] + x)(1.0)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit, ga.grad, lambda f: ga.jit(ga.grad(f))])
+def test_in_loops(loop, wrap):
+    count = ga.new_ref(0)
+
+    def step(c):
+        count[...] += 1
+        return c + 1
+
+    result = wrap(lambda x: LOOPS[loop](step) * x)(2.0)
+    plain = wrap(lambda x: LOOPS[loop](lambda c: c + 1) * x)(2.0)
+    assert int(count[...]) == 3 and float(result) == float(plain)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+def test_derivatives_go_through_what_is_written(wrap):
+    def total(x):
+        acc = ga.new_ref(0.0)
+
+        def body(_, v):
+            acc[...] += v * v
+            return None, acc[...]
+
+        ys = lax.scan(body, None, x)[1]
+        return acc[...] * ys[0]
+
+    x = gnp.array([1.0, 2.0, 3.0])
+    expected = lambda x: (x * x).sum() * x[0] ** 2
+    for derivative in (ga.grad, ga.jacfwd, ga.hessian, lambda f: ga.vmap(ga.grad(f))):
+        given = x if derivative in (ga.grad, ga.jacfwd, ga.hessian) else gnp.stack([x, 2 * x])
+        found = wrap(derivative(total))(given)
+        np.testing.assert_allclose(found, derivative(expected)(given), rtol=1e-5)
+
+
+def test_jitted_functions_take_references_along():
+    r, traced = ga.new_ref(gnp.zeros(3)), []
+
+    @ga.jit
+    def f(d, x, *, by=1.0):
+        traced.append(1)
+        d["r"][1] += x * by
+        return d["r"][...].sum()
+
+    for want in (2.0, 4.0, 6.0):
+        assert float(f({"r": r}, 2.0)) == want
+    other = ga.new_ref(gnp.ones(3))
+    assert float(f({"r": other}, 2.0)) == 5.0 and len(traced) == 1
+    assert float(f({"r": other}, 2.0, by=3.0)) == 11.0 and r[...].tolist() == [0, 6, 0]
+
+    g = ga.jit(lambda x: r.__setitem__(0, x + other[0]))
+    g(1.0), g(5.0)
+    assert r[...].tolist() == [6, 6, 0]
+    h = ga.jit(lambda n, q: q.__setitem__(0, n), static_argnums=0)
+    h(7.0, r)
+    assert float(r[0]) == 7.0
+    assert float(ga.jit(lambda q: q[1], static_argnums=0)(r)) == 6.0
+    twice = ga.jit(lambda q: ga.jit(lambda p: p.__setitem__(..., p[...] * 2))(q))
+    twice(r)
+    assert r[...].tolist() == [14, 12, 0]
+
+
+def test_references_of_an_earlier_trace_are_forgotten():
+    class Counter:
+        pass
+
+    counter = Counter()
+    inner = ga.jit(lambda x: counter.ref.__setitem__(..., counter.ref[...] + x))
+
+    def outer(x):
+        counter.ref = ga.new_ref(x)
+        inner(1.0)
+        inner(1.0)
+        return counter.ref[...]
+
+    assert float(ga.jit(outer)(1.0)) == 3.0
+    assert ga.jit(outer)(gnp.ones(2))[0] == 3.0 and float(outer(5.0)) == 7.0
+
+
+def test_under_vmap():
+    r = ga.new_ref(1.0)
+    assert ga.vmap(lambda x: r[...] + x)(gnp.arange(2.0)).tolist() == [1.0, 2.0]
+    for wrap in (lambda f: f, ga.jit):
+        with pytest.raises(ValueError, match="vmapped value on an unbatched array reference"):
+            ga.vmap(wrap(lambda x: r.__setitem__(..., x)))(gnp.ones(2))
+    with pytest.raises(ValueError, match="differentiated value on a non-differentiated"):
+        ga.grad(lambda x: (r.__setitem__(..., x), x)[1])(2.0)
+    ga.grad(lambda x: (r.__setitem__(..., lax.stop_gradient(x)), x)[1])(2.0)
+    assert float(r[...]) == 2.0
+
+    def own(x):
+        ref = ga.new_ref(0.0)
+        lax.fori_loop(0, 3, lambda i, _: ref.__setitem__(..., ref[...] + x), None)
+        return ref[...]
+
+    assert ga.vmap(own)(gnp.arange(3.0)).tolist() == [0.0, 3.0, 6.0]
+
+
+def test_where_references_cannot_be_taken_along():
+    r = ga.new_ref(1.0)
+    f = ga.custom_vjp(lambda x: x * r[...])
+    f.defvjp(lambda x: (x, None), lambda _, g: (g,))
+    for wrap in (ga.jit, lambda f: ga.jit(ga.vmap(f))):
+        with pytest.raises(ValueError, match="custom_vjp.*from outside"):
+            wrap(f)(gnp.ones(2))
+    with pytest.raises(ValueError, match="from outside"):
+        lax.custom_root(lambda x: x - r[...], 0.0, lambda f, x: x - f(x), lambda g, y: y / g(1.0))
+    assert float(r[...]) == 1.0
+
+
+def test_on_the_simulator():
+    with ga.default_device("simulator"):
+        r = ga.new_ref(gnp.zeros(4))
+        step = ga.jit(lambda x: ga.ref.addupdate(r, ..., x))
+        for _ in range(3):
+            step(gnp.ones(4))
+        assert r[...].tolist() == [3.0] * 4

@@ -32,7 +32,7 @@ NUMPY = [
     ("meshgrid", ["f32(2), f32(3), copy=True", "f32(2), f32(3), copy=False"]),
     ("nanmean", ["f32([1, np.nan]), dtype='bfloat16'", "f32([1, np.nan]), dtype='int32'", "i32(3), dtype='float16'"]),
     ("nanstd nanvar", ["f32([1, np.nan, 4]), ddof=1", "f32([1, np.nan, 4]), dtype='bfloat16'", "f32([1, np.nan, 4]), ddof=2, keepdims=True", "f32([1, np.nan, 4]), mean=2.5", "f32([1, np.nan]), where=b1(2)"]),
-    ("polyfit", ["f32([0, 1, 2]), f32([1, 3, 5]), 1, rcond=0.5", "f32([0, 1, 2]), f32([1, 3, 5]), 1, 1e-3, True", "f32([0, 1, 2]), f32([1, 3, 5]), 1, cov=True", "f32([0, 1, 2]), f32([1, 3, 5]), 1, w=f32([1, 2, 1])"]),
+    ("polyfit", ["f32([0, 1, 2]), f32([1, 3, 5]), 1, rcond=0.5, w=f32([1, 2, 1])"]),
     ("ravel_multi_index", ["(i32([1, 0]), i32([2, 1])), (2, 3), order='F'", "(i32([1, 9]), i32([2, 1])), (2, 3), mode='clip'", "(i32([1, 9]), i32([2, 1])), (2, 3), mode='odd'"]),
     ("take", ["f32(3), i32([0, 2]), unique_indices=True", "f32(3), i32([0, 2]), indices_are_sorted=True", "f32(3), i32([0, 9]), mode='fill', fill_value=2.5, unique_indices=True"]),
     ("take_along_axis", ["f32(2, 3), i32([[-1], [0]]), 1, wrap_negative_indices=False", "f32(2, 3), i32([[-1], [0]]), 1, mode='clip', wrap_negative_indices=False", "f32(2, 3), i32([[9], [0]]), 1, fill_value=7", "f32(2, 3), i32([[9], [0]]), 1, mode='odd'"]),
@@ -72,7 +72,7 @@ SCHUR = "lax.linalg.schur(mat('f32', 3), sort_eig_vals=True, select_callable=lam
 
 SCIPY = [
     ("special.factorial", ["i32([0, 3, 5]), exact=True", "f32([3.5]), exact=False", "5, exact=True"]),
-    ("special.log_ndtr", ["f32([-30, 0, 30.0]), series_order=1", "f32([-30.0]), series_order=5", "f32([0.0]), series_order=0", "f32([0.0]), series_order=99", "f32([0.0]), series_order=2.5"]),
+    ("special.log_ndtr", ["f32([-30, 0, 30.0]), series_order=1", "f32([0.0]), series_order=0", "f32([0.0]), series_order=99", "f32([0.0]), series_order=2.5"]),
     ("linalg.cho_factor", ["spd('f32', 3), overwrite_a=True, check_finite=False", "spd('f32', 3), lower=True"]),
     ("linalg.cho_solve", ["(jnp.linalg.cholesky(spd('f32', 3)), True), f32(3), overwrite_b=True, check_finite=False"]),
     ("linalg.cholesky", ["spd('f32', 3), overwrite_a=True, check_finite=False", "f32([[np.nan, 0], [0, 1]]), check_finite=True"]),
@@ -81,7 +81,7 @@ SCIPY = [
     ("linalg.lu_solve", ["jax.scipy.linalg.lu_factor(mat('f32', 3)), f32(3), overwrite_b=True, check_finite=False", "jax.scipy.linalg.lu_factor(mat('f32', 3)), f32(3), trans=1", "jax.scipy.linalg.lu_factor(mat('f32', 3)), f32(3), trans=3"]),
     ("linalg.eigh", ["spd('f32', 3), eigvals_only=True, overwrite_a=True, turbo=False, check_finite=False", "spd('f32', 3), b=spd('f32', 3), eigvals_only=True", "spd('f32', 3), eigvals_only=True, type=2", "spd('f32', 3), eigvals_only=True, eigvals=(0, 1)"]),
     ("linalg.eigh_tridiagonal", ["f32([1, 2, 3]), f32([0.5, 0.5]), eigvals_only=True, tol=1e-6", "f32([1, 2, 3]), f32([0.5, 0.5]), eigvals_only=True, select='i', select_range=(0, 1)", "f32([1, 2, 3]), f32([0.5, 0.5]), eigvals_only=True, select='v', select_range=(0.0, 2.0)"]),
-    ("linalg.expm", ["f32(2, 2), max_squarings=4", "f32(2, 2) * 100, max_squarings=1", "f32(2, 2), upper_triangular=True"]),
+    ("linalg.expm", ["f32(2, 2), max_squarings=4"]),
     ("linalg.hessenberg", ["mat('f32', 3), overwrite_a=True, check_finite=False", "mat('f32', 3), calc_q=True"]),
     ("linalg.polar", ["mat('f32', 3), eps=1e-3", "mat('f32', 3), max_iterations=20", "mat('f32', 3), side='left'", "mat('f32', 3), method='svd'", "mat('f32', 3), method='odd'"]),
     ("linalg.qr", ["mat('f32', 3), overwrite_a=True, check_finite=False", "mat('f32', 3), mode='r', lwork=5", "mat('f32', 3), mode='raw'"]),
@@ -89,16 +89,16 @@ SCIPY = [
     ("linalg.rsf2csf", ["mat('f32', 2), jnp.eye(2), check_finite=False"]),
     ("linalg.solve", ["mat('f32', 3), f32(3), overwrite_a=True, overwrite_b=True, check_finite=False", "mat('f32', 3), f32(3), debug=True", "spd('f32', 3), f32(3), lower=True, assume_a='pos'", "spd('f32', 3), f32(3), assume_a='odd'"]),
     ("linalg.solve_triangular", ["mat('f32', 3), f32(3), overwrite_b=True, check_finite=False", "mat('f32', 3), f32(3), debug=True", "mat('f32', 3), f32(3), trans=2, unit_diagonal=True", "mat('f32', 3), f32(3), trans='odd'"]),
-    ("linalg.solve_sylvester", ["mat('f32', 2), mat('f32', 2), f32(2, 2), tol=1e-6", "mat('f32', 2), mat('f32', 2), f32(2, 2), method='eigen'", "mat('f32', 2), mat('f32', 2), f32(2, 2), method='odd'"]),
+    ("linalg.solve_sylvester", ["mat('f32', 2), mat('f32', 2), f32(2, 2), tol=1e-6", "mat('f32', 2), mat('f32', 2), f32(2, 2), method='odd'"]),
     ("linalg.svd", ["mat('f32', 3, 2), full_matrices=False, compute_uv=False, overwrite_a=True, check_finite=False", "mat('f32', 3), compute_uv=False, lapack_driver='gesvd'", "mat('f32', 3), compute_uv=False, lapack_driver='odd'"]),
     ("signal.convolve signal.correlate", ["f32(5), f32(3), precision='highest'", "f32(5), f32(3), method='direct'", "f32(5), f32(3), method='odd'"]),
     ("signal.convolve2d signal.correlate2d", ["f32(3, 4), f32(2, 2), boundary='fill', fillvalue=0", "f32(3, 4), f32(2, 2), boundary='wrap'", "f32(3, 4), f32(2, 2), fillvalue=1", "f32(3, 4), f32(2, 2), precision='highest'"]),
-    ("signal.csd", ["f32(16), f32(16, s=1), fs=2.0, nperseg=8, noverlap=2", "f32(16), f32(16, s=1), nperseg=8, detrend='linear', return_onesided=False", "f32(16, 2), f32(16, 2, s=1), nperseg=8, axis=0"]),
+    ("signal.csd", ["f32(16, 2), f32(16, 2, s=1), fs=2.0, nperseg=8, noverlap=2, detrend='linear', return_onesided=False, axis=0"]),
     ("signal.detrend", ["f32(6), overwrite_data=True", "f32(6), type='constant'", "f32(6), bp=[3]", "f32(6), type='odd'"]),
     ("signal.istft", ["c64(5, 4), fs=2.0", "c64(5, 4), window='boxcar'", "c64(5, 4), nperseg=8, noverlap=4, boundary=False"]),
-    ("signal.welch", ["f32(16), nperseg=8, noverlap=2", "f32(16), nperseg=8, nfft=16", "f32(16), nperseg=8, return_onesided=False", "f32(16), nperseg=8, average='median'"]),
+    ("signal.welch", ["f32(16), nperseg=8, noverlap=2, nfft=16, return_onesided=False"]),
     ("cluster.vq.vq", ["f32(4, 2), f32(2, 2, s=1), check_finite=False"]),
-    ("sparse.linalg.cg sparse.linalg.bicgstab sparse.linalg.gmres", ["lambda v: 2.0 * v, f32(3), atol=1e-3", "lambda v: 2.0 * v, f32(3), tol=1e-3, M=lambda v: v / 2"]),
+    ("sparse.linalg.cg sparse.linalg.bicgstab sparse.linalg.gmres", ["lambda v: 2.0 * v, f32(3), atol=1e-3, maxiter=1"]),
 ]
 TREE = [
     ("tree_reduce_associative", ["max, [(1, 2), (3,)], is_leaf=lambda t: isinstance(t, tuple)"]),
@@ -110,7 +110,7 @@ SHORT = [
     ("reduce_associative", [f"max, [(1, 2), (3,)], {LEAF}"]),
 ]
 INITIALIZERS = [
-    ("glorot_uniform he_normal kaiming_normal kaiming_uniform lecun_normal lecun_uniform xavier_normal xavier_uniform orthogonal truncated_normal uniform", ["dtype='bfloat16')(key(1), (3, 4)", "dtype='int32')(key(1), (3, 4)"]),
+    ("glorot_uniform he_normal kaiming_normal kaiming_uniform lecun_normal lecun_uniform xavier_normal xavier_uniform orthogonal truncated_normal uniform", ["dtype='bfloat16')(key(1), (3, 4)"]),
     ("delta_orthogonal", ["dtype='bfloat16')(key(1), (3, 2, 4)"]),
     ("variance_scaling", ["2.0, 'fan_in', 'normal', in_axis=0, out_axis=1, dtype='bfloat16')(key(1), (3, 4)", "2.0, 'fan_avg', 'uniform', in_axis=(0, 1), out_axis=-1)(key(1), (2, 2, 3)", "0.0, 'fan_in', 'normal')(key(1), (2, 3)", "-1.0, 'fan_in', 'uniform')(key(1), (2, 3)"]),
 ]
@@ -127,7 +127,7 @@ EXPRESSIONS = [
         "jnp.abs(lax.linalg.eig(mat('f32', 2), enable_eigvec_derivs=True)[0]).sum()",
         "lax.linalg.eig(mat('f32', 2), implementation='odd')",
     ]),
-    ("lax.linalg.qdwh", ["lax.linalg.qdwh(mat('f32', 3), eps=1e-3)[0]", "lax.linalg.qdwh(mat('f32', 3), dynamic_shape=(2, 2))[0].shape"]),
+    ("lax.linalg.qdwh", ["lax.linalg.qdwh(mat('f32', 3), eps=1e-3)[0]"]),
     ("jax.checkpoint", ["jax.grad(jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)), prevent_cse=False))(1.0)", "jax.grad(jax.checkpoint(lambda x, n=1: x**n, static_argnames='n'))(2.0, n=3)", "jax.checkpoint(jnp.sin, concrete=True)(1.0)"]),
     ("jax.device_put", [
         "jax.device_put(f32(2), jax.devices()[0], donate=False)", "jax.device_put(f32(2), jax.devices()[0], may_alias=True)",

@@ -194,6 +194,8 @@ def is_elementwise(eqn: Eqn) -> bool:
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False
     shape = eqn.outvars[0].aval.shape
+    if all(a.aval.ndim < len(shape) for a in eqn.invars):
+        return False  # a number has become a vector of its pieces
     return all(
         not a.aval.shape
         or (

@@ -184,6 +184,29 @@ EXPRESSIONS = [
         for p in ("dots_saveable", "nothing_saveable", "dots_with_no_batch_dims_saveable", "save_only_these_names('a')", "save_anything_except_these_names('a')", "save_from_both_policies(jax.checkpoint_policies.dots_saveable, jax.checkpoint_policies.nothing_saveable)")
     ]),
     ("jax.checkpoint_policies", ["jax.checkpoint_policies.nonsense", "sorted(vars(jax.checkpoint_policies))"]),
+    ("jax.freeze", [
+        "jax.freeze(jax.new_ref(f32(2)))",
+        "(lambda r: (r.__setitem__(0, 9.0), jax.freeze(r))[1])(jax.new_ref(f32(2)))",
+        "(lambda r: (jax.freeze(r), r[...]))(jax.new_ref(f32(2)))",
+        "jax.jit(lambda x: jax.freeze(jax.new_ref(x)) + 1)(f32(2))", "jax.freeze(f32(2))",
+        "jax.freeze()",
+    ]),
+    ("jax.free_ref", [
+        "jax.free_ref(jax.new_ref(f32(2)))",
+        "(lambda r: (jax.free_ref(r), r[...]))(jax.new_ref(f32(2)))",
+        "(lambda r: (jax.free_ref(r), jax.free_ref(r)))(jax.new_ref(f32(2)))",
+        "jax.free_ref(f32(2))", "jax.free_ref()",
+    ]),
+    ("jax.empty_ref", [
+        "jax.empty_ref(jax.ShapeDtypeStruct((2, 3), 'float32')).shape",
+        "(lambda r: (r.__setitem__(slice(None), 2), r[...])[1])(jax.empty_ref(jax.ShapeDtypeStruct((2,), 'int32')))",
+        "jax.empty_ref(jax.typeof(f32(2))).dtype", "jax.empty_ref(5)", "jax.empty_ref()",
+    ]),
+    ("jax.Ref", [
+        "isinstance(jax.new_ref(f32(2)), jax.Ref)", "isinstance(f32(2), jax.Ref)",
+        "jax.Ref.__name__", "jax.jit(lambda x: isinstance(jax.new_ref(x), jax.Ref) * x)(f32(2))",
+        "jax.new_ref(f32(2, 3)).shape", "len(jax.new_ref(f32(2, 3)))",
+    ]),
 ]
 
 CASES = [case for row in EXPRESSIONS for case in expressions(SECTION, [row])]

@@ -40,6 +40,16 @@ class Undefined:
         return f"Undefined({self.aval.str_short(short_dtypes=True)})"
 
 
+def check_defined(x: Any, operation: str) -> None:
+    """TypeError where a transpose rule computes with an operand that it has no value of."""
+    if type(x) is Undefined:
+        raise TypeError(
+            f"cannot transpose a function that is not linear: {operation} was given a value of "
+            f"type {x.aval.str_short()} that depends on the arguments, where transposing needs it "
+            "known. A product of two such values, or a quotient by one, is not linear."
+        )
+
+
 def is_undefined(x: Any) -> bool:
     """Whether a transpose rule's operand is one of those it is linear in."""
     return type(x) is Undefined

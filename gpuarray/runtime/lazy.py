@@ -20,6 +20,7 @@ from gpuarray.compiler.simplify import inline_calls
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
+from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
@@ -226,6 +227,7 @@ class EvalTrace(traces.Trace):
                 with traces.current(a._trace):
                     return a._trace.process(prim, args, params)
             else:
+                check_defined(a, prim.name)
                 avals.append(aval_of(a))
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)

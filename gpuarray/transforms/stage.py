@@ -15,6 +15,7 @@ from gpuarray import config, errors, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
+from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.value import Array
 
@@ -102,6 +103,7 @@ class GraphTrace(traces.Trace):
             return self.constant(x)
         if isinstance(x, np.ndarray):
             x = x[()]
+        check_defined(x, "an operation")
         return Literal(x, aval_of(x))
 
     def adopt(self, constant: Any) -> None:

@@ -157,3 +157,12 @@ def test_a_platform_that_is_none():
     for ask in (ga.live_arrays, ga.process_count, ga.process_index, ga.process_indices):
         with pytest.raises(RuntimeError, match="Unknown backend nonsense"):
             ask("nonsense")
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ga.jit])
+@pytest.mark.parametrize("size", [3, 100_000])
+@pytest.mark.parametrize("f", [lambda x: x * x, lambda x: x / x, lambda x: gnp.vdot(x, x)])
+def test_what_is_not_linear_is_not_transposed(f, size, wrap):
+    x = gnp.ones(size)
+    with pytest.raises(TypeError, match="cannot transpose a function that is not linear"):
+        wrap(lambda ct: ga.linear_transpose(f, x)(ct))(f(x))

@@ -303,6 +303,20 @@ def evaluate(graph: Graph, *args) -> list[Any]:
     return [a.val if isinstance(a, Literal) else env[a] for a in graph.outvars]
 
 
+def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
+    """Apply a Graph's equations to values, one after the other.
+
+    >>> import gpuarray as ga
+    >>> graph = ga.make_jaxpr(lambda x: x * 2 + 1)(3.0)
+    >>> ga.core.eval_jaxpr(graph.jaxpr, graph.consts, 4.0)
+    [Array(9., dtype=float32, weak_type=True)]
+    """
+    own = graph.consts
+    if len(consts) != len(own) or any(a is not b for a, b in zip(consts, own, strict=True)):
+        graph = graph.with_consts(consts)
+    return evaluate(graph, *args)
+
+
 def bind(eqn: Eqn, env: dict[Var, Any]) -> None:
     """Bind one equation to the values of its variables, and add what comes out."""
     values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]

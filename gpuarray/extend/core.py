@@ -6,7 +6,7 @@ Floor 6. In: a name. Out: a Primitive whose rules are given one by one: `def_imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from gpuarray.core.graph import Graph as ClosedJaxpr
 from gpuarray.core.graph import Graph as Jaxpr
 from gpuarray.core.graph import Literal as Literal
 from gpuarray.core.graph import Var as Var
+from gpuarray.core.graph import eval_jaxpr as eval_jaxpr
 from gpuarray.core.graph import graphs_in as jaxprs_in_params
 from gpuarray.core.primitive import Kind
 from gpuarray.core.primitive import Primitive as _Primitive
@@ -93,20 +94,6 @@ class Primitive(_Primitive):
 
         self.numpy, self._impl = numpy, function
         return function
-
-
-def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
-    """Apply a Graph's equations to values, one after the other.
-
-    >>> import gpuarray as ga
-    >>> from gpuarray.extend.core import eval_jaxpr
-    >>> graph = ga.make_jaxpr(lambda x: x * 2 + 1)(3.0)
-    >>> eval_jaxpr(graph.jaxpr, graph.consts, 4.0)
-    [Array(9., dtype=float32, weak_type=True)]
-    """
-    if list(consts) != list(graph.consts):
-        graph = graph.with_consts(consts)
-    return evaluate(graph, *args)
 
 
 def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:

@@ -138,3 +138,14 @@ def test_graphs_as_data():
     assert unmapped_aval(4, 1, mapped_aval(4, 1, aval)) == aval
     with pytest.raises(ValueError, match="length 5"):
         mapped_aval(5, 0, aval)
+
+
+def test_the_names_of_jax_core():
+    seen = []
+    ga.jit(lambda x: seen.append(isinstance(x, ga.core.Tracer)) or x)(1.0)
+    assert seen == [True] and not isinstance(gnp.ones(2), ga.core.Tracer)
+    assert ga.core.ShapedArray((2,), "float32") == ga.typeof(gnp.ones(2))
+    a, b = gnp.arange(2.0), gnp.ones(2)
+    graph = ga.make_jaxpr(lambda x: x + a)(b)
+    assert ga.core.eval_jaxpr(graph.jaxpr, graph.consts, b)[0].tolist() == [1.0, 2.0]
+    assert ga.core.eval_jaxpr(graph.jaxpr, [a * 10], b)[0].tolist() == [1.0, 11.0]

@@ -175,6 +175,10 @@ class ArrayImpl(Array):
         """The elements as bytes in row-major order."""
         return self._host("tobytes()").tobytes(order)
 
+    def __bytes__(self) -> bytes:
+        whole = not self.aval.shape and self.aval.dtype.kind in "iu"
+        return bytes(int(self)) if whole else self.tobytes()  # as Python has it for integers
+
     # ---- text ----
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""

@@ -1,5 +1,7 @@
 """NumPy's own functions given our arrays (`gpuarray/numpy/dispatch.py`)."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,14 @@ def test_functions_without_counterpart_answer_as_for_numpy_arrays(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), X)
     special = pytest.importorskip("scipy.special")
     assert type(special.erf(X)) is np.ndarray
+
+
+def test_bytes_are_those_of_the_memory():
+    x = gnp.arange(3, dtype="int16")
+    assert bytes(x) == x.tobytes() == np.arange(3, dtype="int16").tobytes()
+    assert bytes(gnp.ones((2, 2))) == np.ones((2, 2), "float32").tobytes()
+    assert bytes(gnp.int32(3)) == bytes(3)
+    view = x.__buffer__(0)
+    assert view.format == "h" and view.tolist() == [0, 1, 2] and view.readonly
+    if sys.version_info >= (3, 12):
+        assert bytearray(x) == x.tobytes() and memoryview(x).shape == (3,)

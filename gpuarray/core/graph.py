@@ -206,8 +206,10 @@ def params_key(params: dict[str, Any]) -> tuple:
 def _value_key(value):
     if isinstance(value, np.ndarray):
         return ("ndarray", value.dtype.str, value.shape, value.tobytes())
-    if isinstance(value, float):  # nan equals itself, -0.0 is not 0.0
-        return (type(value).__name__, float(value).hex())
+    if isinstance(value, np.generic):
+        return (value.dtype.str, value.tobytes())
+    if isinstance(value, float):
+        return ("float", value.hex())  # nan equals itself, -0.0 is not 0.0
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_value_key, value))
     if isinstance(value, dict):

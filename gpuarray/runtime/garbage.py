@@ -22,7 +22,8 @@ def _watch(phase: str, _: Any) -> None:
     if phase == "stop":
         if "__del__" in ArrayImpl.__dict__:
             del ArrayImpl.__del__  # pyright: ignore[reportAttributeAccessIssue]
-    elif state.array_garbage_collection_guard not in (None, "allow"):
+    # A collection may begin while a new thread is still reading the settings.
+    elif getattr(state, "array_garbage_collection_guard", None) not in (None, "allow"):
         ArrayImpl.__del__ = _freed  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -26,6 +26,7 @@ from gpuarray.config import (
     transfer_guard,
 )
 from gpuarray.core.graph import subgraphs
+from gpuarray.runtime import garbage
 
 #: The module: the attribute `gpuarray.config` is the settings object.
 config_module = sys.modules["gpuarray.config"]
@@ -531,3 +532,18 @@ def test_an_array_in_a_cycle_can_end_the_process():
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.returncode < 0 and "alive" not in ended.stdout
     assert "reference cycle" in ended.stderr
+
+
+def test_a_collection_may_begin_before_a_thread_has_its_settings():
+    def work():
+        del state.__dict__["array_garbage_collection_guard"]
+        try:
+            garbage._watch("start", None)
+        except BaseException as error:
+            failures.append(error)
+
+    failures = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not failures

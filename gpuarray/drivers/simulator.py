@@ -4,12 +4,14 @@ Floor 4. In: a Plan. Out: a function on NumPy buffers, as the NumPy driver makes
 groups are launches of the emitted CUDA text. Library steps and views follow the NumPy rules. Each
 access of a kernel is checked: see kernels/host. Slow, and for tests.
 
-Kernels are compiled when the first of them is launched, all that wait by then in one go.
+Kernels are compiled when the first of them is launched, all that wait by then in one go. Kernels
+that differ in nothing but their names and comments are compiled once in a process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import warnings
 import weakref
@@ -29,12 +31,14 @@ from gpuarray.drivers import numpy as host
 from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
 
 #: Kernels that are compiled together at most.
-BATCH = 64
+BATCH = 128
 #: Where blocks, threads and their order are drawn from.
 _seed = 1
 
 _lock = threading.RLock()
 _waiting: list[weakref.ref[Kernel]] = []
+#: What was compiled, by its body: the library, and the name in it. Nothing is ever unloaded.
+_made: dict[str, tuple[hostcc.Library, str]] = {}
 
 
 @contextlib.contextmanager
@@ -53,10 +57,12 @@ class Kernel:
 
     def __init__(self, emitted: Emitted):
         self.emitted = emitted
+        self.body = _body(emitted)
         self.library: hostcc.Library | None = None
         self.name = ""
         self.work = _aligned(np.zeros(emitted.workspace, np.uint8))
-        _waiting.append(weakref.ref(self))
+        if any(v.aval.size for v in emitted.outputs):  # else it is never launched
+            _waiting.append(weakref.ref(self))
 
     def __call__(self, *buffers) -> list[np.ndarray]:
         emitted = self.emitted
@@ -112,33 +118,45 @@ def _aligned(x: np.ndarray) -> np.ndarray:
     return y
 
 
+def _body(emitted: Emitted) -> str:
+    """The text of a kernel without comments and without its name: what is compiled once."""
+    code = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", emitted.text, flags=re.MULTILINE)
+    return code.replace(f" {emitted.name}(", " NAME(")
+
+
 def _compile(wanted: Kernel) -> hostcc.Library:
     """The library of a kernel, made now, together with others that wait."""
-    alive = [k for r in _waiting if (k := r()) is not None and k is not wanted]
-    batch = [wanted, *alive[: BATCH - 1]]
+    batch, fresh = [wanted], {wanted.body} - _made.keys()
+    for kernel in [k for r in _waiting if (k := r()) is not None and k is not wanted]:
+        if kernel.body in _made or kernel.body in fresh or 0 < len(fresh) < BATCH:
+            batch.append(kernel)
+            fresh |= {kernel.body} - _made.keys()
     try:
-        library = compile_kernels(batch)
+        compile_kernels(batch)
     except CompileError:
         if len(batch) == 1:
             raise
         batch = [wanted]  # the fault may be another's
-        library = compile_kernels(batch)
+        compile_kernels(batch)
     done = {id(k) for k in batch}
     _waiting[:] = [r for r in _waiting if (k := r()) is not None and id(k) not in done]
-    return library
+    assert wanted.library is not None
+    return wanted.library
 
 
-def compile_kernels(batch: list[Kernel]) -> hostcc.Library:
-    """One library of several kernels; the same text is compiled once."""
-    names: dict[str, str] = {}
+def compile_kernels(batch: list[Kernel]) -> None:
+    """Give kernels their libraries: one for all that nothing like them was compiled before."""
+    fresh = {k.body: k.emitted for k in batch if k.body not in _made}
+    if fresh:
+        names = [f"k{i}" for i in range(len(fresh))]
+        parts = [
+            f"#define {e.name} {name}\n{e.text}#undef {e.name}"
+            for e, name in zip(fresh.values(), names, strict=True)
+        ]
+        library = hostcc.compile_library(complete("\n".join(parts)), names)
+        _made.update((body, (library, name)) for body, name in zip(fresh, names, strict=True))
     for kernel in batch:
-        kernel.name = names.setdefault(kernel.emitted.text, f"k{len(names)}")
-    titles = {k.emitted.text: k.emitted.name for k in batch}
-    parts = [f"#define {titles[t]} {name}\n{t}#undef {titles[t]}" for t, name in names.items()]
-    library = hostcc.compile_library(complete("\n".join(parts)), list(names.values()))
-    for kernel in batch:
-        kernel.library = library
-    return library
+        kernel.library, kernel.name = _made[kernel.body]
 
 
 class _Writer(host.Writer):

@@ -467,6 +467,11 @@ def test_host_rule_of_a_library_step_needs_no_fallback():
 # ---- what is kept on disk ----
 
 
+def kernels_of(functions) -> list[simulator.Kernel]:
+    space = [v for f in functions for v in f.__globals__.values()]
+    return [v for v in space if isinstance(v, simulator.Kernel)]
+
+
 @pytest.fixture
 def cache(tmp_path):
     config.update("cache_dir", str(tmp_path))
@@ -474,15 +479,38 @@ def cache(tmp_path):
 
 
 def test_waiting_kernels_are_compiled_together_and_kept(cache):
-    graphs = [ga.jit(lambda x, k=k: gnp.sin(x) + k).lower(floats(8)).jaxpr for k in (1, 2)]
+    graphs = [ga.jit(lambda x, k=k: gnp.sin(x) + k).lower(floats(8)).jaxpr for k in (91, 92)]
     functions = [built(g) for g in graphs]
-    space = [v for f in functions for v in f.__globals__.values()]
-    kernels = [v for v in space if isinstance(v, simulator.Kernel)]
+    kernels = kernels_of(functions)
     run(functions[0], [floats(8)])
     assert len(kernels) == 2 and kernels[0].library is kernels[1].library is not None
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
     kept = sorted(cache.iterdir())
     assert len(kept) == 2 and {stat.S_IMODE(p.stat().st_mode) for p in kept} == {0o600}
+
+
+def test_a_kernel_that_differs_in_its_name_is_not_compiled_again(cache):
+    def first(x):
+        return gnp.sin(x) * 93
+
+    def second(x):
+        return gnp.sin(x[::-1]).sum() / 94, gnp.sin(x) * 93
+
+    functions = [built(ga.jit(f).lower(floats(8)).jaxpr) for f in (first, second)]
+    one, *others = kernels_of(functions)
+    (twin,) = (k for k in others if k.body == one.body)
+    assert twin.emitted.text != one.emitted.text
+    for function in functions:
+        run(function, [floats(8)])
+    assert (one.library, one.name) == (twin.library, twin.name)
+    before = sorted(cache.iterdir())
+    again = built(ga.jit(lambda x: gnp.sin(x) * 93 + 0 * x[0]).lower(floats(8)).jaxpr)
+    (kernel,) = kernels_of([built(ga.jit(first).lower(floats(8)).jaxpr)])
+    run(again, [floats(8)])
+    made = sorted(cache.iterdir())
+    assert len(made) == len(before) + 1  # of what waits, only what is new
+    np.testing.assert_array_equal(kernel(floats(8))[0], run(functions[0], [floats(8)])[0])
+    assert kernel.library is one.library and sorted(cache.iterdir()) == made
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut", "empty", "link"])
@@ -528,7 +556,9 @@ def test_offsets_beyond_31_bits():
     plan = plan_graph(Graph([x], [y], [Eqn(registry["not"], [x], [y], {})]))
     (group,) = plan.groups
     kernel = simulator.Kernel(simulator.emit(group))
-    library = simulator.compile_kernels([kernel])
+    simulator.compile_kernels([kernel])
+    library = kernel.library
+    assert library is not None
     s = kernel.emitted.schedule
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
     with mmap.mmap(-1, n, flags) as given, mmap.mmap(-1, n, flags) as made:

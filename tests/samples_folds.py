@@ -67,7 +67,7 @@ for _shape, _dims in [((0,), (0,)), ((1,), (0,)), ((), ()), ((3, 4), (0, 1)), ((
 
 _ALONG: list[tuple] = [
     (shape, {"axis": axis, "reverse": reverse})
-    for shape, axis in [((0,), 0), ((1,), 0), ((2, 0), 0), ((3, 4), 0), ((3, 4), 1)]
+    for shape, axis in [((0,), 0), ((1,), 0), ((2, 0), 0), ((0, 3), 1), ((3, 4), 0), ((3, 4), 1)]
     for reverse in (False, True)
 ]
 rows("cumsum cumprod", NUMBERS, _ALONG)

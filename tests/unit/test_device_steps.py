@@ -457,3 +457,30 @@ def test_an_update_of_one_element_is_a_kernel():
         np.testing.assert_array_equal(got, [0, 1, -1, 3, 5, 5])
         whole = ga.jit(lambda v: v.at[()].set(3.0))(gnp.float32(1))
         assert float(whole) == 3.0
+
+
+# ---- what the transforms of all primitives found ----
+
+
+def columns_searched(x, q):
+    """A search reads on from an address: what it searches in must lie there as it is."""
+    merged = gnp.concatenate([x[:, 0], x[:, 0] + 100])
+    return (
+        ga.vmap(gnp.searchsorted, in_axes=(1, None))(x, q),
+        gnp.searchsorted(x[:, 1], q) * 2,
+        gnp.searchsorted(gnp.sort(x.T.reshape(-1))[3:], q),
+        gnp.searchsorted(merged, q) + q,
+    )
+
+
+def beside_nothing(x, y):
+    """An empty result takes none of the others along."""
+    return gnp.sin(y), x + gnp.sin(y)
+
+
+def test_searches_and_empty_neighbours():
+    sorted_columns = np.sort(np.random.default_rng(0).integers(0, 99, (6, 4)), 0)
+    queries = np.arange(0, 99, 7).astype(np.float32)
+    empty = np.zeros((0, 3), np.float32)
+    simulated.compare([(columns_searched, (sorted_columns.astype(np.float32), queries))])
+    simulated.compare([(beside_nothing, (empty, np.ones(3, np.float32)))], 8)

@@ -196,7 +196,7 @@ class Scan(Form):
         else:
             self.put(1, "const unsigned lane = threadIdx.x;")
             row = "blockIdx.x" if self.pieces == 1 else f"blockIdx.x / {n(self.pieces)}"
-        if self.cut.outer > 1:
+        if self.cut.outer != 1:
             self.put(1, f"const {t} row = {row};")
         if self.pieces > 1:
             piece = "blockIdx.x" if self.cut.outer == 1 else f"blockIdx.x % {n(self.pieces)}"

@@ -87,6 +87,8 @@ def merge(one: Group, two: Group, siblings: bool = False) -> str:
     reduced, why_not = _common_reduction(one, two, ties.axis_of, axes, grown)
     if why_not:
         return why_not
+    if _no_rows(axes, reduced) and not (_is_empty(one) and _is_empty(two)):
+        return "one of them has no elements, so nobody would compute the other's"
     members = [_moved(m, ties.axis_of, inner) for m in two.members]
     if not _covered(members, one, two, ties.axis_of):
         return "a value is only broadcast, with nothing of full extent beside it"
@@ -177,6 +179,14 @@ class _Ties:
             self.axis_of[theirs] = len(axes)
             axes.append(length)
         return axes
+
+
+def _no_rows(axes: list[int], reduced: frozenset[int]) -> bool:
+    return any(n == 0 for i, n in enumerate(axes) if i not in reduced)
+
+
+def _is_empty(group: Group) -> bool:
+    return _no_rows(group.axes, group.reduced)
 
 
 def _common_reduction(

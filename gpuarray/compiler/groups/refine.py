@@ -285,8 +285,15 @@ class _Refiner:
             if v in found or self.in_memory(v):
                 continue
             found[v] = eqn = self.made_by[v]
+            self.place_whole(eqn)
             waiting += [a for a in reversed(eqn.invars) if isinstance(a, Var)]
         return found
+
+    def place_whole(self, eqn: Eqn) -> None:
+        """Put into memory what an equation does not read element by element, as it lies there."""
+        for i, a in enumerate(eqn.invars):
+            if isinstance(a, Var) and reads_of(eqn, i) is None:
+                self.place_value(a)
 
     def behind(self, v: Var) -> set[Var]:
         """The values in memory that a value would be made of."""
@@ -403,7 +410,9 @@ class _Refiner:
             self.order.append(eqn)
             self.placed.update(eqn.outvars)
             return
-        new = own_kernel(v, eqn, self.recipes, self.from_memory, self.name(eqn))
+        self.place_whole(eqn)
+        new = own_kernel(v, eqn, self.recipes, self.from_memory, "")
+        new.name = self.name(eqn)
         self.order.append(new)
         self.placed.add(v)
 

@@ -41,12 +41,21 @@ NEVER_EMPTY = {
 }
 
 
+def is_rule(x) -> bool:
+    return callable(x) or isinstance(x, Sentinel)
+
+
+def each_says(rules: tuple) -> bool:
+    """Whether there is a rule for each operand, or None: it never has a tangent."""
+    return any(map(callable, rules)) and all(f is None or is_rule(f) for f in rules)
+
+
 def holes(p) -> list[str]:
     """The slots of a primitive with neither a function nor a reason; a missing NumPy rule."""
     missing = [
         slot
         for slot in RULES
-        if not (callable(getattr(p, slot)) or isinstance(getattr(p, slot), (Sentinel, tuple)))
+        if not (is_rule(rule := getattr(p, slot)) or isinstance(rule, tuple) and each_says(rule))
     ]
     if p.cuda is None:
         missing.append("cuda")
@@ -81,6 +90,9 @@ def test_holes_are_seen():
     good.jvp = None
     good.numpy = UNWRITTEN
     assert [h.split(":")[0] for h in holes(good)] == ["jvp", "numpy"]
+    for rules, whole_again in (((rule, None), True), ((rule, "x"), False), ((None,), False)):
+        good.jvp, good.numpy = rules, rule
+        assert (holes(good) == []) is whole_again
 
 
 def test_registry_knows_itself():

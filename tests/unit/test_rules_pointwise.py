@@ -14,6 +14,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.core.primitive import registry
 from tests.generic import test_transforms as laws
+from tests.generic import test_vmap
 
 INF, NAN = math.inf, math.nan
 
@@ -181,7 +182,7 @@ def test_barriers_let_derivatives_through():
 
 
 def test_laws_see_a_wrong_rule(monkeypatch):
-    """The generic tests fail where a derivative or a transpose is wrong."""
+    """The generic tests fail where a derivative, a transpose or a rule of batches is wrong."""
     sine = next(s for s in laws.DIFFERENTIABLE if s.primitive.name == "sin" and s.number == 3)
     monkeypatch.setattr(registry["sin"], "jvp", (lambda t, y, x, **_: registry["mul"].bind(t, y),))
     with pytest.raises(AssertionError):
@@ -191,3 +192,18 @@ def test_laws_see_a_wrong_rule(monkeypatch):
     monkeypatch.setattr(registry["mul"], "transpose", lambda ct, x, y: (ct, ct))
     with pytest.raises(AssertionError):
         laws.test_transpose_is_the_adjoint(product)
+    monkeypatch.undo()
+    monkeypatch.setattr(registry["cos"], "jvp", (lambda t, y, x, **_: registry["mul"].bind(t, y),))
+    laws.test_derivative_is_what_differences_say(sine)
+    with pytest.raises(AssertionError):
+        laws.test_hessian_is_what_differences_of_gradients_say(sine)
+    monkeypatch.undo()
+    running = next(s for s in laws.ROWS if str(s) == "cumsum.8-float32[3,4]")
+
+    def forgets_its_axis(size, args, dims, **params):
+        return registry["cumsum"].bind(*args, **params), dims[0]
+
+    test_vmap.check(running, 3, [(0,)])
+    monkeypatch.setattr(registry["cumsum"], "batch", forgets_its_axis)
+    with pytest.raises(AssertionError):
+        test_vmap.check(running, 3, [(0,)])

@@ -13,7 +13,9 @@ import numpy as np
 
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray as AbstractValue
 from gpuarray.core.avals import aval_of as get_aval
+from gpuarray.core.graph import Atom as Atom
 from gpuarray.core.graph import Eqn as JaxprEqn
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.graph import Graph as ClosedJaxpr
@@ -23,24 +25,31 @@ from gpuarray.core.graph import Var as Var
 from gpuarray.core.graph import graphs_in as jaxprs_in_params
 from gpuarray.core.primitive import Kind
 from gpuarray.core.primitive import Primitive as _Primitive
+from gpuarray.core.trace import Trace as Trace
 from gpuarray.core.trace import Tracer as Tracer
 from gpuarray.errors import MissingRuleError
+from gpuarray.extend import primitives as primitives
 from gpuarray.runtime import lazy
 
 __all__ = [
+    "AbstractValue",
+    "Atom",
     "ClosedJaxpr",
     "Jaxpr",
     "JaxprEqn",
     "Literal",
     "Primitive",
     "ShapedArray",
+    "Trace",
     "Tracer",
     "Var",
     "eval_jaxpr",
+    "find_top_trace",
     "get_aval",
     "jaxpr_as_fun",
     "jaxprs_in_params",
     "mapped_aval",
+    "primitives",
     "unmapped_aval",
 ]
 
@@ -95,6 +104,11 @@ class Primitive(_Primitive):
         return function
 
 
+def find_top_trace(_: Any = None) -> Trace:
+    """The innermost trace: what interprets operations right now."""
+    return traces.state.trace
+
+
 def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
     """Apply a Graph's equations to values, one after the other.
 
@@ -104,7 +118,7 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
     >>> eval_jaxpr(graph.jaxpr, graph.consts, 4.0)
     [Array(9., dtype=float32, weak_type=True)]
     """
-    if list(consts) != list(graph.consts):
+    if [*map(id, consts)] != [*map(id, graph.consts)]:
         graph = graph.with_consts(consts)
     return evaluate(graph, *args)
 

@@ -11,9 +11,8 @@ from typing import Any
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.ops.axes import move_axis as moveaxis
-from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.batch import BatchAxis, batch_of, batch_pointwise
 from gpuarray.transforms.batch import BatchTracer as BatchTracer
-from gpuarray.transforms.batch import batch_of, batch_pointwise
 
 __all__ = [
     "BatchTracer",

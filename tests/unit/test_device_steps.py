@@ -29,8 +29,10 @@ from tests.samples import Sample, samples, values
 
 simulated.need_compiler()
 
-#: Half units in the last place by which results may differ: sums in another order.
+#: Half units in the last place by which results may differ: sums in another order, and logarithms
+#: of logarithms.
 LIMITS = dict.fromkeys(("reduce_window_sum", "cumsum", "cumprod", "cumlogsumexp"), 16)
+LIMITS["random_gamma"] = 64
 #: What has no type in CUDA text.
 FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
 #: Kinds whose samples are run elsewhere.

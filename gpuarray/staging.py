@@ -13,9 +13,11 @@ from typing import Any
 
 from gpuarray import stages
 from gpuarray.core import trace as traces
+from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.jit import Jitted, Options
+from gpuarray.ops.linear import zeros
 from gpuarray.transforms.references import Ref
 
 
@@ -55,7 +57,16 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     >>> ga.eval_shape(gnp.sum, ga.ShapeDtypeStruct((3, 4), "float32"))
     ShapeDtypeStruct(shape=(), dtype=float32)
     """
-    return Jitted(lambda *a, **k: fun(*a, **k), Options()).eval_shape(*args, **kwargs)
+
+    def traced(*args, **kwargs):
+        return tree.tree_map(_of_shape, fun(*args, **kwargs))
+
+    return Jitted(traced, Options()).eval_shape(*args, **kwargs)
+
+
+def _of_shape(x: Any) -> Any:
+    """An array where a function returns a shape and dtype for one."""
+    return zeros(x.aval) if isinstance(x, stages.ShapeDtypeStruct) else x
 
 
 def typeof(x):

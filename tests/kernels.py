@@ -15,8 +15,8 @@ LIBRARY = frozenset(
     "symmetric_product cholesky_update lu_pivots_to_permutation "
     # order, where it is not promised
     "approx_top_k "
-    # rejection sampling; a generator with a state that nobody sees
-    "random_gamma rng_uniform "
+    # a generator with a state that nobody sees
+    "rng_uniform "
     # the host
     "pure_callback io_callback debug_callback debug_print optimization_barrier".split()
 )

@@ -23,7 +23,11 @@ JAX_VERSION = "0.10.2"
 #: Modules whose counterpart here has another name.
 _ELSEWHERE = {
     "jax.core": "gpuarray.extend.core",
+    "jax.extend.core.primitives": "gpuarray.extend.primitives",
     "jax.version": "gpuarray.compat.version",
+    "jax._src.dtypes": "gpuarray.core.dtypes",
+    "jax._src.flatten_util": "gpuarray.flatten_util",
+    "jax._src": "gpuarray.compat.private",
     "jaxlib": "gpuarray.compat.version",
     "jaxlib.version": "gpuarray.compat.version",
 }

@@ -77,6 +77,12 @@ class ShapedArray:
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
+    def to_tangent_aval(self) -> ShapedArray:
+        """The aval of tangents: the same for floats and complex numbers, else float0."""
+        if dtypes.kind_of(self.dtype) in ("f", "c"):
+            return self
+        return ShapedArray(self.shape, dtypes.float0)
+
     @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize

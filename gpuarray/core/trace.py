@@ -24,6 +24,11 @@ class Trace:
     #: False once the function it interpreted has ended: its values are of no use any more.
     alive = True
 
+    @property
+    def main(self) -> Trace:
+        """What its tracers have in common: the trace itself."""
+        return self
+
     def process(self, prim, args: tuple, params: dict) -> Any:
         raise TypeError(f"{type(self).__name__} cannot evaluate {prim.name}")
 

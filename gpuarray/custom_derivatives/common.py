@@ -5,11 +5,12 @@ Floor 6. In: user functions and their arguments. Out: flat ones.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -63,9 +64,10 @@ class SymbolicZero:
         return "SymbolicZero"
 
 
-class CustomVJPPrimal(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class CustomVJPPrimal:
     """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether a cotangent
-    of it will be asked for.
+    of it will be asked for. In a pytree it is a leaf.
     """
 
     value: Any
@@ -92,7 +94,7 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
     """The values of a pytree of CustomVJPPrimals."""
-    return tree_map(lambda p: p.value, tree, is_leaf=lambda leaf: isinstance(leaf, CustomVJPPrimal))
+    return tree_map(lambda p: p.value, tree)
 
 
 # ---- what both have in common ----

@@ -13,7 +13,9 @@ import numpy as np
 
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import ShapedArray as AbstractValue
 from gpuarray.core.avals import aval_of as get_aval
+from gpuarray.core.graph import Atom as Atom
 from gpuarray.core.graph import Eqn as JaxprEqn
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.graph import Graph as ClosedJaxpr
@@ -24,24 +26,31 @@ from gpuarray.core.graph import eval_jaxpr as eval_jaxpr
 from gpuarray.core.graph import graphs_in as jaxprs_in_params
 from gpuarray.core.primitive import Kind
 from gpuarray.core.primitive import Primitive as _Primitive
+from gpuarray.core.trace import Trace as Trace
 from gpuarray.core.trace import Tracer as Tracer
 from gpuarray.errors import MissingRuleError
+from gpuarray.extend import primitives as primitives
 from gpuarray.runtime import lazy
 
 __all__ = [
+    "AbstractValue",
+    "Atom",
     "ClosedJaxpr",
     "Jaxpr",
     "JaxprEqn",
     "Literal",
     "Primitive",
     "ShapedArray",
+    "Trace",
     "Tracer",
     "Var",
     "eval_jaxpr",
+    "find_top_trace",
     "get_aval",
     "jaxpr_as_fun",
     "jaxprs_in_params",
     "mapped_aval",
+    "primitives",
     "unmapped_aval",
 ]
 
@@ -94,6 +103,11 @@ class Primitive(_Primitive):
 
         self.numpy, self._impl = numpy, function
         return function
+
+
+def find_top_trace(_: Any = None) -> Trace:
+    """The innermost trace: what interprets operations right now."""
+    return traces.state.trace
 
 
 def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:

@@ -11,14 +11,15 @@ from typing import Any
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.interpreters.tables import RuleTable
 from gpuarray.ops.axes import move_axis as moveaxis
+from gpuarray.transforms.batch import BatchAxis, batch_of, batch_pointwise
 from gpuarray.transforms.batch import BatchTracer as BatchTracer
-from gpuarray.transforms.batch import batch_of, batch_pointwise
 
 __all__ = [
     "BatchTracer",
     "axis_primitive_batchers",
     "defbroadcasting",
     "defvectorized",
+    "fancy_primitive_batchers",
     "moveaxis",
     "not_mapped",
     "primitive_batchers",
@@ -36,13 +37,19 @@ def _with_axis(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda axis, args, dims, **params: rule(axis, tuple(args), tuple(dims), **params)
 
 
+def _with_size_and_name(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda axis, args, dims, **params: rule(
+        axis.size, axis.name, None, tuple(args), tuple(dims), **params
+    )
+
+
 def _rule_of(entry) -> Callable[..., Any]:
     prim, _ = entry
 
     def rule(args, dims, **params):
         raise TypeError(
             f"the batching rule of '{prim.name}' needs the mapped axis: use "
-            "axis_primitive_batchers[primitive](axis, args, dims, **params)"
+            "fancy_primitive_batchers[primitive](axis, args, dims, **params)"
         )
 
     return rule
@@ -53,11 +60,20 @@ def _axis_rule_of(entry) -> Callable[..., Any]:
     return lambda axis, args, dims, **params: batch_of(prim, axis, list(args), list(dims), params)
 
 
+def _size_rule_of(entry) -> Callable[..., Any]:
+    prim, _ = entry
+    return lambda size, name, _, args, dims, **params: batch_of(
+        prim, BatchAxis(size, name), list(args), list(dims), params
+    )
+
+
 _IMPLIED = frozenset({Kind.POINTWISE, Kind.REDUCTION})
 #: rule(operands, dims, **params) -> (results, their dims); a dim of None: no extra axis.
 primitive_batchers = RuleTable("batch", _without_axis, _rule_of, _IMPLIED)
-#: The same with the mapped axis (its size and name) in front.
-axis_primitive_batchers = RuleTable("batch", _with_axis, _axis_rule_of, _IMPLIED)
+#: The same with the mapped axis in front, which has a size and a name.
+fancy_primitive_batchers = RuleTable("batch", _with_axis, _axis_rule_of, _IMPLIED)
+#: The same with the axis as its size, its name and None (what was a kind of trace).
+axis_primitive_batchers = RuleTable("batch", _with_size_and_name, _size_rule_of, _IMPLIED)
 
 
 def defvectorized(prim: Primitive) -> None:
@@ -72,7 +88,7 @@ def defvectorized(prim: Primitive) -> None:
     >>> ga.vmap(half_p.bind)(gnp.ones(2))
     Array([0.5, 0.5], dtype=float32)
     """
-    axis_primitive_batchers[prim] = lambda axis, args, dims, **params: batch_pointwise(
+    fancy_primitive_batchers[prim] = lambda axis, args, dims, **params: batch_pointwise(
         prim, axis, list(args), list(dims), params
     )
 

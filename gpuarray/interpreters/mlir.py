@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray.core.graph import Eqn, Graph
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.transforms.stage import TracedFunction, stage
 
 __all__ = ["LoweringRule", "lower_fun", "register_lowering"]
@@ -23,13 +23,21 @@ class LoweringRule(NamedTuple):
     multiple_results: bool
 
 
+_BUILDS_MLIR = Sentinel(
+    "builds MLIR",
+    "its lowering builds MLIR, and there is none here. Give it by def_impl(function_of_arrays), or "
+    "register_lowering what lower_fun(function_of_arrays) makes",
+)
+
+
 def lower_fun(function: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
     """A function of arrays as the lowering of a primitive."""
     return LoweringRule(function, multiple_results)
 
 
 def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -> Any:
-    """Give a primitive its lowering: what `lower_fun` made. Rules that build MLIR are refused.
+    """Give a primitive its lowering: what `lower_fun` made. With a rule that builds MLIR instead,
+    the primitive runs by its `def_impl`.
 
     >>> from gpuarray.extend.core import Primitive
     >>> from gpuarray.interpreters import mlir
@@ -41,10 +49,14 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
     Array(16., dtype=float32)
     """
     if not isinstance(rule, LoweringRule):
-        raise TypeError(
-            f"the lowering of {prim.name!r} must come from lower_fun(function_of_arrays), got "
-            f"{rule!r}: there is no MLIR here to build."
-        )
+        if not callable(rule):
+            raise TypeError(
+                f"the lowering of {prim.name!r} must be a function, got {rule!r}: give what "
+                "lower_fun(function_of_arrays) makes."
+            )
+        if isinstance(prim.numpy, Sentinel):
+            prim.numpy = _BUILDS_MLIR
+        return rule
     if rule.multiple_results != prim.multiple_results:
         raise ValueError(
             f"lower_fun(multiple_results={rule.multiple_results}) does not match primitive "

@@ -238,13 +238,14 @@ def transpose(a, axes: Sequence[int] | None = None) -> Array:
 
 
 def permute_dims(a, /, axes: Sequence[int]) -> Array:
-    """`a` with its axes permuted.
+    """`a` with its axes permuted; negative ones count from the end, as the array API has it.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.permute_dims(gnp.zeros((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return lax.transpose(array("permute_dims", a), tuple(axes))
+    a = array("permute_dims", a)
+    return lax.transpose(a, tuple(i + a.ndim if -a.ndim <= i < 0 else i for i in axes))
 
 
 def matrix_transpose(x, /) -> Array:

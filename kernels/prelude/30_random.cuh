@@ -178,3 +178,85 @@ template <class T> GA_INLINE T ga_counted_bits(ga_c128 key, unsigned long long i
     if (which == 2) return (T)((unsigned long long)p.y << 32 | p.x);
     return (T)(which == 0 ? p.x : p.y);
 }
+
+//@ ga_gamma_float
+// What numbers of type S are computed in; `as` rounds them after every operation.
+template <class S> struct ga_gamma_float {
+    using T = float;
+    GA_INLINE float as(float x) { return ga_round<S>(x); }
+};
+template <> struct ga_gamma_float<float> {
+    using T = float;
+    GA_INLINE float as(float x) { return x; }
+};
+template <> struct ga_gamma_float<double> {
+    using T = double;
+    GA_INLINE double as(double x) { return x; }
+};
+
+//@ ga_gamma_key
+// Key i of N that a key is split into; STREAM: 0 the older one, 1 that of counters, 2 the unsafe one.
+template <int STREAM, unsigned N, class K> GA_INLINE K ga_gamma_key(K key, unsigned i) {
+    if constexpr (STREAM == 0) return ga_old_split<N>(key, i);
+    else if constexpr (STREAM == 1) return ga_split(key, i);
+    else return ga_unsafe_split(key, i);
+}
+
+//@ ga_gamma_bits
+template <int STREAM, class B> GA_INLINE B ga_gamma_bits(unsigned long long key) {
+    if constexpr (STREAM == 0) return ga_random_old_bits<B, 1>(key, 0u);
+    else return ga_random_bits<B>(key, 0ull);
+}
+template <int STREAM, class B> GA_INLINE B ga_gamma_bits(ga_c128 key) { return ga_philox_bits<B>(key, 0ull); }
+
+//@ ga_gamma_unit
+// A number in [0, 1) from a key: as many random bits of a B as the fraction has.
+template <class T, class B, int FRACTION, int STREAM, class K> GA_INLINE T ga_gamma_unit(K key) {
+    const B bits = ga_gamma_bits<STREAM, B>(key) >> (8 * (int)sizeof(B) - FRACTION);
+    return (T)bits / (T)(1ull << FRACTION);
+}
+
+//@ ga_random_gamma
+// A gamma number of shape alpha from a key of its own, or its logarithm (Marsaglia and Tsang, 2000):
+// rejection goes on until this element's number is accepted. S has a fraction of FRACTION bits, drawn
+// as a B.
+template <class S, class B, int FRACTION, int STREAM, bool LOG, class K>
+GA_OUTLINE typename ga_gamma_float<S>::T ga_random_gamma(K key, typename ga_gamma_float<S>::T alpha) {
+    using F = ga_gamma_float<S>;
+    using T = typename F::T;
+    if (!(alpha >= (T)0)) return (T)GA_NANF;
+    const bool large = alpha >= (T)1; // below 1: at alpha + 1, times u ** (1 / alpha)
+    const T third = F::as((T)1 / (T)3), d = F::as((large ? alpha : F::as(alpha + (T)1)) - third);
+    const T c = F::as(third / F::as(ga_sqrt(d)));
+    const T low = (T)1 / (T)(2ull << FRACTION) - (T)1, width = F::as((T)1 - low);
+    const K boost_key = ga_gamma_key<STREAM, 2>(key, 1);
+    key = ga_gamma_key<STREAM, 2>(key, 0);
+    T cube;
+    for (;;) {
+        K normal_key = ga_gamma_key<STREAM, 3>(key, 1);
+        const K unit_key = ga_gamma_key<STREAM, 3>(key, 2);
+        key = ga_gamma_key<STREAM, 3>(key, 0);
+        T x, v;
+        do {
+            const T u = ga_gamma_unit<T, B, FRACTION, STREAM>(ga_gamma_key<STREAM, 2>(normal_key, 1));
+            normal_key = ga_gamma_key<STREAM, 2>(normal_key, 0);
+            x = F::as(ga_erf_inv(ga_max(low, F::as(F::as(u * width) + low))));
+            x = F::as(F::as((T)1.4142135623730951) * x);
+            v = F::as((T)1 + F::as(x * c));
+        } while (!(v > (T)0));
+        const T square = F::as(x * x), u = ga_gamma_unit<T, B, FRACTION, STREAM>(unit_key);
+        cube = F::as(F::as(v * v) * v);
+        const T squeeze = F::as((T)1 - F::as(F::as((T)0.0331) * F::as(square * square)));
+        if (u < squeeze) break;
+        const T bound = F::as(F::as((T)1 - cube) + F::as(ga_log(cube)));
+        if (!(F::as(ga_log(u)) >= F::as(F::as(square * (T)0.5) + F::as(d * bound)))) break; // nan: alpha is inf
+    }
+    const T unit = ga_gamma_unit<T, B, FRACTION, STREAM>(boost_key);
+    if constexpr (LOG) {
+        const T e = -F::as(ga_log1p(-unit)), boost = large || e == (T)0 ? (T)0 : F::as(-e / alpha);
+        return F::as(F::as(F::as(ga_log(d)) + F::as(ga_log(cube))) + boost);
+    } else {
+        const T root = large ? (T)1 : F::as(ga_pow(F::as((T)1 - unit), F::as((T)1 / alpha)));
+        return F::as(F::as(d * cube) * root);
+    }
+}

@@ -76,6 +76,36 @@ def test_what_is_missing_says_so(statement, error):
     )
 
 
+def test_what_libraries_take_from_private_modules():
+    run(
+        """
+        gpuarray.install_as_jax()
+        import sys, jax._src.dispatch
+        from jax._src import traceback_util
+        from jax._src.ad_util import stop_gradient_p
+        from jax._src.dtypes import TypePromotionError
+        from jax._src.flatten_util import ravel_pytree
+        from jax.extend.core.primitives import add_p
+        import jax.extend.core
+        assert issubclass(TypePromotionError, ValueError)
+        assert ravel_pytree is gpuarray.flatten_util.ravel_pytree
+        assert add_p is jax.extend.core.primitives.add_p and stop_gradient_p.name == "stop_gradient"
+        jax._src.dispatch.wait_for_tokens()
+        here = sys._getframe()
+        assert traceback_util.include_frame(here)
+        traceback_util.register_exclusion(here.f_code.co_filename)
+        assert not traceback_util.include_frame(here)
+        assert traceback_util.api_boundary(run := lambda: 1) is run
+        try:
+            from jax._src import compiler
+        except ImportError:
+            pass
+        else:
+            raise SystemExit("no error")
+        """
+    )
+
+
 def test_too_late_is_an_error():
     run(
         """

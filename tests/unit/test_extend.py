@@ -8,7 +8,18 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.core.primitive import registry
-from gpuarray.extend.core import Primitive, ShapedArray, eval_jaxpr, mapped_aval, unmapped_aval
+from gpuarray.extend.core import (
+    AbstractValue,
+    Atom,
+    Primitive,
+    ShapedArray,
+    eval_jaxpr,
+    find_top_trace,
+    get_aval,
+    mapped_aval,
+    primitives,
+    unmapped_aval,
+)
 from gpuarray.interpreters import ad, batching, mlir
 
 
@@ -94,9 +105,20 @@ def test_lowering_is_compiled_with_what_is_around():
     np.testing.assert_allclose(ga.jit(f)(0.5 * X), f(0.5 * X), rtol=1e-6)
     assert len(ga.explain(f)(X).kernels) == 1
     with pytest.raises(TypeError, match="lower_fun"):
-        mlir.register_lowering(p, lambda ctx, x: x)
+        mlir.register_lowering(p, None)
     with pytest.raises(ValueError, match="multiple_results"):
         mlir.register_lowering(p, mlir.lower_fun(lambda x: [x]))
+
+
+def test_a_lowering_that_builds_mlir_leaves_the_implementation():
+    p = Primitive("shown")
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, lambda ctx, x: ctx.build(x))
+    with pytest.raises(ga.errors.MissingRuleError, match="'shown'.*builds MLIR.*def_impl"):
+        ga.jit(p.bind)(X)
+    p.def_impl(lambda x: x + 1)
+    mlir.register_lowering(p, lambda ctx, x: ctx.build(x), platform="tpu")
+    np.testing.assert_array_equal(ga.jit(p.bind)(X), X + 1)
 
 
 def test_short_ways():
@@ -123,15 +145,66 @@ def test_tables_know_the_library_too():
     assert sin in ad.primitive_jvps and sin in batching.primitive_batchers
     out, tangent = ad.primitive_jvps[sin]((X,), (gnp.ones_like(X),))
     np.testing.assert_allclose(tangent, np.cos(np.asarray(X)), rtol=1e-6)
-    out, dim = batching.axis_primitive_batchers[sin](None, (X,), (1,), accuracy=None)
+    out, dim = batching.fancy_primitive_batchers[sin](None, (X,), (1,), accuracy=None)
+    assert dim == 1
+    other, dim = batching.axis_primitive_batchers[sin](3, None, None, (X,), (1,), accuracy=None)
+    np.testing.assert_array_equal(other, out)
     assert dim == 1
     np.testing.assert_allclose(out, np.sin(np.asarray(X)), rtol=1e-6)
     with pytest.raises(KeyError):
         ad.primitive_transposes[Primitive("nothing")]
 
 
+def test_batching_rules_that_want_the_axis():
+    """JAX's two signatures: the axis as one object, or as its size, its name and None."""
+    count = Primitive("count")
+    count.def_abstract_eval(lambda x: x)
+    count.def_impl(lambda x: x)
+    batching.fancy_primitive_batchers[count] = lambda axis, xs, dims: (
+        xs[0] * axis.size + (axis.name == "i"),
+        dims[0],
+    )
+    np.testing.assert_array_equal(ga.vmap(count.bind)(gnp.ones(3)), [3, 3, 3])
+    np.testing.assert_array_equal(ga.vmap(count.bind, axis_name="i")(gnp.ones(3)), [4, 4, 4])
+    batching.axis_primitive_batchers[count] = lambda size, name, trace, xs, dims: (
+        xs[0] * size - (name == "i") * (trace is None),
+        dims[0],
+    )
+    np.testing.assert_array_equal(ga.vmap(count.bind, axis_name="i")(gnp.ones(3)), [2, 2, 2])
+
+
+def test_primitives_by_their_names():
+    graph = ga.make_jaxpr(lambda x: gnp.where(x > 0, x, 0))(X)
+    names = {eqn.primitive for eqn in graph.jaxpr.eqns}
+    assert {primitives.gt_p, primitives.jit_p} & names
+    assert primitives.select_n_p is registry["select_n"] and "while_p" in dir(primitives)
+    with pytest.raises(AttributeError, match="'none_p'"):
+        _ = primitives.none_p
+    assert isinstance(graph.jaxpr.eqns[0].invars[0], Atom)
+    assert isinstance(graph.in_avals[0], AbstractValue)
+    assert graph.in_avals[0].to_tangent_aval() == graph.in_avals[0]
+    assert get_aval(3).to_tangent_aval().dtype == ga.dtypes.float0
+
+
+def test_the_innermost_trace_is_that_of_its_tracers():
+    seen = []
+
+    def f(x):
+        seen.append((find_top_trace([x]).main, x._trace.main, type(x)))
+        return x
+
+    ga.jvp(f, (1.0,), (1.0,))
+    ((top, own, kind),) = seen
+    assert top is own and kind is ad.JVPTracer
+
+
 def test_graphs_as_data():
     graph = ga.make_jaxpr(lambda x, y: (x * y, x + 1))(2.0, 3.0)
+    many = ga.make_jaxpr(lambda x: x + np.arange(3.0))(gnp.ones(3))
+    again = ga.jit(lambda x: eval_jaxpr(many.jaxpr, many.consts, x)[0])
+    np.testing.assert_array_equal(again(gnp.ones(3)), [1, 2, 3])
+    with_traced = ga.jit(lambda c, x: eval_jaxpr(many.jaxpr, [c], x)[0])
+    np.testing.assert_array_equal(with_traced(gnp.zeros(3), gnp.ones(3)), [1, 1, 1])
     assert [float(v) for v in eval_jaxpr(graph.jaxpr, graph.consts, 4.0, 5.0)] == [20.0, 5.0]
     aval = ShapedArray((3, 4), np.float32)
     assert mapped_aval(4, 1, aval).shape == (3,)

@@ -273,6 +273,8 @@ def test_lower_and_compile():
 
 
 def test_eval_shape_and_make_jaxpr():
+    known = ga.ShapeDtypeStruct((2,), "int32")
+    assert ga.eval_shape(lambda: (known, 1.0))[0] == known
     out = ga.eval_shape(lambda x: {"a": x.sum(0)}, ga.ShapeDtypeStruct((3, 4), "float32"))
     assert out == {"a": ga.ShapeDtypeStruct((4,), "float32")}
     x, y = gnp.array([1.0, 4.0, 3.0]), gnp.array([8.0, 1.0, 2.0])

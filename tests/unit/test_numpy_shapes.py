@@ -355,7 +355,8 @@ def test_methods_take_what_they_should():
         x.reshape((3, 1), copy=True)
 
 
-def test_permute_dims_counts_from_the_front():
-    for axes in ((-1, 0), (2, 0)):
+def test_permute_dims_counts_from_either_end():
+    same(gnp.permute_dims(gnp.array(M), (-1, 0)), M.T)
+    for axes in ((2, 0), (-3, 0)):
         with pytest.raises(TypeError, match="isn't a permutation"):
             gnp.permute_dims(gnp.array(M), axes)

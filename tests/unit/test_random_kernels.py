@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
+import gpuarray.numpy as gnp
 from gpuarray import random
 from tests import simulated
 
@@ -24,21 +25,34 @@ TABLE = np.arange(20.0, dtype=np.float32).reshape(10, 2)
 
 #: One kernel, whatever uses the numbers.
 ONE_KERNEL = {
+    "ball": lambda key: random.ball(key, 3, 1.5, (20,)),
     "bernoulli": lambda key: random.bernoulli(key, CHANCES[:, None], (4, 9)),
     "bernoulli, high": lambda key: random.bernoulli(key, 0.3, N, mode="high"),
+    "beta": lambda key: random.beta(key, 2.0, 0.5, N),
     "bits": lambda key: random.bits(key, N),
     "bits, narrow": lambda key: random.bits(key, N, "uint8"),
     "categorical": lambda key: random.categorical(key, LOGITS, shape=(40, 6)),
     "cauchy": lambda key: random.cauchy(key, N),
+    "chisquare": lambda key: random.chisquare(key, 3.0, N),
     "choice": lambda key: random.choice(key, 10, N),
     "choice, of rows": lambda key: random.choice(key, TABLE, (7,)),
+    "dirichlet": lambda key: random.dirichlet(key, SHAPES, (20,)),
     "double_sided_maxwell": lambda key: random.double_sided_maxwell(key, 1.0, 2.0, N),
     "exponential": lambda key: random.exponential(key, N),
+    "f": lambda key: random.f(key, 3.0, 5.0, N),
     "fold_in": lambda key: random.key_data(random.fold_in(key, 7)),
+    "gamma": lambda key: random.gamma(key, SHAPES, (20, 3)),
+    "gamma, half": lambda key: random.gamma(key, 2.5, N, "bfloat16"),
+    "gamma, of many keys": lambda key: ga.vmap(random.gamma)(
+        random.split(key, 9), SHAPES.repeat(3)
+    ),
+    "generalized_normal": lambda key: random.generalized_normal(key, 3.0, N),
     "geometric": lambda key: random.geometric(key, 0.2, N),
     "gumbel": lambda key: random.gumbel(key, N),
     "gumbel, high": lambda key: random.gumbel(key, N, mode="high"),
     "laplace": lambda key: random.laplace(key, N),
+    "loggamma": lambda key: random.loggamma(key, SHAPES, (20, 3)),
+    "loggamma, half": lambda key: random.loggamma(key, 0.5, N, "float16"),
     "logistic": lambda key: random.logistic(key, N),
     "lognormal": lambda key: random.lognormal(key, 0.5, N),
     "maxwell": lambda key: random.maxwell(key, N),
@@ -51,6 +65,7 @@ ONE_KERNEL = {
     "randint, narrow": lambda key: random.randint(key, N, 0, 10, "int8"),
     "rayleigh": lambda key: random.rayleigh(key, 2.0, N),
     "split": lambda key: random.key_data(random.split(key, 11)),
+    "t": lambda key: random.t(key, 3.0, N),
     "triangular": lambda key: random.triangular(key, 0.0, 1.0, 3.0, N),
     "truncated_normal": lambda key: random.truncated_normal(key, -1.0, 2.0, N),
     "uniform": lambda key: random.uniform(key, N, minval=2.0, maxval=3.0),
@@ -60,13 +75,9 @@ ONE_KERNEL = {
 }
 
 #: Why some are several steps, and which of these are no kernels.
-GAMMA = "gamma numbers are a step of their own", {"random_gamma"}
 WAITING = "a number depends on how long the slowest of all is drawn for, as in JAX", {"while"}
 SEVERAL = {
-    "ball": (lambda key: random.ball(key, 3, 1.5, (20,)), *GAMMA),
-    "beta": (lambda key: random.beta(key, 2.0, 0.5, N), *GAMMA),
     "binomial": (lambda key: random.binomial(key, 20.0, CHANCES), *WAITING),
-    "chisquare": (lambda key: random.chisquare(key, 3.0, N), *GAMMA),
     "choice, with chances": (
         lambda key: random.choice(key, 4, N, p=CHANCES),
         "the chances are summed up before anybody looks among them",
@@ -77,11 +88,6 @@ SEVERAL = {
         "numbers are sorted, and then say which rows to take",
         set(),
     ),
-    "dirichlet": (lambda key: random.dirichlet(key, SHAPES, (20,)), *GAMMA),
-    "f": (lambda key: random.f(key, 3.0, 5.0, N), *GAMMA),
-    "gamma": (lambda key: random.gamma(key, SHAPES, (20, 3)), *GAMMA),
-    "generalized_normal": (lambda key: random.generalized_normal(key, 3.0, N), *GAMMA),
-    "loggamma": (lambda key: random.loggamma(key, SHAPES, (20, 3)), *GAMMA),
     "multinomial": (
         lambda key: random.multinomial(key, 50, CHANCES, shape=(20, 4)),
         "each category has what those before it have left",
@@ -103,7 +109,6 @@ SEVERAL = {
         set(),
     ),
     "poisson": (lambda key: random.poisson(key, MEANS), *WAITING),
-    "t": (lambda key: random.t(key, 3.0, N), *GAMMA),
 }
 #: What only makes or names keys.
 NO_SAMPLERS = {
@@ -128,9 +133,10 @@ def test_one_kernel(name):
     assert not explained.library_calls and explained.launches == 1, explained
 
 
-@pytest.mark.parametrize("name", ["bits", "double_sided_maxwell", "randint", "split"])
-def test_one_kernel_with_another_generator(name):
-    explained = ga.explain(ONE_KERNEL[name], platform="cuda")(random.key(1, impl="rbg"))
+@pytest.mark.parametrize("name", ["bits", "double_sided_maxwell", "gamma", "randint", "split"])
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_one_kernel_with_another_generator(name, impl):
+    explained = ga.explain(ONE_KERNEL[name], platform="cuda")(random.key(1, impl=impl))
     assert not explained.library_calls and explained.launches == 1, explained
 
 
@@ -149,9 +155,34 @@ def test_the_same_numbers_as_on_the_cpu(stream, part):
     functions = ONE_KERNEL | {name: function for name, (function, *_) in SEVERAL.items()}
     functions = dict(list(functions.items())[part::3])
     words = np.array([0, 3], np.uint32)
+    compare_with_the_cpu(functions, words, "threefry2x32")
 
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_the_same_numbers_from_other_generators(impl):
+    functions = {name: ONE_KERNEL[name] for name in ("gamma", "loggamma, half", "normal", "split")}
+    compare_with_the_cpu(functions, np.arange(4, dtype=np.uint32), impl)
+
+
+def test_gamma_numbers_of_any_dtype_and_shape_parameter():
+    ends = gnp.array([np.nan, -1, 0, np.inf, 1e-6, 1, 80])
+    kinds = ("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32")
+    functions = {
+        f"{kind}, {log}": lambda key, kind=kind, log=log: (
+            (random.loggamma if log else random.gamma)(key, ends.astype(kind), dtype=kind)
+        ).astype("float32")
+        for kind in kinds
+        for log in (False, True)
+    }
+    compare_with_the_cpu(functions, np.array([0, 3], np.uint32), "threefry2x32")
+    with ga.enable_x64(True):
+        wide = {"gamma": lambda key: random.gamma(key, SHAPES, (20, 3), "float64")}
+        compare_with_the_cpu(wide, np.array([0, 3], np.uint32), "threefry2x32")
+
+
+def compare_with_the_cpu(functions, words, impl):
     def of_words(function):
-        return ga.jit(lambda words: function(random.wrap_key_data(words)))
+        return ga.jit(lambda words: function(random.wrap_key_data(words, impl=impl)))
 
     # All before the first runs: they are compiled in one go.
     built = {
@@ -160,7 +191,7 @@ def test_the_same_numbers_as_on_the_cpu(stream, part):
     }
     for name, function in functions.items():
         (found,) = simulated.run(built[name], [words])
-        expected = np.asarray(function(random.key(3)))
+        expected = np.asarray(function(random.wrap_key_data(words, impl=impl)))
         assert found.dtype == expected.dtype and found.shape == expected.shape
         if expected.dtype.kind in "biu" or name == "binomial":
             np.testing.assert_array_equal(found, expected, name)

@@ -37,7 +37,7 @@ FREE = 3.0
 #: ... or that all repetitions of it may cost together, for each time it is needed once.
 REPEATED = 24.0
 #: What an element may cost that is made only once, and how many equations may make it.
-ONCE, DEEP = 512.0, 24
+ONCE, DEEP = 1024.0, 24
 #: Values of few elements may be made everywhere if an element costs at most so much.
 FEW, CHEAP = 64, 12.0
 

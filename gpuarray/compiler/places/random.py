@@ -32,8 +32,8 @@ def has_text(eqn: Eqn) -> bool:
     name = eqn.primitive.name
     if name == "rng_bit_generator":
         return True
-    if name in ("random_gamma", "random_gamma_grad"):
-        return name == "random_gamma_grad"
+    if name == "random_gamma_grad":
+        return True
     keys = (eqn.outvars if name in ("random_seed", "random_wrap") else eqn.invars)[0].aval
     if name in ("random_seed", "random_wrap", "random_unwrap", "random_clone"):
         return True
@@ -80,12 +80,17 @@ def _seed(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
     place = linear(at[keys.ndim :], shape)
-    text = "ga_split({0}, {1})"
-    if implementation(keys) == "unsafe_rbg":
-        text = "ga_unsafe_split({0}, {1})"
-    elif not eqn.params.get("partitionable", False):
-        text = f"ga_old_split<{math.prod(shape)}u>({{0}}, {{1}})"
+    text = f"{_splitter(eqn, math.prod(shape))}({{0}}, {{1}})"
     return _applied(eqn, text, [get(0, at[: keys.ndim])], [place])
+
+
+def _splitter(eqn: Eqn, count: int) -> str:
+    """What makes one of the `count` keys that a key is split into."""
+    if implementation(eqn.invars[0].aval) == "unsafe_rbg":
+        return "ga_unsafe_split"
+    if eqn.params.get("partitionable", False):
+        return "ga_split"
+    return f"ga_old_split<{count}u>"
 
 
 @rule("random_fold_in")
@@ -160,6 +165,23 @@ def _state_after(eqn: Eqn, at: Places, words: list[Access], taken: int) -> Acces
             _applied(eqn, f"(unsigned)({counter} >> 32)", words[2:]),
         ]
     return chosen_along(at[-1], range(1, len(pieces) + 1), kind, lambda piece, _: pieces[piece])
+
+
+@rule("random_gamma")
+def _gamma(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """Rejection for each element, from a key of its own."""
+    keys, alpha = (a.aval for a in eqn.invars)
+    own = alpha.shape[keys.ndim :]
+    place = linear(at[keys.ndim :], own) if own else Index(constant=0)
+    stream = int(eqn.params.get("partitionable", False))
+    if implementation(keys) == "unsafe_rbg":
+        stream = 2
+    info = dtypes.finfo(alpha.dtype)
+    drawn = np.dtype(f"uint{8 if info.nmant < 8 else info.bits}")
+    kinds = f"{ct.memory_type(alpha)}, {ct.memory_type(ShapedArray((), drawn))}, {info.nmant}"
+    draw = f"ga_random_gamma<{kinds}, {stream}, {str(eqn.params['log_space']).lower()}>"
+    text = f"{draw}({_splitter(eqn, math.prod(own))}({{0}}, {{2}}), {{1}})"
+    return _applied(eqn, text, [get(0, at[: keys.ndim]), get(1, at)], [place])
 
 
 # ---- the same bits as another type ----

@@ -20,7 +20,6 @@ from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive, registry
 from gpuarray.drivers.cuda import products, recurrences, reflectors
 from gpuarray.drivers.cuda.device import Buffer, Gpu, cupy
-from gpuarray.drivers.cuda.gamma import random_gamma_parts
 from gpuarray.ops import random_parts
 from gpuarray.ops.define import do
 from gpuarray.ops.fft import FftType
@@ -370,7 +369,6 @@ PARTS: dict[str, Callable[..., Any]] = {
     "top_k": _top_k_parts,
     "approx_top_k": _approx_top_k_parts,
     "symmetric_product": _symmetric_product_parts,
-    "random_gamma": random_gamma_parts,
     "hessenberg": reflectors.hessenberg_parts,
     "tridiagonal": reflectors.tridiagonal_parts,
     "lu": _lu_parts,

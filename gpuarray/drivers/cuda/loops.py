@@ -1,7 +1,7 @@
 """Loops inside the parts of an operation: functions of values become the Graphs that they hold.
 
-Floor 4. In: a function of one step, initial values. Out: `scan` and `while` equations in the trace
-at hand. A step sees nothing but what it is given: constants are passed on by hand.
+Floor 4. In: a function of one step, initial values. Out: `scan` equations in the trace at
+hand. A step sees nothing but what it is given: constants are passed on by hand.
 """
 
 from __future__ import annotations
@@ -47,25 +47,3 @@ def scan(
         num_consts=len(consts), num_carry=len(carry),
     )  # fmt: skip
     return out[: len(carry)], out[len(carry) :]
-
-
-def repeat(
-    going: Callable[..., Any],
-    step: Callable[..., Sequence[Any]],
-    carry: Sequence[Any],
-    *,
-    consts: Sequence[Any] = (),
-) -> list:
-    """step(*consts, *carry) -> carry, as long as going(*carry). A condition with axes is one for
-    each element, which keeps its values when it is false.
-    """
-    avals = [aval_of(x).strip_weak_type() for x in (*consts, *carry)]
-    first = len(consts)
-    return do.while_(
-        *consts,
-        *carry,
-        cond_jaxpr=graph_of(lambda *values: [going(*values)], avals[first:], "while"),
-        body_jaxpr=graph_of(step, avals, "while"),
-        cond_nconsts=0,
-        body_nconsts=first,
-    )

@@ -1,0 +1,26 @@
+"""Primitives of the library by JAX's names: `add_p`, `dot_general_p`, `while_p`.
+
+Floor 6. In: a name. Out: the primitive that programs show under it, for those who interpret Graphs.
+"""
+
+from __future__ import annotations
+
+from gpuarray.core.primitive import Primitive, registry
+
+
+def __getattr__(name: str) -> Primitive:
+    """The primitive of a name that ends in `_p`.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.extend.core import primitives
+    >>> ga.make_jaxpr(lambda x: x + 1)(2.0).eqns[0].primitive is primitives.add_p
+    True
+    """
+    found = registry.get(name.removesuffix("_p")) if name.endswith("_p") else None
+    if found is None:
+        raise AttributeError(f"there is no primitive of the name {name!r} here")
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(f"{name}_p" for name in registry if name.isidentifier())

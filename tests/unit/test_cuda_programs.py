@@ -341,9 +341,9 @@ def test_without_cupy_the_reason_is_told():
     first, second, third = said.stdout.splitlines()
     assert "gpuarray-runtime[cuda13]" in first and "CuPy" in first
     assert "GPUARRAY_PLATFORMS" in second and "gpuarray-runtime[cuda12]" in second
-    assert "Available backends are ['cpu', 'simulator']. 'cuda' cannot be used here: CuPy" in third
+    assert "Available backends are ['cpu', 'simulator']. 'gpu' cannot be used here: CuPy" in third
 
 
 def test_an_unknown_platform_is_told_what_there_is(gpu):
-    with pytest.raises(RuntimeError, match=r"backend abacus. .* \['cpu', 'cuda', 'simulator'\]"):
+    with pytest.raises(RuntimeError, match=r"backend abacus. .* \['cpu', 'gpu', 'simulator'\]"):
         ga.devices("abacus")

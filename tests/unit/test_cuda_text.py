@@ -81,7 +81,7 @@ def test_every_primitive_has_a_cuda_rule(kind):
 
 def test_a_type_without_a_cuda_type_is_refused_with_advice():
     graph = ga.jit(lambda x: x.astype("float32")).lower(golden.shape("int4", 8)).jaxpr
-    with pytest.raises(TypeError, match="no CUDA type here: convert it first"):
+    with pytest.raises(TypeError, match="no CUDA type here: keep it on the CPU"):
         [emit(g) for g in plan_graph(graph).groups]
 
 

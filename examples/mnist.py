@@ -234,8 +234,9 @@ def train(params, data, epochs: int, batch: int, seed: int = 1):
     return params, scores
 
 
-def step_times(params, images, targets, rounds: int = 40) -> dict[str, float]:
-    """Seconds of one step: compiled, as it stands, and operation by operation (median of rounds).
+def step_times(params, images, targets, rounds: int = 8, steps: int = 6) -> dict[str, float]:
+    """Seconds of one step among others of its kind: compiled, as it stands, and operation by
+    operation (median).
 
     What they share are the matrix products: the larger the batch, the more alike they are.
     """
@@ -246,13 +247,15 @@ def step_times(params, images, targets, rounds: int = 40) -> dict[str, float]:
 
     ways = {"jit": jit_update, "without jit": update, "without jit or fusion": unfused}
     taken = {name: [] for name in ways}
-    for i in range(rounds + 1):
-        for name, way in ways.items():  # in turn, so that a busy machine disturbs all alike
-            start = time.perf_counter()
-            ga.block_until_ready(way(params, images, targets))
-            if i:  # the first compiles
-                taken[name].append(time.perf_counter() - start)
-    return {name: sorted(times)[rounds // 2] for name, times in taken.items()}
+    for _ in range(rounds):  # in turn, so that a busy machine disturbs all alike
+        for name, way in ways.items():
+            now = params
+            for i in range(steps):
+                start = time.perf_counter()
+                now = ga.block_until_ready(way(now, images, targets))
+                if i:  # the first may compile, and finds the caches full of others' values
+                    taken[name].append(time.perf_counter() - start)
+    return {name: sorted(times)[len(times) // 2] for name, times in taken.items()}
 
 
 # ---- the picture ----

@@ -7,6 +7,7 @@ compiled and why.
 from __future__ import annotations
 
 import collections
+import itertools
 import logging
 import pathlib
 import threading
@@ -90,7 +91,7 @@ def report(line: Compiled, program: Program) -> None:
         print(run.source)
     if state.dump:
         stem = "".join(
-            c if c.isalnum() else "_" for c in f"{len(history):04d}_{line.kind}_{line.name}"
+            c if c.isalnum() else "_" for c in f"{next(_dumped):04d}_{line.kind}_{line.name}"
         )
         folder = pathlib.Path(state.dump)
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,6 +104,7 @@ def report(line: Compiled, program: Program) -> None:
 
 
 _executables = OnceCache()
+_dumped = itertools.count(1)
 history: collections.deque[Compiled] = collections.deque(maxlen=1000)
 
 

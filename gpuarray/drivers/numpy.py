@@ -19,6 +19,7 @@ from gpuarray.compiler.plan import Plan, members_in_order, plan_graph, step_inpu
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.drivers import tiles
+from gpuarray.drivers.sums import summed_products
 
 
 class _Local(threading.local):
@@ -87,22 +88,22 @@ class Writer:
         if eqn is not None:
             self.sites[len(self.lines)] = eqn
 
-    def call(self, eqn: Eqn, operands: list[str]) -> None:
+    def call(self, eqn: Eqn, operands: list[str], function: Callable | None = None) -> None:
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
-        function = self.bind(
-            name, function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
-        )
+        if function is None:
+            function = function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
+        called = self.bind(name, function)
         given_up = self.overwrites.get(id(eqn))
         if given_up is not None:
             assert eqn.primitive.inplace is not None
             inplace = self.bind(name + "_inplace", eqn.primitive.inplace(avals, **eqn.params))
-            function = (
-                inplace if given_up < 0 else f"({inplace} if {given_up} in owned else {function})"
+            called = (
+                inplace if given_up < 0 else f"({inplace} if {given_up} in owned else {called})"
             )
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         target = f"{outs}{comma} = " if outs else ""  # some are run for what they do
-        self.line(f"{target}{function}({', '.join(operands)})", eqn)
+        self.line(f"{target}{called}({', '.join(operands)})", eqn)
 
     def fused(self, group: Group) -> None:
         """A group, by whichever way its size asks for."""
@@ -115,8 +116,10 @@ class Writer:
     def group(self, group: Group) -> None:
         """A small group: one call an equation."""
         seen: dict[tuple, str] = {}
-        for member in members_in_order(group):
-            self.call(member.eqn, [self.operand(o, seen) for o in member.operands])
+        members, products = summed_products(members_in_order(group), group.outputs)
+        for member in members:
+            operands = [self.operand(o, seen) for o in member.operands]
+            self.call(member.eqn, operands, products.get(member))
 
     def tiled(self, group: Group, runner: tiles.TiledGroup) -> None:
         """A large group: one call that runs it in tiles."""

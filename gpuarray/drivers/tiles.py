@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.groups.group import Dims, Group, Inner, Load, Member
-from gpuarray.compiler.kernel import Pass, one_pass, split_passes
+from gpuarray.compiler.kernel import Pass, once_each, one_pass, split_passes
 from gpuarray.compiler.plan import step_work
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.drivers import memory
+from gpuarray.drivers.sums import function_of, inner_operands, summed_products
 
 #: Elements in a tile: few enough to stay in cache, enough that threads seldom meet at Python's
 #: lock.
@@ -122,9 +123,11 @@ class _Sweep:
         owner, plan = self.owner, self.plan
         body: list[str] = []
         names: dict[Any, str] = {}
-        in_pass = {v for m in plan.members for v in m.eqn.outvars}
+        kept = [*plan.stored, *plan.carried, *inner_operands(plan.after)]
+        members, products = summed_products(plan.members, kept)
+        in_pass = {v for m in members for v in m.eqn.outvars}
         last: dict[Var, int] = {}
-        for k, member in enumerate(plan.members):
+        for k, member in enumerate(members):
             for o in member.operands:
                 if isinstance(o, Inner):
                     last[o.var] = k
@@ -154,10 +157,10 @@ class _Sweep:
 
         stored_number = {v: i for i, v in enumerate(plan.stored)}
         partial_number = {v: i for i, v in enumerate(plan.partial)}
-        for k, member in enumerate(plan.members):
+        for k, member in enumerate(members):
             eqn = member.eqn
             ins = [operand(o) for o in member.operands]
-            function = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
+            function = products.get(member) or function_of(eqn)
             if function is np.square:  # NumPy multiplies faster than it squares, to the same bits
                 function, ins = np.multiply, ins * 2
             call = f"{self._bind(eqn.primitive.name.replace('-', '_'), function)}({', '.join(ins)}"
@@ -229,9 +232,7 @@ class _Sweep:
                         self.after_reads.append(o.var)
                     ins.append(names[o.var] + reorder(o.order, o.var.aval.ndim))
             eqn = member.eqn
-            function = self._bind(
-                "f", eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
-            )
+            function = self._bind("f", function_of(eqn))
             for v in eqn.outvars:
                 names[v] = f"e{len(names)}"
             left = ", ".join(names[v] for v in eqn.outvars)
@@ -420,6 +421,8 @@ def tiled(group: Group) -> TiledGroup | None:
     passes = one_pass(group) if not cut else split_passes(group)
     if passes is None:
         return None
+    if cut:
+        passes = once_each(group, passes, carry=lambda member: False, early=True)
     made = TiledGroup(group, chunks, passes)
     if cut:
         _number_cuts(made, cut)

@@ -36,6 +36,7 @@ from gpuarray.ops.define import (
     do,
     reduction,
 )
+from gpuarray.ops.folds import fold
 from gpuarray.ops.numerics import is_narrow
 from gpuarray.ops.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
@@ -79,29 +80,12 @@ def _accumulate(ufunc: np.ufunc):
     def pick(avals, *, axes, out_sharding=None):
         dtype = avals[0].dtype
         wide = wide_of(dtype)
-        fold = functools.partial(ufunc.reduce, axis=axes, dtype=wide)
         if wide is not dtype:
-            return lambda x: fold(x).astype(dtype)
-        if ufunc is np.add and dtype.kind == "f" and len(axes) == avals[0].ndim:
-            return lambda x: _long_sum(x) if x.size >= _BLOCK and x.flags.c_contiguous else fold(x)
-        return fold
+            in_wide = fold(ufunc, axes, wide)
+            return lambda x: in_wide(x.astype(wide)).astype(dtype)
+        return fold(ufunc, axes, dtype)
 
     return pick
-
-
-#: A long sum adds blocks of rows first: along rows NumPy's addition uses the whole vector unit.
-_ROWS, _LANES = 64, 1024
-_BLOCK = _ROWS * _LANES
-
-
-def _long_sum(x):
-    """The sum of all elements of a long contiguous array, with the accuracy of a pairwise sum."""
-    flat = x.reshape(-1)
-    while flat.size >= _BLOCK:
-        whole = flat.size // _BLOCK * _BLOCK
-        lanes = np.add.reduce(flat[:whole].reshape(-1, _ROWS, _LANES), axis=1).reshape(-1)
-        flat = lanes if whole == flat.size else np.concatenate([lanes, flat[whole:]])
-    return np.add.reduce(flat)
 
 
 def _extremes(ufunc: np.ufunc):
@@ -114,10 +98,10 @@ def _extremes(ufunc: np.ufunc):
         empty = math.prod(operand.shape[a] for a in axes) == 0
         if empty:
             initial = identity_of(ufunc, dtype).astype(wide)
-            fold = functools.partial(ufunc.reduce, axis=axes, initial=initial)
+            folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
-            fold = functools.partial(ufunc.reduce, axis=axes)
-        return fold if wide is dtype else lambda x: fold(x.astype(wide)).astype(dtype)
+            folded = fold(ufunc, axes, wide)
+        return folded if wide is dtype else lambda x: folded(x.astype(wide)).astype(dtype)
 
     return pick
 
@@ -125,9 +109,7 @@ def _extremes(ufunc: np.ufunc):
 def _bitwise(on_bits: np.ufunc, on_bools: np.ufunc):
     def pick(avals, *, axes):
         dtype = avals[0].dtype
-        if dtype == np.bool_:
-            return functools.partial(on_bools.reduce, axis=axes)
-        return functools.partial(on_bits.reduce, axis=axes, dtype=dtype)
+        return fold(on_bools if dtype == np.bool_ else on_bits, axes, dtype)
 
     return pick
 

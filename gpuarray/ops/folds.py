@@ -1,0 +1,155 @@
+"""Folds of NumPy arrays: `ufunc.reduce`, and faster ways to the same where NumPy is slow.
+
+Floor 2. In: a ufunc and the axes to fold. Out: a function on arrays. NumPy starts its inner loop
+anew for each row, so rows of three elements take ten times as long as they need; and along a row
+its sums and products wait for each addition. Here short rows are turned into columns, narrow
+ones side by side in lanes, and floats along a row are summed by a product with ones, which uses
+the whole vector unit.
+
+Equal rows have equal results, wherever they stand.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: Arrays of fewer elements are folded by NumPy's own call: it has less to set up.
+FEW = 256
+#: Rows up to so long are turned into columns: extremes, and sums, which NumPy does better.
+SHORT_EXTREME, SHORT = 32, 12
+#: Rows fewer than this times their length are not worth a copy.
+WORTH_A_TURN = 8
+#: What is kept beside a folded element, up to so many elements, is less than the vector unit takes.
+NARROW = 256
+#: The most elements that are folded side by side.
+LANES = 1024
+#: Fewer elements are summed sooner than a product with ones is set up.
+WORTH_A_PRODUCT = 2048
+#: The longest sum made by one product: its error grows with the length, and BLAS would wake
+#: threads for a much longer one.
+PRODUCT = 256
+
+
+def fold(ufunc: np.ufunc, axes: tuple[int, ...], dtype) -> Callable[[Any], Any]:
+    """A function that folds the `axes` of arrays of `dtype`.
+
+    >>> fold(np.maximum, (1,), np.dtype("int32"))(np.arange(6, dtype="int32").reshape(2, 3))
+    array([2, 5], dtype=int32)
+    """
+    plain = functools.partial(ufunc.reduce, axis=axes, dtype=dtype)
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return plain
+    ways: dict[tuple[int, ...], Callable[[Any], Any]] = {}
+
+    def folded(x):
+        if x.size < FEW or not x.flags.c_contiguous:
+            return plain(x)
+        way = ways.get(x.shape)
+        if way is None:
+            way = ways[x.shape] = _way(ufunc, x.shape, axes, dtype) or plain
+        return way(x)
+
+    return folded
+
+
+def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
+    """A function of two arrays of floats: the sum of their products over `axes`, in one sweep.
+
+    >>> x = np.arange(6.0).reshape(2, 3)
+    >>> sum_of_products((1,), x.dtype)(x, x)
+    array([ 5., 50.])
+    """
+    of_product = fold(np.add, axes, dtype)
+
+    def summed(x, y):
+        shape, end = x.shape, x.ndim - len(axes)
+        straight = shape == y.shape and x.flags.c_contiguous and y.flags.c_contiguous
+        length = math.prod(shape[end:])
+        trailing = axes == tuple(range(end, x.ndim))
+        if not straight or not trailing or length <= SHORT or x.size < WORTH_A_PRODUCT:
+            return of_product(np.multiply(x, y))
+        sums = _dot(x.reshape(-1, length), y.reshape(-1, length))
+        return sums.reshape(shape[:end])[()]
+
+    return summed
+
+
+def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
+    """The best way for contiguous arrays of this shape; None: NumPy's own."""
+    parts = shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :]
+    rows, length, beside = (math.prod(part) for part in parts)
+    sizes = rows, length, beside
+    way = _way_of_middle(ufunc, sizes, dtype)
+    if way is None:
+        return None
+    if len(axes) == len(shape):
+        return lambda x: way(x.reshape(sizes))[0, 0]
+    kept = parts[0] + parts[2]
+    return lambda x: way(x.reshape(sizes)).reshape(kept)
+
+
+def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
+    """How to fold the middle one of three axes; None: as NumPy does."""
+    rows, length, kept = sizes
+    short = SHORT_EXTREME if ufunc in (np.maximum, np.minimum) else SHORT
+    if 1 < length <= short and kept < SHORT and rows >= WORTH_A_TURN * length:
+        return functools.partial(_columns, ufunc)
+    floats = dtype.kind == "f"
+    if ufunc is np.add and floats and kept == 1 and length > SHORT:
+        return _row_sums if rows * length >= WORTH_A_PRODUCT else None
+    # Along one row, NumPy does all but products of floats with the whole vector unit.
+    chained = ufunc is np.multiply and floats and length >= 2 * LANES
+    if chained if kept == 1 else kept < NARROW and rows * length >= FEW:
+        lanes = min(LANES, 2 * math.isqrt(length * kept)) // kept
+        if 2 <= lanes <= length // 2:
+            return functools.partial(_lanes, ufunc, lanes)
+    return None
+
+
+def _columns(ufunc: np.ufunc, x):
+    """Short rows: turned, so that the columns are folded as long rows beside each other."""
+    return ufunc.reduce(np.ascontiguousarray(x.transpose(1, 2, 0)), axis=0, dtype=x.dtype).T
+
+
+def _lanes(ufunc: np.ufunc, lanes: int, x):
+    """Every `lanes`-th element folded, then those."""
+    rows, length, kept = x.shape
+    whole = length // lanes * lanes
+    side_by_side = x[:, :whole].reshape(rows, -1, lanes * kept)
+    left = ufunc.reduce(side_by_side, axis=1, dtype=x.dtype).reshape(rows, lanes, kept)
+    if whole < length:
+        left = np.concatenate([left, x[:, whole:]], axis=1)
+    again = _way_of_middle(ufunc, left.shape, x.dtype)
+    return ufunc.reduce(left, axis=1, dtype=x.dtype) if again is None else again(left)
+
+
+def _row_sums(x):
+    """Sums of floats along rows, of which one element is kept: products with ones."""
+    rows, length, _ = x.shape
+    return _dot(x.reshape(rows, length), None)[:, None]
+
+
+def _dot(x, y):
+    """Row by row, the sum of x * y, or of x where y is None."""
+    rows, length = x.shape
+    parts = -(-length // PRODUCT)
+    each = length // parts
+    whole = parts * each
+    factor = _ones(each, x.dtype) if y is None else y[:, :whole].reshape(rows, parts, each)
+    sums = np.vecdot(x[:, :whole].reshape(rows, parts, each), factor)
+    if parts == 1:
+        return sums[:, 0]
+    if whole < length:
+        rest = x[:, whole:] if y is None else x[:, whole:] * y[:, whole:]
+        sums = np.concatenate([sums, rest], axis=1)
+    return _dot(sums, None)
+
+
+@functools.lru_cache(256)
+def _ones(length: int, dtype):
+    return np.ones(length, dtype)

@@ -84,6 +84,7 @@ from gpuarray.custom_derivatives import custom_jvp as custom_jvp
 from gpuarray.custom_derivatives import custom_vjp as custom_vjp
 from gpuarray.custom_kernels import cuda_op as cuda_op
 from gpuarray.explaining import explain as explain
+from gpuarray.forward_backward import fwd_and_bwd as fwd_and_bwd
 from gpuarray.jit import clear_caches as clear_caches
 from gpuarray.jit import jit as jit
 from gpuarray.ref import Ref as Ref

@@ -79,6 +79,9 @@ class Pullback:
         new.in_spec, new.out_spec, new._form = form.in_spec, form.out_spec, form
         return new
 
+    def __repr__(self) -> str:
+        return f"Pullback(from {self.out_spec} to {self.in_spec}, {self.lin.graph})"
+
     def __call__(self, cotangents):
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:

@@ -18,18 +18,21 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.jit import Jitted, Options
 from gpuarray.ops.linear import zeros
+from gpuarray.transforms.batch import BatchAxis, named_axis
 from gpuarray.transforms.references import Ref
 
 
 def make_jaxpr(
     fun: Callable,
     static_argnums: int | Sequence[int] = (),
-    axis_env: Any = None,
+    axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: bool = False,
     abstracted_axes: Any = None,
 ) -> Callable[..., Any]:
     """A function that returns the Graph of `fun` for the arguments it is given; printing it shows
     the equations.
+
+    axis_env: names and lengths of axes that collectives in `fun` may name
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.make_jaxpr(lambda x: 2 * x)(gnp.ones(3))
@@ -42,9 +45,11 @@ def make_jaxpr(
     @functools.wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
-        traced = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums)).trace(
-            *args, **kwargs
-        )
+        jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
+        with contextlib.ExitStack() as around:
+            for name, size in axis_env or ():
+                around.enter_context(named_axis(BatchAxis(size, name)))
+            traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
     return trace_it

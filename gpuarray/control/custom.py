@@ -105,7 +105,7 @@ def _batch_flat(
     parent = traces.state.trace
     trace = BatchTrace(parent, axis) if first is None else _SameAxis(parent, first)
     boxed = [x if is_zero(x) else trace.box(x, d) for x, d in zip(values, dims, strict=True)]
-    with traces.current(trace), named_axis(axis, trace):
+    with traces.current(trace), named_axis(axis):
         out = fun(*boxed)
     pairs = [(x, None) if is_zero(x) or x is None else trace.split(x) for x in out]
     return [v for v, _ in pairs], [d for _, d in pairs]

@@ -70,8 +70,8 @@ def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
         shape, end = x.shape, x.ndim - len(axes)
         straight = shape == y.shape and x.flags.c_contiguous and y.flags.c_contiguous
         length = math.prod(shape[end:])
-        trailing = axes == tuple(range(end, x.ndim))
-        if not straight or not trailing or length <= SHORT or x.size < WORTH_A_PRODUCT:
+        straight = straight and axes == tuple(range(end, x.ndim)) and x.size > 0
+        if not straight or not _is_dot(x.size // length, length):
             return of_product(np.multiply(x, y))
         sums = _dot(x.reshape(-1, length), y.reshape(-1, length))
         return sums.reshape(shape[:end])[()]
@@ -101,7 +101,7 @@ def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
         return functools.partial(_columns, ufunc)
     floats = dtype.kind == "f"
     if ufunc is np.add and floats and kept == 1 and length > SHORT:
-        return _row_sums if rows * length >= WORTH_A_PRODUCT else None
+        return _row_sums if _is_dot(rows, length) else None
     # Along one row, NumPy does all but products of floats with the whole vector unit.
     chained = ufunc is np.multiply and floats and length >= 2 * LANES
     if chained if kept == 1 else kept < NARROW and rows * length >= FEW:
@@ -126,6 +126,13 @@ def _lanes(ufunc: np.ufunc, lanes: int, x):
         left = np.concatenate([left, x[:, whole:]], axis=1)
     again = _way_of_middle(ufunc, left.shape, x.dtype)
     return ufunc.reduce(left, axis=1, dtype=x.dtype) if again is None else again(left)
+
+
+def _is_dot(rows: int, length: int) -> bool:
+    """Whether rows are summed by products; long ones always, so that a row alone and the same row
+    among others have the same sum.
+    """
+    return length >= PRODUCT or (length > SHORT and rows * length >= WORTH_A_PRODUCT)
 
 
 def _row_sums(x):

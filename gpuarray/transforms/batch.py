@@ -156,7 +156,7 @@ def batch_flat(
     trace = BatchTrace(traces.state.trace, axis)
     boxed = [trace.box(v, d) for v, d in zip(values, dims, strict=True)]
     try:
-        with traces.current(trace), named_axis(axis, trace):
+        with traces.current(trace), named_axis(axis):
             outputs = fun(*boxed)
     finally:
         trace.alive = False
@@ -177,10 +177,10 @@ def matched(value: Any, dim: int | None, want: int | None, size: int) -> Any:
 
 
 class _Named(threading.local):
-    """Per thread: the traces of each axis name, innermost last."""
+    """Per thread: the lengths of the axes of each name, innermost last."""
 
     def __init__(self):
-        self.traces: dict[Any, list[BatchTrace]] = {}
+        self.sizes: dict[Any, list[int]] = {}
 
 
 _named = _Named()
@@ -189,30 +189,30 @@ _named = _Named()
 class named_axis:
     """While the block runs, the axis is known by its name to collectives."""
 
-    def __init__(self, axis: BatchAxis, trace: BatchTrace):
-        self.name, self.trace = axis.name, trace
+    def __init__(self, axis: BatchAxis):
+        self.name, self.size = axis.name, axis.size
 
     def __enter__(self):
         if self.name is not None:
-            _named.traces.setdefault(self.name, []).append(self.trace)
+            _named.sizes.setdefault(self.name, []).append(self.size)
 
     def __exit__(self, *exc):
         if self.name is not None:
-            _named.traces[self.name].pop()
+            _named.sizes[self.name].pop()
 
 
 def axis_size(name: Any) -> int:
     """The length of a named axis; NameError where there is none of that name."""
-    found = _named.traces.get(name)
+    found = _named.sizes.get(name)
     if not found:
-        known = sorted(str(n) for n, t in _named.traces.items() if t)
+        known = sorted(str(n) for n, sizes in _named.sizes.items() if sizes)
         raise NameError(
             f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
             f"axis_name around them; known here: {', '.join(known) or 'none'}"
         )
-    return found[-1].axis.size
+    return found[-1]
 
 
 def axis_env() -> tuple:
     """The names and lengths of all named axes around: what a trace may depend on."""
-    return tuple((n, t[-1].axis.size) for n, t in _named.traces.items() if t)
+    return tuple((n, sizes[-1]) for n, sizes in _named.sizes.items() if sizes)

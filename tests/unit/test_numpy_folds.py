@@ -110,8 +110,11 @@ def test_equal_rows_have_equal_sums(length):
     row = np.random.default_rng(length).standard_normal(length).astype(np.float32)
     x = np.random.default_rng(0).standard_normal((601, length)).astype(np.float32)
     x[::7] = row
-    got = fold(np.add, (1,), x.dtype)(x)[::7]
+    total = fold(np.add, (1,), x.dtype)
+    got = total(x)[::7]
     assert (got == got[0]).all()
+    if length > 256:  # shorter ones may be summed in another order where they are few
+        assert total(row[None])[0] == fold(np.add, (0,), x.dtype)(row) == got[0]
 
 
 @pytest.mark.parametrize("shape", [(1 << 22,), (4, 1 << 20), (1 << 20, 4), (100_000, 40)])

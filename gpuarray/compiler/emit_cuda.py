@@ -15,6 +15,7 @@ from gpuarray.compiler.forms.columns import Columns
 from gpuarray.compiler.forms.custom import custom_kernel
 from gpuarray.compiler.forms.form import Emitted as Emitted
 from gpuarray.compiler.forms.form import Form
+from gpuarray.compiler.forms.joined import joined
 from gpuarray.compiler.forms.loop import Loops
 from gpuarray.compiler.forms.many import Many
 from gpuarray.compiler.forms.rows import LongRows, Rows
@@ -51,6 +52,7 @@ def emit(group: Group, user_lines: bool = False, aligned: bool = True) -> Emitte
         sorts = group.members[0].eqn.primitive.name in ("sort", "top_k")
         form = Update if group.aliases else Sort if sorts else Scan
         return form(group, user_lines, aligned).kernel()
+    group = joined(group)
     if not group.reduced:
         return Tiles(group, user_lines, aligned).kernel()
     passes = split_passes(group, _splits)

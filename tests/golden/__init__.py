@@ -99,6 +99,10 @@ def programs() -> dict[str, Program]:
             lambda a, b: gnp.swapaxes(a, 1, 2) + b,
             (shape("bfloat16", 24, 1000, 72), shape("bfloat16", 24, 72, 1000)),
         ),
+        "channels_last": (
+            lambda x: gnp.transpose(x, (0, 2, 3, 1)) * 2.0,
+            (shape("float32", 32, 64, 56, 56),),
+        ),
         "transposed_away": (lambda a, b: a.T * b.T, (shape("float32", 501, 1023),) * 2),
         "five_point": (five_point, (shape("float32", 1026, 1026),)),
         "padded_stencil": (padded_stencil, (shape("float32", 1024, 1024),)),

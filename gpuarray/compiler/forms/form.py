@@ -15,7 +15,6 @@ from gpuarray.compiler.cuda.rules import NoCudaRule, Reducer
 from gpuarray.compiler.forms.writer import Writer
 from gpuarray.compiler.groups.group import Group, Load
 from gpuarray.compiler.kernel import Pass
-from gpuarray.compiler.places.indexing import linear
 from gpuarray.compiler.plan import step_eqns
 from gpuarray.compiler.schedule import MOST_BLOCKS, VECTOR_BYTES, Schedule
 from gpuarray.core.graph import Var
@@ -178,7 +177,7 @@ class Form(Writer):
         """Go over the axes in another order, from the slowest to the fastest."""
         self.order = order
         self.axis_name = {i: f"i{k}" for k, i in enumerate(order)}
-        self.whole = linear(self.along(order), [self.group.axes[i] for i in order])
+        self.whole = self.position_along(order)
         self.last = order[-1] if order else None
 
     def parts(self) -> tuple[list[int], list[int]]:

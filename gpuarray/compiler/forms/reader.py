@@ -72,7 +72,17 @@ class Reader:
         return f"{n}{'ull' if self.wide else 'u'}"
 
     def along(self, dims: Iterable[int | None]) -> list[Index]:
-        return [Index() if d is None else Index.axis(d, self.group.axes[d]) for d in dims]
+        """The positions along dimensions of a value."""
+        joined, axes = self.group.joined, self.group.axes
+        return [
+            Index() if d is None else joined[d] if d in joined else Index.axis(d, axes[d])
+            for d in dims
+        ]
+
+    def position_along(self, axes: Iterable[int]) -> Index:
+        """The position in the space of these axes, the last one the fastest."""
+        lengths = [(i, self.group.axes[i]) for i in axes]
+        return linear([Index.axis(i, n) for i, n in lengths], [n for _, n in lengths])
 
     # ---- trees ----
     def access_of(self, load: Load) -> Access:

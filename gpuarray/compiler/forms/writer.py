@@ -31,7 +31,7 @@ class Writer(Reader):
     def __init__(self, group: Group, user_lines: bool = False):
         super().__init__(group)
         self.user_lines = user_lines
-        self.order = axis_order(group)
+        self.order = [i for i in axis_order(group) if i not in group.joined or group.axes[i] > 1]
         loads = {(x.key, x.dims): x for x in group.loads()}.values()
         plain = [v for v in group.read if v not in group.generators]
         inside = [v for x in loads if self.is_made(x) for v in sources(self.access_of(x))]
@@ -47,8 +47,7 @@ class Writer(Reader):
         self.wide = max(*sizes, math.prod(group.axes), 0) >= 2**31
         self.index_type = "unsigned long long" if self.wide else "unsigned"
         self.suffix = "ull" if self.wide else "u"
-        lengths = [group.axes[i] for i in self.order]
-        self.whole = linear([Index.axis(i, group.axes[i]) for i in self.order], lengths)
+        self.whole = self.position_along(self.order)
         self.position = ""  # the name of the position in the whole space, where there is one
         # The axis along which vectors lie, and what is in registers already, by load.
         self.last: int | None = self.order[-1] if self.order else None
@@ -283,7 +282,7 @@ class Writer(Reader):
             value = self.operand(m.operands[0], fetched, depth)
             reducer = Reducer(m.eqn)
             reduced = [d for d in m.space if d in self.group.reduced]
-            place = linear(self.along(reduced), [self.group.axes[d] for d in reduced])
+            place = self.position_along(reduced)
             merged = reducer.merge(states[v], reducer.lift(value, self.at(place)))
             self.put(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         for v in stores:

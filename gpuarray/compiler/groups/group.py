@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuarray.compiler.places.indexing import Index
 from gpuarray.core.graph import Eqn, Literal, Var, params_key
 from gpuarray.core.primitive import Kind
 
@@ -84,6 +85,8 @@ class Group:
     by_itself: bool = False
     # Outputs that begin as the contents of an input, which the kernel does not read.
     aliases: dict[Var, Var] = field(default_factory=dict)
+    # Axes that are parts of another one (joined.py): where along it their positions are.
+    joined: dict[int, Index] = field(default_factory=dict)
     # Of one that stands for many: groups of one structure that run in one launch.
     parts: list[Group] = field(default_factory=list)
     # What merging asks all the time, kept up to date instead of gathered again:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuarray.compiler.groups.group import Group, Inner, Member
-from gpuarray.compiler.plan import members_in_order
+from gpuarray.compiler.groups.group import Group, Inner, Member, members_in_order
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.primitive import Kind
 

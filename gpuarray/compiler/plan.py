@@ -10,6 +10,7 @@ import functools
 from dataclasses import dataclass
 
 from gpuarray.compiler.fuse import fuse_with_reasons
+from gpuarray.compiler.groups.cuts import cut
 from gpuarray.compiler.groups.flows import flow_lines
 from gpuarray.compiler.groups.group import Group, Load, Refusal, Step
 from gpuarray.compiler.groups.group import members_in_order as members_in_order
@@ -42,6 +43,9 @@ class Plan:
         graph = components(self.graph) if self.fusion else self.graph
         if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
             steps, refusals = fuse_with_reasons(graph, self.fusion, flows=True)
+        if self.fusion:
+            steps, more = cut(steps)
+            refusals = [*refusals, *more]
         steps = refine(graph, steps, self.fusion)
         if self.fusion:
             steps = together(steps)

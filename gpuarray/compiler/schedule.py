@@ -26,6 +26,11 @@ MOST_BLOCKS = 2**31 - 1
 FULL_GRID = 264
 #: The same for blocks that wait for memory more than they compute.
 COLUMN_GRID = 1056
+#: Threads that keep enough bytes under way for the whole machine, each with a few accesses.
+FULL_THREADS = 1 << 16
+#: Columns that lie together in a piece of memory that comes at once, and operations that leave
+#: registers enough for the largest blocks.
+NARROWEST, FEW_OPERATIONS = 8, 24
 #: Vectors of a row that a thread keeps in registers, and the bytes all of them may take.
 ROW_VECTORS = 8
 ROW_BYTES = 128
@@ -179,11 +184,22 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
     return Schedule("all", THREADS, width, rows * splits, THREADS, splits=splits)
 
 
-def schedule_columns(columns: int, length: int, can_split: bool) -> Schedule:
+def schedule_columns(columns: int, length: int, can_split: bool, operations: int = 1) -> Schedule:
     """Down columns: a warp goes along 32 columns, eight warps share the rows. Where columns are
-    few, several blocks share them.
+    few, several blocks share them; where they cannot, more threads go down fewer columns.
     """
-    across, down = max(1, -(-columns // 32)), THREADS // 32
-    splits = min(COLUMN_GRID // across, length // (down * 16)) if can_split else 1
-    splits = max(1, splits)
-    return Schedule("columns", THREADS, grid=across * splits, lanes=down, splits=splits)
+    across, deep, splits = 32, THREADS // 32, 1
+    if can_split:
+        splits = min(COLUMN_GRID // max(1, -(-columns // across)), length // (deep * 16))
+        splits = max(1, splits)
+    else:
+        most = 1024 if operations <= FEW_OPERATIONS else 512
+        while columns * deep < FULL_THREADS and length >= deep * 8:
+            if across * deep < most:
+                deep *= 2
+            elif across > NARROWEST:
+                across, deep = across // 2, deep * 2
+            else:
+                break
+    grid = max(1, -(-columns // across)) * splits
+    return Schedule("columns", across * deep, grid=grid, lanes=deep, splits=splits)

@@ -57,12 +57,17 @@ template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* p
 }
 
 //@ ga_column_reduce
-// Every thread gets the value merged over the DEEP threads of its column, from the first down.
-template <int DEEP, class T, class Merge> GA_INLINE T ga_column_reduce(T v, T* part, Merge merge) {
+// Every thread gets the value merged over the DEEP threads of its column, of which a block has
+// ACROSS: by halves while they are many, then from the first down.
+template <int DEEP, int ACROSS, class T, class Merge> GA_INLINE T ga_column_reduce(T v, T* part, Merge merge) {
     part[threadIdx.x] = v;
     __syncthreads();
-    v = part[threadIdx.x % 32u];
-    for (unsigned d = 1; d < DEEP; ++d) v = merge(v, part[d * 32u + threadIdx.x % 32u]);
+    for (unsigned half = DEEP / 2 * ACROSS; half >= 8 * ACROSS; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] = merge(part[threadIdx.x], part[threadIdx.x + half]);
+        __syncthreads();
+    }
+    v = part[threadIdx.x % ACROSS];
+    for (unsigned d = 1; d < (DEEP < 8 ? DEEP : 8); ++d) v = merge(v, part[d * ACROSS + threadIdx.x % ACROSS]);
     __syncthreads();
     return v;
 }

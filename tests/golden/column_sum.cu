@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
         const float x0 = in0[j * 1024u + column];
         r0 = r0 + x0;
     }
-    r0 = ga_column_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
     if (deep == 0) {
         ga_put(work, cut * 1024u + block * 32u + lane, r0);
         __threadfence();
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) k0_columns(
     for (unsigned b = deep; b < 32u; b += 8u) {
         r0 = r0 + ga_get<float>(work, b * 1024u + block * 32u + lane);
     }
-    r0 = ga_column_reduce<8>(r0, part0, [](float p, float q) -> float { return p + q; });
+    r0 = ga_column_reduce<8, 32>(r0, part0, [](float p, float q) -> float { return p + q; });
     if (deep == 0 && inside) {
         out0[column] = r0;
     }

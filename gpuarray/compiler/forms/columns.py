@@ -14,25 +14,29 @@ from gpuarray.core.graph import Var
 
 
 class Columns(Form):
-    """32 columns a block, 8 threads down each, several blocks a column where there are few."""
+    """32 columns a block or fewer, 8 threads down each or more; several blocks a column where one
+    pass is enough.
+    """
 
     def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
         """Passes over `rows` columns of `length`."""
         single = len(passes) == 1 and not passes[0].stored
-        s = schedule_columns(rows, length, single)
-        guarded = rows % 32 != 0  # a thread without a column leaves before it stores
+        s = schedule_columns(rows, length, single, len(self.group.members))
+        wide = s.rows_a_block
+        guarded = rows % wide != 0  # a thread without a column leaves before it stores
         passes = once_each(self.group, passes, lambda _: False, early=not guarded)
         parallel, reduced = self.parts()
         across = s.grid // s.splits
         n, t = self.number, self.index_type
-        self.put(1, "const unsigned lane = threadIdx.x % 32u, deep = threadIdx.x / 32u;")
+        lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
+        self.put(1, f"const unsigned {lanes};")
         block = "blockIdx.x"
         if s.splits > 1:
             block = "block"
             self.put(1, f"const {t} block = blockIdx.x % {n(across)};")
             self.put(1, f"const {t} cut = blockIdx.x / {n(across)};")
-        self.put(1, f"const bool inside = {block} * {n(32)} + lane < {n(rows)};")
-        self.put(1, f"const {t} column = inside ? {block} * {n(32)} + lane : 0u;")
+        self.put(1, f"const bool inside = {block} * {n(wide)} + lane < {n(rows)};")
+        self.put(1, f"const {t} column = inside ? {block} * {n(wide)} + lane : 0u;")
         self.axes_from(1, "column", parallel)
         work = 0
         for number, one in enumerate(passes):
@@ -54,8 +58,8 @@ class Columns(Form):
                 if s.splits > 1:
                     slots = (
                         "deep == 0",
-                        f"cut * {n(across * 32)} + {block} * 32u + lane",
-                        (f"b * {n(across * 32)} + {block} * 32u + lane"),
+                        f"cut * {n(across * wide)} + {block} * {wide}u + lane",
+                        f"b * {n(across * wide)} + {block} * {wide}u + lane",
                     )
                     work = self.hand_over(
                         states, s, slots, across, f" + {block}", ("deep", s.lanes)
@@ -75,4 +79,4 @@ class Columns(Form):
         for v, name in states.items():
             reducer = self.reducer(v)
             call = f"{name}, {self.part(reducer.state, s.threads)}, {reducer.merger}"
-            self.put(1, f"{name} = ga_column_reduce<{s.lanes}>({call});")
+            self.put(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")

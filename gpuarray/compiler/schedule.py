@@ -185,10 +185,12 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
 
 
 def schedule_columns(columns: int, length: int, can_split: bool, operations: int = 1) -> Schedule:
-    """Down columns: a warp goes along 32 columns, eight warps share the rows. Where columns are
-    few, several blocks share them; where they cannot, more threads go down fewer columns.
+    """Down columns: a warp goes along 32 columns, or along all there are; a block shares the rows.
+    Where columns are few, several blocks share them; where they cannot, more threads go down fewer
+    columns.
     """
-    across, deep, splits = 32, THREADS // 32, 1
+    across = min(32, max(2, _power_of_two(columns)))
+    deep, splits = THREADS // across, 1
     if can_split:
         splits = min(COLUMN_GRID // max(1, -(-columns // across)), length // (deep * 16))
         splits = max(1, splits)

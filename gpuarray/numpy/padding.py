@@ -101,7 +101,7 @@ def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
 def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
     """NumPy's short forms of (before, after) for every axis, written out."""
     if given.shape in ((), (1,)):
-        one = given.reshape(()) if isinstance(given, np.ndarray) else reshape(given, ())
+        one = given.reshape(())[()] if isinstance(given, np.ndarray) else reshape(given, ())
         return [(one, one)] * ndim
     if given.shape == (2,):
         return [(given[0], given[1])] * ndim
@@ -117,8 +117,9 @@ def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
 
 def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
     """Padding values in the dtype of `x`, (before, after) for every axis."""
-    if not isinstance(values, Array):
-        values = np.asarray(values)
+    if not isinstance(values, Array):  # scalars of the host are written into the program
+        values = np.asarray(values).astype(x.dtype)
+        return _pairs(values, x.ndim, what)
     pairs = _pairs(values, x.ndim, what)
     return [tuple(lax.convert_element_type(v, x.dtype) for v in pair) for pair in pairs]  # pyright: ignore
 

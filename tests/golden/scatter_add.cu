@@ -14,12 +14,17 @@ extern "C" __global__ void __launch_bounds__(256) s0_scatter_places(
 
 // s1_iota: iota
 //   no inputs -> out0 i32[4096]    16384 bytes
-//   4096 elements; 16 x 256 threads
+//   4096 elements, 4 a thread; 4 x 256 threads
 extern "C" __global__ void __launch_bounds__(256) s1_iota(
     int* __restrict__ out0) {
-    const unsigned i = blockIdx.x * 256u + threadIdx.x;
-    const int x0 = (int)i;
-    out0[i] = x0;
+    const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
+    ga_vec<int, 4> y0;
+    #pragma unroll
+    for (unsigned e = 0; e < 4u; ++e) {
+        const int x0 = (int)(i + e);
+        y0.v[e] = x0;
+    }
+    ga_store(out0 + i, y0);
 }
 
 // s3_scatter_sorted: scatter_sorted

@@ -30,13 +30,14 @@ class Columns(Form):
         n, t = self.number, self.index_type
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
         self.put(1, f"const unsigned {lanes};")
-        block = "blockIdx.x"
-        if s.splits > 1:
-            block = "block"
+        block, cut = "blockIdx.x", "blockIdx.x"
+        if s.splits > 1 and across > 1:
+            block, cut = "block", "cut"
             self.put(1, f"const {t} block = blockIdx.x % {n(across)};")
             self.put(1, f"const {t} cut = blockIdx.x / {n(across)};")
-        self.put(1, f"const bool inside = {block} * {n(wide)} + lane < {n(rows)};")
-        self.put(1, f"const {t} column = inside ? {block} * {n(wide)} + lane : 0u;")
+        place = f"{block} * {n(wide)} + lane" if across > 1 else "lane"
+        self.put(1, f"const bool inside = {place} < {n(rows)};")
+        self.put(1, f"const {t} column = inside ? {place} : 0u;")
         self.axes_from(1, "column", parallel)
         work = 0
         for number, one in enumerate(passes):
@@ -48,7 +49,7 @@ class Columns(Form):
                 self.put(1, "#pragma unroll 8")
                 first, step = "deep", s.lanes
                 if s.splits > 1:
-                    first, step = f"cut * {n(s.lanes)} + deep", s.lanes * s.splits
+                    first, step = f"{cut} * {n(s.lanes)} + deep", s.lanes * s.splits
                 head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
                 self.put(1, head, what)
                 self.axes_from(2, "j", reduced)
@@ -58,12 +59,11 @@ class Columns(Form):
                 if s.splits > 1:
                     slots = (
                         "deep == 0",
-                        f"cut * {n(across * wide)} + {block} * {wide}u + lane",
-                        f"b * {n(across * wide)} + {block} * {wide}u + lane",
+                        f"{cut} * {n(across * wide)} + {place}",
+                        f"b * {n(across * wide)} + {place}",
                     )
-                    work = self.hand_over(
-                        states, s, slots, across, f" + {block}", ("deep", s.lanes)
-                    )
+                    which = f" + {block}" if across > 1 else ""
+                    work = self.hand_over(states, s, slots, across, which, ("deep", s.lanes))
                     self.across_columns(states, s)
                 for v, name in states.items():
                     self.close(v, name)

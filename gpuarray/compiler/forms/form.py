@@ -253,6 +253,8 @@ class Form(Writer):
         for k, (v, name) in enumerate(states.items()):
             reducer = self.reducer(v)
             self.put(1, f"{name} = {reducer.identity};")
+            if s.splits > 8 * step:  # ask for several before waiting for one
+                self.put(1, "#pragma unroll 8")
             self.put(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
             got = f"ga_get<{reducer.state}>({self.slots(k * room)}, {other})"
             self.put(2, f"{name} = {reducer.merge(name, got)};")

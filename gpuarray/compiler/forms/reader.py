@@ -7,8 +7,9 @@ guards are `?:` where both sides are expressions and `if` where they are not.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpuarray.compiler.cuda import types as ct
 from gpuarray.compiler.cuda.rules import expression
@@ -26,10 +27,9 @@ from gpuarray.compiler.places.access import (
     Test,
     atoms,
     children,
-    leaves,
     parts,
 )
-from gpuarray.compiler.places.indexing import Index, axes_of, behind, linear
+from gpuarray.compiler.places.indexing import Axis, Index, axes_of, behind, linear
 from gpuarray.compiler.places.reach import Reach
 from gpuarray.core.graph import Var
 
@@ -299,49 +299,106 @@ class Reader:
         return self.last is not None and index.coefficient(self.last) == 1
 
     def vector_places(self, load: Load) -> list[Index] | None:
-        """Where the vectors of a load may begin in memory; None where neighbouring elements do not
-        come in one access.
+        """Where the vectors of a load may begin in memory, and what else must be a multiple of
+        their length; None where neighbouring elements do not come in one access.
         """
         if not self.is_made(load):
             index = self.load_index(load)
             return [index] if self.steps_by_one(index) else None
-        access = self.access_of(load)
-        ends = leaves(access)
-        if ends is None or not self._guards_are_level(access):
+        starts: list[Index] = []
+        ends: list[Index] = []
+        for part in parts(self.access_of(load)):
+            if isinstance(part, Element):
+                step = None if self.last is None else part.index.coefficient(self.last)
+                if step not in (0, 1):
+                    return None
+                starts += [part.index] * step
+            elif isinstance(part, Guarded):
+                sides = [self.ends_of(t) for t in part.tests]
+                if None in sides:
+                    return None
+                ends += [i for side in sides for i in side or ()]
+            elif not isinstance(part, Fixed | Applied):
+                return None
+            elif isinstance(part, Applied) and any(self.looked(i) for i in part.places):
+                return None
+        if not starts or not all(self.is_start(i, 2) for i in (*starts, *ends)):
             return None
-        found = [a.index for a in ends if isinstance(a, Element)]
-        return found if found and all(self.steps_by_one(i) for i in found) else None
+        return starts + ends
 
-    def _guards_are_level(self, access: Access) -> bool:
-        """Whether neighbours along the vector axis pass the same tests."""
-        if not isinstance(access, Guarded):
-            return True
-        if any(self.last in axes_of(t.index) for t in access.tests):
-            return False
-        return self._guards_are_level(access.inside) and self._guards_are_level(access.outside)
+    def ends_of(self, test: Test) -> list[Index] | None:
+        """What must be multiples of a vector's length if all of it is to pass a test or none; None
+        where neighbours differ.
+        """
+        if self.last not in axes_of(test.index):
+            return []
+        if isinstance(test, Below) and self.steps_by_one(test.index):
+            return [test.index, Index(constant=test.bound)]
+        return None
+
+    def is_start(self, index: Index, width: int) -> bool:
+        """Whether a place is a multiple of the width wherever a vector begins."""
+        others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == self.last)]
+        return index.constant % width == 0 and all(k % width == 0 for k in others)
 
     def load_index(self, load: Load) -> Index:
         return linear(behind(load.views, self.along(load.dims)), load.source.aval.shape)
 
     def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
         """An expression for a vector of elements."""
-        if isinstance(access, Fixed):
-            element = kind[kind.index("<") + 1 : kind.rindex(",")]
-            half = element in ct.HALF_TYPES
-            return f"ga_same<{kind}>({f'ga_exact<{element}>' if half else ''}({access.text}))"
-        if isinstance(access, Element):
+        if isinstance(access, Element) and self.steps_by_one(access.index):
             self.look_up(access.index, depth, scope)
             at = self.at(access.index, scope)
             return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
-        assert isinstance(access, Guarded)
-        tests = self.tests(access.tests, depth, scope)
-        sides = []
-        for side in (access.inside, access.outside):
-            outside, self.lines = self.lines, []
-            text = self.vector(side, kind, width, depth + 1, dict(scope))
-            sides.append((self.lines, text))
-            self.lines = outside
-        return self.either(tests, sides, kind, depth)
+        if isinstance(access, Guarded):
+            tests = self.tests(access.tests, depth, scope)
+            sides = []
+            for side in (access.inside, access.outside):
+                outside, self.lines = self.lines, []
+                text = self.vector(side, kind, width, depth + 1, dict(scope))
+                sides.append((self.lines, text))
+                self.lines = outside
+            return self.either(tests, sides, kind, depth)
+        element = kind[kind.index("<") + 1 : kind.rindex(",")]
+        half = element in ct.HALF_TYPES
+        if not isinstance(access, Applied):  # the same for all
+            text = self.value(access, depth, scope)
+            return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
+        own = dict(scope)
+        for part in parts(access):
+            if isinstance(part, Element) and part not in own and self.steps_by_one(part.index):
+                self.read_vector(part, width, depth, own)
+        name = f"g{self.reads}"
+        self.reads += 1
+        self.put(depth, f"{kind} {name};")
+        self.put(depth, "#pragma unroll")
+        self.put(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        with self.one_of_a_vector():
+            text = self.value(access, depth + 1, own)
+            text = f"ga_exact<{element}>({text})" if half else text
+            self.put(depth + 1, f"{name}.v[e] = {text};")
+        self.put(depth, "}")
+        return name
+
+    def read_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
+        """Read neighbours of an element; from here on each of them is one of those."""
+        name = f"q{self.reads}"
+        self.reads += 1
+        memory = ct.memory_type(access.source.aval)
+        text = self.vector(access, "", width, depth, scope)
+        self.put(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
+        half = ct.is_half(access.source.aval)
+        scope[access] = f"ga_value({name}.v[e])" if half else f"{name}.v[e]"
+
+    @contextlib.contextmanager
+    def one_of_a_vector(self) -> Iterator[None]:
+        """In the block, positions are those of element `e` of a vector."""
+        assert self.last is not None
+        base, position = self.axis_name[self.last], self.position
+        self.axis_name[self.last] = f"({base} + e)"
+        self.position = f"({position} + e)" if position else ""
+        yield
+        self.axis_name[self.last], self.position = base, position
 
 
 def bracketed(text: str) -> str:

@@ -17,7 +17,7 @@ from gpuarray.compiler.forms.reader import Reader
 from gpuarray.compiler.groups.group import Group, Inner, Load, Member, Operand
 from gpuarray.compiler.kernel import axis_order
 from gpuarray.compiler.places.access import sources
-from gpuarray.compiler.places.indexing import Axis, Index, linear
+from gpuarray.compiler.places.indexing import Index, linear
 from gpuarray.compiler.schedule import vector_width
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import Kind
@@ -168,12 +168,13 @@ class Writer(Reader):
         outs = [v for v in self.outputs if self.steps_by_one(self.output_index(v))]
         if self.last is None or not (loads or outs):
             return 1
-        scattered = [x for x, found in places if found is None and self.last in x.dims]
-        if sum(self.is_made(x) for x in scattered) > len(loads):
-            return 1  # threads side by side read side by side
+        made = [x for x, found in places if found is None and self.is_made(x)]
+        beside = sum(any(i.coefficient(self.last) for _, i in self.elements_of(x)) for x in made)
+        if 2 * beside > len(loads):
+            return 1  # neighbouring threads read neighbours
         width = vector_width([*(x.source for x, _ in loads), *outs], self.group.axes[self.last])
         indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
-        while width > 1 and not all(_aligned(at, self.last, width) for at in indices):
+        while width > 1 and not all(self.is_start(at, width) for at in indices):
             width //= 2
         return width
 
@@ -241,12 +242,8 @@ class Writer(Reader):
                 self.put(depth, f"{self.vector_of(v, width)} {kept[v]};")
         self.put(depth, "#pragma unroll")
         self.put(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        assert self.last is not None
-        base, position = self.axis_name[self.last], self.position
-        self.axis_name[self.last] = f"({base} + e)"
-        self.position = f"({position} + e)" if position else ""
-        self.element(depth + 1, members, stores, states, fetched, kept)
-        self.axis_name[self.last], self.position = base, position
+        with self.one_of_a_vector():
+            self.element(depth + 1, members, stores, states, fetched, kept)
         self.put(depth, "}")
         for v, name in kept.items():
             at = self.at(self.output_index(v))
@@ -313,9 +310,3 @@ class Writer(Reader):
                         continue
                 kept.append(line)
             self.lines = kept
-
-
-def _aligned(index: Index, last: int, width: int) -> bool:
-    """Whether an access that steps by one along an axis starts at a multiple of the width."""
-    others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == last)]
-    return index.constant % width == 0 and all(k % width == 0 for k in others)

@@ -241,13 +241,3 @@ def sources(access: Access) -> list[Var]:
     """The arrays in memory that a tree reads, in order of first use."""
     reads = (p.source for p in parts(access) if isinstance(p, Element | Address))
     return list(dict.fromkeys(reads))
-
-
-def leaves(access: Access) -> list[Element | Fixed] | None:
-    """The elements and constants that a tree of guards alone chooses from; None for other trees."""
-    if isinstance(access, Element | Fixed):
-        return [access]
-    if not isinstance(access, Guarded):
-        return None
-    one, two = leaves(access.inside), leaves(access.outside)
-    return None if one is None or two is None else one + two

@@ -62,8 +62,8 @@ class Scan(Form):
     def total(self, piece: str, row: str) -> str:
         """The place of a piece's total: rows x pieces x columns."""
         inner, n = self.cut.inner, self.number
-        if self.cut.outer == 1 and inner == 1:
-            return piece
+        if self.cut.outer == 1:
+            return piece if inner == 1 else f"{piece} * {n(inner)} + {row}"
         outer = row if inner == 1 else f"{row} / {n(inner)}"
         at = (
             f"({outer}) * {n(self.pieces)} + {piece}"
@@ -103,10 +103,12 @@ class Scan(Form):
         state = self.reducer_of.state
         self.put(1, f"{state} sum = {nothing(self.reducer_of)};")
         if self.scan.eqn.primitive.name == "scan_from":
+            self.put(1, "#pragma unroll 8")
             self.put(1, f"for ({t} p = 0; p < piece; ++p) {{", "the pieces before this one")
             before = f"{self.in_name[self.inputs[1]]}[{self.total('p', column)}]"
             self.put(2, f"sum = {self.merge('sum', before)};")
             self.put(1, "}")
+        self.put(1, "#pragma unroll 8")
         self.put(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
         self.place_along("j")
         element = self.element(2)

@@ -37,9 +37,9 @@ _LOG_SUM_EXP = Primitive(
 #: Threads a block, elements a thread handles at a time, and pieces of a row at most.
 THREADS, ITEMS, PIECES = 256, 4, 256
 #: Rows and columns shorter than this are not cut; nor are pieces.
-SHORT_ROW, SHORT_COLUMN = 1 << 13, 256
+SHORT_ROW, SHORT_COLUMN = 1 << 13, 64
 #: Threads that keep a machine busy going down columns.
-COLUMNS_ENOUGH = 1 << 15
+COLUMNS_ENOUGH = 1 << 16
 
 
 @dataclass(frozen=True)

@@ -50,17 +50,29 @@ WIDE = {
         (FLOATS, FLOATS[:4, :16]),
     ),
     "rolled": (lambda x: gnp.roll(x, 8, 1) * 2, (FLOATS,)),
+    "read by place": (lambda x, i: x[i] * 2, (FLOATS[0], np.arange(64, dtype=np.int32)[::-1] % 50)),
+    "looked up": (
+        lambda t, i, y: gnp.concatenate([t[i] * y, y], 0),
+        (FLOATS[0], np.arange(64, dtype=np.int32)[::-1] % 50, FLOATS[1]),
+    ),
+    "groups of channels": (
+        lambda x: gnp.concatenate([x - gnp.repeat(x[:, ::4], 4, 1), x * 2], 1) + 1,
+        (FLOATS,),
+    ),
     "positions": (lambda: gnp.arange(64.0) * 2, ()),
 }
 ALONE = {
     "odd pieces": (lambda a, b: gnp.concatenate([a * 2, b + 1], 1), (FLOATS, FLOATS[:, :31])),
     "an odd start": (lambda x: gnp.pad(x, ((0, 0), (3, 5))) * 2, (FLOATS,)),
     "neighbours": (lambda x: gnp.roll(x, 1, 1) + gnp.roll(x, -1, 1) - 2 * x, (FLOATS,)),
+    "guards inside": (
+        lambda x, y: gnp.concatenate([gnp.pad(x, ((0, 0), (4, 4))) * y, y], 1),
+        (FLOATS, filled("float32", 12, 72)),
+    ),
     "windows": (
         lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (2, 2), (2, 2), "VALID"),
         (FLOATS,),
     ),
-    "read by place": (lambda x, i: x[i] * 2, (FLOATS[0], np.arange(64, dtype=np.int32)[::-1] % 50)),
 }
 
 

@@ -307,21 +307,24 @@ class Reader:
             return [index] if self.steps_by_one(index) else None
         starts: list[Index] = []
         ends: list[Index] = []
-        for part in parts(self.access_of(load)):
-            if isinstance(part, Element):
-                step = None if self.last is None else part.index.coefficient(self.last)
-                if step not in (0, 1):
+        sides = [self.access_of(load)]
+        while sides:
+            side = sides.pop()
+            if isinstance(side, Guarded):
+                found = [self.ends_of(t) for t in side.tests]
+                if None in found:
                     return None
-                starts += [part.index] * step
-            elif isinstance(part, Guarded):
-                sides = [self.ends_of(t) for t in part.tests]
-                if None in sides:
-                    return None
-                ends += [i for side in sides for i in side or ()]
-            elif not isinstance(part, Fixed | Applied):
-                return None
-            elif isinstance(part, Applied) and any(self.looked(i) for i in part.places):
-                return None
+                ends += [i for known in found for i in known or ()]
+                sides += [side.inside, side.outside]
+                continue
+            for part in parts(side):
+                if not isinstance(part, Element | Applied | Fixed):
+                    return None  # what a guard is for must not be read outside of it
+                if isinstance(part, Element):
+                    step = None if self.last is None else part.index.coefficient(self.last)
+                    if step not in (0, 1, None):
+                        return None  # neighbouring threads read what is nearest
+                    starts += [part.index] * (step or 0)
         if not starts or not all(self.is_start(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends
@@ -361,7 +364,7 @@ class Reader:
             return self.either(tests, sides, kind, depth)
         element = kind[kind.index("<") + 1 : kind.rindex(",")]
         half = element in ct.HALF_TYPES
-        if not isinstance(access, Applied):  # the same for all
+        if self.is_same_for_all(access):
             text = self.value(access, depth, scope)
             return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
         own = dict(scope)
@@ -379,6 +382,12 @@ class Reader:
             self.put(depth + 1, f"{name}.v[e] = {text};")
         self.put(depth, "}")
         return name
+
+    def is_same_for_all(self, access: Access) -> bool:
+        """Whether an element or a constant is the same along a vector."""
+        if isinstance(access, Element):
+            return self.last is not None and access.index.coefficient(self.last) == 0
+        return isinstance(access, Fixed)
 
     def read_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
         """Read neighbours of an element; from here on each of them is one of those."""

@@ -9,13 +9,14 @@ fused.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuarray.compiler.cuda import types as ct
 from gpuarray.compiler.groups.custom import custom_steps, is_custom
-from gpuarray.compiler.groups.group import Group, Load, Member, Step
+from gpuarray.compiler.groups.group import Group, Inner, Load, Member, Step
 from gpuarray.compiler.groups.merge import ARGUMENT_LIMIT, LAUNCH_WORTH
 from gpuarray.compiler.groups.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.groups.scatters import (
@@ -89,6 +90,7 @@ class _Refiner:
         for a in self.graph.outvars:
             if isinstance(a, Var):
                 self.want(a)
+        self.steps = [self.lightened(step) for step in self.steps]
         for step in self.steps:
             self.decide(step)
         for step in self.steps:
@@ -212,6 +214,48 @@ class _Refiner:
         for v in outs:
             self.work.pop(v, None)
             self.depth.pop(v, None)
+
+    def lightened(self, step: Step) -> Step:
+        """A reduction without the outputs along its rows that others make as cheaply from what it
+        reads and finds: `x - mean` is not written where x and the mean are at hand.
+        """
+        if not self.fusion or not isinstance(step, Group) or not step.reduced or step.by_itself:
+            return step
+        left: list[Var] = []
+        for v in step.outputs:
+            maker = step.made[v]
+            wide = any(d in step.reduced for d in maker.dims)
+            found = self.found_for(v, step) if wide and v not in self.wanted else None
+            if found is None:
+                left.append(v)
+                continue
+            self.work[v] = self.work_of(maker.eqn)
+            self.depth[v] = 1
+            if not self.pays(v, False):
+                del self.work[v], self.depth[v]
+                left.append(v)
+                continue
+            self.sunk.add(v)
+            left += found
+        outputs = list(dict.fromkeys(left))
+        return step if outputs == step.outputs else dataclasses.replace(step, outputs=outputs)
+
+    def found_for(self, v: Var, group: Group) -> list[Var] | None:
+        """The values over rows alone that an output takes beside what is in memory; None where it
+        takes others, too.
+        """
+        maker = group.made[v]
+        if not can_reach(maker.eqn):
+            return None
+        found: list[Var] = []
+        for o in maker.operands:
+            if isinstance(o, Load) and self.resolve(o.source) in self.sunk:
+                return None
+            if isinstance(o, Inner):
+                if any(d in group.reduced for d in group.made[o.var].dims):
+                    return None
+                found.append(o.var)
+        return found
 
     def can_sink(self, step: Step) -> bool:
         if not self.fusion:

@@ -131,3 +131,17 @@ def test_with_batches_and_under_grad():
     simulated.compare(
         [(gradient, (x, cos, sin)), (ga.vmap(rotated, (0, None, None)), (x, cos, sin))], limit=64
     )
+
+
+def test_a_row_of_a_scatter_looks_for_its_updates_once_a_vector():
+    table, rows = filled("float32", 50, 64), (np.arange(40, dtype=np.int32) * 7) % 50
+
+    def added(table, rows, updates):
+        return table.at[rows].add(updates)
+
+    updates = filled("float32", 40, 64)
+    kernel = kernels(added, table, rows, updates)[-1]
+    assert kernel.schedule.width == 4 and kernel.text.count("ga_search<") == 2
+    loop = kernel.text.index("for (unsigned e = 0;")
+    assert kernel.text.rindex("ga_search<") < loop < kernel.text.index("ga_clip(")
+    simulated.compare([(added, (table, rows, updates))])

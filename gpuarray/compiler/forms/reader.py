@@ -28,6 +28,7 @@ from gpuarray.compiler.places.access import (
     atoms,
     children,
     parts,
+    places_of,
 )
 from gpuarray.compiler.places.indexing import Axis, Index, axes_of, behind, linear
 from gpuarray.compiler.places.reach import Reach
@@ -307,6 +308,7 @@ class Reader:
             return [index] if self.steps_by_one(index) else None
         starts: list[Index] = []
         ends: list[Index] = []
+        searched = False  # where a loop begins is found once for a vector
         sides = [self.access_of(load)]
         while sides:
             side = sides.pop()
@@ -318,14 +320,16 @@ class Reader:
                 sides += [side.inside, side.outside]
                 continue
             for part in parts(side):
-                if not isinstance(part, Element | Applied | Fixed):
+                if isinstance(part, Guarded) or (isinstance(part, Folded) and not part.spans):
                     return None  # what a guard is for must not be read outside of it
-                if isinstance(part, Element):
+                searched |= isinstance(part, Folded)
+                if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
                     if step not in (0, 1, None):
                         return None  # neighbouring threads read what is nearest
-                    starts += [part.index] * (step or 0)
-        if not starts or not all(self.is_start(i, 2) for i in (*starts, *ends)):
+                    if isinstance(part, Element) and not _in_loop(part):
+                        starts += [part.index] * (step or 0)
+        if not (starts or searched) or not all(self.is_start(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends
 
@@ -370,7 +374,11 @@ class Reader:
         own = dict(scope)
         for part in parts(access):
             if isinstance(part, Element) and part not in own and self.steps_by_one(part.index):
-                self.read_vector(part, width, depth, own)
+                if not _in_loop(part):
+                    self.read_vector(part, width, depth, own)
+            elif isinstance(part, Folded):
+                for bound in (a for span in part.spans for a in span):
+                    self.name_once(bound, depth, own)
         name = f"g{self.reads}"
         self.reads += 1
         self.put(depth, f"{kind} {name};")
@@ -388,6 +396,16 @@ class Reader:
         if isinstance(access, Element):
             return self.last is not None and access.index.coefficient(self.last) == 0
         return isinstance(access, Fixed)
+
+    def name_once(self, bound: Access, depth: int, scope: Scope) -> None:
+        """Name where a loop begins or ends, if that is the same for a whole vector."""
+        if bound in scope or isinstance(bound, Fixed):
+            return
+        if not any(self.last in axes_of(index) for index in places_of(bound)):
+            text = self.value(bound, depth, scope, named=True)
+            name = scope[bound] = f"t{self.reads}"
+            self.reads += 1
+            self.put(depth, f"const {self.index_type} {name} = {text};")
 
     def read_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
         """Read neighbours of an element; from here on each of them is one of those."""
@@ -408,6 +426,11 @@ class Reader:
         self.position = f"({position} + e)" if position else ""
         yield
         self.axis_name[self.last], self.position = base, position
+
+
+def _in_loop(access: Element) -> bool:
+    """Whether an element is another one in each turn of a loop."""
+    return any(axis < 0 for axis in axes_of(access.index))
 
 
 def bracketed(text: str) -> str:

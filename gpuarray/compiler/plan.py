@@ -15,7 +15,7 @@ from gpuarray.compiler.groups.flows import flow_lines
 from gpuarray.compiler.groups.group import Group, Load, Refusal, Step
 from gpuarray.compiler.groups.group import members_in_order as members_in_order
 from gpuarray.compiler.groups.multi import together
-from gpuarray.compiler.groups.products import turned
+from gpuarray.compiler.groups.products import spread, turned
 from gpuarray.compiler.groups.refine import refine
 from gpuarray.compiler.groups.vectors import components
 from gpuarray.compiler.simplify import simplify
@@ -40,7 +40,7 @@ class Plan:
         are alike are one kernel.
         """
         steps, refusals = self.steps, self.refusals
-        graph = components(self.graph) if self.fusion else self.graph
+        graph = components(spread(self.graph)) if self.fusion else self.graph
         if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
             steps, refusals = fuse_with_reasons(graph, self.fusion, flows=True)
         if self.fusion:

@@ -8,6 +8,7 @@ guards are `?:` where both sides are expressions and `if` where they are not.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterable, Iterator
 
@@ -38,6 +39,8 @@ Scope = dict  # what has been read in a scope, by the key of its load or place: 
 
 #: An expression of more characters gets a name.
 LONG = 48
+#: Loops of so many turns are written out, so that all elements are asked for at once.
+UNROLLED = 16
 #: A choice between longer ones takes several lines.
 WIDE = 64
 #: What an operand must be to stand in an expression without brackets of its own.
@@ -263,12 +266,15 @@ class Reader:
             self.reads += 1
             self.put(depth, f"{kind} {names[f's{i}']} = {start};")
         inner = depth
+        turns = math.prod(axis.length for axis in access.loops)
         for k, axis in enumerate(access.loops):
             w = self.axis_name[axis.number] = f"w{self.reads}"
             self.reads += 1
             begin, end = "0", self.number(axis.length)
             if access.spans:
                 begin, end = (self.value(a, inner, scope) for a in access.spans[k])
+            elif turns <= UNROLLED or (k == len(access.loops) - 1 and axis.length <= UNROLLED):
+                self.put(inner, "#pragma unroll")
             self.put(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
             inner += 1
         own = dict(scope)

@@ -10,6 +10,7 @@ import math
 # They register the rules of what they are about.
 from gpuarray.compiler.cuda import types as ct
 from gpuarray.compiler.cuda.rules import has_text
+from gpuarray.compiler.places import convolution as reach_convolution
 from gpuarray.compiler.places import folds as reach_folds
 from gpuarray.compiler.places import random as reach_random
 from gpuarray.compiler.places.reach import SCATTERS, rule_of
@@ -35,6 +36,8 @@ def can_reach(eqn: Eqn) -> bool:
         few = math.prod(eqn.invars[1].aval.shape[:-1]) <= LOOKED_AT
         body = params.get("update_jaxpr")
         return few and (body is None or reach_folds.is_scalar_graph(body))
+    if name == "conv_general_dilated":
+        return reach_convolution.is_short(eqn)
     if name.startswith("random") or name == "rng_bit_generator":
         return reach_random.has_text(eqn)
     if eqn.primitive.kind in (Kind.POINTWISE, Kind.GENERATOR):
@@ -59,6 +62,8 @@ def _repeated(eqn: Eqn) -> int:
     if "window_dimensions" in eqn.params:
         times = math.prod(eqn.params["window_dimensions"])
         return times * times if eqn.primitive.name == "select_and_scatter_add" else times
+    if eqn.primitive.name == "conv_general_dilated":
+        return reach_convolution.steps_of(eqn)
     if eqn.primitive.name == "reduce":
         return max(eqn.invars[0].aval.size // max(eqn.outvars[0].aval.size, 1), 1)
     if eqn.primitive.name in SCATTERS:

@@ -79,7 +79,7 @@ def _write(graph: Graph, operands: list[str], lines: list[str], names) -> list[s
     env: dict[Var, str] = dict(zip(graph.invars, operands, strict=True))
 
     def text(a) -> str:
-        return _escaped(ct.constant(a.val, a.aval)) if isinstance(a, Literal) else env[a]
+        return escaped(ct.constant(a.val, a.aval)) if isinstance(a, Literal) else env[a]
 
     for eqn in graph.eqns:
         given = [text(a) for a in eqn.invars]
@@ -89,7 +89,7 @@ def _write(graph: Graph, operands: list[str], lines: list[str], names) -> list[s
             continue
         marked = [f"\0{i}\0" for i in range(len(given))]
         for v, result in zip(eqn.outvars, expression(eqn, marked), strict=True):
-            result = _escaped(result)
+            result = escaped(result)
             for mark, real in zip(marked, given, strict=True):
                 result = result.replace(mark, real)
             name = env[v] = f"c{next(names)}"
@@ -97,7 +97,8 @@ def _write(graph: Graph, operands: list[str], lines: list[str], names) -> list[s
     return [text(a) for a in graph.outvars]
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text that stays as it is when it is a template."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -132,7 +133,7 @@ def _windowed(reduction: str):
     def fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         reducer = _as_reduction(eqn, f"reduce_{reduction}")
         axes, _, places, tests = _window(eqn, 0, at)
-        merged = _escaped(reducer.merge("\0s\0", reducer.lift("\0t\0", "0u")))
+        merged = escaped(reducer.merge("\0s\0", reducer.lift("\0t\0", "0u")))
         step = f"{{s0}} = {merged};".replace("\0s\0", "{s0}").replace("\0t\0", "{t0}")
         if any(t.always is False for t in tests):
             return Fixed(reducer.identity)
@@ -142,7 +143,7 @@ def _windowed(reduction: str):
             tuple(t for t in tests if t.always is None),
             (get(0, places),),
             (step,),
-            result=_escaped(reducer.finish("\0")).replace("\0", "{s0}"),
+            result=escaped(reducer.finish("\0")).replace("\0", "{s0}"),
         )
 
     return fold
@@ -254,7 +255,7 @@ def _select_and_scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Acce
         (linear(steps, windows),),
     )
     adds = _as_reduction(eqn, "reduce_sum")
-    merged = _escaped(adds.merge("\0s\0", "\0t\0"))
+    merged = escaped(adds.merge("\0s\0", "\0t\0"))
     merged = merged.replace("\0s\0", "{s0}").replace("\0t\0", "{t1}")
     return Folded(
         ((adds.state, Fixed(adds.identity)),),
@@ -263,7 +264,7 @@ def _select_and_scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Acce
         (winner, get(0, which)),
         (f"if ({{t0}} == {{p0}}) {{s0}} = {merged};",),
         (linear(own, windows),),
-        _escaped(adds.finish("\0")).replace("\0", "{s0}"),
+        escaped(adds.finish("\0")).replace("\0", "{s0}"),
     )
 
 
@@ -284,7 +285,7 @@ def merging(eqn: Eqn) -> tuple[list[str], str]:
         return lines, result
     a, b, out = (Var(eqn.outvars[0].aval.update(shape=())) for _ in range(3))
     (text,) = expression(Eqn(registry[name], [a, b], [out], {}), ["\0s\0", "\0t\0"])
-    return [], _escaped(text).replace("\0s\0", "{s0}").replace("\0t\0", "{t0}")
+    return [], escaped(text).replace("\0s\0", "{s0}").replace("\0t\0", "{t0}")
 
 
 @rule("scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter")

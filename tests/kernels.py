@@ -8,8 +8,8 @@ from gpuarray.core.primitive import Kind, Primitive
 #: What a library does better than a kernel of ours would, what runs on the host, and what holds a
 #: Graph; all other primitives have kernels.
 LIBRARY = frozenset(
-    # matrices and convolutions
-    "dot_general ragged_dot_general conv_general_dilated fft "
+    # matrices; products and convolutions have kernels where they are small
+    "ragged_dot_general fft "
     "cholesky lu geqrf qr eigh eig svd schur hessenberg "
     "tridiagonal triangular_solve tridiagonal_solve householder_product ormqr "
     "symmetric_product cholesky_update lu_pivots_to_permutation "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from gpuarray.compiler.simplify import simplify
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import registry
 
@@ -71,7 +72,8 @@ def spread(graph: Graph) -> Graph:
     eqns = [new for e in graph.eqns for new in (_spread(e) if _is_small(e) else [e])]
     if len(eqns) == len(graph.eqns):
         return graph
-    return Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
+    made = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
+    return simplify(made)
 
 
 def _sizes(eqn: Eqn) -> tuple[list[int], list[int], list[int], list[int]]:

@@ -274,12 +274,14 @@ def _dot_numpy(
     working = working_dtype(joined, aval.dtype, accumulate)
     direct = _is_matmul(lhs, rhs, dimension_numbers)
     same = lhs.dtype == rhs.dtype == working == aval.dtype and dtypes.kind_of(working) in "fc"
-    if direct and same and round_lhs is None and round_rhs is None:
+    plain = same and round_lhs is None and round_rhs is None
+    small = plain and _is_many_small(lhs, rhs, dimension_numbers)
+    if direct and plain and not small:
         return np.matmul
-    product = matrix_product(working, aval.dtype)
-    if dtypes.kind_of(working) in "fc":
+    product = _small_products if small else matrix_product(working, aval.dtype)
+    if not plain and dtypes.kind_of(working) in "fc":
         product = _rounding(product, lhs.dtype, rhs.dtype, round_lhs, round_rhs)
-    if direct and lhs.ndim > 1 and rhs.ndim > 1:
+    if direct and not small and lhs.ndim > 1 and rhs.ndim > 1:
         return product
     (lc, rc), (lb, rb) = dimension_numbers
     left, right = _side(lhs.shape, lb, lc, True), _side(rhs.shape, rb, rc, False)
@@ -289,6 +291,36 @@ def _dot_numpy(
         return product(left(np.asarray(a)), right(np.asarray(b))).reshape(shape)
 
     return dot
+
+
+#: Stacks of so many matrices are many; these are small if a product takes so few multiplications.
+_MANY, _SMALL = 128, 32
+#: Matrices multiplied at a time, so that what lies between the steps stays in cache.
+_TOGETHER = 8192
+
+
+def _is_many_small(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
+    (lc, rc), (lb, rb) = dimension_numbers
+    count = math.prod(lhs.shape[d] for d in lb)
+    columns = math.prod(rhs.shape[d] for d in free_axes(rhs.ndim, rb, rc))
+    steps = math.prod(lhs.shape[d] for d in lc)
+    return count >= _MANY and steps <= 4 and 0 < lhs.size // count * columns <= _SMALL
+
+
+def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Stacks of small matrices: the stack comes last, so that each step runs along all of it."""
+    count, rows, steps = a.shape
+    out = np.empty((count, rows, b.shape[2]), a.dtype)
+    for start in range(0, count, _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        x, y = (np.ascontiguousarray(m[some].transpose(1, 2, 0)) for m in (a, b))
+        total = x[:, 0, None] * y[None, 0]
+        term = np.empty_like(total)
+        for k in range(1, steps):
+            np.multiply(x[:, k, None], y[None, k], out=term)
+            np.add(total, term, out=total)
+        out[some] = total.transpose(2, 0, 1)
+    return out
 
 
 def _rounding(product, lhs, rhs, round_lhs, round_rhs):

@@ -423,3 +423,36 @@ def test_scaled_dot_rounds_to_bfloat16_first():
 def test_einsum_path_without_optimisation_goes_by_pairs():
     xs = (gnp.ones((2, 3)), gnp.ones((3, 4)), gnp.ones((4, 2)))
     assert gnp.einsum_path("ij,jk,kl", *xs, optimize=False)[0] == [(0, 1), (0, 1)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("text", "left", "right"),
+    [
+        ("nij,njk->nik", (200, 3, 3), (200, 3, 3)),
+        ("nij,nj->ni", (9000, 3, 3), (9000, 3)),
+        ("ni,nij->nj", (130, 2), (130, 2, 4)),
+        ("ni,nj->nij", (300, 4), (300, 5)),
+        ("abij,abkj->abik", (20, 10, 2, 3), (20, 10, 4, 3)),
+        ("jin,knj->nki", (3, 4, 160), (2, 160, 3)),
+    ],
+)
+def test_many_small_products(text, left, right, dtype):
+    rng = np.random.default_rng(0)
+    with ga.enable_x64(True):
+        x, y = (rng.standard_normal(s).astype(dtype) for s in (left, right))
+        got = gnp.einsum(text, x, y)
+        wanted = np.einsum(text, x.astype(complex), y.astype(complex)).astype(dtype)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        swapped = gnp.einsum(text, x[::-1], gnp.flip(gnp.asarray(y), 0)[::-1])
+        assert swapped.shape == wanted.shape
+
+
+def test_one_matrix_among_many_does_not_disturb_the_others():
+    x = np.ones((300, 3, 3), np.float32)
+    x[7] = np.nan
+    x[8] = np.inf
+    got = np.asarray(gnp.matmul(x, x))
+    assert np.isnan(got[7]).all() and np.isinf(got[8]).all()
+    assert (np.delete(got, [7, 8], 0) == 3).all()

@@ -66,7 +66,7 @@ def build(
     except TypeError as error:  # no rule, or a dtype without a type in CUDA
         _fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return _on_host(plan, consts, donated, gpu)
-    return _Writer(plan, steps, consts, donated, gpu, inside or Inside(gpu)).function()
+    return _Writer(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu)).function()
 
 
 def _steps(plan: Plan) -> list[tuple[Step, Emitted | None]]:

@@ -179,6 +179,8 @@ PROGRAMS = {
     "columns": (lambda x: gnp.sum(x, 0), (floats(100, 70),)),
     "columns, several blocks": (lambda x: gnp.sum(x, 0), (floats(500, 40),)),
     "columns, softmax": (lambda x: nn.softmax(x, 0), (floats(40, 65),)),
+    "columns, deep": (lambda x: nn.softmax(x, 0), (floats(700, 20),)),
+    "columns, few": (lambda x: gnp.sum(x, 0), (floats(900, 5),)),
     "columns, int8": (lambda x: gnp.max(x, 0), (LEAST,)),
 }
 

@@ -85,6 +85,27 @@ def padded_stencil(x):
     return 0.25 * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]) - x
 
 
+def rotated(x, cos, sin):
+    """Rotary embedding: pairs of elements, half a row apart, turned in their plane."""
+    a, b = gnp.split(x, 2, -1)
+    return gnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def each_channel(x, w):
+    """Channels last, each with a filter of its own, and an activation."""
+    numbers = ("NHWC", "HWIO", "NHWC")
+    y = lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=numbers, feature_group_count=x.shape[-1]
+    )
+    return nn.relu(y)
+
+
+def batch_norm(x, gain, offset):
+    """Channels last, over all images: a kernel for each pass."""
+    mean, var = x.mean((0, 1, 2)), x.var((0, 1, 2))
+    return (x - mean) * lax.rsqrt(var + 1e-5) * gain + offset
+
+
 def programs() -> dict[str, Program]:
     """What is kept, by name."""
     rows, wide = shape("float32", 4096, 1024), shape("bfloat16", 8192, 4096)
@@ -103,6 +124,19 @@ def programs() -> dict[str, Program]:
             lambda x: gnp.transpose(x, (0, 2, 3, 1)) * 2.0,
             (shape("float32", 32, 64, 56, 56),),
         ),
+        "rotary": (
+            rotated,
+            (shape("bfloat16", 2048, 16, 64), *(shape("bfloat16", 16, 32),) * 2),
+        ),
+        "each_channel": (
+            each_channel,
+            (shape("float32", 8, 56, 56, 64), shape("float32", 3, 3, 1, 64)),
+        ),
+        "batch_norm": (
+            batch_norm,
+            (shape("float32", 32, 56, 56, 64), *(shape("float32", 64),) * 2),
+        ),
+        "small_products": (lambda a, b: nn.relu(a @ b), (shape("float32", 10_000, 3, 3),) * 2),
         "transposed_away": (lambda a, b: a.T * b.T, (shape("float32", 501, 1023),) * 2),
         "five_point": (five_point, (shape("float32", 1026, 1026),)),
         "padded_stencil": (padded_stencil, (shape("float32", 1024, 1024),)),

@@ -32,6 +32,7 @@ ROOT = str(golden.HERE.parent.parent)
 SEVERAL = {
     "scatter_add": ["s0_scatter_places", "s1_iota", "s3_scatter_sorted"],
     "cumsum_long": ["c0_cumsum", "c1_cumsum"],
+    "batch_norm": ["k0a_columns", "k0b_columns", "k0c_map"],
 }
 #: What has no type in CUDA text: it is converted before it gets to a kernel.
 FOREIGN = ("int4",)

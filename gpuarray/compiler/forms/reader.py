@@ -39,6 +39,8 @@ Scope = dict  # what has been read in a scope, by the key of its load or place: 
 
 #: An expression of more characters gets a name.
 LONG = 48
+#: From so many elements on, those that search in memory do it together with their neighbours.
+SEARCHERS = 1 << 18
 #: Loops of so many turns are written out, so that all elements are asked for at once.
 UNROLLED = 16
 #: A choice between longer ones takes several lines.
@@ -335,6 +337,8 @@ class Reader:
                         return None  # neighbouring threads read what is nearest
                     if isinstance(part, Element) and not _in_loop(part):
                         starts += [part.index] * (step or 0)
+        if searched and math.prod(self.group.axes) < SEARCHERS:
+            return None  # each thread has a long way: the more of them the better
         if not (starts or searched) or not all(self.is_start(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends

@@ -19,6 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.ops import linalg_rules as rules
+from gpuarray.ops import stacks
 from gpuarray.ops.define import COMPLEX, FLOATING, check_dtype
 from gpuarray.ops.matrices import no_derivative, stack_in_front
 from gpuarray.util import lazy_module
@@ -122,8 +123,10 @@ def _matrices(out: Sequence[tuple[tuple[int, ...], Any]], x: ShapedArray) -> lis
     return [ShapedArray((*x.shape[:-2], *shape), dtype) for shape, dtype in out]
 
 
-def factorisation(name: str, aval, build, *, single: bool = False, jvp) -> Primitive:
-    """A primitive on a stack of matrices; `build(dtype, shape, **params)` handles one of them."""
+def factorisation(name: str, aval, build, *, single: bool = False, jvp, many=None) -> Primitive:
+    """A primitive on a stack of matrices; `build(dtype, shape, **params)` handles one of them, and
+    `many(**params)`, where there is such a thing, a stack of many small ones (or is None).
+    """
 
     def pick(avals, **params):
         (x,) = avals
@@ -131,9 +134,13 @@ def factorisation(name: str, aval, build, *, single: bool = False, jvp) -> Primi
         if x.size == 0:
             return lambda a: _of_empty(a, outs, single)
         function = build(x.dtype, x.shape[-2:], **params)
+        at_once = many(**params) if many is not None and stacks.is_many_small(x.shape) else None
 
         def run(a):
-            results = stacked(function, [a], [2], outs)
+            if at_once is None:
+                results = stacked(function, [a], [2], outs)
+            else:
+                results = stacks.on_stacks(at_once)(a)
             return results[0] if single else results
 
         return run
@@ -189,7 +196,12 @@ def _cholesky(dtype, shape):
 
 
 cholesky_p = factorisation(
-    "cholesky", _cholesky_aval, _cholesky, single=True, jvp=rules.cholesky_jvp
+    "cholesky",
+    _cholesky_aval,
+    _cholesky,
+    single=True,
+    jvp=rules.cholesky_jvp,
+    many=lambda: stacks.cholesky,
 )
 
 
@@ -227,7 +239,7 @@ def _lu(dtype, shape):
     return one
 
 
-lu_p = factorisation("lu", _lu_aval, _lu, jvp=rules.lu_jvp)
+lu_p = factorisation("lu", _lu_aval, _lu, jvp=rules.lu_jvp, many=lambda: stacks.lu)
 
 
 def _pivots_aval(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
@@ -290,7 +302,13 @@ def _geqrf(dtype, shape):
     return one
 
 
-geqrf_p = factorisation("geqrf", _geqrf_aval, _geqrf, jvp=no_derivative("geqrf", _USE_QR))
+geqrf_p = factorisation(
+    "geqrf",
+    _geqrf_aval,
+    _geqrf,
+    jvp=no_derivative("geqrf", _USE_QR),
+    many=lambda: stacks.geqrf,
+)
 
 
 def _qr_aval(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma=None):
@@ -328,7 +346,17 @@ def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
     return one
 
 
-qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp)
+def _many_qr(*, pivoting: bool, full_matrices: bool, use_magma=None):
+    def qr(a):
+        packed, weights = stacks.geqrf(a)
+        rows, columns = a.shape[1:]
+        k = rows if full_matrices else min(rows, columns)
+        return stacks.q_of(packed, weights, k), np.triu(packed[:, :k])
+
+    return None if pivoting else qr
+
+
+qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp, many=_many_qr)
 
 
 # ---- eigenvalues ----

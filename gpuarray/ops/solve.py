@@ -12,6 +12,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.ops import solve_rules as rules
+from gpuarray.ops import stacks
 from gpuarray.ops.define import FLOATING, check_dtype, check_same_dtypes
 from gpuarray.ops.linalg import best_workspace, check_matrix, routine, stacked
 from gpuarray.ops.matrices import no_derivative, stack_in_front
@@ -54,6 +55,10 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     options["diag"] = int(unit_diagonal)
     if out.size == 0:
         return lambda a, b: np.zeros(out.shape, out.dtype)
+    if stacks.is_many_small(a.shape):
+        return _many_triangular(
+            out, working, left_side, lower, transpose_a, conjugate_a, unit_diagonal
+        )
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[working.name]
 
     def one(a, b):
@@ -68,6 +73,20 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
         return x.astype(out.dtype, copy=False)
 
     return solve
+
+
+def _many_triangular(out, working, left_side, lower, turn, conjugate, unit):
+    """Many small systems at once; `lower` says it of the matrix as it is used, turned or not."""
+
+    def solve(a, b):
+        a, b = a.astype(working, copy=False), b.astype(working, copy=False)
+        a = a.conj() if conjugate else a
+        a = a.swapaxes(1, 2) if turn else a
+        b = b if left_side else b.swapaxes(1, 2)
+        x = stacks.solve_triangular(a, b, lower, unit)
+        return ((x if left_side else x.swapaxes(1, 2)).astype(out.dtype, copy=False),)
+
+    return lambda a, b: stacks.on_stacks(solve)(a, b)[0]
 
 
 #: x with op(a) x = b (left side) or x op(a) = b

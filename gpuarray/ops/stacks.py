@@ -1,0 +1,192 @@
+"""Factorisations of many small matrices at once.
+
+Floor 2. In: a stack of matrices, (count, rows, columns). Out: their factors, as LAPACK gives them
+for each. A call of LAPACK for each matrix takes microseconds before it computes anything; here
+every step of the algorithm is a few NumPy calls along the whole stack, which lies innermost in
+memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+#: Stacks of so many matrices are many; matrices of so many rows or columns at most are small.
+MANY, SMALL = 32, 16
+#: Elements worked on at a time, so that what lies between the steps stays in cache.
+TOGETHER = 1 << 16
+
+
+def is_many_small(shape: tuple[int, ...]) -> bool:
+    """Whether a stack of this shape, (..., rows, columns), is one of many small matrices.
+
+    >>> is_many_small((100, 3, 3)), is_many_small((100, 30, 30)), is_many_small((3, 3))
+    (True, False, False)
+    """
+    return math.prod(shape[:-2]) >= MANY and 0 < max(shape[-2:]) <= SMALL
+
+
+def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
+    """The lower factors of positive definite matrices; NaN throughout for any other.
+
+    >>> cholesky(np.array([[[4.0, 2.0], [2.0, 5.0]]]))[0]
+    array([[[2., 0.],
+            [1., 2.]]])
+    """
+    out = np.zeros(a.shape, a.dtype)
+    for some, x in _parts(a):
+        bad = np.zeros(x.shape[2], bool)
+        for k in range(len(x)):
+            pivot = x[k, k].real.copy()
+            bad |= ~(pivot > 0)
+            x[k, k] = np.sqrt(pivot)
+            x[k + 1 :, k] /= x[k, k].real
+            below = x[k + 1 :, k]
+            for i in range(len(below)):  # only what lies below the diagonal is read
+                x[k + 1 + i :, k + 1 + i] -= below[i:] * below[i].conj()
+        x[:, :, bad] = np.nan
+        out[some] = x.transpose(2, 0, 1)
+    upper = np.triu_indices(a.shape[1], 1)
+    failed = np.isnan(out[:, 0, 0])
+    out[:, upper[0], upper[1]] = 0
+    out[failed] = np.nan
+    return (out,)
+
+
+def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lower and upper factors in one, the row exchanged with each, and where each row came from.
+
+    >>> factors, exchanged, order = lu(np.array([[[1.0, 2.0], [4.0, 4.0]]]))
+    >>> factors[0], exchanged[0], order[0]
+    (array([[4.  , 4.  ],
+           [0.25, 1.  ]]), array([1, 1], dtype=int32), array([1, 0], dtype=int32))
+    """
+    count, rows, columns = a.shape
+    steps = min(rows, columns)
+    out = np.empty(a.shape, a.dtype)
+    pivots = np.empty((count, steps), np.int32)
+    order = np.empty((count, rows), np.int32)
+    for some, x in _parts(a):
+        each = np.arange(x.shape[2])
+        came = np.repeat(np.arange(rows, dtype=np.int32)[:, None], len(each), 1)
+        for k in range(steps):
+            best = k + np.argmax(_size(x[k:, k]), axis=0)
+            pivots[some, k] = best
+            for whole in (x, came):
+                here = whole[k].copy()
+                there = whole[best, ..., each]
+                whole[k] = there.T
+                whole[best, ..., each] = here.T
+            pivot = x[k, k]
+            x[k + 1 :, k] /= np.where(pivot == 0, 1, pivot)  # below a zero all are zero
+            x[k + 1 :, k + 1 :] -= x[k + 1 :, k, None] * x[k, None, k + 1 :]
+        out[some] = x.transpose(2, 0, 1)
+        order[some] = came.T
+    return out, pivots, order
+
+
+def _size(x: Any) -> Any:
+    """How large LAPACK takes a pivot to be."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
+
+
+def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Upper factors with the reflectors below the diagonal, and their weights.
+
+    >>> packed, weights = geqrf(np.array([[[3.0], [4.0]]]))
+    >>> packed[0, 0], weights.round(2)
+    (array([-5.]), array([[1.6]]))
+    """
+    count, rows, columns = a.shape
+    steps = min(rows, columns)
+    out, weights = np.empty(a.shape, a.dtype), np.empty((count, steps), a.dtype)
+    for some, x in _parts(a):
+        for k in range(steps):
+            weights[some, k] = _reflect(x, k)
+        out[some] = x.transpose(2, 0, 1)
+    return out, weights
+
+
+def _reflect(x: Any, k: int) -> Any:
+    """Clear column k below the diagonal; the reflector takes its place. Returns its weight."""
+    alpha, below = x[k, k].copy(), x[k + 1 :, k]
+    largest = np.abs(x[k:, k]).max(axis=0)
+    scale = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+    length = scale * np.sqrt(((np.abs(x[k:, k]) / scale) ** 2).sum(axis=0))
+    beta = -np.copysign(length, alpha.real)
+    still = (np.abs(below) == 0).all(axis=0) & (alpha.imag == 0)  # nothing to reflect
+    beta = np.where(still, 1, beta)
+    weight = np.where(still, 0, (beta - alpha) / beta)
+    below /= np.where(still, 1, alpha - beta)
+    x[k, k] = np.where(still, alpha, beta)
+    rest = x[k:, k + 1 :]
+    shadow = rest[0] + (below.conj()[:, None] * rest[1:]).sum(axis=0)
+    shadow *= weight.conj()
+    rest[0] -= shadow
+    rest[1:] -= below[:, None] * shadow[None]
+    return weight
+
+
+def q_of(packed: np.ndarray, weights: np.ndarray, columns: int) -> np.ndarray:
+    """The first columns of the orthogonal factors that reflectors amount to.
+
+    >>> q_of(*geqrf(np.array([[[3.0], [4.0]]])), 1).round(2)
+    array([[[-0.6],
+            [-0.8]]])
+    """
+    count, rows, _ = packed.shape
+    out = np.empty((count, rows, columns), packed.dtype)
+    for some, x in _parts(packed):
+        q = np.zeros((rows, columns, x.shape[2]), packed.dtype)
+        q[range(min(rows, columns)), range(min(rows, columns))] = 1
+        for k in range(weights.shape[1] - 1, -1, -1):
+            below = x[k + 1 :, k]
+            shadow = q[k] + (below.conj()[:, None] * q[k + 1 :]).sum(axis=0)
+            shadow *= weights[some, k]
+            q[k] -= shadow
+            q[k + 1 :] -= below[:, None] * shadow[None]
+        out[some] = q.transpose(2, 0, 1)
+    return out
+
+
+def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> np.ndarray:
+    """x with a x = b, for triangular a.
+
+    >>> a, b = np.array([[[2.0, 0.0], [1.0, 4.0]]]), np.array([[[2.0], [9.0]]])
+    >>> solve_triangular(a, b, lower=True, unit=False)[0]
+    array([[1.],
+           [2.]])
+    """
+    out = np.empty(b.shape, b.dtype)
+    n = a.shape[1]
+    for some, m in _parts(a):
+        x = b[some].transpose(1, 2, 0).copy()
+        for i in range(n) if lower else range(n - 1, -1, -1):
+            if not unit:
+                x[i] /= m[i, i]
+            left = slice(i + 1, n) if lower else slice(0, i)
+            x[left] -= m[left, i, None] * x[i]
+        out[some] = x.transpose(2, 0, 1)
+    return out
+
+
+def _parts(a: np.ndarray) -> Iterator[tuple[slice, Any]]:
+    """Pieces of a stack, each as a copy with the stack innermost."""
+    step = max(MANY, TOGETHER // (a.shape[1] * a.shape[2]))
+    for start in range(0, len(a), step):
+        some = slice(start, start + step)
+        yield some, a[some].transpose(1, 2, 0).copy()
+
+
+def on_stacks(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
+    """A function of stacks with one leading axis, for those with any number of them."""
+
+    def run(*arrays: np.ndarray) -> list[np.ndarray]:
+        lead = arrays[0].shape[:-2]
+        outs = function(*(x.reshape(-1, *x.shape[-2:]) for x in arrays))
+        return [x.reshape(*lead, *x.shape[1:]) for x in outs]
+
+    return run

@@ -388,7 +388,17 @@ def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=N
     return _finite(one)
 
 
-eigh_p = factorisation("eigh", _eigh_aval, _eigh, jvp=rules.eigh_jvp)
+def _many_eigh(*, lower, sort_eigenvalues, subset_by_index, algorithm=None):
+    part = slice(None) if subset_by_index is None else slice(*subset_by_index)
+
+    def eigh(a):
+        w, v = stacks.of_finite(lambda x: np.linalg.eigh(x, "L" if lower else "U"), a)
+        return v[..., part], w[..., part]
+
+    return eigh
+
+
+eigh_p = factorisation("eigh", _eigh_aval, _eigh, jvp=rules.eigh_jvp, many=_many_eigh)
 
 
 def _eig_aval(
@@ -492,7 +502,24 @@ def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=
     return _finite(one)
 
 
-svd_p = factorisation("svd", _svd_aval, _svd, jvp=rules.svd_jvp)
+def _many_svd(*, full_matrices, compute_uv, subset_by_index, algorithm=None):
+    part = slice(None) if subset_by_index is None else slice(*subset_by_index)
+    cut = part if not full_matrices else slice(None)
+
+    def values(a):
+        (s,) = stacks.of_finite(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
+        return (s[:, part],)
+
+    def svd(a):
+        u, s, vt = stacks.of_finite(lambda x: np.linalg.svd(x, full_matrices), a)
+        return s[:, part], u[..., cut], vt[:, cut]
+
+    if algorithm is SvdAlgorithm.QR:  # NumPy divides and conquers
+        return None
+    return svd if compute_uv else values
+
+
+svd_p = factorisation("svd", _svd_aval, _svd, jvp=rules.svd_jvp, many=_many_svd)
 
 
 # ---- similarity transforms ----

@@ -173,6 +173,27 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> n
     return out
 
 
+def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]:
+    """What an iteration of NumPy's finds for a stack: NaN for matrices on which it would not end.
+
+    >>> of_finite(lambda x: (np.linalg.eigvalsh(x),), np.array([[[2.0]], [[np.inf]]]))[0]
+    array([[ 2.],
+           [nan]])
+    """
+    bad: Any = ~np.isfinite(a).all(axis=(1, 2))
+    try:
+        outs = function(np.where(bad[:, None, None], a.dtype.type(0), a) if bad.any() else a)
+    except np.linalg.LinAlgError:  # one of them is enough
+        if len(a) == 1:
+            return of_finite(function, np.full_like(a, np.nan))
+        alone = [of_finite(function, a[k : k + 1]) for k in range(len(a))]
+        return [np.concatenate(parts) for parts in zip(*alone, strict=True)]
+    outs = [np.asarray(x) for x in outs]
+    for x in outs if bad.any() else ():
+        x[bad] = np.nan
+    return outs
+
+
 def _parts(a: np.ndarray) -> Iterator[tuple[slice, Any]]:
     """Pieces of a stack, each as a copy with the stack innermost."""
     step = max(MANY, TOGETHER // (a.shape[1] * a.shape[2]))

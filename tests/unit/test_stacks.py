@@ -103,6 +103,43 @@ def test_triangular_systems(dtype, monkeypatch):
             agree(both(monkeypatch, solve, a_used, b), 10)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigenvalues_and_singular_values(dtype, monkeypatch):
+    a = drawn((40, 4, 4), dtype)
+    symmetric = a + a.conj().swapaxes(1, 2)
+    symmetric[5, 0, 0], a[6, 1, 2] = np.nan, np.inf
+    for lower, part in [(True, None), (False, (1, 3))]:
+
+        def eigh(x, lower=lower, part=part):
+            v, w = lax.linalg.eigh(
+                x, lower=lower, symmetrize_input=False, subset_by_index=part, sort_eigenvalues=True
+            )
+            return abs(v), w
+
+        agree(both(monkeypatch, eigh, symmetric), 10)
+    tall = drawn((40, 5, 3), dtype)
+    for x in (a, tall):
+        agree(both(monkeypatch, lambda x: lax.linalg.svd(x, compute_uv=False), x), 10)
+        agree(both(monkeypatch, lambda x: [abs(y) for y in lax.linalg.svd(x)], x), 10)
+        u, s, vt = (np.asarray(y) for y in lax.linalg.svd(x, full_matrices=False))
+        again = (u * s[:, None]) @ vt
+        whole = np.isfinite(x).all((1, 2))
+        scale = 100 * np.finfo(x.dtype).eps
+        np.testing.assert_allclose(again[whole], x[whole], atol=scale)
+
+
+def test_an_iteration_that_does_not_end_is_one_matrix_own():
+    def stubborn(x):
+        if (x[:, 0, 0] == 7).any():
+            raise np.linalg.LinAlgError
+        return x.sum((1, 2)), x[:, 0]
+
+    a = drawn((5, 2, 2), "float64")
+    a[3, 0, 0] = 7
+    total, rows = stacks.of_finite(stubborn, a)
+    assert np.isnan(total[3]) and np.isnan(rows[3]).all() and np.isfinite(np.delete(total, 3)).all()
+
+
 def test_singular_and_broken_matrices_keep_to_themselves(monkeypatch):
     a = drawn((60, 3, 3), "float64")
     a[1], a[2, :, 1], a[3, 1, 1], a[4, 0, 2] = 0, 0, np.nan, np.inf

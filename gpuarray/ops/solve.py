@@ -56,9 +56,9 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     if out.size == 0:
         return lambda a, b: np.zeros(out.shape, out.dtype)
     if stacks.is_many_small(a.shape):
-        return _many_triangular(
-            out, working, left_side, lower, transpose_a, conjugate_a, unit_diagonal
-        )
+        turn = transpose_a == left_side  # x a = b is a.T x.T = b.T
+        options = left_side, lower != turn, turn, conjugate_a, unit_diagonal
+        return _many_triangular(out, working, *options)
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[working.name]
 
     def one(a, b):

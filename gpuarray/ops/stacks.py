@@ -30,29 +30,27 @@ def is_many_small(shape: tuple[int, ...]) -> bool:
 
 
 def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
-    """The lower factors of positive definite matrices; NaN throughout for any other.
+    """The lower factors of positive definite matrices; NaN throughout where one has no factor, and
+    behind a NaN.
 
     >>> cholesky(np.array([[[4.0, 2.0], [2.0, 5.0]]]))[0]
     array([[[2., 0.],
             [1., 2.]]])
     """
-    out = np.zeros(a.shape, a.dtype)
+    out = np.empty(a.shape, a.dtype)
     for some, x in _parts(a):
         bad = np.zeros(x.shape[2], bool)
         for k in range(len(x)):
             pivot = x[k, k].real.copy()
-            bad |= ~(pivot > 0)
+            bad |= pivot <= 0
             x[k, k] = np.sqrt(pivot)
+            x[k, k + 1 :] = 0
             x[k + 1 :, k] /= x[k, k].real
             below = x[k + 1 :, k]
             for i in range(len(below)):  # only what lies below the diagonal is read
                 x[k + 1 + i :, k + 1 + i] -= below[i:] * below[i].conj()
         x[:, :, bad] = np.nan
         out[some] = x.transpose(2, 0, 1)
-    upper = np.triu_indices(a.shape[1], 1)
-    failed = np.isnan(out[:, 0, 0])
-    out[:, upper[0], upper[1]] = 0
-    out[failed] = np.nan
     return (out,)
 
 

@@ -27,7 +27,6 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import place_of
 from gpuarray.core.value import Array
-from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 
@@ -54,8 +53,6 @@ class FlatCallback:
         return f"_FlatCallback(callback_func={self.callback_func}, in_tree={self.in_tree})"
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
-        # A context of its own: the function may run programs, which enter the prepared one.
-        driver.local.renew()
         try:
             out = self.call([_array(a, b) for a, b in zip(avals, buffers, strict=True)])
             return [] if self.out_tree is None else self._checked(out, result_avals)

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpuarray import util
+
 
 class Setting(NamedTuple):
     """One row of the table: what the setting may be, its default, and what depends on it."""
@@ -277,7 +279,7 @@ class TraceKey:
 
 _TRACED = tuple(row.name for row in _ROWS if row.traced)
 _trace_keys: dict[tuple, TraceKey] = {}
-_lock = threading.RLock()
+_lock = util.lock()
 _global: dict[str, Any] = {row.name: row.default for row in _ROWS}
 _UNSET: Any = object()
 

@@ -12,6 +12,7 @@ import operator
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, ModuleType
 from typing import Any
@@ -65,6 +66,24 @@ def lazy_module(name: str, hint: str = "") -> Any:
     """
     return _LazyModule(name, hint)
 
+
+_locks: weakref.WeakSet = weakref.WeakSet()
+
+
+def lock() -> threading.RLock:  # pyright: ignore[reportInvalidTypeForm]
+    """Return a reentrant lock that a forked child finds open, whichever thread held it."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+def _open_locks() -> None:
+    for each in list(_locks):
+        if not each._is_owned():  # the thread that forked goes on in the child, and releases it
+            each._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_open_locks)
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.

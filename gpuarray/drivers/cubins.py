@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import NamedTuple
 
+from gpuarray import util
 from gpuarray.drivers import nvrtc
 from gpuarray.drivers.nvrtc import Compiled, Resources
 from gpuarray.drivers.store import Store
@@ -38,9 +39,9 @@ class Cubin(NamedTuple):
     resources: dict[str, Resources]
 
 
-_lock = threading.Lock()
+_lock = util.lock()
 _known: OrderedDict[bytes, Cubin] = OrderedDict()  # the last used comes last
-_turns: dict[bytes, threading.Lock] = {}  # who compiles a source holds its lock
+_turns: dict[bytes, threading.RLock] = {}  # who compiles a source holds its lock
 
 
 def load(
@@ -63,7 +64,7 @@ def load(
         if found is not None and found.path.exists():  # a folder may be emptied under us
             _known.move_to_end(key)
             return found
-        turn = _turns.setdefault(key, threading.Lock())
+        turn = _turns.setdefault(key, util.lock())
     try:
         with turn:
             return _find(key, source, arch, options, compile)

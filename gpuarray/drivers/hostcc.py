@@ -14,12 +14,12 @@ import pathlib
 import re
 import shutil
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.compiler.cuda.prelude import folder
 from gpuarray.drivers.store import Store
 from gpuarray.errors import CompileError, DeviceError
@@ -169,7 +169,7 @@ def _loaded(path: pathlib.Path) -> ctypes.CDLL:
 class Library:
     """Kernels in memory."""
 
-    _turn = threading.Lock()  # the runtime runs one kernel at a time
+    _turn = util.lock()  # the runtime runs one kernel at a time
 
     def __init__(self, runtime: ctypes.CDLL, path: pathlib.Path, first: str):
         self._runtime = runtime

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 
 import numpy as np
+
+from gpuarray import util
 
 #: Smaller arrays are better served by NumPy's own allocator.
 POOLED_FROM = 1 << 20
@@ -21,7 +22,7 @@ KEEP = 1 << 30
 
 _free: dict[int, list[np.ndarray]] = {}
 _kept = 0
-_lock = threading.RLock()  # a block may die, and come back, while this thread is in here
+_lock = util.lock()  # a block may die, and come back, while this thread is in here
 
 
 class _Block:

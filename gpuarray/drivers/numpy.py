@@ -40,6 +40,19 @@ class _Local(threading.local):
 local = _Local()
 
 
+def renewed(error: Exception) -> bool:
+    """Whether `error` says that this thread's context is in use; a fresh one then takes its place.
+
+    It is in use where a computation runs inside another: one by a callback, by the implementation
+    of a primitive, or by a signal handler.
+    """
+    raised_by_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
+    if not (raised_by_call and str(error).startswith("cannot enter context")):
+        return False
+    local.renew()
+    return True
+
+
 def function_of(prim, avals, params, compile: Callable | None = None) -> Callable[..., Any]:
     """One primitive as a function on buffers; `compile` makes the Graphs it holds functions too."""
     if prim.assemble is not None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.compiler.cuda.prelude import complete
 from gpuarray.compiler.emit_cuda import Emitted, emit
 from gpuarray.compiler.groups.group import Group
@@ -35,7 +35,7 @@ BATCH = 128
 #: Where blocks, threads and their order are drawn from.
 _seed = 1
 
-_lock = threading.RLock()
+_lock = util.lock()
 _waiting: list[weakref.ref[Kernel]] = []
 #: What was compiled, by its body: the library, and the name in it. Nothing is ever unloaded.
 _made: dict[str, tuple[hostcc.Library, str]] = {}

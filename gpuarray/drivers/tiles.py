@@ -64,6 +64,15 @@ def _pool() -> concurrent.futures.ThreadPoolExecutor:
     return _workers
 
 
+def _forget_workers() -> None:
+    """In a forked child no worker lives: the first large group starts new ones."""
+    global _workers
+    _workers = None
+
+
+os.register_at_fork(after_in_child=_forget_workers)
+
+
 def reorder(order: tuple[int | None, ...], ndim: int) -> str:
     """Python text that brings an array's dimensions into `order` (None: a new one of length 1)."""
     if order == tuple(range(ndim)):

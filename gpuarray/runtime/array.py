@@ -290,9 +290,7 @@ class ArrayImpl(Array):
 
     def delete(self) -> None:
         """Free the buffers now; the array can not be used afterwards."""
-        if self._work is not None:
-            self._work.resolve()
-        self._bufs = None
+        self._work = self._bufs = None  # work under way then finds nobody waiting
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element."""

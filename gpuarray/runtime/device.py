@@ -5,18 +5,18 @@ Floor 5. In: settings. Out: Device objects, made on first use so that importing 
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.config import config, state
 from gpuarray.core.sharding import Device, Place, Sharding, SingleDeviceSharding, place_of
 from gpuarray.drivers import hostcc
 from gpuarray.drivers.cuda import device as cuda
 from gpuarray.errors import DeviceError
 
-_lock = threading.Lock()
+_lock = util.lock()
 _cpus: list[Device] = []
 _gpus: list[Device] = []
 _simulators: list[Device] = []

@@ -6,14 +6,13 @@ asynchronously when it is worth a thread's while.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from gpuarray import config
+from gpuarray import config, util
 from gpuarray.compiler.plan import Plan, plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import typed_scalar
@@ -27,7 +26,7 @@ from gpuarray.drivers.memory import is_exclusive as of_host
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
-from gpuarray.runtime.stream import stream_of
+from gpuarray.runtime.stream import Flight, stream_of
 
 #: Work below this many element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
@@ -58,7 +57,7 @@ class Executable:
         self.out_avals = graph.out_avals
         self.heavy = self.plan.work >= ASYNC_FROM
         self._programs: dict[Any, Program] = {}
-        self._lock = threading.Lock()
+        self._lock = util.lock()
 
     def on(self, device: Device) -> Program:
         """The program for a device, made when it is first asked for."""
@@ -103,7 +102,9 @@ class Program:
                 return self.run(*buffers)
             return driver.local.run(self.run, *buffers)
         except Exception as error:
-            raise explained(self, error) from None
+            if not driver.renewed(error):
+                raise explained(self, error) from None
+        return self(*buffers)
 
 
 def explained(program: Program, error: Exception) -> Exception:
@@ -130,11 +131,13 @@ def launch(
     arrays: list[ArrayImpl],
     place: Place,
     given_away: Iterable[int] = (),
-) -> None:
-    """Fill `arrays` with the results for `inputs` (arrays or scalars), now or in flight.
+    now: bool = False,
+) -> Flight | None:
+    """Fill `arrays` with the results for `inputs` (arrays or scalars): now, or in the flight that
+    is given back.
 
-    The inputs numbered in `given_away` are deleted: their memory belongs to the program from here
-    on.
+    given_away: numbers of inputs that are deleted: their memory belongs to the program from here on
+    now: on this thread, however much work it is
     """
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
@@ -145,15 +148,15 @@ def launch(
         inputs[i]._buffer()  # waits
     # What is ready is taken now, so that deleting or donating it later cannot touch this work.
     # On a GPU all inputs are, for the stream says when they are filled.
-    now = program.gpu is not None
+    now = now or program.gpu is not None
     sources = [
-        x if _waits(x) and not now else _buffer_of(x, a, device)
+        held(x) if _waits(x) and not now else _buffer_of(x, a, device)
         for x, a in zip(inputs, avals, strict=True)
     ]
     owned: list = []
     if executable.donated:
         # Two know the buffer of a donated array that has no views: the array and `sources`.
-        is_exclusive = of_gpu if now else of_host
+        is_exclusive = of_gpu if program.gpu is not None else of_host
         owned.append({i for i in given_away if is_exclusive(sources[i], 2)})
         for i in given_away:
             inputs[i]._bufs = None
@@ -167,11 +170,18 @@ def launch(
             sources.clear()
             return program(*buffers, *owned)
 
-        stream_of(device).submit(job, arrays)
-        return
+        return stream_of(device).submit(job, arrays)
     for array, buffer in zip(arrays, program(*sources, *owned), strict=True):
         array._bufs = [buffer]
         array._work = None
+    return None
+
+
+def held(x: ArrayImpl) -> ArrayImpl:
+    """The same value under a handle of our own: deleting `x` later does not touch it."""
+    if x._work is not None:
+        return x._work.twin(x)
+    return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
 
 
 def _waits(x) -> bool:

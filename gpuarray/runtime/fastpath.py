@@ -66,6 +66,7 @@ def _written(
         "spec": out_spec,
         "program": program,
         "explained": explained,
+        "renewed": driver.renewed,
     }
     args = [f"a{i}" for i in range(count)]
     arglist = ", ".join(args)
@@ -89,7 +90,9 @@ def _written(
         "    try:",
         f"        out = {run}",
         "    except Exception as error:",
-        "        raise explained(program, error) from None",
+        "        if not renewed(error):",
+        "            raise explained(program, error) from None",
+        f"        out = {run}",
     ]
     results = []
     for i, aval in enumerate(executable.out_avals):

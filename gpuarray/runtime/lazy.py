@@ -1,15 +1,12 @@
 """The evaluating trace: small CPU work runs at once, everything else is recorded and fused.
 
 Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. What is
-pending is flushed
-when a value is asked for: one Graph, compiled once for its structure, whose outputs are the arrays
-still alive.
+pending (recording.py) is flushed when a value is asked for: one Graph, compiled once for its
+structure, whose outputs are the arrays still alive.
 """
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,182 +25,8 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import check_numbers, launch
+from gpuarray.runtime.recording import Op, flush_all, recorder_of
 from gpuarray.transforms.stage import check_alive
-
-#: So many recorded operations are flushed without being asked for.
-FLUSH_AT = 256
-#: On a GPU many operations on little data wait for more: a launch takes as long as they do.
-FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
-
-
-class Op:
-    """A primitive applied to given avals and params: what every eager call of it shares."""
-
-    __slots__ = ("avals", "function", "largest", "multiple", "params", "prim")
-
-    def __init__(self, prim: Primitive, in_avals: tuple[ShapedArray, ...], params: dict):
-        self.prim = prim
-        self.params = params
-        self.avals = prim.out_avals(in_avals, params)
-        self.multiple = prim.multiple_results
-        self.function = driver.function_of(prim, in_avals, params)
-        self.largest = max([a.size for a in (*in_avals, *self.avals)], default=0)
-
-
-class Node:
-    """One recorded operation: pending arrays hold it as their `_work`."""
-
-    __slots__ = ("error", "handles", "index", "inputs", "op", "recorder", "site")
-
-    def __init__(self, recorder: Recorder, op: Op, inputs: list, index: int):
-        self.recorder = recorder
-        self.op = op
-        self.inputs = inputs  # (node, which result), ("in", number) or ("scalar", number)
-        self.index = index
-        self.handles: list[weakref.ref] = []
-        self.site = util.user_frame()
-        self.error: BaseException | None = None
-
-    def resolve(self) -> None:
-        """Fill the arrays that wait on this node."""
-        self.recorder.flush()
-        if self.error is not None:
-            raise self.error
-        for handle in self.handles:
-            array = handle()
-            if array is not None and array._work is not None:
-                array._work.resolve()
-
-    def poll(self) -> bool:
-        """Set the work going; say whether it is done."""
-        self.recorder.flush()
-        waiting = [a._work for h in self.handles if (a := h()) is not None and a._work is not None]
-        return all(work is not self and work.poll() for work in waiting)
-
-
-class Recorder:
-    """The operations one thread has recorded for one place and not run yet."""
-
-    def __init__(self, place: Place):
-        self.place = place
-        self.lock = threading.RLock()
-        self._clear()
-
-    def _clear(self) -> None:
-        self.nodes: list[Node] = []
-        self.elements = 0  # that the operations go over
-        self.inputs: list[Any] = []  # ready arrays and scalars, in order of first use
-        self.numbers: dict[int, int] = {}
-        self.originals: list[ArrayImpl] = []
-
-    def _input(self, x) -> tuple:
-        if type(x) is ArrayImpl:
-            work = x._work
-            if isinstance(work, Node) and work.recorder is not self:
-                work.resolve()  # another thread's or device's record
-                work = None
-            if isinstance(work, Node):
-                which = next(i for i, h in enumerate(work.handles) if h() is x)
-                return (work.index, which)
-            number = self.numbers.get(id(x))
-            if number is None:
-                number = self.numbers[id(x)] = len(self.inputs)
-                self.inputs.append(x if work is not None else _held(x))
-                self.originals.append(x)  # alive, so that its id is not used again
-            return (-1, number)
-        self.inputs.append(x)
-        return (-1, len(self.inputs) - 1)
-
-    def record(self, op: Op, args: tuple) -> list[ArrayImpl]:
-        """Append an operation; its results are pending arrays."""
-        for a in args:
-            if type(a) is int:
-                _scalar(a, aval_of(a))  # raises here, not when the work is done
-        with self.lock:
-            node = Node(self, op, [self._input(a) for a in args], len(self.nodes))
-            self.nodes.append(node)
-            out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
-            node.handles = [weakref.ref(a) for a in out]
-            self.elements += op.largest
-            if len(self.nodes) >= FLUSH_AT and not self._waits():
-                self.flush()
-            return out
-
-    def _waits(self) -> bool:
-        """Whether little work may still grow."""
-        little = self.elements < SMALL and len(self.nodes) < FLUSH_SMALL_AT
-        return little and self.place.device.platform != "cpu"
-
-    def flush(self) -> None:
-        """Compile and dispatch what is recorded; outputs are the arrays somebody still holds."""
-        with self.lock:
-            nodes, inputs = self.nodes, self.inputs
-            if not nodes:
-                return
-            self._clear()
-            arrays: list[ArrayImpl] = []
-            wanted: list[tuple[int, int]] = []
-            for node in nodes:
-                for which, handle in enumerate(node.handles):
-                    array = handle()
-                    if array is not None:
-                        arrays.append(array)
-                        wanted.append((node.index, which))
-            if not arrays:
-                return
-            key = (
-                tuple([(n.op, *n.inputs) for n in nodes]),
-                tuple(wanted),
-                tuple([aval_of(x) for x in inputs]),
-                config.state.fusion,
-            )
-            try:
-                executable = compiled(key, lambda: _graph_of(nodes, inputs, wanted), "eager")
-                launch(executable, inputs, arrays, self.place)
-            except BaseException as error:
-                for node in nodes:
-                    node.error = error
-                raise
-
-
-def _held(x: ArrayImpl) -> ArrayImpl:
-    """The same value under a handle of our own: deleting `x` later does not touch it."""
-    return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
-
-
-def _graph_of(nodes: list[Node], inputs: list, wanted: list[tuple[int, int]]) -> Graph:
-    invars = [Var(aval_of(x)) for x in inputs]
-    results: list[list[Var]] = []
-    eqns = []
-    for node in nodes:
-        ins = [invars[k] if n < 0 else results[n][k] for n, k in node.inputs]
-        outs = [Var(a) for a in node.op.avals]
-        results.append(outs)
-        eqns.append(Eqn(node.op.prim, ins, outs, node.op.params, node.site))
-    return Graph(invars, [results[n][k] for n, k in wanted], eqns, debug_name="eager")
-
-
-class _Recorders(threading.local):
-    def __init__(self):
-        self.by_place: dict[Place, Recorder] = {}
-
-
-_recorders = _Recorders()
-
-
-def recorder_of(place: Place) -> Recorder:
-    """This thread's recorder for a place."""
-    found = _recorders.by_place.get(place)
-    if found is None:
-        found = _recorders.by_place[place] = Recorder(place)
-    return found
-
-
-def flush_all() -> None:
-    """Dispatch everything this thread has recorded."""
-    for recorder in list(_recorders.by_place.values()):
-        recorder.flush()
-
 
 _ops: dict[tuple, Op] = {}
 
@@ -262,7 +85,12 @@ class EvalTrace(traces.Trace):
                 a._buffer() if type(a) is ArrayImpl else _scalar(a, aval)
                 for a, aval in zip(args, in_avals, strict=True)
             ]
-        out = driver.local.run(op.function, *values)
+        try:
+            out = driver.local.run(op.function, *values)
+        except RuntimeError as error:
+            if not driver.renewed(error):
+                raise
+            out = driver.local.run(op.function, *values)
         if state.debug_nans or state.debug_infs:
             check_numbers(prim.name, out if op.multiple else [out], util.user_frame())
         if op.multiple:
@@ -270,13 +98,12 @@ class EvalTrace(traces.Trace):
         return ArrayImpl(op.avals[0], place, [out])
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
-        """On what is not this CPU nothing runs at once but what is to be seen step by step."""
+        """Off the CPU, run at once only what has an effect, and everything when debugging."""
         recorder = recorder_of(place)
-        out = recorder.record(op, args)
         state = config.state
         checked = state.debug_nans or state.debug_infs
-        if checked or not state.fusion or op.prim.effect:
-            recorder.flush()
+        at_once = checked or not state.fusion or op.prim.effect
+        out = recorder.run(op, args) if at_once else recorder.record(op, args)
         if checked:
             check_numbers(op.prim.name, [x._buffer() for x in out], util.user_frame())
         return out if op.multiple else out[0]

@@ -147,10 +147,11 @@ def launch(
     for i in given_away:
         inputs[i]._buffer()  # waits
     # What is ready is taken now, so that deleting or donating it later cannot touch this work.
-    # On a GPU all inputs are, for the stream says when they are filled.
+    # On a GPU all inputs are, for the stream says when they are filled. So is what no worker has in
+    # hand: it may be this thread, further up, that is computing it.
     now = now or program.gpu is not None
     sources = [
-        held(x) if _waits(x) and not now else _buffer_of(x, a, device)
+        held(x) if _in_flight(x) and not now else _buffer_of(x, a, device)
         for x, a in zip(inputs, avals, strict=True)
     ]
     owned: list = []
@@ -160,7 +161,7 @@ def launch(
         owned.append({i for i in given_away if is_exclusive(sources[i], 2)})
         for i in given_away:
             inputs[i]._bufs = None
-    if not now and (executable.heavy or any(map(_waits, inputs))):
+    if not now and (executable.heavy or any(type(x) is ArrayImpl for x in sources)):
 
         def job() -> list:
             buffers = [
@@ -184,8 +185,8 @@ def held(x: ArrayImpl) -> ArrayImpl:
     return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
 
 
-def _waits(x) -> bool:
-    return type(x) is ArrayImpl and x._work is not None
+def _in_flight(x) -> bool:
+    return type(x) is ArrayImpl and x._work is not None and x._work.in_flight()
 
 
 def _buffer_of(x: Any, aval, device: Device):

@@ -108,6 +108,10 @@ class Node:
         finally:
             _asked.nodes.pop()
 
+    def in_flight(self) -> bool:
+        """Whether a worker has the work in hand, or had."""
+        return self.recording.flight is not None
+
     def poll(self) -> bool:
         """Set the work going; say whether there is nothing to wait for."""
         self.recording.start()
@@ -175,6 +179,10 @@ class Recording:
             return work, 0
         found = self.handles.get(id(x))
         if found is None:
+            if type(work) is Node:
+                # Another thread's. A recording reads of others only what has been started before,
+                # so no two can wait for each other.
+                work.recording.start()
             found = held(x)  # raises for a deleted array, before anything is written down
             self.originals.append(x)
             self.handles[id(x)] = found

@@ -6,6 +6,7 @@ GPU brings its own streams; this is their counterpart for the CPU.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - takes a lock at a fork: see the end of this file
 import os
 import queue
 import threading
@@ -57,6 +58,10 @@ class Flight:
                     "wait for it with block_until_ready() before the fork"
                 )
         self._done.wait()
+        return True
+
+    def in_flight(self) -> bool:
+        """Whether a worker has the work in hand, or had."""
         return True
 
     def poll(self) -> bool:
@@ -159,5 +164,6 @@ def _forget_streams() -> None:
     _streams.clear()
 
 
-# Work in flight is finished before a fork, so that a child finds every value it was given.
+# Work in flight is finished before a fork, so that a child finds every value it was given. What is
+# registered last runs first: the tiles' thread pool is still open then.
 os.register_at_fork(before=wait_for_all, after_in_child=_forget_streams)

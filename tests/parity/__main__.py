@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .recipes import FEW, SKIPPED, Case, all_cases
-from .worker import Result, work
+from .worker import DEFAULTS, Result, work
 
 AGREEMENT_GATE = 98.0
 JAXPR_GATE = 50
@@ -79,10 +79,12 @@ class Reason:
 class Worker:
     """A worker process and what it is busy with."""
 
-    def __init__(self, ours: str, cache: str):
+    def __init__(self, ours: str, cache: str, settings: dict[str, Any]):
         context = multiprocessing.get_context("spawn")
         self.pipe, child = context.Pipe()
-        self.process = context.Process(target=work, args=(child, ours, cache), daemon=True)
+        self.process = context.Process(
+            target=work, args=(child, ours, cache, settings), daemon=True
+        )
         self.process.start()
         child.close()
         self.pending: list[int] = []
@@ -102,7 +104,12 @@ class Worker:
 
 
 def run_cases(
-    cases: list[Case], chosen: list[int], ours: str, count: int, cache: str
+    cases: list[Case],
+    chosen: list[int],
+    ours: str,
+    count: int,
+    cache: str,
+    settings: dict[str, Any],
 ) -> dict[int, Result]:
     """Deal the chosen cases out, those of one name to one worker.
 
@@ -116,7 +123,7 @@ def run_cases(
     workers: dict[Connection, Worker] = {}
 
     def start() -> None:
-        worker = Worker(ours, cache)
+        worker = Worker(ours, cache, settings)
         workers[worker.pipe] = worker
 
     for _ in range(min(count, len(queue))):
@@ -241,14 +248,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--all", action="store_true", help="print every disagreement, not one for a name"
     )
+    parser.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"run all cases under a setting, one of {', '.join(n[4:] for n in DEFAULTS)}",
+    )
     options = parser.parse_args(arguments)
+    settings = dict(setting(text) for text in options.setting)
     started = time.monotonic()
     ours = "jax" if options.self else "gpuarray"
     cases = all_cases()
     chosen = choose(cases, options.only, options.quick)
     names = coverage(cases, ours)
     few = too_few(cases, names) if not options.only else {}
-    results = run_cases(cases, chosen, ours, options.jobs, options.cache)
+    results = run_cases(cases, chosen, ours, options.jobs, options.cache, settings)
     reasons = [] if options.self else read_reasons()
     report = summarize(cases, results, reasons, whole=not (options.only or options.quick))
     report["coverage"] = names
@@ -260,6 +275,15 @@ def main(arguments: list[str] | None = None) -> int:
         options.report.write_text(json.dumps(report, indent=1, default=str) + "\n")
     print_report(report, every=options.all)
     return 0 if report["ok"] else 1
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`numpy_rank_promotion=raise` as a name and a value of that setting."""
+    name, _, value = text.partition("=")
+    name = f"jax_{name}"
+    if name not in DEFAULTS:
+        sys.exit(f"--setting {text}: the name must be one of {[n[4:] for n in DEFAULTS]}")
+    return name, value == "True" if isinstance(DEFAULTS[name], bool) else value
 
 
 def read_reasons() -> list[Reason]:

@@ -23,6 +23,13 @@ from .tolerances import tolerance_for
 
 SECONDS_PER_CALL = 60
 CASES_PER_CLEARING = 1500
+#: The settings that `--setting` takes, with the values in which JAX starts.
+DEFAULTS = {
+    "jax_numpy_rank_promotion": "allow",
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_debug_nans": False,
+    "jax_debug_infs": False,
+}
 SUBMODULES = "scipy.special scipy.linalg scipy.stats scipy.signal ops image flatten_util".split()
 
 
@@ -41,8 +48,9 @@ class Result:
 class Side:
     """One library with the environments its cases run in."""
 
-    def __init__(self, package: str):
+    def __init__(self, package: str, chosen: dict[str, Any] | None = None):
         self.lib = importlib.import_module(package)
+        self.chosen = chosen or {}  # settings that all cases run under
         for name in SUBMODULES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(f"{package}.{name}")
@@ -56,7 +64,11 @@ class Side:
             self.lib.config.update("jax_threefry_partitionable", partitionable)
             self.settings = (x64, partitionable)
         if x64 not in self.environments:
+            for name in self.chosen:  # what every case is given is made without them
+                self.lib.config.update(name, DEFAULTS[name])
             self.environments[x64] = environment(self.lib)
+            for name, value in self.chosen.items():
+                self.lib.config.update(name, value)
         return self.environments[x64]
 
     def has(self, name: str) -> bool:
@@ -117,11 +129,11 @@ def compare_case(number: int, case: Case, reference: Side, ours: Side) -> Result
     return Result(number, "agree", error=error, other_words=words)
 
 
-def work(pipe: Connection, ours: str, cache: str) -> None:
+def work(pipe: Connection, ours: str, cache: str, chosen: dict[str, Any]) -> None:
     """Serve lists of case numbers until the pipe closes."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     warnings.simplefilter("ignore")
-    sides = Side("jax"), Side(ours)
+    sides = Side("jax", chosen), Side(ours, chosen)
     if cache:  # nearly all of the reference's time is compilation
         update = sides[0].lib.config.update
         update("jax_compilation_cache_dir", cache)

@@ -17,6 +17,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
@@ -40,7 +41,8 @@ class _Flat:
         self.fun = fun
         self.kwargs = kwargs or {}
         self.has_aux = has_aux
-        self.leaves, self.in_spec = tree.flatten(args)
+        leaves, self.in_spec = tree.flatten(args)
+        self.leaves = [owned(x) for x in leaves]
         self.out_spec: Any = None
         self.aux: Any = None
 
@@ -122,7 +124,7 @@ def jvp(
             f"structure {flat.in_spec} whereas tangents have tree structure {spec}."
         )
     checked = [
-        _check_tangent(p, t, "jvp") for p, t in zip(flat.leaves, tangent_leaves, strict=True)
+        _check_tangent(p, owned(t), "jvp") for p, t in zip(flat.leaves, tangent_leaves, strict=True)
     ]
     out, out_tangents = jvp_flat(flat, flat.leaves, checked)
     given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
@@ -153,7 +155,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
             )
         for want, t in zip(in_avals, leaves, strict=True):
             _check_tangent(struct_like(want), t, "linearized function", ValueError)
-        given = [t for t, linear in zip(leaves, lin.in_linear, strict=True) if linear]
+        given = [owned(t) for t, linear in zip(leaves, lin.in_linear, strict=True) if linear]
         found = iter(evaluate(lin.graph, *given))
         out = [
             next(found) if linear else real_array(Zero(tangent_aval(a)))

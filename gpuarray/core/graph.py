@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.trace import owned
 
 
 class Var:
@@ -316,7 +317,7 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
     own = graph.consts
     if len(consts) != len(own) or any(a is not b for a, b in zip(consts, own, strict=True)):
         graph = graph.with_consts(consts)
-    return evaluate(graph, *args)
+    return evaluate(graph, *map(owned, args))
 
 
 def bind(eqn: Eqn, env: dict[Var, Any]) -> None:

@@ -10,6 +10,8 @@ import contextlib
 import threading
 from typing import Any
 
+import numpy as np
+
 from gpuarray import errors
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.value import Array
@@ -37,6 +39,10 @@ class Trace:
         if self.parent is not None:
             self.parent.adopt(constant)
 
+    def own(self, x: np.ndarray) -> Any:
+        """A NumPy array as an Array that nobody else writes to: the base trace knows how."""
+        raise TypeError(f"{type(self).__name__} makes no arrays")
+
 
 class _State(threading.local):
     """Per thread: the innermost trace. Starts as the base trace in every thread."""
@@ -59,6 +65,14 @@ def set_base(base: Trace) -> None:
 def is_base() -> bool:
     """Whether operations evaluate right now, with no transformation around them."""
     return state.trace is _State.base
+
+
+def owned(x: Any) -> Any:
+    """`x`, or where it is a NumPy array, whose owner may write to it, an Array of a copy.
+
+    What is kept beyond the operation that it is given to goes through here.
+    """
+    return _State.base.own(x) if isinstance(x, np.ndarray) else x
 
 
 @contextlib.contextmanager
@@ -128,9 +142,6 @@ class Tracer(Array):
 
     def tolist(self):
         raise errors.ConcretizationTypeError(self, _concrete_help("tolist"))
-
-    def __hash__(self):
-        raise TypeError(f"unhashable type: {type(self)}")
 
     # What an array on a device can tell of itself.
     addressable_data, devices = _needs_data("addressable_data"), _needs_data("devices")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes, tree
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.tree import tree_map
@@ -203,11 +204,22 @@ class Results:
         return self.of_rule if self.of_fun is None else self.of_fun
 
 
+def operands(args: Any) -> tuple[Any, list, Any]:
+    """Arguments with Arrays in the place of NumPy arrays, their leaves and structure."""
+    leaves, spec = tree.flatten(args)
+    for x in leaves:
+        aval_of(x)  # raises for what is no array
+    if any(isinstance(x, np.ndarray) for x in leaves):
+        leaves = [traces.owned(x) for x in leaves]
+        args = tree.unflatten(spec, leaves)
+    return args, leaves, spec
+
+
 def flatten_outputs(out: Any) -> tuple[list, Any]:
     leaves, spec = tree.flatten(out)
     for x in leaves:
         aval_of(x)  # raises for what is no array
-    return leaves, spec
+    return [traces.owned(x) for x in leaves], spec
 
 
 def to_symbolic(x: Any) -> Any:

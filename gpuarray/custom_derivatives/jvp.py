@@ -25,6 +25,7 @@ from gpuarray.custom_derivatives.common import (
     flatten_outputs,
     from_symbolic,
     name_of,
+    operands,
     to_symbolic,
 )
 from gpuarray.ops.elementwise import stop_gradient_p
@@ -103,9 +104,7 @@ class custom_jvp(CustomFunction):
         static = tuple(
             stop_gradient_p.bind(x) if isinstance(x, traces.Tracer) else x for x in static
         )  # not differentiated, even where it could be
-        leaves, in_spec = tree.flatten(dynamic)
-        for x in leaves:
-            aval_of(x)
+        dynamic, leaves, in_spec = operands(dynamic)
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
         results = Results()

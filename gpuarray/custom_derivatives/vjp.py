@@ -26,6 +26,7 @@ from gpuarray.custom_derivatives.common import (
     flatten_outputs,
     from_symbolic,
     name_of,
+    operands,
     to_symbolic,
 )
 from gpuarray.ops.linear import cast_like
@@ -97,9 +98,7 @@ class custom_vjp(CustomFunction):
                     "nondiff_argnums is for arguments that cannot be or contain tracers, such as "
                     "functions. Make it an ordinary argument, whose cotangent `bwd` gives as None."
                 )
-        leaves, in_spec = tree.flatten(dynamic)
-        for x in leaves:
-            aval_of(x)
+        dynamic, leaves, in_spec = operands(dynamic)
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
         results = Results()

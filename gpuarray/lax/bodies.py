@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.control.surgery import opened
 from gpuarray.core import dtypes, tree
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
@@ -61,7 +62,7 @@ def _operand(x: Any) -> Any:
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: expected arrays, Python "
             "scalars, or containers of them. Other values reach the function by closing over them."
         ) from None
-    return x
+    return traces.owned(x)
 
 
 def stage_body(

@@ -21,7 +21,7 @@ from gpuarray.control.while_loop import while_p
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
-from gpuarray.core.trace import Tracer
+from gpuarray.core.trace import Tracer, owned
 from gpuarray.lax.bodies import (
     Body,
     check_branches,
@@ -130,7 +130,7 @@ def switch(
     if not branches:
         raise ValueError("Empty branch sequence")
     if len(branches) == 1:
-        return branches[0](*operands)
+        return branches[0](*tree.tree_map(owned, operands))
     last = len(branches) - 1
     if config.state.disable_jit and not isinstance(index, Tracer):
         return branches[min(max(int(index), 0), last)](*operands)

@@ -18,9 +18,9 @@ from gpuarray.runtime.transfer import borrowed, device_put, own
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array from any object that speaks DLPack, such as another library's.
 
-    Memory of a GPU is shared: its owner must not change it any more. Memory of the host is shared
-    where the other side says it will not change it (a read-only export), and copied otherwise:
-    arrays here are immutable.
+    Memory of a GPU is shared: its owner must not change it any more. Memory of the host is copied,
+    because arrays here are immutable; with `copy=False` it is shared, if the other side exports it
+    as read-only, and must not change either.
 
     >>> import numpy as np, gpuarray.numpy as gnp
     >>> gnp.from_dlpack(np.arange(3, dtype="float32"))
@@ -47,12 +47,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                 "CPU (1, 3) and of NVIDIA's GPUs (2). Move it there first."
             )
         host = np.from_dlpack(x)
-        shared = not host.flags.writeable
-        if copy is False and not shared:
+        if copy is False and host.flags.writeable:
             raise ValueError(
                 "from_dlpack(copy=False) got memory that its owner may still change; arrays are "
                 "immutable, "
                 "so it has to be copied"
             )
-        array = own(host, copy=not shared or bool(copy))
+        array = own(host, copy=copy is not False)
     return array if device is None else device_put(array, device)

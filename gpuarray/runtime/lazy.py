@@ -16,6 +16,7 @@ from gpuarray import config, util
 from gpuarray.compiler.simplify import inline_calls
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.dtypes import float0
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
@@ -25,6 +26,7 @@ from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import check_numbers, launch
+from gpuarray.runtime.host import own
 from gpuarray.runtime.recording import Op, flush_all, recorder_of
 from gpuarray.transforms.stage import check_alive
 
@@ -37,7 +39,7 @@ class EvalTrace(traces.Trace):
     def process(self, prim: Primitive, args: tuple, params: dict):
         avals = []
         place = None
-        pending = False
+        pending = foreign = False
         for a in args:
             if type(a) is ArrayImpl:
                 avals.append(a.aval)
@@ -52,6 +54,8 @@ class EvalTrace(traces.Trace):
             else:
                 check_defined(a, prim.name)
                 avals.append(aval_of(a))
+                if isinstance(a, np.ndarray):
+                    foreign = True
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)
         in_avals = tuple(avals)
@@ -91,6 +95,8 @@ class EvalTrace(traces.Trace):
             if not driver.renewed(error):
                 raise
             out = driver.local.run(op.function, *values)
+        if foreign:
+            out = [_apart(x, args) for x in out] if op.multiple else _apart(out, args)
         if state.debug_nans or state.debug_infs:
             check_numbers(prim.name, out if op.multiple else [out], util.user_frame())
         if op.multiple:
@@ -108,10 +114,14 @@ class EvalTrace(traces.Trace):
             check_numbers(op.prim.name, [x._buffer() for x in out], util.user_frame())
         return out if op.multiple else out[0]
 
+    def own(self, x: np.ndarray) -> Any:
+        return x if x.dtype == float0 else own(x)
+
     def call(self, prim: Primitive, args: tuple, params: dict):
         """Primitives that hold a Graph: a jitted call runs as one program, others by what they are
         made of.
         """
+        args = tuple(map(traces.owned, args))
         if prim.name == "jit":
             return run_graph(params["jaxpr"], args)
         if prim.assemble is not None:
@@ -124,9 +134,17 @@ class EvalTrace(traces.Trace):
         return prim.decompose(*args, **params)
 
 
+def _apart(out: Any, args: tuple) -> Any:
+    """A result as memory of its own: views of a NumPy operand are copied."""
+    is_view = isinstance(out, np.ndarray) and (out.base is not None or any(out is a for a in args))
+    return out.copy() if is_view else out
+
+
 def _scalar(x, aval: ShapedArray):
     """A NumPy value of exactly the aval's dtype from a Python scalar or a NumPy value."""
-    if isinstance(x, (np.ndarray, np.generic)):
+    if isinstance(x, np.ndarray):
+        return np.asarray(x, aval.dtype)  # no subclass, whose operators may mean something else
+    if isinstance(x, np.generic):
         return x if x.dtype == aval.dtype else x.astype(aval.dtype)
     return typed_scalar(x, aval.dtype)
 
@@ -152,7 +170,7 @@ def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
             place = x._place if place is None else common_place(place, x._place)
             inputs.append(x)
         else:
-            inputs.append(_scalar(x, v.aval))
+            inputs.append(_scalar(traces.owned(x), v.aval))
     place = devices.default_place() if place is None else place
     key = (graph.key, frozenset(), config.state.fusion)
     executable = compiled(key, lambda: graph, "jit", name=graph.debug_name)

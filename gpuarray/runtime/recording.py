@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuarray import config, util
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Primitive
@@ -171,7 +172,7 @@ class Recording:
         if type(x) is not ArrayImpl:
             if type(x) is int:
                 typed_scalar(x, aval_of(x).dtype)  # too large: raises here, not when work is done
-            return x
+            return traces.owned(x)
         work = x._work
         if type(work) is Node and work.recording is self:
             if work.op.multiple:

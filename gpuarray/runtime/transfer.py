@@ -7,75 +7,21 @@ arrays.
 
 from __future__ import annotations
 
-import logging
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
-from gpuarray.config import state
 from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Device, Place, Sharding
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.memory import out_of_memory
+from gpuarray.runtime.host import own, sent
 from gpuarray.runtime.stream import wait_for_all
-
-_log = logging.getLogger("gpuarray")
-
-
-def guard(setting: str, what: str) -> None:
-    """Refuse or log a copy between host and device, as the transfer guards say."""
-    level = getattr(state, setting)
-    if level in (None, "allow", "log_explicit"):
-        return
-    if level == "log":
-        _log.warning("%s", what)
-        return
-    raise errors.JaxRuntimeError(
-        f"Disallowed {what}. The setting {setting} is {level!r}: use device_put or device_get "
-        "where a copy is meant, or allow it."
-    )
-
-
-def own(
-    x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True
-) -> ArrayImpl:
-    """An ArrayImpl of any host value. Memory that the caller could still write to is copied."""
-    if type(x) is ArrayImpl:
-        return x
-    if hasattr(x, "__jax_array__"):
-        return own(x.__jax_array__())
-    aval = aval_of(x) if aval is None else aval
-    place = devices.default_place() if place is None else place
-    if isinstance(x, np.ndarray):
-        if copy and state.transfer_guard_host_to_device is not None:
-            guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
-        value = x.astype(aval.dtype, copy=False)
-        if value is x and copy and place.device.platform != "gpu":
-            value = x.copy()
-    elif isinstance(x, np.generic):
-        value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
-    else:
-        value = typed_scalar(x, aval.dtype)
-    if place.device.platform == "gpu":
-        value = sent(value, place.device)
-    array = ArrayImpl(aval, place, [value])
-    if not aval.shape and not traces.is_base():
-        traces.state.trace.adopt(array)
-    return array
-
-
-def sent(buffer: Any, device: Device) -> Any:
-    """A buffer in the memory of a device."""
-    try:
-        return devices.stored(buffer, device)
-    except MemoryError as error:
-        raise out_of_memory(error, f"a copy to {device}") from None
 
 
 def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
@@ -103,22 +49,21 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     dtype('float32')
     """
     leaves, spec = tree.flatten_raw(x)
+    options = {"device": device, "donate": donate, "may_alias": may_alias}
+    rows = zip(leaves, *(_for_each(*o, x, len(leaves)) for o in options.items()), strict=True)
+    return tree.unflatten_raw(spec, [_put_leaf(*row) for row in rows])
+
+
+def _for_each(name: str, given: Any, x: Any, count: int) -> list:
+    """An option of device_put for each leaf; None in a tree of them says that any will do."""
+    if given is None or isinstance(given, (bool, Device, Sharding, str, Place)):
+        return [given] * count
+    return tree.prefix_broadcast(given, x, lambda d: d is None, f"device_put {name}")
+
+
+def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
-    one_for_all = device is None or isinstance(device, (Device, Sharding, str, Place))
-    targets = [device] * len(leaves) if one_for_all else _targets(device, x)
-    return tree.unflatten_raw(
-        spec,
-        [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)],
-    )
-
-
-def _targets(devices: Any, x: Any) -> list:
-    """The device for each leaf; None in a tree of devices says that any will do."""
-    return tree.prefix_broadcast(devices, x, lambda d: d is None, "device_put device")
-
-
-def _put_leaf(x, target, donate: bool) -> Any:
     if isinstance(x, traces.Tracer):
         return x
     place = None if target is None else devices.place_for(target)
@@ -131,12 +76,13 @@ def _put_leaf(x, target, donate: bool) -> Any:
             f"NumPy "
             "values, Python scalars and containers of them"
         ) from None
-    if place is None:
-        return array
-    moved = to_place(array, place)
-    if donate and moved is not array:
-        array._bufs = None
-    return moved
+    if may_alias is False and array is x:
+        array = deepcopy(array)
+    if place is not None:
+        array = to_place(array, place)
+    if donate and array is not x and type(x) is ArrayImpl:
+        x._bufs = None
+    return array
 
 
 def device_get(x):

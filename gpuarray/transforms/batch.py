@@ -154,13 +154,15 @@ def batch_flat(
 ) -> tuple[list, list[int | None]]:
     """Run a flat function on values with an extra axis: results and where theirs is."""
     trace = BatchTrace(traces.state.trace, axis)
-    boxed = [trace.box(v, d) for v, d in zip(values, dims, strict=True)]
+    boxed = [
+        v if d is None else trace.box(traces.owned(v), d) for v, d in zip(values, dims, strict=True)
+    ]
     try:
         with traces.current(trace), named_axis(axis):
             outputs = fun(*boxed)
     finally:
         trace.alive = False
-    pairs = [trace.split(x) for x in outputs]
+    pairs = [trace.split(traces.owned(x)) for x in outputs]
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 

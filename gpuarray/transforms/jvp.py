@@ -144,7 +144,7 @@ def jvp_flat(
     """
     trace = JVPTrace(traces.state.trace if parent is None else parent)
     boxed = [
-        trace.box(p, t) if is_inexact(aval_of(p)) else p
+        trace.box(traces.owned(p), t) if is_inexact(aval_of(p)) else p
         for p, t in zip(primals, tangents, strict=True)
     ]
     try:
@@ -152,5 +152,5 @@ def jvp_flat(
             outputs = fun(*boxed)
     finally:
         trace.alive = False
-    pairs = [trace.split(x) for x in outputs]
+    pairs = [trace.split(traces.owned(x)) for x in outputs]
     return [p for p, _ in pairs], [t for _, t in pairs]

@@ -40,12 +40,12 @@ def linearize_flat(
     in_linear = [is_inexact(aval_of(p)) for p in primals]
     try:
         boxed = [
-            trace.box(p, unknown.new_input(tangent_aval(aval_of(p)))) if linear else p
+            trace.box(traces.owned(p), unknown.new_input(tangent_aval(aval_of(p)))) if linear else p
             for p, linear in zip(primals, in_linear, strict=True)
         ]
         with traces.current(trace):
             outputs = fun(*boxed)
-        pairs = [trace.split(x) for x in outputs]
+        pairs = [trace.split(traces.owned(x)) for x in outputs]
         out_linear = [not is_zero(t) for _, t in pairs]
         graph = unknown.finish([t for _, t in pairs if not is_zero(t)])
     finally:

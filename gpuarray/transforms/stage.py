@@ -99,10 +99,10 @@ class GraphTrace(traces.Trace):
             return x._var
         if id(x) in self.adopted:
             return Literal(np.asarray(x)[()], x.aval)
-        if isinstance(x, Array) or (isinstance(x, np.ndarray) and x.ndim):
-            return self.constant(x)
         if isinstance(x, np.ndarray):
-            x = x[()]
+            x = traces.owned(x) if x.ndim else x[()]
+        if isinstance(x, Array):
+            return self.constant(x)
         check_defined(x, "an operation")
         return Literal(x, aval_of(x))
 

@@ -1,0 +1,76 @@
+"""The door for host memory: values of Python and NumPy become arrays.
+
+Floor 5. In: NumPy values, Python scalars. Out: ArrayImpls whose memory nobody else writes to.
+
+The rule: a NumPy array is copied when it becomes an operand of anything that may keep it or run
+later, at the call. It stays where it is only while an operation runs at once and its result is
+memory of its own (`lazy.EvalTrace.process`). Everything below this floor reaches `own` through
+`core.trace.owned`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from gpuarray import errors
+from gpuarray.config import state
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.sharding import Device, Place
+from gpuarray.runtime import device as devices
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.memory import out_of_memory
+
+_log = logging.getLogger("gpuarray")
+
+
+def guard(setting: str, what: str) -> None:
+    """Refuse or log a copy between host and device, as the transfer guards say."""
+    level = getattr(state, setting)
+    if level in (None, "allow", "log_explicit"):
+        return
+    if level == "log":
+        _log.warning("%s", what)
+        return
+    raise errors.JaxRuntimeError(
+        f"Disallowed {what}. The setting {setting} is {level!r}: use device_put or device_get "
+        "where a copy is meant, or allow it."
+    )
+
+
+def own(
+    x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True
+) -> ArrayImpl:
+    """An ArrayImpl of any host value. Memory that the caller could still write to is copied."""
+    if type(x) is ArrayImpl:
+        return x
+    if hasattr(x, "__jax_array__"):
+        return own(x.__jax_array__())
+    aval = aval_of(x) if aval is None else aval
+    place = devices.default_place() if place is None else place
+    if isinstance(x, np.ndarray):
+        if copy and state.transfer_guard_host_to_device is not None:
+            guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
+        copied = copy and place.device.platform != "gpu"  # which has memory of its own
+        value = np.array(x, aval.dtype) if copied else np.asarray(x, aval.dtype)
+    elif isinstance(x, np.generic):
+        value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
+    else:
+        value = typed_scalar(x, aval.dtype)
+    if place.device.platform == "gpu":
+        value = sent(value, place.device)
+    array = ArrayImpl(aval, place, [value])
+    if not aval.shape and not traces.is_base():
+        traces.state.trace.adopt(array)
+    return array
+
+
+def sent(buffer: Any, device: Device) -> Any:
+    """A buffer in the memory of a device."""
+    try:
+        return devices.stored(buffer, device)
+    except MemoryError as error:
+        raise out_of_memory(error, f"a copy to {device}") from None

@@ -23,6 +23,7 @@ from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.custom_derivatives import custom_vjp
 from gpuarray.numpy import asarray, broadcast_to, moveaxis, zeros
+from gpuarray.util import read_only
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -165,9 +166,9 @@ class _Op:
                     f"cuda_op {self.__name__!r} has no NumPy function, so it cannot run on the "
                     "CPU: give numpy=..., or choose the platform cuda or simulator."
                 )
-            given = function(*buffers, **numbers)
+            given = function(*map(read_only, buffers), **numbers)
             listed = list(given) if isinstance(given, (tuple, list)) else [given]
-            found = [np.asarray(x) for x in listed]
+            found = [np.array(x) for x in listed]  # the user may keep what was returned
             if [x.shape for x in found] != [a.shape for a in outs]:
                 raise ValueError(
                     f"the NumPy function of cuda_op {self.__name__!r} returned shapes "

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
+import numpy as np
 from numpy.exceptions import AxisError
 
 
@@ -185,6 +186,17 @@ def user_frame() -> Site:
         if not inside or back is None:
             return Site(frame.f_code, frame.f_lasti)
         frame = back
+
+
+def read_only(x: Any) -> np.ndarray:
+    """A NumPy value as a view that cannot be made writeable: it sees the memory through a
+    read-only memoryview, which asks the array that owns it for no more.
+    """
+    value = np.asarray(x)
+    # Types of other packages have no memoryview: their bytes do.
+    plain = value if value.dtype.isbuiltin == 1 else value.view(f"V{value.itemsize}")
+    seen = np.asarray(memoryview(plain).toreadonly())  # pyright: ignore[reportArgumentType]
+    return seen if plain is value else seen.view(value.dtype)
 
 
 def prod(xs: Iterable[int]) -> int:

@@ -198,7 +198,11 @@ class Array:
     __invert__ = _unary("invert")
 
     def __hash__(self):
-        raise TypeError(f"unhashable type: {type(self)}")
+        raise TypeError(
+            f"unhashable type: {type(self).__name__!r}. An array is no key of a dict and no member "
+            "of a set. Look numbers up in an array, choose between functions with lax.switch, or "
+            "take the number out with int(x) where it is known."
+        )
 
     def __round__(self, ndigits=None):
         return (

@@ -31,6 +31,7 @@ from gpuarray.core.trace import Tracer as Tracer
 from gpuarray.errors import MissingRuleError
 from gpuarray.extend import primitives as primitives
 from gpuarray.runtime import lazy
+from gpuarray.util import read_only
 
 __all__ = [
     "AbstractValue",
@@ -98,8 +99,9 @@ class Primitive(_Primitive):
         """Give the function of NumPy arrays that computes the results."""
 
         def numpy(*buffers, **params):
-            out = function(*buffers, **params)
-            return [np.asarray(x) for x in out] if self.multiple_results else np.asarray(out)
+            out = function(*map(read_only, buffers), **params)
+            # Copies: the function may keep what it returned, and write to it.
+            return [np.array(x) for x in out] if self.multiple_results else np.array(out)
 
         self.numpy, self._impl = numpy, function
         return function
@@ -118,7 +120,7 @@ def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:
     >>> jaxpr_as_fun(ga.make_jaxpr(lambda x: x * x)(3.0))(5.0)
     [Array(25., dtype=float32, weak_type=True)]
     """
-    return lambda *args: evaluate(graph, *args)
+    return lambda *args: evaluate(graph, *map(traces.owned, args))
 
 
 def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:

@@ -19,6 +19,7 @@ from gpuarray.core.sharding import Place, Shard
 from gpuarray.core.value import Array
 from gpuarray.drivers.cuda.device import Buffer
 from gpuarray.runtime import device as devices
+from gpuarray.util import read_only
 
 
 class ArrayImpl(Array):
@@ -56,11 +57,7 @@ class ArrayImpl(Array):
     @property
     def _value(self) -> np.ndarray:
         """The value as a read-only NumPy array on the host."""
-        value = np.asarray(self._buffer())
-        if value.flags.writeable:
-            value = value.view()
-            value.flags.writeable = False
-        return value
+        return read_only(self._buffer())
 
     def _host(self, what: str) -> np.ndarray:
         if isinstance(self.aval.dtype, dtypes.KeyDtype):
@@ -316,9 +313,11 @@ def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> Arr
 
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
-    return place_bytes(value, devices.default_place(), weak_type)
+    # Loaded out of band (pickle 5), it lies in a buffer of the caller's.
+    return place_bytes(np.array(value), devices.default_place(), weak_type)
 
 
 def _rebuild_key(value: np.ndarray, dtype) -> ArrayImpl:
     place = devices.default_place()
-    return ArrayImpl(ShapedArray(value.shape, dtype), place, [devices.stored(value, place.device)])
+    stored = devices.stored(np.array(value), place.device)
+    return ArrayImpl(ShapedArray(value.shape, dtype), place, [stored])

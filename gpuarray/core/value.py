@@ -8,13 +8,17 @@ its functions.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import functools
+import sys
+import threading
+import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 #: Functions of the numpy namespace by name; `gpuarray.numpy` fills it when it is imported.
-surface: Any = SimpleNamespace()
+surface: Any = types.SimpleNamespace()
 
 _OPERANDS = (int, float, complex, np.generic, np.ndarray)
 
@@ -84,6 +88,71 @@ def _named(method, name: str, text: str = ""):
     method.__name__ = name
     method.__doc__ = text or f"See :func:`gpuarray.numpy.{name}`."
     return method
+
+
+#: What Python asks of the right side of `a += x` where the left side cannot do it, by the ufunc
+#: that NumPy takes for it.
+_REFLECTED = {
+    np.add: "__radd__",
+    np.subtract: "__rsub__",
+    np.multiply: "__rmul__",
+    np.true_divide: "__rtruediv__",
+    np.floor_divide: "__rfloordiv__",
+    np.remainder: "__rmod__",
+    np.power: "__rpow__",
+    np.matmul: "__rmatmul__",
+    np.bitwise_and: "__rand__",
+    np.bitwise_or: "__ror__",
+    np.bitwise_xor: "__rxor__",
+    np.left_shift: "__rlshift__",
+    np.right_shift: "__rrshift__",
+}
+
+
+class _Asked(threading.local):
+    """Per thread: the instruction that last made NumPy look `__array_ufunc__` up, and how often."""
+
+    frame: int = 0
+    instruction: int = -1
+    times: int = 0
+
+
+class _ArrayUfunc:
+    """`__array_ufunc__` of a class. It tells `a += x` from `np.add(a, x, out=a)`, where `a` is a
+    NumPy array: the ufunc writes to `a`, but the operator gives the name `a` to a new Array and
+    leaves the memory, which others may see, as it is.
+
+    Both come here with the same arguments. What differs is that an operator of NumPy's looks
+    `__array_ufunc__` up twice, to see whether it is None and to call it, and a ufunc once. So the
+    lookups of one instruction of the caller's are counted.
+    """
+
+    def __init__(self):
+        self.asked = _Asked()
+
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
+        if instance is not None:
+            return functools.partial(self.call, instance)
+        asked, caller = self.asked, sys._getframe(1)
+        if id(caller) == asked.frame and caller.f_lasti == asked.instruction:
+            asked.times += 1
+        else:
+            asked.frame, asked.instruction, asked.times = id(caller), caller.f_lasti, 1
+        return self.call
+
+    def call(self, x: Array, ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
+        """What NumPy calls instead of a ufunc that has an Array among its operands."""
+        out = options.get("out")
+        if out is not None and out[0] is inputs[0] and self._by_operator(sys._getframe(1)):
+            return getattr(x, _REFLECTED[ufunc])(inputs[0])
+        self.asked.times = 0
+        return surface.array_ufunc(ufunc, method, *inputs, **options)
+
+    def _by_operator(self, caller: types.FrameType) -> bool:
+        asked = self.asked
+        times, asked.times = asked.times, 0
+        here = id(caller) == asked.frame and caller.f_lasti == asked.instruction
+        return here and times > 1
 
 
 class Array:
@@ -307,8 +376,7 @@ class Array:
         return surface.array_namespace(api_version)
 
     # ---- NumPy's functions on our arrays ----
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
-        return surface.array_ufunc(ufunc, method, *inputs, **options)
+    __array_ufunc__ = _ArrayUfunc()
 
     def __array_function__(self, function, types, args, kwargs):
         return surface.array_function(function, types, args, kwargs)

@@ -58,7 +58,7 @@ def test_inside_jit_and_grad():
 
 def test_numpy_array_as_target():
     target = np.ones(4, np.float32)
-    target += X
+    assert np.add(target, X, out=target) is target
     np.testing.assert_array_equal(target, [1, 2, 3, 4])
     assert np.multiply(X, 2, out=target) is target
     np.testing.assert_array_equal(target, [0, 2, 4, 6])

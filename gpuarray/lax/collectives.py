@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
+from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
 from gpuarray.lax.args import operands
 from gpuarray.lax.convert import convert_element_type
@@ -202,7 +203,7 @@ def all_gather(
             )
         if len(names) > 1 and not tiled:
             leaf = reshape(leaf, (*shape[:at], axis_size(names), *shape[at:]))
-        return leaf
+        return owned(leaf)
 
     return tree.tree_map(gather, x)
 

@@ -166,6 +166,9 @@ class Tracer(Array):
         return repr(self)
 
 
+Tracer._aval = Tracer.aval
+
+
 def _concrete_help(function: str) -> str:
     return (
         f"The problem arose with the `{function}` function: it needs the value, and only the "

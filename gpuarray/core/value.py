@@ -165,6 +165,8 @@ class Array:
     __array_priority__ = 100
 
     aval: Any
+    # The same under a name that no other object has: who reads it knows that x is an Array.
+    _aval: Any
 
     # ---- what an aval knows ----
     @property

@@ -25,7 +25,14 @@ from gpuarray.numpy.construct import array as array
 from gpuarray.numpy.construct import as_type, aval_like
 from gpuarray.numpy.construct import asarray as asarray
 from gpuarray.numpy.functions import floor, log10
-from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, is_arraylike, value
+from gpuarray.numpy.promotion import (
+    arrays,
+    broadcast_to,
+    check_arraylike,
+    is_arraylike,
+    select,
+    value,
+)
 from gpuarray.runtime.transfer import device_put
 from gpuarray.util import canonical_axis
 
@@ -341,7 +348,8 @@ def geomspace(
 ) -> Array:
     """`num` numbers from start to stop at equal ratios.
 
-    Shape contract: as `linspace`; start and stop have one sign and are not zero.
+    Shape contract: as `linspace`; start and stop have one sign and are not zero, else there is no
+    ratio, and all are nan.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.geomspace(1, 8, 4).round(4)
@@ -369,6 +377,8 @@ def _geomspace(start, stop, *, num, endpoint, dtype, axis):
         else:
             middle = lax.slice_in_dim(out, 1, num - 1)
             out = lax.concatenate([ends[0], middle, ends[1]], 0)
+    if num > 1 and dtypes.kind_of(through) == "f":
+        out = select(lax.gt(multiply(turn, sign(b)), through.type(0)), out, through.type(np.nan))
     return as_type(_axis_to(out, axis), through if dtype is None else dtype)
 
 

@@ -235,6 +235,8 @@ nextafter = documented(
 def spacing(x, /) -> Array:
     """The distance from x to the next number away from zero, with the sign of x.
 
+    For float16 it is, as NumPy has it, the distance to the next larger number: never negative.
+
     >>> import gpuarray.numpy as gnp
     >>> gnp.spacing(gnp.array([1.0]))
     Array([1.1920929e-07], dtype=float32)
@@ -243,7 +245,10 @@ def spacing(x, /) -> Array:
     if kind_of(aval_of(x).dtype) == "c":
         raise ValueError("jnp.spacing is not defined for complex inputs.")
     x = as_type(x, aval_of(x).dtype)
-    return lax.sub(lax.nextafter(x, copysign(lax.full_like(x, np.inf), x)), x)
+    towards = lax.full_like(x, np.inf)
+    if aval_of(x).dtype != np.float16:
+        towards = copysign(towards, x)
+    return lax.sub(lax.nextafter(x, towards), x)
 
 
 def fabs(x, /) -> Array:

@@ -267,15 +267,19 @@ def ravel_multi_index(
     """One index array an axis as flat positions.
 
     mode: out of range: "raise" (not while tracing), "wrap", "clip" or "ignore". order: "C" or "F".
+    dtype: by default that of the indices; one that does not hold the last position is refused.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.ravel_multi_index((gnp.array([0, 1]), gnp.array([1, 2])), (2, 3))
     Array([1, 5], dtype=int32)
     """
-    if len(multi_index) != len(dims):
-        raise AssertionError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
-    found = arrays("ravel_multi_index", *multi_index)
     lengths = [operator.index(n) for n in dims]
+    found = arrays("ravel_multi_index", *multi_index)
+    if len(found) != len(lengths):
+        raise ValueError(
+            "ravel_multi_index takes one index array for every dimension: got "
+            f"{len(found)} for dims={dims}"
+        )
     for i in found:
         if not dtypes.issubdtype(i.dtype, np.integer):
             raise ValueError(f"dtype={i.dtype!r} is not an integer type.")
@@ -297,18 +301,22 @@ def ravel_multi_index(
     elif mode != "ignore":
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
     if order == "C":
-        strides = np.cumprod([1, *lengths[:0:-1]])[::-1]
+        strides = [math.prod(lengths[i + 1 :]) for i in range(len(lengths))]
     elif order == "F":
-        strides = np.cumprod([1, *lengths[:-1]])
+        strides = [math.prod(lengths[:i]) for i in range(len(lengths))]
     else:
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
-    kind = (
-        dtypes.default_int()
-        if dtype is None
-        else dtypes.check_user_dtype(dtype, "ravel_multi_index")
-    )
+    if dtype is not None:
+        kind = dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    else:
+        kind = dtypes.result_type(*found) if found else dtypes.default_int()
+    if math.prod(lengths) - 1 > dtypes.iinfo(kind).max:
+        raise ValueError(
+            f"ravel_multi_index: {kind} does not hold the positions of dims={tuple(lengths)}. Give "
+            "a wider one by the argument `dtype`."
+        )
     terms = [
-        lax.convert_element_type(i, kind) * int(step)
+        lax.convert_element_type(i, kind) * kind.type(step)
         for i, step in zip(found, strides, strict=True)
     ]
     return functools.reduce(lax.add, terms) if terms else lax.full((), 0, kind)

@@ -32,7 +32,7 @@ class Window(NamedTuple):
     reversed: list[int]  # axes of the operand that run backwards
     dropped: list[int]  # axes of the operand that an integer picked from
     new: list[int]  # axes of the result that None made
-    outside: bool  # an integer was out of bounds, and has been moved to the edge
+    outside: dict[int, int]  # axis: the out-of-bounds integer that has been moved to the edge
 
 
 def window(shape: tuple[int, ...], index) -> Window | None:
@@ -47,7 +47,8 @@ def window(shape: tuple[int, ...], index) -> Window | None:
     backwards: list[int] = []
     dropped: list[int] = []
     new: list[int] = []
-    outside = strided = False
+    outside: dict[int, int] = {}
+    strided = False
     out = 0  # axes of the result so far
     ndim = len(shape)
     ellipsis = False
@@ -82,8 +83,8 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             n = shape[axis]
             at = entry + n if entry < 0 else entry
             if not 0 <= at < n:
+                outside[axis] = int(at)
                 at = _edge(int(entry), int(at), axis, n)
-                outside = True
             starts.append(int(at))
             limits.append(int(at) + 1)
             strides.append(1)

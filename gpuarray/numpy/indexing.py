@@ -32,6 +32,8 @@ from gpuarray.ops.movement import (
     squeeze_p,
 )
 
+_INT32 = np.iinfo(np.int32)
+
 
 def getitem(x: Array, index) -> Array:
     """`x[index]`, with all of NumPy's indexing; out-of-bounds positions are moved to the edge.
@@ -48,7 +50,17 @@ def getitem(x: Array, index) -> Array:
     found = indexer.window(shape, index)
     if found is None:
         return _dynamic(x, index)
-    starts, limits, strides, backwards, dropped, new, _ = found
+    starts, limits, strides, backwards, dropped, new, outside = found
+    if outside and not is_base() and max(shape) <= _INT32.max:
+        # A traced program keeps the index as it was given: checkify reports it.
+        kept = tuple([1 if i in outside else n for i, n in enumerate(shape)])
+        given = [
+            np.int32(min(max(outside.get(i, 0), _INT32.min), _INT32.max)) for i in range(len(shape))
+        ]
+        x = dynamic_slice_p.bind(x, *given, slice_sizes=kept)
+        for axis in outside:
+            starts[axis], limits[axis] = 0, 1
+        shape = kept
     sizes = tuple([b - a for a, b in zip(starts, limits)])
     if strides is not None or sizes != shape:
         if strides is None and is_base():

@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.joining import stack, unstack
@@ -49,7 +50,11 @@ def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs)
     Array([2, 1, 2, 3, 2, 1], dtype=int32)
     """
     x = _array("pad", array)
-    widths = _widths(pad_width, x.ndim)
+    out = _padded(x, _widths(pad_width, x.ndim), mode, kwargs)
+    return as_type(out, out.dtype, x.weak_type)
+
+
+def _padded(x: Array, widths, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _OPTIONS:

@@ -327,7 +327,7 @@ def unary(
     def function(x, /):
         kind = type(x)
         try:
-            key = kind if kind in SCALARS else x.aval
+            key = kind if kind in SCALARS else x._aval
         except AttributeError:
             check_arraylike(name, x)
             return function(value(x))
@@ -368,8 +368,8 @@ def binary(
     def function(x, y, /):
         tx, ty = type(x), type(y)
         try:
-            kx = tx if tx in SCALARS else x.aval
-            ky = ty if ty in SCALARS else y.aval
+            kx = tx if tx in SCALARS else x._aval
+            ky = ty if ty in SCALARS else y._aval
         except AttributeError:
             check_arraylike(name, x, y)
             return function(value(x), value(y))

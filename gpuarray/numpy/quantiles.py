@@ -187,8 +187,6 @@ def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
     if q.ndim > 1:
         raise ValueError(f"q must be have rank <= 1, got shape {q.shape}")
     result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
-    if not q.weak_type and kind_of(q.dtype) == "f":
-        result = dtypes.promote_types(result, q.dtype)
     # Positions are counted in float32 at least: half precision counts to 2048.
     through = dtypes.promote_types(result, dtypes.float32) if result.itemsize < 4 else result
     axes = canonical_axes(plain_axis(axis), a.ndim)

@@ -85,7 +85,7 @@ def fold_axes(
     if out is None and dtype is None and initial is None and where is None:
         # The usual call: what there is to do depends on the aval and the axes alone.
         try:
-            key = (fold.name, a.aval, axis, keepdims, promote_integers)
+            key = (fold.name, a._aval, axis, keepdims, promote_integers)
             run = _state.trace_key.promotions.get(key)
         except (AttributeError, TypeError):  # no Array, or an axis that is no key
             pass

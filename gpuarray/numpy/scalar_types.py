@@ -189,7 +189,8 @@ def iscomplexobj(x: Any) -> builtins.bool:
     True
     """
     kind = getattr(x, "dtype", None)
-    kind = np.asarray(x).dtype if kind is None else kind
+    if kind is None:
+        kind = (asarray(x) if hasattr(x, "__jax_array__") else np.asarray(x)).dtype
     return dtypes.kind_of(kind) == "c"
 
 

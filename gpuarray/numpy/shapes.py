@@ -30,7 +30,9 @@ def shape(a) -> tuple[int, ...]:
     >>> gnp.shape(gnp.zeros((2, 3)))
     (2, 3)
     """
-    return a.shape if hasattr(a, "shape") else np.shape(a)
+    if hasattr(a, "shape"):
+        return a.shape
+    return shape(a.__jax_array__()) if hasattr(a, "__jax_array__") else np.shape(a)
 
 
 def ndim(a) -> int:
@@ -40,7 +42,7 @@ def ndim(a) -> int:
     >>> gnp.ndim(gnp.zeros((2, 3)))
     2
     """
-    return a.ndim if hasattr(a, "ndim") else np.ndim(a)
+    return len(shape(a))
 
 
 def size(a, axis: int | Sequence[int] | None = None) -> int:

@@ -56,7 +56,8 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
     """The arithmetic mean of elements along `axis`.
 
     Shape contract: those axes go, or become 1 with `keepdims`. Integers have float means; half
-    precision is summed in float32. The mean of nothing is nan.
+    precision is summed in float32. An integer `dtype` is that of the elements, of the sum and of
+    the mean, which is cut off. The mean of nothing is nan.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.mean(gnp.array([[1, 2], [3, 5]]), axis=0)
@@ -85,13 +86,17 @@ def _mean(a, where, *, axis, dtype, keepdims):
         result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
         through = compute_dtype(result)
     else:
-        result = mean_dtype("mean", dtype)
-        through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(result))
+        # What is asked for comes first: the elements become integers, whose sums wrap.
+        result = through = mean_dtype("mean", dtype)
+    total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
+    most = _count(a.shape, axis)
+    if kind_of(through) in "iu" and most > dtypes.iinfo(through).max:
+        through = dtypes.default_int()  # of the division: the count does not fit
+        total = as_type(total, through)
     if where is None:
-        count: Any = through.type(_count(a.shape, axis))
+        count: Any = through.type(most)
     else:
         count = sum(_spread_mask("mean", where, a.shape), axis, through, keepdims=keepdims)
-    total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
     return as_type(lax.div(total, count), result)
 
 

@@ -256,6 +256,12 @@ def _arg_aval(name: str):
             )
         if dtypes.kind_of(index_dtype) not in "iu":
             raise TypeError(f"index_dtype must be an integer type, but got {index_dtype}")
+        if operand.shape[axis] - 1 > dtypes.iinfo(index_dtype).max:
+            raise ValueError(
+                f"{name} along an axis of {operand.shape[axis]} elements: {index_dtype} "
+                "does not hold the last position. Give a wider one (int64 needs "
+                "gpuarray.enable_x64), or split the axis."
+            )
         shape = operand.shape[:axis] + operand.shape[axis + 1 :]
         return ShapedArray(shape, index_dtype)
 

@@ -299,6 +299,9 @@ def _numpy_prints(dtype) -> bool:
     return dtype.kind in "biufc" or dtype.name in ("bfloat16",)
 
 
+ArrayImpl._aval = ArrayImpl.aval
+
+
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:
     """The uint32 words of random keys from what stores them: shape (..., words a key)."""
     words = dtype.storage.itemsize // 4

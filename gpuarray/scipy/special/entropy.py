@@ -85,7 +85,10 @@ def _entr(x: Array) -> Array:
     return gnp.where(x < 0, like(-np.inf, x), -xlogy(x, x))
 
 
-_entr.defjvps(lambda t, y, x: t * (-1 - lax.log(x)))
+# Below 0 the value is constant: no logarithm is taken there, whose nan would win over the 0.
+_entr.defjvps(
+    lambda t, y, x: t * gnp.where(x < 0, like(0, x), -1 - lax.log(gnp.where(x < 0, like(1, x), x)))
+)
 
 
 def entr(x: ArrayLike) -> Array:

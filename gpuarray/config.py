@@ -404,7 +404,9 @@ class Config:
         return {_public(name): getattr(state, name) for name in settings}
 
     def on_update(self, name: str, hook: Callable[[Any], None]) -> None:
-        """Call `hook(new_value)` before a global update of `name`; it may raise to refuse it."""
+        """Call `hook(new_value)` before `name` is set, for all threads or for a `with` block; it
+        may raise to refuse the value.
+        """
         self._hooks.setdefault(_plain(name), []).append(hook)
 
     def __repr__(self) -> str:
@@ -473,6 +475,8 @@ class Context:
         row = self._row
         value = _checked(row, new_val)
         _warn_idle(row, value)
+        for hook in config._hooks.get(row.name, ()):
+            hook(value)
         return _Override((row.name, *row.sets), value)
 
     @property

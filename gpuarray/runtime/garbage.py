@@ -11,7 +11,7 @@ import logging
 import os
 from typing import Any
 
-from gpuarray.config import state
+from gpuarray.config import config, state
 from gpuarray.runtime.array import ArrayImpl
 
 _log = logging.getLogger("gpuarray")
@@ -38,4 +38,13 @@ def _freed(array: ArrayImpl) -> None:
         os.abort()
 
 
-gc.callbacks.append(_watch)
+def _follow(value: Any) -> None:
+    """Watch collections from the first time that the setting asks for it: an interrupt (Ctrl-C)
+    that arrives in a function the collector calls is lost.
+    """
+    if value not in (None, "allow") and _watch not in gc.callbacks:
+        gc.callbacks.append(_watch)
+
+
+config.on_update("array_garbage_collection_guard", _follow)
+_follow(state.array_garbage_collection_guard)

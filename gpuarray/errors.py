@@ -149,6 +149,10 @@ class CompileError(DeviceError):
     """A device's compiler refused generated or user-written source."""
 
 
+class UnboundAxisError(NameError, ValueError):
+    """A named axis that no vmap, pmap or shard_map around has."""
+
+
 class OutOfMemory(JaxRuntimeError, MemoryError):
     """A device has no memory left for an allocation; the text names the largest live arrays."""
 
@@ -184,5 +188,6 @@ __all__ = [
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
+    "UnboundAxisError",
     "UnexpectedTracerError",
 ]

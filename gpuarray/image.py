@@ -59,7 +59,11 @@ _NAMES = {
 
 
 def _method(method: str | ResizeMethod) -> ResizeMethod:
-    return ResizeMethod.from_string(method) if isinstance(method, str) else method
+    if isinstance(method, str):
+        return ResizeMethod.from_string(method)
+    if not isinstance(method, ResizeMethod):
+        raise TypeError(f"method must be a ResizeMethod or the name of one, got {method!r}")
+    return method
 
 
 # ---- kernels: the weight of a pixel at distance x ----

@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import config
+from gpuarray import config, errors
 from gpuarray.core import dtypes
+
+#: The most bytes an array may have, a process's address space; also one that is never stored, for
+#: whatever walks over it would not come to an end.
+LARGEST = 1 << 47
 
 _interned: dict[tuple, ShapedArray] = {}
 
@@ -52,7 +56,10 @@ class ShapedArray:
             set_(self, "weak_type", bool(weak_type))
             set_(self, "sharding", sharding)
             set_(self, "ndim", len(shape))
-            set_(self, "size", math.prod(shape))
+            size = math.prod(shape)
+            if size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63):
+                raise too_large(shape, dtype)
+            set_(self, "size", size)
             # Two threads may arrive together: setdefault lets exactly one object win.
             self = _interned.setdefault(canonical, self)
         _interned[key] = self
@@ -98,6 +105,17 @@ class ShapedArray:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.str_short()}{weak})"
+
+
+def too_large(shape: tuple[int, ...], dtype: Any) -> Exception:
+    """The error for a shape that no array has."""
+    if max(shape) >= 1 << 63:
+        return OverflowError(f"shape {shape}: an axis has at most 2**63 - 1 elements")
+    return errors.OutOfMemory(
+        f"an array of shape {shape} and dtype {dtype} would take "
+        f"{math.prod(shape) * dtype.itemsize:,} bytes, more than a process can address (2**47). "
+        "Work on parts of it."
+    )
 
 
 _PYTHON_KINDS = {bool: "bool_", int: "int_", float: "float_", complex: "complex_"}

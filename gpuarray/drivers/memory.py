@@ -9,6 +9,7 @@ advance.
 from __future__ import annotations
 
 import math
+import os
 import sys
 
 import numpy as np
@@ -23,6 +24,13 @@ KEEP = 1 << 30
 _free: dict[int, list[np.ndarray]] = {}
 _kept = 0
 _lock = util.lock()  # a block may die, and come back, while this thread is in here
+
+
+def machine_bytes() -> int:
+    """The memory of this machine, as far as the system says it."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return 1 << 47
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Block:

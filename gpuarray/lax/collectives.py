@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import errors
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import owned
@@ -58,7 +59,9 @@ def axis_index(axis_name: AxisName) -> Array:
     Array([0, 1, 2], dtype=int32)
     """
     if isinstance(axis_name, int):
-        raise NameError(f"unbound axis name: {axis_name}. Give the axis_name of a vmap around.")
+        raise errors.UnboundAxisError(
+            f"unbound axis name: {axis_name}. Give the axis_name of a vmap around."
+        )
     names = _named(axis_name)
     total: Any = None
     for name in names:
@@ -72,6 +75,8 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     axes = _axes(axis_name)
     leaves, spec = tree.flatten(x)
     leaves = operands(name, *leaves)
+    if not axes:  # over no axis
+        return tree.unflatten(spec, leaves)
     if name == "psum":
         leaves = [
             convert_element_type(v, np.int32) if aval_of(v).dtype == np.bool_ else v for v in leaves

@@ -45,6 +45,10 @@ def conv_general_permutations(dimension_numbers):
     ((0, 3, 1, 2), (3, 2, 0, 1), (0, 1, 2, 3))
     """
     lhs, rhs, out = dimension_numbers
+    if not all(isinstance(spec, str) for spec in (lhs, rhs, out)):
+        raise TypeError(
+            f"convolution dimension_numbers must be three strings, got {dimension_numbers}"
+        )
     for i, (spec, (first, second)) in enumerate(zip((lhs, rhs, out), ("NC", "OI", "NC"))):
         if spec.count(first) != 1 or spec.count(second) != 1:
             raise TypeError(

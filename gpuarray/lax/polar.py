@@ -19,7 +19,7 @@ from gpuarray.lax.control import cond, while_loop
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import eq, lt, select
 from gpuarray.lax.reductions import reduce_max, reduce_sum
-from gpuarray.lax.shapes import broadcasted_iota, concatenate, full_like, transpose
+from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full_like, transpose
 from gpuarray.lax.transcendental import sqrt
 from gpuarray.ops.linalg import cholesky_p, qr_p
 from gpuarray.ops.solve import triangular_solve_p
@@ -50,7 +50,7 @@ def qdwh(
     Array([[3., 0.],
            [0., 2.]], dtype=float32)
     """
-    matrix: Any = operands("qdwh", x)[0]
+    matrix: Any = as_array(operands("qdwh", x)[0])
     return _qdwh(matrix, max_iterations, eps, dynamic_shape)
 
 

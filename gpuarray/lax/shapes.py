@@ -417,6 +417,8 @@ def _any_shape(x: Any) -> tuple[int, ...]:
 
 def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
     """A scalar in a given dtype: converted here if it is concrete, by a primitive otherwise."""
+    if type(value) is int and abs(value) >= 1 << 63 and dtypes.kind_of(dtype) in ("b", "c"):
+        value = {"b": bool, "c": complex}[dtypes.kind_of(dtype)](value)  # no integer holds it
     own = aval_of(value)
     if own.dtype == dtype and own.weak_type == weak:
         return value

@@ -40,7 +40,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             "Pass the number of classes, at least 0."
         )
     if isinstance(axis, str):
-        raise NameError(
+        raise errors.UnboundAxisError(
             f"unbound axis name: {axis}. one_hot over a named axis needs a transformation that "
             "binds it."
         )

@@ -54,7 +54,7 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
     if len(parts) > 1:
         a = lax.concatenate(promoted("diff", *parts), axis)
     minus = lax.ne if a.dtype == np.bool_ else lax.sub
-    for _ in range(n):
+    for _ in range(min(n, a.shape[axis])):  # once nothing is left, nothing more goes
         a = minus(_along(a, axis, 1, None), _along(a, axis, None, -1 if a.shape[axis] else None))
     return a
 
@@ -172,9 +172,10 @@ def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
     p = array("unwrap", p)
     if dtypes.kind_of(p.dtype) == "c":
         raise ValueError("jnp.unwrap does not support complex inputs.")
+    axis = canonical_axis(axis, p.ndim)
     if p.shape[axis] == 0:
         return promoted("unwrap", p, period)[0]
-    (p, turn), axis = promoted("unwrap", p, period), canonical_axis(axis, p.ndim)
+    p, turn = promoted("unwrap", p, period)
     if dtypes.issubdtype(p.dtype, np.integer):
         half, odd = divmod(turn, 2)
         at_boundary: Any = lax.eq(odd, odd.dtype.type(0))

@@ -76,6 +76,8 @@ def array(
         out = copy_p.bind(out)
     if wanted is not None:
         out = as_type(out, wanted)
+    if ndmin > 64:
+        raise ValueError(f"ndmin must be at most 64, the most axes that NumPy has, got {ndmin}")
     if out.ndim < ndmin:
         out = lax.expand_dims(out, range(ndmin - out.ndim))
     target = device if out_sharding is None else out_sharding

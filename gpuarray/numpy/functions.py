@@ -330,11 +330,13 @@ def _rounded(a, decimals: int) -> Array:
     (a,) = arrays("round", a)
     kind = kind_of(a.dtype)
     if kind in "biu":
-        return a if decimals >= 0 else _round_integers(a, 10**-decimals)
+        return a if decimals >= 0 else _round_integers(a, 10 ** min(-decimals, 40))
     if kind == "c":
         return lax.complex(*(_rounded(part, decimals) for part in (lax.real(a), lax.imag(a))))
     if not decimals:
         return _to_even(a)
+    if abs(decimals) > 400:
+        raise OverflowError(f"round to {decimals} decimals: no float has so many")
     # Half precision has no room for the scaled number.
     wide = as_type(a, dtypes.float32, a.weak_type) if a.dtype.itemsize < 4 else a
     factor = constant(10**decimals, wide)

@@ -37,6 +37,7 @@ from gpuarray.numpy.shapes import (
     reshape,
     stretch,
 )
+from gpuarray.runtime.memory import check_host_size
 from gpuarray.util import canonical_axis
 
 # ---- elements by position -------------------------------------------------------------------
@@ -358,6 +359,7 @@ def diag_indices_from(arr) -> tuple[Array, ...]:
 def _triangle(name: str, n, k, m) -> tuple[Array, Array]:
     n = operator.index(n)
     m = n if m is None else operator.index(m)
+    check_host_size(name, max(n, 0), max(m, 0))
     rows, columns = getattr(np, name)(n, operator.index(k), m)
     kind = dtypes.default_int()
     return asarray(rows.astype(kind)), asarray(columns.astype(kind))

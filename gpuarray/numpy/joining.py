@@ -236,8 +236,8 @@ def array_split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
 
 def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
     a = array(name, ary)
-    n = a.shape[axis]
     axis = canonical_axis(axis, a.ndim)
+    n = a.shape[axis]
     positions = bool(where.ndim) if hasattr(where, "ndim") else hasattr(where, "__iter__")
     if positions:
         for w in [where] if isinstance(where, Array) else where:
@@ -555,6 +555,8 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
     value = known_value(filt)
     if value is None:
         need_concrete(filt, "the `filt` argument of trim_zeros()")
+    if not isinstance(trim, str):
+        raise TypeError(f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r}")
     axes = range(filt.ndim) if axis is None else np.atleast_1d(axis)
     index: list[Any] = [slice(None)] * filt.ndim
     places = np.nonzero(np.atleast_1d(value))

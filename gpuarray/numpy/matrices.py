@@ -50,7 +50,7 @@ def eye(N: int, M: int | None = None, k=0, dtype=None, *, device=None) -> Array:
     """
     wanted = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "eye")
     (n,) = canonicalize_shape(N, "It is the argument 'N' of jnp.eye().")
-    m = n if M is None else canonicalize_shape(M, "It is the argument 'M' of jnp.eye().")[0]
+    (m,) = (n,) if M is None else canonicalize_shape([M], "It is the argument 'M' of jnp.eye().")
     if n < 0 or m < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
     rows, columns = _coordinates((n, m))

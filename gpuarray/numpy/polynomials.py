@@ -39,6 +39,15 @@ def _trimmed(p: Array, what: str) -> Array:
     return p[int(places[0]) if places.size else p.shape[0] :]
 
 
+def _check_coefficients(name: str, *polynomials: Array) -> None:
+    for p in polynomials:
+        if not p.ndim:
+            raise ValueError(
+                f"{name} takes the coefficients of a polynomial, an array of one axis: got a "
+                "scalar. Write [c] for a constant."
+            )
+
+
 def polyadd(a1, a2) -> Array:
     """The sum of two polynomials.
 
@@ -47,6 +56,7 @@ def polyadd(a1, a2) -> Array:
     Array([1, 1, 2], dtype=int32)
     """
     a, b = promoted("polyadd", a1, a2)
+    _check_coefficients("polyadd", a, b)
     longer, shorter = (a, b) if a.shape[0] >= b.shape[0] else (b, a)
     rest = longer.shape[0] - shorter.shape[0]
     return longer.at[rest:].add(shorter) if rest else a + b
@@ -60,6 +70,7 @@ def polysub(a1, a2) -> Array:
     Array([-1,  1,  2], dtype=int32)
     """
     a, b = promoted("polysub", a1, a2)
+    _check_coefficients("polysub", a, b)
     return polyadd(a, -b)
 
 
@@ -71,6 +82,7 @@ def polymul(a1, a2, *, trim_leading_zeros: bool = False) -> Array:
     Array([ 1.,  0., -1.], dtype=float32)
     """
     a, b = promoted_inexact("polymul", a1, a2)
+    _check_coefficients("polymul", a, b)
     if trim_leading_zeros and (a.shape[0] > 1 or b.shape[0] > 1):
         a, b = _trimmed(a, "polymul"), _trimmed(b, "polymul")
     a, b = (lax.full((1,), 0, x.dtype) if x.shape[0] == 0 else x for x in (a, b))
@@ -85,6 +97,9 @@ def polydiv(u, v, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     Array([1., 3.], dtype=float32)
     """
     u, v = promoted_inexact("polydiv", u, v)
+    _check_coefficients("polydiv", u, v)
+    if not v.shape[0]:
+        raise ValueError("polydiv: there is nothing to divide by, v has shape (0,)")
     m, n = u.shape[0] - 1, v.shape[0] - 1
     quotient: list[Array] = []
     for k in range(m - n + 1):
@@ -103,6 +118,7 @@ def polyval(p, x, *, unroll: int = 16) -> Array:
     Array(11., dtype=float32)
     """
     p, x = promoted("polyval", p, x)
+    _check_coefficients("polyval", p)
     target = broadcast_shapes(p.shape[1:], x.shape)
     y = lax.full(target, 0, x.dtype)
     x = stretch(x, target)
@@ -119,6 +135,7 @@ def polyder(p, m: int = 1) -> Array:
     Array([2., 2.], dtype=float32)
     """
     (p,) = promoted_inexact("polyder", p)
+    _check_coefficients("polyder", p)
     if m < 0:
         raise ValueError("Order of derivative must be positive")
     if m == 0:
@@ -140,6 +157,7 @@ def polyint(p, m: int = 1, k=None) -> Array:
     Array([1., 2., 0.], dtype=float32)
     """
     p, constants = promoted_inexact("polyint", p, 0 if k is None else k)
+    _check_coefficients("polyint", p)
     constants = atleast_1d(constants)
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
@@ -151,11 +169,16 @@ def polyint(p, m: int = 1, k=None) -> Array:
     n = p.shape[0] + m
     powers = np.arange(n - 1, -1, -1, dtype=np.float64)
     # Coefficient i was divided by its power at every integration since it came in.
+    given = p.shape[0]
     divisor = np.ones(n)
-    for i in range(n):
-        since = m if i < p.shape[0] else n - 1 - i
-        divisor[i] = np.prod(powers[i] - np.arange(since)) if since else 1.0
-    return lax.concatenate([p, constants], 0) / divisor.astype(p.dtype)
+    with np.errstate(over="ignore"):  # 1 over what no float holds is 0
+        divisor[given:][::-1] = np.cumprod(np.maximum(powers[given:][::-1], 1))
+        for step in range(m):
+            divisor[:given] *= powers[:given] - step
+            if np.isinf(divisor[:given]).all():
+                break
+        divisor = divisor.astype(p.dtype)
+    return lax.concatenate([p, constants], 0) / divisor
 
 
 def poly(seq_of_zeros) -> Array:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import errors
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
@@ -29,7 +30,7 @@ def _names(axis_name: Any) -> tuple:
 
 def _unbound(*_, **params):
     names = params.get("axes", params.get("axis_name"))
-    raise NameError(
+    raise errors.UnboundAxisError(
         f"unbound axis name: {', '.join(map(str, _names(names)))}. The program uses a collective "
         "over an axis that no vmap, pmap or shard_map around it has given this name."
     )

@@ -97,6 +97,10 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
                 f"and batch dimensions, got rhs_group_dimensions {groups}, rhs_contracting {rc} "
                 f"and rhs_batch {rb}."
             )
+    if mode == "rows" and not 0 <= groups[0] < rhs.ndim:
+        raise TypeError(
+            f"ragged_dot_general: rhs of shape {rhs.shape} has no group dimension {groups[0]}."
+        )
     count = group_sizes.shape[-1] if group_sizes.ndim else 0
     if mode == "rows" and rhs.shape[groups[0]] != count:
         raise TypeError(

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import gc
+import math
 
 from gpuarray import errors
 from gpuarray.core.sharding import Device
@@ -63,6 +64,16 @@ def free() -> int:
     """Return the memory the pools keep to the system; says how many bytes that were."""
     gpus = map(devices.gpu_of, devices.gpus_in_use())
     return pool.free() + sum(gpu.free() for gpu in gpus if gpu is not None)
+
+
+def check_host_size(name: str, *shape: int) -> None:
+    """Refuse what the host would have to work out number by number, and could not hold."""
+    taken, there = 8 * math.prod(shape), pool.machine_bytes()
+    if taken > there:
+        raise errors.OutOfMemory(
+            f"{name}: the host would work out an array of shape {shape}, {taken:,} bytes in double "
+            f"precision, and has {there:,}."
+        )
 
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:

@@ -19,7 +19,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
-from gpuarray.errors import MissingRuleError
+from gpuarray.errors import MissingRuleError, UnboundAxisError
 from gpuarray.ops.axes import add_axis, move_axis, set_rank
 
 
@@ -208,7 +208,7 @@ def axis_size(name: Any) -> int:
     found = _named.sizes.get(name)
     if not found:
         known = sorted(str(n) for n, sizes in _named.sizes.items() if sizes)
-        raise NameError(
+        raise UnboundAxisError(
             f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
             f"axis_name around them; known here: {', '.join(known) or 'none'}"
         )

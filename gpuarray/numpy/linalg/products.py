@@ -75,10 +75,11 @@ def cross(x1, x2, /, *, axis: int = -1) -> Array:
     Array([0, 0, 1], dtype=int32)
     """
     x1, x2 = arrays("jnp.linalg.cross", x1, x2)
-    if x1.shape[canonical_axis(axis, x1.ndim)] != 3 or x2.shape[canonical_axis(axis, x2.ndim)] != 3:
+    lengths = [x.shape[canonical_axis(axis, x.ndim)] for x in (x1, x2)]
+    if lengths != [3, 3]:
         raise ValueError(
-            "Both input arrays must be (arrays of) 3-dimensional vectors, but they have "
-            f"{x1.shape[axis]=} and {x2.shape[axis]=}"
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but along axis "
+            f"{axis} they have lengths {lengths}"
         )
     return products.cross(x1, x2, axis=axis)
 

@@ -252,6 +252,10 @@ def lu_solve(
     """
     if trans not in (0, 1, 2):
         raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
+    if not isinstance(lu_and_piv, (tuple, list)) or len(lu_and_piv) != 2:
+        raise TypeError(
+            f"lu_solve takes the pair (lu, pivots) that lu_factor gives, got {type(lu_and_piv)}"
+        )
     packed, b = _matrices("lu_solve", lu_and_piv[0], b)
     pivots = gnp.asarray(lu_and_piv[1])
     stacked = b.ndim > 1 and packed.ndim == b.ndim + 1
@@ -352,6 +356,8 @@ def qr_multiply(
         raise ValueError(f"mode must be 'right' or 'left', got {mode!r}")
     a, c = _matrices("qr_multiply", a, c)
     m, k = a.shape[-2], min(a.shape[-2:])
+    if not c.ndim:
+        raise ValueError("qr_multiply: c must be a vector or matrices, got a scalar")
     vector = c.ndim == 1
     right = mode == "right"
     if vector:

@@ -19,6 +19,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.operands import array, arrays, promoted, promoted_inexact
 from gpuarray.numpy.shapes import stretch
+from gpuarray.runtime.memory import check_host_size
 
 _NOTHING = 0  # in a table: no number is picked
 
@@ -33,6 +34,7 @@ def _picked(values: Array, table: np.ndarray) -> Array:
 
 def _grid(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column numbers of a matrix."""
+    check_host_size("a matrix", rows, columns)
     return np.arange(rows)[:, None], np.arange(columns)[None, :]
 
 
@@ -371,6 +373,7 @@ def invhilbert(n: int) -> Array:
            [-6., 12.]], dtype=float32)
     """
     size = max(int(n), 0)
+    check_host_size("invhilbert", size, size)
     comb = math.comb
 
     def entry(i: int, j: int) -> int:
@@ -393,7 +396,9 @@ def _pascal(n: int, kind: str | None, wording: str) -> tuple[int, str]:
     kind = "symmetric" if kind is None else kind
     if kind not in _KINDS:
         raise ValueError(f"Expected kind to be {wording} of: {list(_KINDS)}; got {kind}")
-    return max(int(n), 0), kind
+    size = max(int(n), 0)
+    check_host_size("a Pascal matrix", size, size)
+    return size, kind
 
 
 def pascal(n: int, kind: str | None = None) -> Array:

@@ -18,6 +18,7 @@ from gpuarray.core.value import Array
 from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.ops.integrals import gamma_p
+from gpuarray.runtime.memory import check_host_size
 from gpuarray.scipy.special.loggamma import complex_loggamma
 from gpuarray.scipy.special.operands import inexact, like, real, strong
 
@@ -211,10 +212,9 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     (a,) = strong(inexact("multigammaln", a))
     size: Any = d
     size = int(size)
-    total = like(size * (size - 1) / 4 * math.log(math.pi), a)
-    for j in range(size):
-        total = total + lax.lgamma(a - j / 2)
-    return total
+    steps = lax.iota(a.dtype, max(size, 0)) / 2
+    whole = lax.lgamma(lax.expand_dims(a, (a.ndim,)) - steps).sum(-1)
+    return whole + like(size * (size - 1) / 4 * math.log(math.pi), a)
 
 
 # ---- counting ----
@@ -336,13 +336,14 @@ def bernoulli(n: int) -> Array:
     n = operator.index(n)
     if n < 0:
         raise ValueError(f"n must be a non-negative integer. Got {n}.")
+    check_host_size("bernoulli", n + 1)
     table = np.zeros(max(n + 1, 7))
     table[[0, 1, 2, 4, 6]] = 1, -1 / 2, 1 / 6, -1 / 30, 1 / 42
     with np.errstate(all="ignore"):
         # -(-1)ᵏ 2 (2k)! / (2π)²ᵏ ζ(2k)
-        size = 2 * math.factorial(6) / (2 * math.pi) ** 6
-        for m in range(8, n + 1, 2):
-            size *= m * (m - 1) / (2 * math.pi) ** 2
-            zeta_m = sum(float(i) ** -m for i in range(1, 80))
-            table[m] = size * zeta_m * (1 if m % 4 == 2 else -1)
+        m = np.arange(8.0, n + 1, 2)
+        sizes = np.cumprod(m * (m - 1) / (2 * math.pi) ** 2)
+        sizes *= 2 * math.factorial(6) / (2 * math.pi) ** 6
+        zeta = sum(float(i) ** -m for i in range(1, 80))
+        table[8 : n + 1 : 2] = sizes * zeta * np.where(m % 4 == 2, 1, -1)
         return gnp.asarray(table[: n + 1], dtype=dtypes.default_float())

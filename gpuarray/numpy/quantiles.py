@@ -230,6 +230,9 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
     if skip:
         # nan sorts last: what counts stands in front.
         count = sum(as_type(lax.bitwise_not(undefined), dtype), -1)
+        # Where nothing counts the result is nan whatever the elements: it has no derivative.
+        nothing = lax.expand_dims(lax.eq(count, dtype.type(0)), (count.ndim,))
+        x = select(nothing, nan, x)
     else:
         x = select(any(undefined, -1, keepdims=True), nan, x)
         count = lax.full(x.shape[:-1], n, dtype)

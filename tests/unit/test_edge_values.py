@@ -183,6 +183,15 @@ def test_geomspace_of_columns():
 # ---- derivatives ----
 
 
+@pytest.mark.parametrize("name", ["nanmedian", "nanquantile", "nanpercentile"])
+def test_quantile_of_nothing_has_no_derivative(name):
+    f = getattr(gnp, name)
+    at = () if name == "nanmedian" else (0.5,)
+    x = gnp.array([[math.nan, math.nan, math.nan], [1.0, math.nan, 4.0]])
+    slopes = ga.grad(lambda x: f(x, *at, axis=1)[0] + f(x, *at, axis=1)[1])(x)
+    assert np.asarray(slopes)[0].tolist() == [0, 0, 0]
+
+
 def test_entr_is_constant_below_zero():
     x = gnp.array([-1.0, -math.inf, 0.5])
     slope = -1 - math.log(0.5)

@@ -200,6 +200,11 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
     (Array(6., dtype=float32, weak_type=True),)
     """
     _check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError(
+            f"linear_transpose does not sum over named axes, got reduce_axes={reduce_axes}: use "
+            "lax.psum on its result."
+        )
     flat = _Flat(fun, primals)
     avals = [aval_of(p) for p in flat.leaves]
     graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))

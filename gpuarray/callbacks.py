@@ -30,6 +30,7 @@ from gpuarray.core.value import Array
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.transfer import placed
 
 
 class FlatCallback:
@@ -148,6 +149,7 @@ def pure_callback(
     It may be called any number of times, or never if nobody needs its result.
 
     result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
+    sharding: the device of the results
     vmap_method: what vmap does: "sequential" calls it for every element; "expand_dims" calls it
     once, with a new leading axis on every argument, of length 1 where it is the same for all;
     "broadcast_all" the same with full length; None refuses
@@ -168,9 +170,9 @@ def pure_callback(
     spec, avals = _result_avals(result_shape_dtypes)
     flat = FlatCallback(callback, in_spec, "pure_callback", spec)
     out = pure_callback_p.bind(
-        *leaves, callback=flat, result_avals=avals, sharding=sharding, vmap_method=vmap_method
+        *leaves, callback=flat, result_avals=avals, sharding=None, vmap_method=vmap_method
     )
-    return tree.unflatten(spec, out)
+    return tree.unflatten(spec, [placed("pure_callback", x, sharding) for x in out])
 
 
 def io_callback(
@@ -199,9 +201,9 @@ def io_callback(
     spec, avals = _result_avals(result_shape_dtypes)
     flat = FlatCallback(callback, in_spec, "io_callback", spec)
     out = io_callback_p.bind(
-        *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=sharding
+        *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=None
     )
-    return tree.unflatten(spec, out)
+    return tree.unflatten(spec, [placed("io_callback", x, sharding) for x in out])
 
 
 # ---- what gpuarray.debug is made of ----

@@ -65,7 +65,7 @@ _PRECISIONS = (
     *("BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6"),
     *("BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
 )
-_PRNGS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
+_PRNGS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 # fmt: off
 _ROWS = (
@@ -97,7 +97,7 @@ _ROWS = (
     Setting("enable_checks", bool, False, "Type-check every recorded graph."),
     Setting("disable_jit", bool, False, "Run jitted functions and loops step by step.", True),
     Setting("no_tracing", bool, False, "Raise when a function would be traced again."),
-    Setting("no_execution", bool, False, "Raise when something would run on a device."),
+    Setting("no_execution", bool, False, "Raise when something would run on a device.", True),
     Setting("log_compiles", bool, False, "Log each trace and compile as a warning."),
     Setting("explain_cache_misses", bool, False, "Log why a call was traced again."),
     Setting("traceback_filtering", ("auto", "off", "tracebackhide", "remove_frames",

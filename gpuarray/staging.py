@@ -40,6 +40,11 @@ def make_jaxpr(
     """
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
+    if abstracted_axes is not None:
+        raise NotImplementedError(
+            f"make_jaxpr traces static shapes only, got abstracted_axes={abstracted_axes!r}: trace "
+            "once for each shape."
+        )
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @functools.wraps(fun)

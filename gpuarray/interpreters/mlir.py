@@ -57,6 +57,11 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
         if isinstance(prim.numpy, Sentinel):
             prim.numpy = _BUILDS_MLIR
         return rule
+    if platform is not None:
+        raise NotImplementedError(
+            f"a lowering holds for all platforms, got platform={platform!r} for {prim.name!r}: "
+            "leave it out."
+        )
     if rule.multiple_results != prim.multiple_results:
         raise ValueError(
             f"lower_fun(multiple_results={rule.multiple_results}) does not match primitive "

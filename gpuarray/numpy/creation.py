@@ -26,15 +26,16 @@ from gpuarray.numpy.construct import as_type, aval_like
 from gpuarray.numpy.construct import asarray as asarray
 from gpuarray.numpy.functions import floor, log10
 from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, is_arraylike, value
-from gpuarray.runtime.transfer import device_put
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
 kind_of = dtypes.kind_of
 
 
 def _placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
-    target = device if out_sharding is None else out_sharding
-    return x if target is None else device_put(x, target)
+    if device is None and out_sharding is None:
+        return x
+    return placed("the function", x, out_sharding, device)
 
 
 def _dtype(dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float) -> Any:

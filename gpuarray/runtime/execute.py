@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.compiler.plan import Plan, plan_graph
+from gpuarray.control.call import needed_device
 from gpuarray.core import dtypes
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
@@ -24,6 +25,7 @@ from gpuarray.drivers import simulator
 from gpuarray.drivers.cuda.build import build as cuda_build
 from gpuarray.drivers.cuda.device import is_exclusive as of_gpu
 from gpuarray.drivers.memory import is_exclusive as of_host
+from gpuarray.errors import JaxRuntimeError
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
@@ -40,8 +42,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_lock", "_programs", "announce", "donated", "graph", "heavy", "in_avals", "out_avals",
-        "plan",
+        "_lock", "_programs", "announce", "device", "donated", "graph", "heavy", "in_avals",
+        "out_avals", "plan",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +53,7 @@ class Executable:
         announce: Callable[[Program, float], None] | None = None,
     ):
         self.graph = graph
+        self.device = needed_device(graph)  # the only one it may run on
         self.donated = donated
         self.announce = announce
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
@@ -141,6 +144,8 @@ def launch(
     device = place.device
     program = executable.on(device)
     avals = executable.in_avals
+    if executable.donated:
+        _check_given_once(inputs, given_away)
     for i in given_away:
         inputs[i]._buffer()  # waits
     # What is ready is taken now, so that deleting or donating it later cannot touch this work.
@@ -172,6 +177,23 @@ def launch(
     for array, buffer in zip(arrays, program(*sources, *owned), strict=True):
         array._bufs = [buffer]
         array._work = None
+
+
+def _check_given_once(inputs: list, given_away: Iterable[int]) -> None:
+    """Refuse a donated array that is another argument as well."""
+    numbers = [id(x) for x in inputs]
+    if len(set(numbers)) == len(numbers):
+        return
+    given = set(given_away)
+    for i in sorted(given):
+        others = [k for k, number in enumerate(numbers) if number == numbers[i] and k != i]
+        if others:
+            twice = bool(given.intersection(others))
+            raise (ValueError if twice else JaxRuntimeError)(
+                f"flat argument {i} is donated, and the same array is argument "
+                f"{', '.join(map(str, others))}{' (donated, too)' if twice else ''}: its memory "
+                "cannot be given away and be used. Pass a copy, x.copy(), or do not donate it."
+            )
 
 
 def _waits(x) -> bool:

@@ -7,39 +7,23 @@ arrays.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
 from gpuarray.config import state
+from gpuarray.control.call import constrained
 from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
-from gpuarray.core.sharding import Device, Place, Sharding
+from gpuarray.core.avals import MASKED, ShapedArray, aval_of, typed_scalar
+from gpuarray.core.mesh import NamedSharding
+from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import wait_for_all
-
-_log = logging.getLogger("gpuarray")
-
-
-def guard(setting: str, what: str) -> None:
-    """Refuse or log a copy between host and device, as the transfer guards say."""
-    level = getattr(state, setting)
-    if level in (None, "allow", "log_explicit"):
-        return
-    if level == "log":
-        _log.warning("%s", what)
-        return
-    raise errors.JaxRuntimeError(
-        f"Disallowed {what}. The setting {setting} is {level!r}: use device_put or device_get "
-        "where a copy is meant, or allow it."
-    )
 
 
 def own(
@@ -54,7 +38,7 @@ def own(
     place = devices.default_place() if place is None else place
     if isinstance(x, np.ndarray):
         if copy and state.transfer_guard_host_to_device is not None:
-            guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
+            devices.guard("host_to_device", f"aval={aval}")
         value = x.astype(aval.dtype, copy=False)
         if value is x and copy and place.device.platform != "gpu":
             value = x.copy()
@@ -84,6 +68,8 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     """
     if x._place is place:
         return x
+    if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
+        devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
     return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
 
 
@@ -98,6 +84,9 @@ def borrowed(x: Any, place: Place) -> ArrayImpl:
 def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     """Move the leaves of a pytree to a device; without one, to the default device.
 
+    src: the device that they are on now, checked
+    donate: free the memory they took, where they move
+
     >>> import numpy as np, gpuarray as ga
     >>> ga.device_put(np.ones((2, 3))).dtype
     dtype('float32')
@@ -109,7 +98,10 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     targets = [device] * len(leaves) if one_for_all else _targets(device, x)
     return tree.unflatten_raw(
         spec,
-        [_put_leaf(leaf, target, donate) for leaf, target in zip(leaves, targets, strict=True)],
+        [
+            _put_leaf(_from(leaf, src), target, donate)
+            for leaf, target in zip(leaves, targets, strict=True)
+        ],
     )
 
 
@@ -118,10 +110,26 @@ def _targets(devices: Any, x: Any) -> list:
     return tree.prefix_broadcast(devices, x, lambda d: d is None, "device_put device")
 
 
-def _put_leaf(x, target, donate: bool) -> Any:
-    if isinstance(x, traces.Tracer):
+def _from(x: Any, src: Any) -> Any:
+    """A leaf that was said to be on the device `src`."""
+    if src is None:
         return x
+    device = devices.place_for(src).device
+    if isinstance(x, traces.Tracer):
+        return constrained(x, device)
+    if isinstance(x, ArrayImpl) and x._place.device is not device:
+        raise ValueError(f"device_put got src={src!r}, and an array that is on {x._place.device}")
+    return x
+
+
+def _put_leaf(x, target, donate: bool) -> Any:
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(MASKED)
     place = None if target is None else devices.place_for(target)
+    if isinstance(x, traces.Tracer):
+        return x if place is None else constrained(x, place.device)
+    if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
+        devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
     try:
         # Asked for by name, so the guards against silent copies do not apply.
         array = own(np.array(x), None, place, copy=False) if isinstance(x, np.ndarray) else own(x)
@@ -137,6 +145,22 @@ def _put_leaf(x, target, donate: bool) -> Any:
     if donate and moved is not array:
         array._bufs = None
     return moved
+
+
+def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
+    """A result where the option `out_sharding` of the function `what`, or its `device`, wants it;
+    None: anywhere.
+    """
+    if sharding is None:
+        return x if device is None else device_put(x, device)
+    if device is not None:
+        raise ValueError(
+            f"{what} takes `device` or `out_sharding`, not both: got {device!r} and {sharding!r}"
+        )
+    one_device(sharding, f"`out_sharding` argument of {what}")
+    if isinstance(sharding, NamedSharding):
+        sharding.shard_shape(aval_of(x).shape)  # a spec of too many axes is an error
+    return device_put(x, sharding)
 
 
 def device_get(x):
@@ -155,8 +179,9 @@ def device_get(x):
 
 def _fetched(x: Any) -> Any:
     """Random keys and traced values stay what they are: there is no NumPy array of them."""
-    known = isinstance(x, Array) and not isinstance(x, traces.Tracer)
-    return np.asarray(x) if known and not isinstance(x.dtype, dtypes.KeyDtype) else x
+    if isinstance(x, ArrayImpl) and not isinstance(x.dtype, dtypes.KeyDtype):
+        return x._fetched(explicit=True)
+    return x
 
 
 def block_until_ready(x):

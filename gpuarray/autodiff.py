@@ -548,7 +548,13 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable:
-    """The Jacobian of `fun`: another name of `jacrev`."""
+    """The Jacobian of `fun`: another name of `jacrev`.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.jacobian(lambda x: 2.0 * x)(gnp.ones(2))
+    Array([[2., 0.],
+           [0., 2.]], dtype=float32)
+    """
     return jacrev(fun, argnums, has_aux, holomorphic, allow_int)
 
 

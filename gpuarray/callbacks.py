@@ -25,7 +25,7 @@ from gpuarray.control.callback import (
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
-from gpuarray.core.sharding import place_of
+from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.value import Array
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
@@ -136,6 +136,12 @@ def _need_callable(callback: Any, name: str) -> None:
         raise TypeError(f"first argument to `{name}` must be a callable, got {callback!r}")
 
 
+def _placed(name: str, out: list, sharding: Any) -> list:
+    if sharding is not None:  # an error even where there are no results
+        one_device(sharding, f"`sharding` argument of {name}")
+    return [placed(name, x, sharding) for x in out]
+
+
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -172,7 +178,7 @@ def pure_callback(
     out = pure_callback_p.bind(
         *leaves, callback=flat, result_avals=avals, sharding=None, vmap_method=vmap_method
     )
-    return tree.unflatten(spec, [placed("pure_callback", x, sharding) for x in out])
+    return tree.unflatten(spec, _placed("pure_callback", out, sharding))
 
 
 def io_callback(
@@ -203,7 +209,7 @@ def io_callback(
     out = io_callback_p.bind(
         *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=None
     )
-    return tree.unflatten(spec, [placed("io_callback", x, sharding) for x in out])
+    return tree.unflatten(spec, _placed("io_callback", out, sharding))
 
 
 # ---- what gpuarray.debug is made of ----

@@ -31,7 +31,12 @@ _BUILDS_MLIR = Sentinel(
 
 
 def lower_fun(function: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
-    """A function of arrays as the lowering of a primitive."""
+    """A function of arrays as the lowering of a primitive, see `register_lowering`.
+
+    >>> from gpuarray.interpreters import mlir
+    >>> mlir.lower_fun(lambda x: x**4, multiple_results=False).multiple_results
+    False
+    """
     return LoweringRule(function, multiple_results)
 
 

@@ -75,7 +75,7 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
     arrays are vectors.
 
     >>> import gpuarray.numpy as gnp
-    >>> gnp.array([[1, 2], [3, 4]]) @ gnp.array([1, 1])
+    >>> gnp.matmul(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))  # or with @
     Array([3, 7], dtype=int32)
     """
     a, b, dtype, weak = factors("matmul", a, b, preferred_element_type)

@@ -188,7 +188,12 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of this process (of process `process_index`)."""
+    """The devices of this process (of process `process_index`).
+
+    >>> import gpuarray as ga
+    >>> ga.local_devices(backend="cpu")[0].platform
+    'cpu'
+    """
     index = host_id if process_index is None else process_index
     if index not in (None, 0):
         raise ValueError(f"Unknown process_index {index}: this run has 1 process, number 0")
@@ -196,12 +201,22 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are in all processes."""
+    """How many devices there are in all processes.
+
+    >>> import gpuarray as ga
+    >>> ga.device_count("cpu") >= 1
+    True
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices this process has."""
+    """How many devices this process has.
+
+    >>> import gpuarray as ga
+    >>> ga.local_device_count("cpu") >= 1
+    True
+    """
     return len(local_devices(backend=backend))
 
 
@@ -211,21 +226,36 @@ def default_backend() -> str:
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process, 0 when there is only one."""
+    """The number of this process, 0 when there is only one.
+
+    >>> import gpuarray as ga
+    >>> ga.process_index()
+    0
+    """
     if backend is not None:
         devices(backend)  # an unknown one is an error
     return 0
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes take part."""
+    """How many processes take part.
+
+    >>> import gpuarray as ga
+    >>> ga.process_count()
+    1
+    """
     if backend is not None:
         devices(backend)
     return 1
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes."""
+    """The numbers of all processes.
+
+    >>> import gpuarray as ga
+    >>> ga.process_indices()
+    [0]
+    """
     return list(range(process_count(backend)))
 
 

@@ -7,6 +7,7 @@ arrays.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
     src: the device that they are on now, checked
     donate: free the memory they took, where they move
+    may_alias: False makes a copy of an array that is there already
 
     >>> import numpy as np, gpuarray as ga
     >>> ga.device_put(np.ones((2, 3))).dtype
@@ -99,7 +101,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     return tree.unflatten_raw(
         spec,
         [
-            _put_leaf(_from(leaf, src), target, donate)
+            _apart(_put_leaf(_from(leaf, src), target, donate), leaf, may_alias)
             for leaf, target in zip(leaves, targets, strict=True)
         ],
     )
@@ -120,6 +122,11 @@ def _from(x: Any, src: Any) -> Any:
     if isinstance(x, ArrayImpl) and x._place.device is not device:
         raise ValueError(f"device_put got src={src!r}, and an array that is on {x._place.device}")
     return x
+
+
+def _apart(moved: Any, x: Any, may_alias: bool | None) -> Any:
+    """The array that a leaf became, in memory of its own if `may_alias` is False."""
+    return deepcopy(moved) if may_alias is not None and not may_alias and x is moved else moved
 
 
 def _put_leaf(x, target, donate: bool) -> Any:

@@ -1,0 +1,416 @@
+"""No option is taken and ignored: every parameter of every public function has an effect or is
+refused. What only promises or hints is listed here, with the reason.
+"""
+
+import ast
+import contextlib
+import doctest
+import importlib
+import inspect
+import io
+import pathlib
+import pkgutil
+import re
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.extend.core
+import gpuarray.numpy as gnp
+from gpuarray import lax, random, scipy
+from gpuarray.interpreters import mlir
+
+ROOT = pathlib.Path(ga.__file__).parent
+#: What users do not import: the floors below the public one.
+INTERNAL = {
+    *("__main__", "cli", "compat", "compiler", "control", "core", "drivers", "runtime"),
+    *("parallel", "transforms", "ops", "layouts", "argnums"),
+}
+#: Packages whose files are chapters of one namespace; these of them are namespaces themselves.
+CHAPTERS = ("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives")
+NAMESPACES = {"gpuarray.numpy.fft", "gpuarray.lax.linalg"}
+
+#: Parameters by whose meaning no result can change, or that only repeat what is known anyway.
+HINTS = {
+    "arrays are immutable: nothing is overwritten, and a copy is as good as its original": """
+        scipy.linalg.*: overwrite_a overwrite_b overwrite_c
+        numpy.nan_to_num: copy""",
+    "JAX's default is True, and checks nothing: values are not known while tracing": """
+        scipy.linalg.*: check_finite
+        scipy.cluster.vq.vq: check_finite""",
+    "which routine of LAPACK runs, and with how much memory": """
+        scipy.linalg.*: lwork turbo debug lapack_driver""",
+    "a promise about the values, which saves work where it is used": """
+        numpy.isin numpy.intersect1d numpy.setxor1d: assume_unique
+        lax.linalg.qdwh lax.polar.qdwh: is_hermitian""",
+    "results are sorted, and so satisfy either": "numpy.unique: sorted",
+    "NumPy has it for estimators of bins that take weights, and there are none": """
+        numpy.histogram_bin_edges: weights""",
+    "how often a loop is unrolled": "numpy.polyval: unroll",
+    "arrays of numbers are never pickled": "numpy.save numpy.savez: allow_pickle",
+    "the vectors come from a method without a random start": "scipy.linalg.eigh_tridiagonal: key",
+    "what JAX does with programs that are no MLIR here": """
+        lax.dce_sink: prevent_mlir_dce
+        export.export: disabled_checks
+        export.register_pytree_node_serialization: from_children""",
+}
+
+
+class Touched(Exception):
+    """Somebody looked at a `Poison`."""
+
+
+def _touched(*args, **kwargs):
+    raise Touched
+
+
+#: A value that cannot be used without notice.
+Poison = type(
+    "Poison",
+    (),
+    {
+        f"__{name}__": _touched
+        for name in (
+            "bool eq ne lt gt le ge hash index int float complex iter len getitem call str repr "
+            "format array add radd mul rmul sub rsub truediv neg contains enter fspath"
+        ).split()
+    },
+)
+
+
+def _modules():
+    yield ga
+    for info in pkgutil.walk_packages(ga.__path__, "gpuarray."):
+        parts = info.name.split(".")[1:]
+        internal = parts[0] in INTERNAL and info.name != "gpuarray.ops"
+        chapter = info.name.startswith(tuple(f"{c}." for c in CHAPTERS)) and not info.ispkg
+        private = any(part.startswith("_") for part in parts)
+        if not (internal or private or chapter and info.name not in NAMESPACES):
+            yield importlib.import_module(info.name)
+
+
+def _public():
+    """Every public function, with the places where it stands."""
+    found = {}
+    for module in _modules():
+        text = inspect.getsource(module)
+        for name, value in vars(module).items():
+            kind = isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__")
+            home = str(getattr(value, "__module__", ""))
+            if name.startswith("_") or not kind or not home.startswith("gpuarray"):
+                continue
+            given = rf"\bas {name}\b|^{name} = "
+            if home == module.__name__ or re.search(given, text, re.MULTILINE):
+                found.setdefault(id(value), (value, []))[1].append((module, name))
+    return [both for both in found.values() if not inspect.isclass(both[0])]
+
+
+def _label(places) -> str:
+    names = [f"{module.__name__}.{name}".removeprefix("gpuarray.") for module, name in places]
+    return min(names, key=lambda name: (name.count("."), len(name)))
+
+
+def _hints():
+    for text in HINTS.values():
+        for line in text.strip().splitlines():
+            functions, _, keywords = line.partition(":")
+            for function in functions.split():
+                yield re.compile(re.escape(function).replace(r"\*", r"\w+")), keywords.split()
+
+
+def _is_hint(function: str, keyword: str) -> bool:
+    return any(f.fullmatch(function) and keyword in keywords for f, keywords in _hints())
+
+
+def _differ(f, *options):
+    """Each of the options makes `f` return something else than it does without."""
+    plain = _value(f())
+    for option in options:
+        assert _value(f(**option)) != plain, option
+
+
+def _value(x):
+    return str(ga.tree.map(np.asarray, x)) if not isinstance(x, str) else x
+
+
+def _refused(f, error=Exception):
+    with pytest.raises(error):
+        f()
+
+
+# ---- options that act under conditions which the function's example does not meet ----
+
+_INDEX = gnp.array([1, 5])
+
+
+def _gather(**options):
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    start = _INDEX[:, None]
+    return lax.gather(gnp.arange(3.0), start, numbers, (1,), mode="fill", **options)
+
+
+def _choice(**options):
+    return random.choice(random.key(0), gnp.arange(24.0).reshape(4, 6), (4,), **options)
+
+
+def _breakpoint_token():
+    assert ga.debug.breakpoint(token=5, stdin=io.StringIO("c"), stdout=io.StringIO()) == 5
+
+
+def _from_dlpack():
+    x = gnp.ones(3)
+    assert gnp.from_dlpack(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+    assert gnp.from_dlpack(x, copy=True).unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+
+
+def _device_put():
+    x = gnp.ones(3)
+    assert ga.device_put(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+    assert ga.device_put(x, may_alias=False).unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+
+
+def _reshape():
+    x = gnp.ones(3)
+    assert x.reshape(3) is x
+    assert gnp.reshape(x, 3, copy=True) is not x
+
+
+def _delete():
+    traced = lambda **o: ga.jit(lambda i: gnp.delete(gnp.arange(3), i, **o))(gnp.array([1]))
+    _refused(traced, TypeError)
+    assert traced(assume_unique_indices=True).tolist() == [0, 2]
+
+
+def _lowering():
+    prim = ga.extend.core.Primitive("options_lowering")
+    rule = mlir.lower_fun(lambda x: [x], multiple_results=True)
+    _refused(lambda: mlir.register_lowering(prim, rule), ValueError)
+
+
+def _allow_int(of):
+    # A whole number has no derivative, unless that is wanted.
+    _refused(lambda: of(lambda x: 2.0 * x)(3), TypeError)
+    of(lambda x: 2.0 * x, allow_int=True)(3)
+
+
+def _negative(f, x):
+    f(x, -1)  # the last one
+    _refused(lambda: f(x, -1, allow_negative_indices=False), ValueError)
+
+
+def _explained(**options):
+    f = ga.explain(lambda x: 2 * x, platform="cuda", **options)
+    return str(f(gnp.ones(1 << 20)).kernels[0].roofline_seconds)
+
+
+def _cuda_op():
+    spec = ga.ShapeDtypeStruct((3,), "float32")
+    source = 'extern "C" __global__ void f(const float* x, float* y) { y[threadIdx.x] = x[0]; }'
+    for option in ({"vjp": 3}, {"vmap": 3}):
+        _refused(lambda option=option: ga.cuda_op(source, out=spec, **option))
+
+
+def _correlated(**options):
+    return scipy.signal.correlate2d(gnp.eye(3), gnp.ones((2, 2)), **options)
+
+
+def _detrended(**options):
+    return scipy.signal.detrend(gnp.array([1.0, 2.0, 6.0, 3.0, 1.0]), **options)
+
+
+def _transposed(**options):
+    x, kernel = gnp.ones((1, 5, 1)), gnp.ones((3, 1, 1))
+    return lax.conv_transpose(x, kernel, (2,), [(0, 1)], **options)
+
+
+_MATRIX = gnp.arange(24.0).reshape(4, 6)
+ROWS = {
+    "grad allow_int": lambda: _allow_int(ga.grad),
+    "value_and_grad allow_int": lambda: _allow_int(ga.value_and_grad),
+    "jacrev allow_int": lambda: _allow_int(ga.jacrev),
+    "jacobian allow_int": lambda: _allow_int(ga.jacobian),
+    "explain arch": lambda: _differ(_explained, {"arch": "sm_80"}),
+    "device_put may_alias": _device_put,
+    "debug.breakpoint token": _breakpoint_token,
+    "lax.conv_transpose use_consistent_padding": lambda: _differ(
+        _transposed, {"use_consistent_padding": True}
+    ),
+    "lax.gather fill_value": lambda: _differ(_gather, {"fill_value": 7.0}),
+    "lax.composite version": lambda: _differ(
+        lambda **o: str(lax.composite(gnp.sin, "s", **o).version), {"version": 2}
+    ),
+    "lax.platform_dependent default": lambda: _differ(
+        lambda default=lambda: gnp.ones(2): lax.platform_dependent(tpu=gnp.eye, default=default),
+        {"default": lambda: gnp.zeros(2)},
+    ),
+    "lax.dynamic_slice_in_dim allow_negative_indices": lambda: _negative(
+        lambda x, i, **o: lax.dynamic_slice_in_dim(x, i, 1, **o), gnp.arange(3)
+    ),
+    "lax.dynamic_update_slice_in_dim allow_negative_indices": lambda: _negative(
+        lambda x, i, **o: lax.dynamic_update_slice_in_dim(x, gnp.array([9]), i, 0, **o),
+        gnp.arange(3),
+    ),
+    "lax.dynamic_update_index_in_dim allow_negative_indices": lambda: _negative(
+        lambda x, i, **o: lax.dynamic_update_index_in_dim(x, 9, i, 0, **o), gnp.arange(3)
+    ),
+    "numpy.from_dlpack copy": _from_dlpack,
+    "numpy.delete assume_unique_indices": _delete,
+    "interpreters.mlir.lower_fun multiple_results": _lowering,
+    "numpy.reshape copy": _reshape,
+    "numpy.frompyfunc identity": lambda: _differ(
+        lambda **o: str(gnp.frompyfunc(lambda a, b: a + b, 2, 1, **o).identity), {"identity": 0}
+    ),
+    "random.choice axis": lambda: _differ(_choice, {"axis": 1}),
+    "random.choice mode": lambda: _refused(
+        lambda: _choice(p=np.ones(4) / 4, replace=False, mode="odd")
+    ),
+    "random.permutation independent": lambda: _differ(
+        lambda **o: random.permutation(random.key(0), _MATRIX, **o), {"independent": True}
+    ),
+    "scipy.linalg.eigh_tridiagonal select_range": lambda: _refused(
+        lambda: scipy.linalg.eigh_tridiagonal(gnp.ones(3), gnp.ones(2), select_range=(0, 1))
+    ),
+    "scipy.signal.correlate2d boundary": lambda: _differ(_correlated, {"boundary": "wrap"}),
+    "scipy.signal.correlate2d fillvalue": lambda: _differ(_correlated, {"fillvalue": 2.0}),
+    "scipy.signal.detrend bp": lambda: _differ(_detrended, {"bp": 3}),
+    "cuda_op grid": _cuda_op,
+    "cuda_op vjp": _cuda_op,
+    "cuda_op vmap": _cuda_op,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_an_option_that_acts_under_conditions(name):
+    ROWS[name]()
+
+
+# ---- the walk ----
+
+
+@contextlib.contextmanager
+def _poisoned(function, places, signature, keyword):
+    """Let every call of a function, wherever it stands, have a poisoned keyword."""
+    calls = []
+
+    def stand_in(*args, **kwargs):
+        calls.append(keyword)
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments[keyword] = Poison()
+        return function(*bound.args, **bound.kwargs)
+
+    stand_in.__dict__.update(getattr(function, "__dict__", {}))
+    for module, name in places:
+        setattr(module, name, stand_in)
+    try:
+        yield calls
+    finally:
+        for module, name in places:
+            setattr(module, name, function)
+
+
+def _runs(code) -> bool:
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(code, {"__name__": "example"})
+    except Exception:
+        return False
+    return True
+
+
+def test_every_keyword_is_looked_at(tmp_path, monkeypatch):
+    """A keyword that the function's own example can be given anything for is ignored."""
+    monkeypatch.chdir(tmp_path)  # some examples write files
+    ignored, unseen, count = set(), [], 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for function, places in _public():
+            signature = inspect.signature(function)
+            if signature.return_annotation == "NoReturn":
+                continue
+            keywords = [
+                p.name
+                for p in signature.parameters.values()
+                if p.default is not p.empty and not p.name.startswith("_")
+            ]
+            label = _label(places)
+            examples = doctest.DocTestParser().get_examples(inspect.getdoc(function) or "")
+            if keywords and not examples:
+                unseen.append(f"{label}: has no example")
+            code = compile("".join(e.source for e in examples), label, "exec")
+            for keyword in keywords if examples else ():
+                count += 1
+                with _poisoned(function, places, signature, keyword) as calls:
+                    if not _runs(code):
+                        continue
+                if calls:
+                    ignored.add((label, keyword))
+                else:
+                    unseen.append(f"{label}: its example does not call it")
+    assert not unseen
+    assert count > 1400
+    assert {f"{f} {k}" for f, k in ignored if not _is_hint(f, k)} <= set(ROWS)
+
+
+def _functions(tree, owner=""):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield owner + node.name, node
+            yield from _functions(node, f"{owner}{node.name}.")
+        else:
+            inner = f"{owner}{node.name}." if isinstance(node, ast.ClassDef) else owner
+            yield from _functions(node, inner)
+
+
+def _unused(node):
+    given = node.args
+    names = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    used = {n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name)
+            and isinstance(n.ctx, ast.Load)}  # fmt: skip
+    for name in (a.arg for a in names if a is not None):
+        if name not in used and not name.startswith("_") and name not in ("self", "cls"):
+            yield name
+
+
+def _refuses_all(node) -> bool:
+    """Whether a function does nothing but raise."""
+    plain = [s for s in node.body if not isinstance(s, ast.Expr)]
+    never = isinstance(node.returns, ast.Name) and node.returns.id == "NoReturn"
+    return never or all(isinstance(s, ast.Raise) for s in plain)
+
+
+#: Functions whose parameters are those of a protocol: others call them so.
+PROTOCOLS = {
+    "callbacks.py _Check.format_field",
+    "config.py _Override.__exit__",
+    "custom_batching.py sequential_vmap.rule",
+    "experimental/checkify.py _Raise.__call__",
+    "jit.py Jitted.__get__",
+    "lax/programs.py _sink",
+    "nn/initializers.py constant.init",
+    "numpy/dispatch.py array_function",
+    "numpy/ufunc.py _Logical._elements",
+    "random/arguments.py array",
+    "scipy/stats/kde.py gaussian_kde.tree_unflatten",
+    "staging.py named_scope.__exit__",
+}
+
+
+def test_every_parameter_is_used():
+    """In the code of public namespaces, helpers and methods as well: what is passed on arrives."""
+    found = set()
+    for path in sorted(ROOT.rglob("*.py")):
+        file = path.relative_to(ROOT)
+        if file.parts[0] in INTERNAL - {"layouts", "argnums"} and file.name != "segment.py":
+            continue
+        module = ".".join(file.with_suffix("").parts)
+        for name, node in _functions(ast.parse(path.read_text(encoding="utf-8"))):
+            for parameter in () if _refuses_all(node) else _unused(node):
+                place = f"{file.as_posix()} {name}"
+                chapter = module.rpartition(".")[0]
+                hint = any(_is_hint(f"{m}.{name}", parameter) for m in (module, chapter))
+                if place not in PROTOCOLS and not hint:
+                    found.add(f"{place}: {parameter}")
+    assert not found

@@ -414,3 +414,270 @@ def test_every_parameter_is_used():
                 if place not in PROTOCOLS and not hint:
                     found.add(f"{place}: {parameter}")
     assert not found
+
+
+# ---- one device: what shardings mean today ----
+
+
+def _here():
+    return ga.sharding.SingleDeviceSharding(ga.devices()[0])
+
+
+def _named(devices, *spec):
+    mesh = ga.sharding.Mesh(np.array(devices), ("x",))
+    return ga.sharding.NamedSharding(mesh, ga.P(*spec))
+
+
+#: Calls that take a sharding, each for a vector; the result, or results, lie there.
+PLACED = {
+    "jit in_shardings": lambda x, s: ga.jit(gnp.sin, in_shardings=s)(x),
+    "jit in_shardings, as a tuple": lambda x, s: ga.jit(gnp.sin, in_shardings=(s,))(x),
+    "jit out_shardings": lambda x, s: ga.jit(lambda x: [x, x], out_shardings=[s, None])(x)[0],
+    "a jitted function in another": lambda x, s: ga.jit(ga.jit(gnp.sin, out_shardings=s))(x),
+    "compiled before": lambda x, s: ga.jit(gnp.sin, out_shardings=s).lower(x).compile()(x),
+    "constraint": lambda x, s: lax.with_sharding_constraint(x, s),
+    "constraint in jit": lambda x, s: ga.jit(lambda x: lax.with_sharding_constraint(x, s) + 1)(x),
+    "constraint in grad": lambda x, s: ga.grad(lambda x: lax.with_sharding_constraint(x, s).sum())(
+        x
+    ),
+    "constraint in scan": lambda x, s: ga.jit(
+        lambda x: lax.scan(lambda c, _: (lax.with_sharding_constraint(c, s), None), x, None, 2)[0]
+    )(x),
+    "device_put in jit": lambda x, s: ga.jit(lambda x: ga.device_put(x, s))(x),
+    "device_put in vmap": lambda x, s: ga.vmap(lambda x: ga.device_put(x, s))(x),
+    "einsum": lambda x, s: gnp.einsum("i,j->ij", x, x, out_sharding=s),
+    "dot": lambda x, s: gnp.dot(x[None], x, out_sharding=s),
+    "dot in jit": lambda x, s: ga.jit(lambda x: gnp.dot(x[None], x, out_sharding=s))(x),
+    "matmul": lambda x, s: gnp.matmul(x[None], x, out_sharding=s),
+    "tensordot": lambda x, s: gnp.tensordot(x[None], x, 1, out_sharding=s),
+    "lax.dot_general": lambda x, s: lax.dot(x[None], x, out_sharding=s),
+    "reshape": lambda x, s: x.reshape(3, 1, out_sharding=s),
+    "ravel": lambda x, s: gnp.ravel(x[None], out_sharding=s),
+    "repeat": lambda x, s: gnp.repeat(x, 2, out_sharding=s),
+    "broadcast_to": lambda x, s: gnp.broadcast_to(x, (2, 3), out_sharding=s),
+    "bincount": lambda x, s: gnp.bincount(x.astype(int), out_sharding=s),
+    "at.get": lambda x, s: x.at[:2].get(out_sharding=s),
+    "at.set": lambda x, s: x.at[:2].set(0.0, out_sharding=s),
+    "zeros": lambda x, s: gnp.zeros(3, out_sharding=s),
+    "lax.full": lambda x, s: lax.full((3,), 1.0, sharding=s),
+    "lax.reduce_sum": lambda x, s: lax.reduce_sum(x[None], (0,), out_sharding=s),
+    "random": lambda x, s: random.normal(random.key(0), (3,), out_sharding=s),
+    "initializer": lambda x, s: ga.nn.initializers.ones(None, (3,), "float32", out_sharding=s),
+    "segment_sum": lambda x, s: ga.ops.segment_sum(x, gnp.arange(3), 3, out_sharding=s),
+    "pure_callback": lambda x, s: ga.pure_callback(np.sin, x, x, sharding=s),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_a_sharding_on_one_device(name):
+    x = gnp.arange(3.0)
+    out = PLACED[name](x, _here())
+    assert out.device is ga.devices()[0] and out.committed
+    assert PLACED[name](x, _named(ga.devices()[:1])).device is ga.devices()[0]
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_layouts_over_several_devices_are_refused(name):
+    others = [ga.Device("cpu", i) for i in (7, 8)]
+    for spec in ((), ("x",)):
+        with pytest.raises(NotImplementedError, match="over 2 devices.*one device so far"):
+            PLACED[name](gnp.arange(3.0), _named(others, *spec))
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("name", PLACED)
+def test_a_sharding_on_another_device(name):
+    there = ga.sharding.SingleDeviceSharding(ga.devices()[3])
+    assert PLACED[name](gnp.arange(3.0), there).device is ga.devices()[3]
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("name", ["in_shardings", "out_shardings", "constraint", "nested", "both"])
+def test_devices_that_contradict(name):
+    here, there = (ga.sharding.SingleDeviceSharding(d) for d in ga.devices()[:2])
+    put = ga.device_put(gnp.arange(3.0), here)
+    calls = {
+        "out_shardings": lambda: ga.jit(gnp.sin, out_shardings=there)(put),
+        "constraint": lambda: ga.jit(lambda x: lax.with_sharding_constraint(x, there))(put),
+        "nested": lambda: ga.jit(ga.jit(gnp.sin, in_shardings=there))(put),
+        "both": lambda: ga.jit(gnp.sin, in_shardings=here, out_shardings=there),
+    }
+    if name == "in_shardings":  # arguments go where they are said to be
+        assert ga.jit(gnp.sin, in_shardings=there)(put).device is ga.devices()[1]
+        moved = ga.jit(lambda x, y: x + y, in_shardings=(there, None))
+        assert moved(put, gnp.ones(3)).device is ga.devices()[1]
+        calls[name] = lambda: moved(put, put)
+    with pytest.raises(ValueError, match="incompatible devices"):
+        calls[name]()
+
+
+@pytest.mark.devices
+def test_a_compiled_function_runs_where_its_arguments_are():
+    x = ga.device_put(gnp.arange(3.0), ga.devices()[2])
+    assert ga.jit(gnp.sin).lower(x).compile()(x).device is ga.devices()[2]
+
+
+def test_results_have_the_sharding_that_was_asked_for():
+    named = _named(ga.devices()[:1], "x")
+    assert ga.jit(gnp.sin, out_shardings=named)(gnp.ones(2)).sharding == named
+    assert gnp.dot(gnp.ones((2, 2)), gnp.ones(2), out_sharding=named).sharding == named
+
+
+def _jit(**options):
+    return lambda: ga.jit(lambda *xs, **kw: (*xs, *kw.values()), **options)(gnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (_jit(in_shardings=3), TypeError, "in_shardings leaf specifications"),
+        (_jit(out_shardings="cpu"), TypeError, "out_shardings leaf specifications"),
+        (_jit(in_shardings=ga.P("x")), RuntimeError, "requires a mesh"),
+        (_jit(in_shardings=_named(ga.devices()[:1], None, "x")), ValueError, "rank at least 2"),
+        (_jit(in_shardings=(_here(), _here())), ValueError, "in_shardings"),
+        (_jit(out_shardings=[_here()]), ValueError, "out_shardings"),
+        (_jit(compiler_options={"nonsense": 1}), ValueError, "compiler_options"),
+        (_jit(device="cpu", backend="cpu"), ValueError, "not both"),
+        (
+            lambda: ga.jit(lambda x: x, in_shardings=_here())(x=gnp.ones(2)),
+            ValueError,
+            "kwargs when in_shardings",
+        ),
+        (lambda: gnp.dot(1, 1, out_sharding=ga.P()), TypeError, "instead of a PartitionSpec"),
+        (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
+        (lambda: ga.vmap(gnp.sin, spmd_axis_name="x"), NotImplementedError, "spmd_axis_name"),
+        (lambda: ga.vmap(gnp.sin, in_axes=True), TypeError, "got True"),
+        (lambda: ga.vmap(gnp.sin, in_axes=(True,)), TypeError, "got .True"),
+        (lambda: ga.vmap(gnp.sin, in_axes=({"a": False},)), TypeError, "in_axes must be an int"),
+        (lambda: ga.vmap(gnp.sin, out_axes=True), TypeError, "out_axes must be an int"),
+        (
+            lambda: ga.linear_transpose(gnp.sin, 1.0, reduce_axes="i"),
+            NotImplementedError,
+            "psum",
+        ),
+        (lambda: ga.make_jaxpr(gnp.sin, abstracted_axes={0: "n"}), NotImplementedError, "static"),
+        (lambda: ga.new_ref(1.0, memory_space="host"), NotImplementedError, "memory_space"),
+        (lambda: ga.jit(gnp.sin).lower(1.0).as_text("hlo"), ValueError, "dialects"),
+        (
+            lambda: gnp.linalg.pinv(gnp.eye(2), rtol=0.1, rcond=0.1),
+            ValueError,
+            "only one of rtol and rcond",
+        ),
+        (lambda: scipy.linalg.polar(gnp.eye(2), method="svd", eps=0.1), ValueError, "no steps"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_device_put_checks_where_arrays_come_from():
+    x = gnp.ones(2)
+    assert ga.device_put(x, src=ga.devices()[0]) is x
+    with pytest.raises(ValueError, match="on cpu:0"):
+        ga.device_put(x, src=ga.Device("cpu", 9))
+
+
+# ---- masked arrays, donation ----
+
+_MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+MASKED = {
+    "asarray": lambda: gnp.asarray(_MASKED),
+    "array in a list": lambda: gnp.array([_MASKED, _MASKED]),
+    "ufunc": lambda: gnp.sin(_MASKED),
+    "operator": lambda: gnp.ones(2) + _MASKED,
+    "reduction": lambda: gnp.sum(_MASKED),
+    "lax": lambda: lax.sin(_MASKED),
+    "jit": lambda: ga.jit(gnp.sin)(_MASKED),
+    "vmap": lambda: ga.vmap(gnp.sin)(_MASKED),
+    "grad": lambda: ga.grad(gnp.sum)(_MASKED),
+    "jvp": lambda: ga.jvp(gnp.sin, (_MASKED,), (_MASKED,)),
+    "device_put": lambda: ga.device_put(_MASKED),
+    "pure_callback": lambda: ga.pure_callback(np.sin, gnp.ones(2), _MASKED),
+    "inside jit": lambda: ga.jit(lambda x: x + _MASKED)(gnp.ones(2)),
+    "result of jit": lambda: ga.jit(lambda x: _MASKED)(1.0),
+    "scan": lambda: lax.scan(lambda c, x: (c, x), 0, _MASKED),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_arrays_are_refused(name):
+    with pytest.raises(ValueError, match=r"masked arrays are not supported.*filled\(\)"):
+        MASKED[name]()
+
+
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_an_array_is_donated_once(size):
+    x = gnp.arange(float(size))
+    add = lambda a, b: a["x"] + b
+    with pytest.raises(ValueError, match="argument 0 is donated.*is argument 1 .donated, too"):
+        ga.jit(add, donate_argnums=(0, 1))({"x": x}, x)
+    with pytest.raises(ga.errors.JaxRuntimeError, match="argument 1 is donated.*is argument 0:"):
+        ga.jit(add, donate_argnums=1)({"x": x}, x)
+    assert not x.is_deleted()
+    assert ga.jit(add, donate_argnums=1)({"x": x}, x.copy())[1] == 2.0
+
+
+# ---- named scopes ----
+
+
+def _model(x):
+    with ga.named_scope("model"):
+        y = gnp.sin(x)
+        with ga.named_scope("layer"):
+            return _twice(y) + 1
+
+
+@ga.jit
+def _twice(x):
+    with ga.named_scope("inner"):
+        return x * 2
+
+
+def test_equations_have_the_names_of_their_scopes():
+    graph = ga.make_jaxpr(_model)(gnp.ones(3))
+    found = {e.primitive.name: e.source_info.name_stack for e in graph.eqns}
+    assert found == {"sin": "model", "jit": "model/layer", "add": "model/layer"}
+    # A function is traced once, for calls from everywhere.
+    (inner,) = [e.params["jaxpr"] for e in graph.eqns if e.primitive.name == "jit"]
+    assert [e.source_info.name_stack for e in inner.eqns] == ["inner"]
+    derived = ga.make_jaxpr(ga.grad(lambda x: _model(x).sum()))(gnp.ones(3))
+    assert {"cos": "model"}.items() <= {
+        e.primitive.name: e.source_info.name_stack for e in derived.eqns
+    }.items()
+
+
+def test_explain_and_source_show_scopes():
+    e = ga.explain(_model)(gnp.ones(3))
+    assert e.kernels[0].scopes == ("model", "model/layer/inner", "model/layer")
+    assert [o.origin.partition(" ")[2] for o in e.kernels[0].operations] == [
+        "in model",
+        "in model/layer/inner",
+        "in model/layer",
+    ]
+    assert "in model, model/layer/inner" in str(e)
+    source = ga.jit(_model).lower(gnp.ones(3)).cuda_source()
+    assert re.search(r"ga_sin.*// test_options.py:\d+ in model\n", source)
+
+
+def test_errors_show_scopes():
+    def f(x):
+        with ga.named_scope("model"):
+            return gnp.log(x)
+
+    with ga.debug_nans(), pytest.raises(FloatingPointError, match="in model"):
+        f(gnp.array([-1.0]))
+
+
+def test_a_scope_ends():
+    @ga.named_scope("outer")
+    def f(x):
+        with contextlib.suppress(KeyError), ga.named_scope("inner"):
+            raise KeyError
+        return gnp.sin(x)
+
+    name = lambda: ga.make_jaxpr(f)(1.0).eqns[0].source_info.name_stack
+    assert name() == name() == "outer"
+    assert ga.make_jaxpr(gnp.sin)(1.0).eqns[0].source_info.name_stack == ""
+    with pytest.raises(TypeError, match="must be a string"):
+        ga.named_scope(3)

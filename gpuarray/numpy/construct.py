@@ -41,9 +41,8 @@ def asarray(
     >>> gnp.asarray([1, 2, 3])
     Array([1, 2, 3], dtype=int32)
     """
-    anywhere = device is None and out_sharding is None
-    if isinstance(a, Array) and dtype is None and anywhere and not copy:
-        return a
+    if isinstance(a, Array) and dtype is None and device is None and not copy:
+        return placed("asarray", a, out_sharding)
     return array(a, dtype, bool(copy), order or "K", device=device, out_sharding=out_sharding)
 
 

@@ -237,7 +237,7 @@ class Array:
         """The array on another device."""
         if stream is not None:
             raise NotImplementedError(
-                f"to_device copies in the order of the program, got stream={stream!r}: leave it out."
+                f"to_device copies in the order of the program, without stream={stream!r}"
             )
         return surface.device_put(self, device)
 

@@ -202,6 +202,11 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
     (Array(6., dtype=float32, weak_type=True),)
     """
     _check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError(
+            f"linear_transpose does not sum over named axes, got reduce_axes={reduce_axes}: use "
+            "lax.psum on its result."
+        )
     flat = _Flat(fun, primals)
     avals = [aval_of(p) for p in flat.leaves]
     graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
@@ -545,7 +550,13 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable:
-    """The Jacobian of `fun`: another name of `jacrev`."""
+    """The Jacobian of `fun`: another name of `jacrev`.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.jacobian(lambda x: 2.0 * x)(gnp.ones(2))
+    Array([[2., 0.],
+           [0., 2.]], dtype=float32)
+    """
     return jacrev(fun, argnums, has_aux, holomorphic, allow_int)
 
 

@@ -36,11 +36,25 @@ def vmap(
         raise TypeError(f"Expected a callable value, got {fun}")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # a list would be a pytree of its own kind
-    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+    if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
             "positional "
             f"arguments passed to the function, but got {in_axes}."
+        )
+
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in tree.flatten_raw(axes)[0]:
+            if not (axis is None or _is_axis(axis)):
+                raise TypeError(
+                    f"vmap {name} must be an int, None, or (nested) container with those types as "
+                    f"leaves, but got {axes}."
+                )
+    if spmd_axis_name is not None:
+        raise NotImplementedError(
+            f"vmap got spmd_axis_name={spmd_axis_name!r}, which spreads the mapped axis over the "
+            "devices of a mesh: a computation runs on one device so far. Leave it out; axis_name "
+            "is the name for collectives."
         )
 
     @functools.wraps(fun)
@@ -88,6 +102,10 @@ def vmap(
     return mapped
 
 
+def _is_axis(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool)
+
+
 def _dims(in_axes: Any, args: tuple) -> list[int | None]:
     """One axis a leaf of the positional arguments."""
     if in_axes is None or isinstance(in_axes, int):
@@ -105,8 +123,6 @@ def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
 def _checked(x: Any, dim: Any) -> int | None:
     if dim is None:
         return None
-    if not isinstance(dim, int):
-        raise TypeError(f"vmap in_axes must hold ints and None, got {dim!r}")
     rank = aval_of(x).ndim
     if not -rank <= dim < rank:
         raise ValueError(

@@ -25,10 +25,11 @@ from gpuarray.control.callback import (
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
-from gpuarray.core.sharding import place_of
+from gpuarray.core.sharding import one_device, place_of
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.transfer import placed
 
 
 class FlatCallback:
@@ -132,6 +133,12 @@ def _need_callable(callback: Any, name: str) -> None:
         raise TypeError(f"first argument to `{name}` must be a callable, got {callback!r}")
 
 
+def _placed(name: str, out: list, sharding: Any) -> list:
+    if sharding is not None:  # an error even where there are no results
+        one_device(sharding, f"`sharding` argument of {name}")
+    return [placed(name, x, sharding) for x in out]
+
+
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -145,6 +152,7 @@ def pure_callback(
     It may be called any number of times, or never if nobody needs its result.
 
     result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
+    sharding: the device of the results
     vmap_method: what vmap does: "sequential" calls it for every element; "expand_dims" calls it
     once, with a new leading axis on every argument, of length 1 where it is the same for all;
     "broadcast_all" the same with full length; None refuses
@@ -165,9 +173,9 @@ def pure_callback(
     spec, avals = _result_avals(result_shape_dtypes)
     flat = FlatCallback(callback, in_spec, "pure_callback", spec)
     out = pure_callback_p.bind(
-        *leaves, callback=flat, result_avals=avals, sharding=sharding, vmap_method=vmap_method
+        *leaves, callback=flat, result_avals=avals, sharding=None, vmap_method=vmap_method
     )
-    return tree.unflatten(spec, out)
+    return tree.unflatten(spec, _placed("pure_callback", out, sharding))
 
 
 def io_callback(
@@ -196,9 +204,9 @@ def io_callback(
     spec, avals = _result_avals(result_shape_dtypes)
     flat = FlatCallback(callback, in_spec, "io_callback", spec)
     out = io_callback_p.bind(
-        *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=sharding
+        *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=None
     )
-    return tree.unflatten(spec, out)
+    return tree.unflatten(spec, _placed("io_callback", out, sharding))
 
 
 # ---- what gpuarray.debug is made of ----

@@ -67,7 +67,7 @@ _PRECISIONS = (
     *("BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6"),
     *("BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
 )
-_PRNGS = ("threefry2x32", "threefry4x32", "rbg", "unsafe_rbg", "philox2x32", "philox4x32")
+_PRNGS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 # fmt: off
 _ROWS = (
@@ -99,7 +99,7 @@ _ROWS = (
     Setting("enable_checks", bool, False, "Type-check every recorded graph."),
     Setting("disable_jit", bool, False, "Run jitted functions and loops step by step.", True),
     Setting("no_tracing", bool, False, "Raise when a function would be traced again."),
-    Setting("no_execution", bool, False, "Raise when something would run on a device."),
+    Setting("no_execution", bool, False, "Raise when something would run on a device.", True),
     Setting("log_compiles", bool, False, "Log each trace and compile as a warning."),
     Setting("explain_cache_misses", bool, False, "Log why a call was traced again."),
     Setting("traceback_filtering", ("auto", "off", "tracebackhide", "remove_frames",
@@ -110,11 +110,13 @@ _ROWS = (
             "What happens when an array is freed by the cycle collector."),
     Setting("thread_guard", bool, False, "Raise when multi-host code runs on several threads.",
             idle="it guards programs that run on several hosts at once"),
-    Setting("pprint_use_color", bool, True, "Colour printed graphs on a terminal."),
+    Setting("pprint_use_color", bool, False, "Colour printed graphs on a terminal.",
+            idle="graphs are printed without colours"),
     # devices
     Setting("platforms", str, "", "Platforms to use, first the default: 'cuda,cpu'; '' = all."),
     Setting("platform_name", str, "", "Older name: the default platform, when `platforms` is ''."),
-    Setting("num_cpu_devices", int, -1, "How many CPU devices to simulate; -1 = one."),
+    Setting("num_cpu_devices", range(-1, 1 << 16), -1,
+            "How many CPU devices to simulate; -1 = one."),
     Setting("default_device", _check_device, None, "Where new arrays live.", True),
     Setting("transfer_guard", _GUARDS, None, "Rule for all copies between host and devices.",
             sets=("transfer_guard_host_to_device", "transfer_guard_device_to_host",
@@ -146,9 +148,9 @@ _ROWS = (
     Setting("cuda_graphs", bool, False,
             "Replay programs of several kernels as CUDA graphs, one for each set of addresses.",
             False, False),
-    Setting("num_threads", int, 0, "CPU threads; 0 = as many as the machine offers.",
+    Setting("num_threads", range(1 << 16), 0, "CPU threads; 0 = as many as the machine offers.",
             False, False),
-    Setting("lazy_threshold", int, 1 << 16,
+    Setting("lazy_threshold", range(1 << 62), 1 << 16,
             "CPU arrays with at least so many elements are recorded, smaller ones run at once.",
             False, False),
 )

@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import config, stages
+from gpuarray import argnums, config, stages
 from gpuarray.control.call import jit_p
 from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.value import Array
-from gpuarray.runtime import cache, fastpath, lazy, transfer
-from gpuarray.runtime import device as devices
+from gpuarray.layouts import Layouts, Where, layouts, run
+from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable, launch
+from gpuarray.runtime.execute import Executable
 from gpuarray.transforms import remembered
 from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.references import Ref, Referring, refuse_reference
@@ -43,7 +43,7 @@ class Options(NamedTuple):
     donate_argnames: tuple[str, ...] = ()
     keep_unused: bool = False
     inline: bool = False
-    device: Any = None
+    layouts: Layouts | None = None
 
 
 class Call(NamedTuple):
@@ -62,6 +62,7 @@ class Program(NamedTuple):
     out_spec: Any
     donated: frozenset[int]
     info: TracedFunction
+    where: Where | None = None
 
 
 class Entry(NamedTuple):
@@ -158,7 +159,7 @@ class Jitted:
                     self._fast[(config.state.trace_key, *call.avals)] = entry.fast
         if entry.fast is not None:
             return entry.fast(*self._owned(call, args, kwargs))
-        return _launch(self._options.device, entry, self._owned(call, args, kwargs))
+        return _launch(entry, self._owned(call, args, kwargs))
 
     def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
         """The leaves as concrete arrays."""
@@ -166,7 +167,7 @@ class Jitted:
         try:
             for i, x in enumerate(leaves):
                 if type(x) is not ArrayImpl:
-                    leaves[i] = transfer.own(x, call.avals[i])
+                    leaves[i] = host.own(x, call.avals[i])
         except OverflowError as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
@@ -210,7 +211,7 @@ class Jitted:
             self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True
         ):
             try:
-                transfer.own(x, aval_of(x))
+                host.own(x, aval_of(x))
             except OverflowError:
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted "
@@ -270,10 +271,15 @@ class Jitted:
                 kwargs = kwargs | {k: v for k, v in statics.items() if isinstance(k, str)}
             result = self._fun(*args, **kwargs)
             leaves, out_spec = tree.flatten_raw(result)
-            return [_check_output(x, result, info) for x in leaves]
+            return [_check_output(x, info) for x in leaves]
 
         graph = stage(flat, call.avals, info, threads=True)
-        return Program(graph, out_spec, self._donated(args, kwargs), info)
+        where = None
+        if self._options.layouts is not None:
+            result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
+            dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
+            where = self._options.layouts.for_call(dynamic, kwargs, result, graph)
+        return Program(graph, out_spec, self._donated(args, kwargs), info, where)
 
     def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
         """Which leaves are given away (`args` hold leaf numbers here)."""
@@ -309,12 +315,14 @@ class Jitted:
             structure, lambda: graph, "jit", reason, donated=program.donated, name=self.__name__
         )
         fast = None
-        checks = config.state.debug_nans or config.state.debug_infs
-        plain = not program.donated and self._options.device is None and not checks
+        state = config.state
+        checks = state.debug_nans or state.debug_infs or state.no_execution
+        anywhere = program.where is None and executable.device is None
+        plain = not program.donated and anywhere and not checks
         if plain and fastpath.fits(executable):
             # Not through self: what is kept for a function must not keep the function.
             fast = fastpath.generate(
-                executable, program.out_spec, lambda *leaves: _launch(None, entry, leaves)
+                executable, program.out_spec, lambda *leaves: _launch(entry, leaves)
             )
         entry = Entry(program, executable, fast)
         return entry
@@ -361,7 +369,8 @@ class Jitted:
                 debug_name=graph.debug_name,
             )
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
-        if self._options.inline:
+        chosen = self._options.layouts
+        if self._options.inline and chosen is None:
             out = evaluate(graph, *leaves)
         else:
             out = jit_p.bind(
@@ -371,6 +380,7 @@ class Jitted:
                 donated_invars=donated if any(donated) else None,
                 keep_unused=self._options.keep_unused,
                 inline=False,
+                device=None if chosen is None else chosen.device,
             )
         return tree.unflatten_raw(program.out_spec, out)
 
@@ -388,7 +398,12 @@ class Jitted:
                 "looked at. Give it the value as an argument, and return the new one."
             ) from None
         return stages.Traced(
-            program.graph, _without_statics(call), program.out_spec, program.donated, self.__name__
+            program.graph,
+            _without_statics(call),
+            program.out_spec,
+            program.donated,
+            self.__name__,
+            program.where,
         )
 
     def lower(self, *args, **kwargs) -> stages.Lowered:
@@ -427,24 +442,12 @@ def _without_statics(call: Call) -> Any:
     return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
 
 
-def _launch(device: Any, entry: Entry, leaves: Sequence) -> Any:
+def _launch(entry: Entry, leaves: Sequence) -> Any:
     """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
-    program, executable = entry.program, entry.executable
+    program = entry.program
     inputs = list(leaves)
-    place = None
-    if device is not None:
-        place = devices.place_for(device)
-    else:
-        for x in inputs:
-            place = x._place if place is None else lazy.common_place(place, x._place)
-    for x in inputs:
-        if x.is_deleted():
-            x._buffer()  # raises
-    lazy.flush_all()
-    place = place or devices.default_place()
-    arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
-    launch(executable, inputs, arrays, place, program.donated)
+    arrays = run(entry.executable, inputs, program.donated, program.where)
     if kept is not None:
         info = program.info
         lazy.check_results(program.graph, info.name, info, kept, arrays)
@@ -470,7 +473,7 @@ def _shifted(options: Options) -> Options:
     )
 
 
-def _check_output(x, result, info: TracedFunction):
+def _check_output(x, info: TracedFunction):
     if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
         return x
     if hasattr(x, "__jax_array__"):
@@ -502,63 +505,6 @@ def _signature(fun) -> inspect.Signature | None:
         return inspect.signature(fun)
     except (TypeError, ValueError):
         return None
-
-
-def _indices(value, name: str) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return (int(value),)
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        items = tuple(value)
-        if all(isinstance(i, (int, np.integer)) for i in items):
-            return tuple(int(i) for i in items)
-    raise TypeError(f"{name} must be an int or a sequence of ints, got {value!r}")
-
-
-def _names(value, name: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    items = tuple(value)
-    if all(isinstance(i, str) for i in items):
-        return items
-    raise TypeError(f"{name} must be a str or an iterable of str, got {value!r}")
-
-
-def _nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
-    """Numbers and names of the same parameters: whichever the user gives, both are known."""
-    if sig is None:
-        return nums, names
-    params = list(sig.parameters.values())
-    positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    keywords = [p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    takes_any = any(p.kind is p.VAR_POSITIONAL for p in params)
-    takes_names = any(p.kind is p.VAR_KEYWORD for p in params)
-    for n in nums:
-        if not takes_any and not -len(positional) <= n < len(positional):
-            raise ValueError(
-                f"jitted function has {what}_argnums={nums}, but only accepts {len(positional)} "
-                f"positional "
-                "arguments."
-            )
-    for name in names:
-        if not takes_names and name not in keywords:
-            raise ValueError(
-                f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. "
-                f"Function does not take these args: it takes "
-                f"{', '.join(keywords) or 'none by name'}."
-            )
-    if nums and not names:
-        names = tuple(
-            positional[n]
-            for n in nums
-            if -len(positional) <= n < len(positional) and positional[n] in keywords
-        )
-    elif names and not nums:
-        nums = tuple(positional.index(n) for n in names if n in positional)
-    return nums, names
 
 
 def clear_caches() -> None:
@@ -594,6 +540,8 @@ def jit(
 
     static_argnums/static_argnames: arguments that are Python values, part of the cache key
     donate_argnums/donate_argnames: arguments whose memory the results may use; they are deleted
+    device, backend, in_shardings, out_shardings: the one device it runs on, said for all, for
+    arguments or for results (a prefix of their pytree)
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> @ga.jit
@@ -603,8 +551,20 @@ def jit(
     Array(5., dtype=float32)
     """
     if fun is _UNGIVEN:
-        given = {k: v for k, v in locals().items() if k != "fun"}
-        return functools.partial(jit, **given)
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            compiler_options=compiler_options,
+        )
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):
@@ -612,16 +572,16 @@ def jit(
             f"jit cannot trace the generator function {fun}: return a list instead of yielding"
         )
     sig = _signature(fun)
-    static_nums, static_names = _nums_and_names(
+    static_nums, static_names = argnums.nums_and_names(
         sig,
-        _indices(static_argnums, "static_argnums"),
-        _names(static_argnames, "static_argnames"),
+        argnums.indices(static_argnums, "static_argnums"),
+        argnums.names(static_argnames, "static_argnames"),
         "static",
     )
-    donate_nums, donate_names = _nums_and_names(
+    donate_nums, donate_names = argnums.nums_and_names(
         sig,
-        _indices(donate_argnums, "donate_argnums"),
-        _names(donate_argnames, "donate_argnames"),
+        argnums.indices(donate_argnums, "donate_argnums"),
+        argnums.names(donate_argnames, "donate_argnames"),
         "donate",
     )
     both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)
@@ -629,9 +589,13 @@ def jit(
         raise ValueError(
             f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}"
         )
-    target = device if device is not None else backend
-    if target is not None:
-        target = devices.place_for(target).device
+    if compiler_options:
+        raise ValueError(
+            f"jit takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "
+            "has to set, such as `fusion`, is a setting: gpuarray.config.update(name, value)."
+        )
+    if device is not None and backend is not None:
+        raise ValueError(f"jit takes device={device!r} or backend={backend!r}, not both")
     options = Options(
         static_nums,
         static_names,
@@ -639,6 +603,6 @@ def jit(
         donate_names,
         bool(keep_unused),
         bool(inline),
-        target,
+        layouts(device if device is not None else backend, in_shardings, out_shardings),
     )
     return Jitted(fun, options)

@@ -32,10 +32,18 @@ __all__ = [
 ]
 
 
+def _one_memory(name: str, *spaces: Any) -> None:
+    if any(space is not None for space in spaces):
+        raise NotImplementedError(
+            f"{name} keeps references in the memory of their device and nowhere else: leave out "
+            "memory_space and kind."
+        )
+
+
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A mutable reference that holds an array (or a number) at first.
 
-    memory_space and kind are hints of JAX's to its compiler, and change nothing here.
+    memory_space, kind: only None: there is one memory on a device
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> total = ga.new_ref(gnp.zeros(3))
@@ -44,7 +52,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     >>> total
     Ref([6., 1., 1.], dtype=float32)
     """
-    del memory_space, kind
+    _one_memory("new_ref", memory_space, kind)
     if isinstance(init_val, Ref):
         raise TypeError("new_ref takes an array, got a Ref. Copy one with new_ref(ref[...]).")
     try:
@@ -64,7 +72,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     >>> ga.empty_ref(ga.ShapeDtypeStruct((2,), "float32")).shape
     (2,)
     """
-    del memory_space
+    _one_memory("empty_ref", memory_space)
     return Ref(full(ty.shape, 0, ty.dtype))
 
 

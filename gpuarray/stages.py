@@ -14,10 +14,8 @@ from gpuarray.compiler.plan import plan_graph
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.runtime import cache, transfer
-from gpuarray.runtime import device as devices
-from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import launch
+from gpuarray.layouts import Where, run
+from gpuarray.runtime import cache, host
 
 
 class ShapeDtypeStruct:
@@ -100,8 +98,17 @@ class MemoryStats(NamedTuple):
 class Stage:
     """What the three stages have in common."""
 
-    def __init__(self, graph: Graph, in_spec, out_spec, donated: frozenset[int], fun_name: str):
+    def __init__(
+        self,
+        graph: Graph,
+        in_spec,
+        out_spec,
+        donated: frozenset[int],
+        fun_name: str,
+        where: Where | None = None,
+    ):
         self.jaxpr = graph
+        self._where = where
         self.fun_name = fun_name
         self._in_spec = in_spec
         self._out_spec = out_spec
@@ -143,7 +150,8 @@ class Stage:
         return tuple(sorted(self._donated))
 
     def _next(self, kind: type) -> Any:
-        return kind(self.jaxpr, self._in_spec, self._out_spec, self._donated, self.fun_name)
+        about = (self._in_spec, self._out_spec, self._donated, self.fun_name, self._where)
+        return kind(self.jaxpr, *about)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fun_name}>"
@@ -171,6 +179,11 @@ class Lowered(Stage):
 
     def as_text(self, dialect: str | None = None) -> str:
         """The plan in words: one block a group or step."""
+        if dialect is not None:
+            raise ValueError(
+                f"as_text has no dialects, got {dialect!r}: leave it out for the plan in words, or "
+                "take cuda_source()."
+            )
         return str(self.plan)
 
     def cuda_source(self) -> str:
@@ -192,8 +205,8 @@ class Lowered(Stage):
 class Compiled(Lowered):
     """A compiled function, callable with arguments of exactly the kind it was made for."""
 
-    def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str):
-        super().__init__(graph, in_spec, out_spec, donated, fun_name)
+    def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str, where=None):
+        super().__init__(graph, in_spec, out_spec, donated, fun_name, where)
         self._executable = cache.compiled(
             (graph.key, donated, config.state.fusion),
             lambda: graph,
@@ -232,10 +245,8 @@ class Compiled(Lowered):
                     f"argument {i} of {self.fun_name} should be {aval.str_short()}, got "
                     f"{given.str_short()}"
                 )
-        inputs: list = [transfer.own(x) for x in leaves]
-        place = devices.default_place()
-        arrays = [ArrayImpl(a, place, None) for a in self._executable.out_avals]
-        launch(self._executable, inputs, arrays, place, self._donated)
+        inputs: list = [host.own(x) for x in leaves]
+        arrays = run(self._executable, inputs, self._donated, self._where)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     call = __call__

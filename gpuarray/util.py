@@ -131,10 +131,21 @@ class Site:
                 return line
         return self._code.co_firstlineno
 
+    @property
+    def scope(self) -> str:
+        """The names of the scopes around it, from the outermost: 'model/layer'; '' without any."""
+        return ""
+
+    def within(self, scope: str) -> Site:
+        """The same place inside of more scopes."""
+        names = f"{scope}/{self.scope}".strip("/")
+        return ScopedSite(self._code, self._lasti, names) if names else self
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Site):
             return NotImplemented
-        return self._code is other._code and self._lasti == other._lasti
+        same = self._code is other._code and self._lasti == other._lasti
+        return same and self.scope == other.scope
 
     def __hash__(self) -> int:
         return hash((id(self._code), self._lasti))
@@ -148,6 +159,38 @@ class Site:
 
     def __repr__(self) -> str:
         return f"Site({self.filename}:{self.line} ({self.function}))"
+
+
+class ScopedSite(Site):
+    """A place that was reached inside of named scopes."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, code: CodeType, lasti: int, scope: str):
+        super().__init__(code, lasti)
+        self._scope = scope
+
+    @property
+    def scope(self) -> str:
+        return self._scope
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} in {self._scope}"
+
+
+#: The names of the scopes a thread is in, by the thread's number: empty where nobody uses them.
+_scopes: dict[int, str] = {}
+
+
+def enter_scope(scope: str) -> str:
+    """Put what this thread records into a scope ('' for none); returns the one it was in."""
+    thread = threading.get_ident()
+    before = _scopes.get(thread, "")
+    if scope:
+        _scopes[thread] = scope
+    else:
+        _scopes.pop(thread, None)
+    return before
 
 
 class _Replay(threading.local):
@@ -184,6 +227,8 @@ def user_frame() -> Site:
             return older
         back = frame.f_back
         if not inside or back is None:
+            if _scopes and (scope := _scopes.get(threading.get_ident())):
+                return ScopedSite(frame.f_code, frame.f_lasti, scope)
             return Site(frame.f_code, frame.f_lasti)
         frame = back
 

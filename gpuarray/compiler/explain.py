@@ -45,11 +45,17 @@ class Operation:
     file: str = ""
     line: int = 0
     function: str = ""
+    scope: str = ""
 
     @property
     def user_line(self) -> str:
         """`file.py:12`, or nothing where the place is not known."""
         return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
+
+    @property
+    def origin(self) -> str:
+        """The line with the named scopes around it, if there are any: `file.py:12 in model`."""
+        return f"{self.user_line} in {self.scope}" if self.scope else self.user_line
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,11 @@ class Kernel:
     def user_lines(self) -> tuple[str, ...]:
         """The places in the user's program that this step does, each once: `file.py:12`."""
         return tuple(dict.fromkeys(o.user_line for o in self.operations if o.file))
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The named scopes of its operations, each once: `model/layer`."""
+        return tuple(dict.fromkeys(o.scope for o in self.operations if o.scope))
 
     @property
     def bytes_read(self) -> int:
@@ -281,4 +292,4 @@ def _operation(eqn: Eqn, text: str) -> Operation:
     if eqn.site is None:
         return Operation(eqn.primitive.name, text)
     file, line, function = eqn.site
-    return Operation(eqn.primitive.name, text, file, line, function)
+    return Operation(eqn.primitive.name, text, file, line, function, eqn.site.scope)

@@ -110,7 +110,7 @@ def table(e: Explanation) -> str:
                 size(s.bytes_written),
                 count(s.flops),
                 *(str(s.facts.get(name, "")) for name in facts),
-                line_ranges(s),
+                " ".join([line_ranges(s), *(["in", ", ".join(s.scopes)] if s.scopes else [])]),
             )
         )
     lines = [f"{headline(e)} ({comparison(e)})"]
@@ -173,7 +173,7 @@ def kernel_text(s: Kernel) -> str:
     head = (
         f"{s.name}({ins}) -> {outs}    {size(s.bytes_read)} read, {size(s.bytes_written)} written"
     )
-    rows = [(f"    {o.text}", o.user_line and f"# {o.user_line}") for o in s.operations]
+    rows = [(f"    {o.text}", o.origin and f"# {o.origin}") for o in s.operations]
     facts = [f"    {name}: {value}" for name, value in s.facts.items()]
     return "\n".join([head, *facts, *columns(rows)])
 
@@ -227,9 +227,7 @@ def _label(value: Value) -> str:
 
 def _box_lines(s: Kernel) -> list[tuple[str, str]]:
     """The operations of a box, cut to what it can show."""
-    rows = [
-        (o.text if len(o.text) < 62 else o.text[:59] + "...", o.user_line) for o in s.operations
-    ]
+    rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.origin) for o in s.operations]
     if len(rows) <= _SHOWN:
         return rows
     half = _SHOWN // 2

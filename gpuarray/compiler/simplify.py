@@ -44,10 +44,10 @@ def inline_calls(graph: Graph, keep: Primitive | None = None) -> Graph:
         return env.get(a, a) if isinstance(a, Var) else a
 
     # An explicit stack instead of recursion: (equations still to do, environment, results to bind
-    # at the end).
-    stack: list[Any] = [(iter(graph.eqns), env, None)]
+    # at the end, named scope around them).
+    stack: list[Any] = [(iter(graph.eqns), env, None, "")]
     while stack:
-        todo, env_now, on_end = stack[-1]
+        todo, env_now, on_end, scope = stack[-1]
         eqn = next(todo, None)
         if eqn is None:
             stack.pop()
@@ -58,6 +58,7 @@ def inline_calls(graph: Graph, keep: Primitive | None = None) -> Graph:
             continue
         ins = [read(env_now, a) for a in eqn.invars]
         prim = eqn.primitive
+        site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
         if prim.inline is not None and prim is not keep:
             inner = prim.inline(eqn)
@@ -71,12 +72,14 @@ def inline_calls(graph: Graph, keep: Primitive | None = None) -> Graph:
                     consts.append(c)
                 inner_env[v] = outer
             inner_env.update(zip(inner.invars, ins, strict=True))
-            stack.append((iter(inner.eqns), inner_env, (env_now, eqn.outvars, inner.outvars)))
+            on_end = (env_now, eqn.outvars, inner.outvars)
+            within = scope if site is None else site.scope
+            stack.append((iter(inner.eqns), inner_env, on_end, within))
             continue
         # Fresh variables: the same inner graph may be inlined twice.
         outvars = [Var(v.aval) for v in eqn.outvars]
         env_now.update(zip(eqn.outvars, outvars, strict=True))
-        eqns.append(Eqn(eqn.primitive, ins, outvars, eqn.params, eqn.site))
+        eqns.append(Eqn(eqn.primitive, ins, outvars, eqn.params, site))
     outs = [read(env, a) for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, constvars, consts, graph.debug_name)
 

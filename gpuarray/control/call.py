@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core.avals import aval_of
-from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.graph import Graph, Var, evaluate, subgraphs
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.sharding import Device
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 
-_HIDDEN = {"keep_unused": False, "inline": False, "donated_invars": None}
+_HIDDEN = {"keep_unused": False, "inline": False, "donated_invars": None, "device": None}
 
 
 def _show(params: dict) -> dict:
@@ -64,6 +65,38 @@ def _jit_transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
 def _jit_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **params):
     derived = batch_graph(jaxpr, axis, tuple(dims))
     return _call(derived.graph, args, params), list(derived.outputs)
+
+
+def needed_device(graph: Graph) -> Device | None:
+    """The device that the calls in a graph, at any depth, have to run on; None for any."""
+    if "device" in graph.derived:
+        return graph.derived["device"]
+    found: Device | None = None
+    for eqn in graph.eqns:
+        own = eqn.params.get("device") if eqn.primitive is jit_p else None
+        for device in (own, *map(needed_device, subgraphs(eqn))):
+            found = same_device(found, device)
+    graph.derived["device"] = found
+    return found
+
+
+def same_device(a: Device | None, b: Device | None) -> Device | None:
+    """What two parts of one computation need; ValueError where they need different devices."""
+    if a is not None and b is not None and a is not b:
+        raise ValueError(
+            f"Received incompatible devices for jitted computation: one part of it needs {a} and "
+            f"another one {b}, by shardings or devices given inside. Name one device, or make two "
+            "computations of it."
+        )
+    return b if a is None else a
+
+
+def constrained(x: Any, device: Device) -> Any:
+    """A traced value that has to be on a device, as the whole computation then is."""
+    v = Var(aval_of(x))
+    graph = Graph([v], [v], [], debug_name="sharding_constraint")
+    (out,) = jit_p.bind(x, name="sharding_constraint", jaxpr=graph, device=device)
+    return out
 
 
 jit_p = Primitive(

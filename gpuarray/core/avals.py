@@ -138,6 +138,11 @@ def _scalar_aval(kind: type) -> ShapedArray:
     return ShapedArray((), dtypes.canonicalize_dtype(np.dtype(kind)))
 
 
+MASKED = (
+    "numpy masked arrays are not supported as direct inputs: their masks would be lost. Use "
+    "arr.filled() to convert the value to a standard numpy array."
+)
+
 #: Types whose every value has the same aval: Python's scalars and NumPy's.
 _SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
@@ -163,6 +168,8 @@ def aval_of(x) -> ShapedArray:
     except AttributeError:
         pass
     if isinstance(x, (np.ndarray, np.generic)):
+        if isinstance(x, np.ma.MaskedArray):
+            raise ValueError(MASKED)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     if isinstance(x, (bool, int, float, complex)):
         return python_scalar_aval(next(k for k in _PYTHON_KINDS if isinstance(x, k)))

@@ -9,7 +9,7 @@ recurses over equations: graphs tens of thousands of operations deep are normal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,13 @@ def storage_dtype(aval: ShapedArray):
     return getattr(aval.dtype, "storage", aval.dtype)
 
 
+class SourceInfo(NamedTuple):
+    """Where an equation comes from."""
+
+    site: Any
+    name_stack: str
+
+
 class Eqn:
     """One equation: `outvars = primitive[params](invars)`, and the user's line that made it."""
 
@@ -75,6 +82,11 @@ class Eqn:
         self.outvars = list(outvars)
         self.params = params
         self.site = site
+
+    @property
+    def source_info(self) -> SourceInfo:
+        """Where it comes from: the user's line and the names of the scopes around it."""
+        return SourceInfo(self.site, "" if self.site is None else self.site.scope)
 
     def replace(self, **changes) -> Eqn:
         """The same equation with some fields changed."""

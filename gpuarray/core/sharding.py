@@ -91,6 +91,28 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self.memory_kind})"
 
 
+def one_device(sharding: Any, what: str) -> Device:
+    """The device that a sharding puts a whole array on. Layouts over several devices are refused
+    here, and nowhere else: a computation runs on one device so far.
+    """
+    if isinstance(sharding, Device):
+        return sharding
+    if not isinstance(sharding, Sharding):
+        raise TypeError(
+            f"{what} only supports instances of Sharding, got {sharding!r} of type "
+            f"{type(sharding)}. Give SingleDeviceSharding(device), or NamedSharding(mesh, spec) "
+            "instead of a PartitionSpec."
+        )
+    found = sharding.device_set
+    if len(found) != 1:
+        raise NotImplementedError(
+            f"{what} asks for a layout over {len(found)} devices, {sharding!r}: a computation runs "
+            "on one device so far. Give SingleDeviceSharding(device), or a NamedSharding whose "
+            "mesh has one device."
+        )
+    return next(iter(found))
+
+
 class Place:
     """A sharding, and whether the user chose it (committed) or it was just the default.
 

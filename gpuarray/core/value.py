@@ -310,6 +310,10 @@ class Array:
 
     def to_device(self, device, *, stream=None):
         """The array on another device."""
+        if stream is not None:
+            raise NotImplementedError(
+                f"to_device copies in the order of the program, without stream={stream!r}"
+            )
         return surface.device_put(self, device)
 
     # ---- what an array on a device knows and a traced one does not: ArrayImpl answers ----

@@ -20,7 +20,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.tree import tree_map
 from gpuarray.ops.linear import instantiate
-from gpuarray.runtime.transfer import own
+from gpuarray.runtime.host import own
 
 
 class SymbolicZero:

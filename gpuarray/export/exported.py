@@ -22,6 +22,7 @@ from gpuarray.core.linear import is_inexact
 from gpuarray.custom_derivatives import custom_vjp
 from gpuarray.export.values import Reader, Writer
 from gpuarray.jit import jit
+from gpuarray.runtime.device import platform_named
 from gpuarray.staging import ShapeDtypeStruct
 
 _MAGIC = b"gpuarray program 1\n"
@@ -174,7 +175,8 @@ def export(
 ) -> Callable[..., Exported]:
     """What traces a jitted function for given arguments (arrays or ShapeDtypeStructs).
 
-    Programs run on every platform; `platforms` and `disabled_checks` are accepted for JAX's sake.
+    Programs run on every platform: those in `platforms` only need to be known ones. There are no
+    safety checks to be disabled.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> f = ga.jit(lambda x, scale: {"y": gnp.tanh(x) * scale})
@@ -187,6 +189,9 @@ def export(
             f"Function to be exported must be the result of `jit`, got {fun!r}: wrap it as "
             "export(jit(fun))."
         )
+
+    for name in platforms or ():
+        platform_named(name)
 
     def traced(*args: Any, **kwargs: Any) -> Exported:
         stage = fun.trace(*args, **kwargs)

@@ -31,7 +31,12 @@ _BUILDS_MLIR = Sentinel(
 
 
 def lower_fun(function: Callable[..., Any], multiple_results: bool = True) -> LoweringRule:
-    """A function of arrays as the lowering of a primitive."""
+    """A function of arrays as the lowering of a primitive, see `register_lowering`.
+
+    >>> from gpuarray.interpreters import mlir
+    >>> mlir.lower_fun(lambda x: x**4, multiple_results=False).multiple_results
+    False
+    """
     return LoweringRule(function, multiple_results)
 
 
@@ -57,6 +62,11 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
         if isinstance(prim.numpy, Sentinel):
             prim.numpy = _BUILDS_MLIR
         return rule
+    if platform is not None:
+        raise NotImplementedError(
+            f"a lowering holds for all platforms, got platform={platform!r} for {prim.name!r}: "
+            "leave it out."
+        )
     if rule.multiple_results != prim.multiple_results:
         raise ValueError(
             f"lower_fun(multiple_results={rule.multiple_results}) does not match primitive "

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import MASKED, aval_of
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -50,10 +50,7 @@ def operand(op_name: str, x, position: int = 0) -> Any:
             DIRECT.add(kind)
             return x
     elif isinstance(x, np.ma.MaskedArray):
-        raise TypeError(
-            f"{op_name} got a masked array at position {position}: numpy masked arrays are not "
-            "supported as direct inputs. Use arr.filled() to convert it to a standard numpy array."
-        )
+        raise ValueError(f"{op_name} got a masked array at position {position}: {MASKED}")
     elif isinstance(x, np.ndarray):
         if _is_numeric(x.dtype):
             return x

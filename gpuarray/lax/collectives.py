@@ -191,6 +191,7 @@ def all_gather(
            [0., 1.]], dtype=float32)
     """
     _no_groups(axis_index_groups)
+    _declared("all_gather", to, ("varying", "reduced", "invariant"))
     names = _named(axis_name)
 
     def gather(leaf):
@@ -384,4 +385,10 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     """`x` as it is: whether a value is the same along a named axis needs no declaration here."""
     _named(axis_name)
+    _declared("pcast", to, ("varying", "reduced", "unreduced", "invariant"))
     return x
+
+
+def _declared(name: str, to: str, known: tuple[str, ...]) -> None:
+    if to not in known:
+        raise ValueError(f"{name} got to={to!r}: expected one of {', '.join(map(repr, known))}")

@@ -27,6 +27,7 @@ from gpuarray.ops.precision import PrecisionLike as PrecisionLike
 from gpuarray.ops.precision import canonicalize_precision
 from gpuarray.ops.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from gpuarray.ops.ragged import ragged_dot_general_p
+from gpuarray.runtime.transfer import placed
 
 
 def _ints(dims: Sequence[int]) -> tuple[int, ...]:
@@ -61,14 +62,15 @@ def dot_general(
     """
     lhs, rhs = operands("dot_general", lhs, rhs)
     (lc, rc), (lb, rb) = dimension_numbers
-    return dot_general_p.bind(
+    out = dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
         precision=canonicalize_precision(precision),
         preferred_element_type=element_type("dot_general", preferred_element_type),
-        out_sharding=out_sharding,
+        out_sharding=None,
     )
+    return out if out_sharding is None else placed("dot_general", out, out_sharding)
 
 
 def dot(
@@ -161,7 +163,7 @@ def ragged_dot_general(
             "instead."
         )
     lhs, rhs, group_sizes = operands("ragged_dot_general", lhs, rhs, group_sizes)
-    return ragged_dot_general_p.bind(
+    out = ragged_dot_general_p.bind(
         lhs,
         rhs,
         group_sizes,
@@ -169,8 +171,9 @@ def ragged_dot_general(
         precision=canonicalize_precision(precision),
         preferred_element_type=element_type("ragged_dot_general", preferred_element_type),
         group_offset=None,
-        out_sharding=out_sharding,
+        out_sharding=None,
     )
+    return placed("ragged_dot_general", out, out_sharding)
 
 
 _RAGGED_ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))

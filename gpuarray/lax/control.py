@@ -41,7 +41,7 @@ from gpuarray.transforms.references import Ref, threaded, threading, values_of, 
 _UNGIVEN: Any = object()
 
 
-def _operands(what: Any, operands: tuple, operand: Any) -> tuple:
+def _operands(operands: tuple, operand: Any) -> tuple:
     if operand is _UNGIVEN:
         return operands
     if operands:
@@ -77,7 +77,7 @@ def cond(
         return cond(pred, lambda t, _: on_true(t), lambda _, f: on_false(f), *pair)
     if not (callable(true_fun) and callable(false_fun)):
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
-    operands = _operands("cond", operands, operand)
+    operands = _operands(operands, operand)
     pred = _predicate(pred)
     if config.state.disable_jit and not isinstance(pred, Tracer):
         return true_fun(*operands) if pred else false_fun(*operands)
@@ -117,7 +117,7 @@ def switch(
     """
     if not all(callable(b) for b in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
-    operands = _operands("switch", operands, operand)
+    operands = _operands(operands, operand)
     if index is None or isinstance(index, (str, list, tuple, dict)):
         raise TypeError(f"Index type must be an integer, got {index!r} of type {type(index)}")
     (index,) = check_operands([index])

@@ -25,6 +25,7 @@ from gpuarray.ops.elementwise import add_p, eq_p
 from gpuarray.ops.generate import iota_p
 from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p, rev_p, transpose_p
 from gpuarray.ops.precision import Precision, canonicalize_precision
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import prod
 
 Padding = str | Sequence[tuple[int, int]]
@@ -267,7 +268,7 @@ def conv_general_dilated(
                 "padding argument to conv_general_dilated should be a string or a sequence of "
                 f"(low, high) pairs, got {padding}"
             ) from None
-    return conv_general_dilated_p.bind(
+    out = conv_general_dilated_p.bind(
         lhs,
         rhs,
         window_strides=strides,
@@ -279,8 +280,9 @@ def conv_general_dilated(
         batch_group_count=batch_group_count,
         precision=canonicalize_precision(precision),
         preferred_element_type=element_type("conv_general_dilated", preferred_element_type),
-        out_sharding=out_sharding,
+        out_sharding=None,
     )
+    return placed("conv_general_dilated", out, out_sharding)
 
 
 def conv(

@@ -17,8 +17,7 @@ from gpuarray.control.callback import debug_callback_p
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
-from gpuarray.core.sharding import Sharding
-from gpuarray.core.trace import Tracer
+from gpuarray.core.sharding import Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.jit import jit
 from gpuarray.lax.bodies import check_operands
@@ -171,7 +170,8 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"annotation {sharding}: it is only valid for values of rank at least "
             f"{len(sharding.spec)}, but was applied to a value of rank {len(shape)}"
         )
-    return x if isinstance(x, Tracer) else device_put(x, sharding)
+    one_device(sharding, "with_sharding_constraint")
+    return device_put(x, sharding)
 
 
 def psend(x: Any, axis_name: Any, perm: Any) -> NoReturn:

@@ -16,6 +16,7 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, operands
 from gpuarray.ops.random import RandomAlgorithm as RandomAlgorithm
 from gpuarray.ops.random import rng_bit_generator_p
+from gpuarray.runtime.transfer import placed
 
 
 def rng_bit_generator(
@@ -38,12 +39,11 @@ def rng_bit_generator(
     (Array([0, 0, 1, 0], dtype=uint32), Array([1713891541, 3781805453], dtype=uint32))
     """
     (key,) = operands("rng_bit_generator", key)
-    return list(
-        rng_bit_generator_p.bind(
-            key,
-            shape=canonicalize_shape(shape),
-            dtype=dtypes.check_user_dtype(dtype, "rng_bit_generator"),
-            algorithm=RandomAlgorithm(algorithm),
-            out_sharding=out_sharding,
-        )
+    state, bits = rng_bit_generator_p.bind(
+        key,
+        shape=canonicalize_shape(shape),
+        dtype=dtypes.check_user_dtype(dtype, "rng_bit_generator"),
+        algorithm=RandomAlgorithm(algorithm),
+        out_sharding=None,
     )
+    return [state, placed("rng_bit_generator", bits, out_sharding)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import util
+from gpuarray import config, util
 from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
@@ -36,7 +36,10 @@ from gpuarray.ops.reduce import (
     reduce_xor_p,
 )
 from gpuarray.ops.sort import approx_top_k_p, sort_p, top_k_p
+from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.stage import TracedFunction, stage
+
+_SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
 
 # ---- reductions ----
 
@@ -52,7 +55,22 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding=None) -> Array
     Array([4., 6.], dtype=float32)
     """
     x = bindable("reduce_sum", operand)
-    return reduce_sum_p.bind(x, axes=tuple(map(index, axes)), out_sharding=out_sharding)
+    axes = tuple(map(index, axes))
+    check_short_floats(x, axes)
+    return placed("reduce_sum", reduce_sum_p.bind(x, axes=axes, out_sharding=None), out_sharding)
+
+
+def check_short_floats(x: Any, axes: tuple[int, ...]) -> None:
+    """Refuse a sum of float16 or bfloat16 where the setting `allow_f16_reductions` is off."""
+    if config.state.allow_f16_reductions:
+        return
+    aval = aval_of(x)
+    summed = any(aval.shape[a] != 1 for a in axes if -aval.ndim <= a < aval.ndim)
+    if summed and aval.dtype in _SHORT_FLOATS:
+        raise ValueError(
+            f"reduce_sum on operand {aval.str_short(True)} is not allowed when "
+            "jax_allow_f16_reductions=False. Convert to float32 first."
+        )
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
@@ -262,9 +280,12 @@ def reduce(
     if len(xs) == 1:
         ufunc = monoid_of(computation, xs[0], starts[0])
         if ufunc is not None:
-            extra = {"out_sharding": out_sharding} if ufunc is np.add else {}
+            extra: dict[str, Any] = {}
+            if ufunc is np.add:
+                check_short_floats(xs[0], axes)
+                extra = {"out_sharding": None}
             result = _MONOIDS[computation][1].bind(xs[0], axes=axes, **extra)
-            return tree.tree_unflatten(treedef, [result])
+            return tree.tree_unflatten(treedef, [placed("reduce", result, out_sharding)])
     out = reduce_p.bind(
         *xs,
         *starts,
@@ -272,6 +293,7 @@ def reduce(
         jaxpr=fold_body("reduce", computation, xs, treedef),
         dimensions=axes,
     )
+    out = [placed("reduce", x, out_sharding) for x in out]
     return tree.tree_unflatten(treedef, out)
 
 

@@ -35,6 +35,7 @@ from gpuarray.ops.movement import (
     transpose_p,
     unstack_p,
 )
+from gpuarray.runtime.transfer import placed
 
 
 def as_array(x) -> Array:
@@ -65,12 +66,15 @@ def broadcast_in_dim(
     Array([[1., 1., 1.],
            [2., 2., 2.]], dtype=float32)
     """
+    if out_sharding is not None:
+        out = broadcast_in_dim(operand, shape, broadcast_dimensions)
+        return placed("broadcast_in_dim", out, out_sharding)
     x = bindable("broadcast_in_dim", operand)
     shape = canonicalize_shape(shape)
     dims = tuple(map(index, broadcast_dimensions))
     if shape == shape_of(x) and dims == tuple(range(len(shape))):
         return as_array(x)
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding=None) -> Array:
@@ -82,15 +86,15 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding=None) -> Array
     >>> lax.broadcast(7, (3,))
     Array([7, 7, 7], dtype=int32, weak_type=True)
     """
+    if out_sharding is not None:
+        return placed("broadcast", broadcast(operand, sizes), out_sharding)
     x = bindable("broadcast", operand)
     sizes = canonicalize_shape(sizes)
     if not sizes:
         return as_array(x)
     shape = shape_of(x)
     dims = tuple(range(len(sizes), len(sizes) + len(shape)))
-    return broadcast_in_dim_p.bind(
-        x, shape=sizes + shape, broadcast_dimensions=dims, sharding=out_sharding
-    )
+    return broadcast_in_dim_p.bind(x, shape=sizes + shape, broadcast_dimensions=dims, sharding=None)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -183,12 +187,14 @@ def reshape(
     Array([[0, 1],
            [2, 3]], dtype=int32)
     """
+    if out_sharding is not None:
+        return placed("reshape", reshape(operand, new_sizes, dimensions), out_sharding)
     x = bindable("reshape", operand)
     sizes = canonicalize_shape(new_sizes)
     order = None if dimensions is None else tuple(map(index, dimensions))
     if isinstance(x, Array) and sizes == x.shape and order in (None, tuple(range(len(sizes)))):
         return x
-    return reshape_p.bind(x, new_sizes=sizes, dimensions=order, sharding=out_sharding)
+    return reshape_p.bind(x, new_sizes=sizes, dimensions=order, sharding=None)
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
@@ -405,9 +411,11 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
         value = _as_scalar(value, dtypes.check_user_dtype(dtype, "full"), False)
     elif sharding is not None:
         value = _as_scalar(value, dtype_of(value), False)
-    if not shape and sharding is None:
-        return as_array(value)
-    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=sharding)
+    if shape:
+        out = broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=None)
+    else:
+        out = as_array(value)
+    return out if sharding is None else placed("full", out, sharding)
 
 
 def _any_shape(x: Any) -> tuple[int, ...]:
@@ -470,7 +478,7 @@ def full_like(
     own = dtypes.dtype(x) if not hasattr(x, "aval") else x.aval.dtype
     shape = _any_shape(x) if shape is None else canonicalize_shape(shape)
     if _any_shape(fill_value):
-        return full(shape, fill_value)
+        return full(shape, fill_value)  # raises
     weak = dtype is None and dtypes.is_weakly_typed(x)
     target = own if dtype is None else dtypes.check_user_dtype(dtype, "full_like")
     value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
@@ -501,12 +509,13 @@ def broadcasted_iota(
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    return iota_p.bind(
+    out = iota_p.bind(
         dtype=dtypes.check_user_dtype(dtype, "iota"),
         shape=canonicalize_shape(shape),
         dimension=index(dimension),
-        sharding=out_sharding,
+        sharding=None,
     )
+    return placed("broadcasted_iota", out, out_sharding)
 
 
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
@@ -518,11 +527,12 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
     >>> lax.empty((2, 3), "float32").shape
     (2, 3)
     """
-    return empty_p.bind(
+    out = empty_p.bind(
         shape=canonicalize_shape(shape),
         dtype=dtypes.check_user_dtype(dtype, "empty"),
-        out_sharding=out_sharding,
+        out_sharding=None,
     )
+    return placed("empty", out, out_sharding)
 
 
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:

@@ -18,7 +18,7 @@ from gpuarray import random, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape
-from gpuarray.runtime.transfer import device_put
+from gpuarray.runtime.transfer import placed
 
 Axes = int | Sequence[int]
 Mode = Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]
@@ -390,4 +390,4 @@ def _float_dtype(dtype: Any) -> Any:
 
 
 def _placed(x: Array, out_sharding: Any) -> Array:
-    return x if out_sharding is None else device_put(x, out_sharding)
+    return placed("an initializer", x, out_sharding)

@@ -14,11 +14,11 @@ import numpy as np
 from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray
+from gpuarray.core.avals import MASKED, ShapedArray
 from gpuarray.core.value import Array
 from gpuarray.ops.convert import convert_element_type_p
 from gpuarray.ops.elementwise import copy_p
-from gpuarray.runtime.transfer import device_put, own
+from gpuarray.runtime.transfer import device_put, own, placed
 
 _PYTHON = frozenset({bool, int, float, complex})
 
@@ -42,7 +42,7 @@ def asarray(
     Array([1, 2, 3], dtype=int32)
     """
     if isinstance(a, Array) and dtype is None and device is None and not copy:
-        return a
+        return placed("asarray", a, out_sharding)
     return array(a, dtype, bool(copy), order or "K", device=device, out_sharding=out_sharding)
 
 
@@ -80,8 +80,7 @@ def array(
         raise ValueError(f"ndmin must be at most 64, the most axes that NumPy has, got {ndmin}")
     if out.ndim < ndmin:
         out = lax.expand_dims(out, range(ndmin - out.ndim))
-    target = device if out_sharding is None else out_sharding
-    return out if target is None else device_put(out, target)
+    return placed("array", out, out_sharding, device)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
@@ -210,6 +209,8 @@ def _numeric(x: Any) -> np.ndarray | np.generic | Array:
     """A NumPy value (or an Array) of a numeric dtype; TypeError for what is no number."""
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return x.__jax_array__()
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(MASKED)
     value = x if isinstance(x, np.generic) else np.asarray(x)
     if dtypes.kind_of(value.dtype) not in tuple("biufc"):
         shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."

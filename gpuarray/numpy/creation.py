@@ -33,15 +33,16 @@ from gpuarray.numpy.promotion import (
     select,
     value,
 )
-from gpuarray.runtime.transfer import device_put
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
 kind_of = dtypes.kind_of
 
 
 def _placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
-    target = device if out_sharding is None else out_sharding
-    return x if target is None else device_put(x, target)
+    if device is None and out_sharding is None:
+        return x
+    return placed("the function", x, out_sharding, device)
 
 
 def _dtype(dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float) -> Any:

@@ -21,6 +21,7 @@ from gpuarray.numpy.operands import arrays, no_out
 from gpuarray.numpy.products import diagonal
 from gpuarray.numpy.promotion import convert
 from gpuarray.numpy.shapes import moveaxis, transpose
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import lazy_module
 
 opt_einsum = lazy_module("opt_einsum")
@@ -63,7 +64,8 @@ def einsum(
             terms.append(_single(taken[0], labels[0], result))
         else:
             terms.append(_pair(taken, labels, result, precision, kind, dot_general))
-    return as_type(terms[0], kind, weak)
+    out = as_type(terms[0], kind, weak)
+    return out if out_sharding is None else placed("einsum", out, out_sharding)
 
 
 def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[Any], Any]:

@@ -23,6 +23,7 @@ from gpuarray.numpy.operands import array, arrays, need_concrete, promoted_inexa
 from gpuarray.numpy.selection import choose_by
 from gpuarray.numpy.shapes import broadcast_to, ravel, reshape
 from gpuarray.numpy.sorting import searchsorted
+from gpuarray.runtime.transfer import placed
 
 
 def bincount(
@@ -59,7 +60,8 @@ def bincount(
     if weights is not None and amounts.shape != x.shape:
         raise ValueError("shape of weights must match shape of x.")
     counts = lax.full((length,), 0, kind or amounts.dtype)
-    return counts.at[clip(x, 0)].add(lax.convert_element_type(amounts, counts.dtype), mode="drop")
+    amounts = lax.convert_element_type(amounts, counts.dtype)
+    return placed("bincount", counts.at[clip(x, 0)].add(amounts, mode="drop"), out_sharding)
 
 
 def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:

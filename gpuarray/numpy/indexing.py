@@ -31,6 +31,7 @@ from gpuarray.ops.movement import (
     slice_p,
     squeeze_p,
 )
+from gpuarray.runtime.transfer import placed
 
 _INT32 = np.iinfo(np.int32)
 
@@ -244,6 +245,15 @@ class IndexUpdateRef:
         Array([ 1., -1.], dtype=float32)
         """
         x = self.array
+        if out_sharding is not None:
+            found = self.get(
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+                fill_value=fill_value,
+                wrap_negative_indices=wrap_negative_indices,
+            )
+            return placed("at[].get", found, out_sharding)
         if mode is None and wrap_negative_indices:
             return getitem(x, self.index)
         how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else _mode(mode)
@@ -399,6 +409,18 @@ def _update(
     out_sharding=None,
     wrap_negative_indices: bool = True,
 ) -> Array:
+    if out_sharding is not None:
+        out = _update(
+            x,
+            index,
+            kind,
+            values,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            wrap_negative_indices=wrap_negative_indices,
+        )
+        return placed(f"at[].{kind}", out, out_sharding)
     values = value(values)
     aval = x.aval
     given = aval_of(values)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.value import Array
+from gpuarray.ops.elementwise import copy_p
 from gpuarray.runtime.device import place_for
 from gpuarray.runtime.transfer import borrowed, device_put, own
 
@@ -27,7 +28,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     Array([0., 1., 2.], dtype=float32)
     """
     if isinstance(x, Array):
-        array = x
+        array = copy_p.bind(x) if copy else x
     else:
         if not hasattr(x, "__dlpack__"):
             raise TypeError(

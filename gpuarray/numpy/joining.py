@@ -32,6 +32,7 @@ from gpuarray.numpy.shapes import (
     stretch,
 )
 from gpuarray.ops.movement import stack_p, unstack_p
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
 # ---- joining --------------------------------------------------------------------------------
@@ -336,6 +337,9 @@ def repeat(
     >>> gnp.repeat(gnp.array([4, 5]), gnp.array([1, 3]))
     Array([4, 5, 5, 5], dtype=int32)
     """
+    if out_sharding is not None:
+        out = repeat(a, repeats, axis, total_repeat_length=total_repeat_length)
+        return placed("repeat", out, out_sharding)
     a = array("repeat", a)
     if not isinstance(repeats, int):
         repeats = array("repeat", repeats)

@@ -27,6 +27,7 @@ from gpuarray.numpy.shapes import (
     stretch,
     transpose,
 )
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
 
@@ -65,7 +66,8 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
         dims = ((), ())
     else:
         dims = ((a.ndim - 1,), (max(b.ndim - 2, 0),))
-    return contract(a, b, (dims, ((), ())), precision, dtype, weak)
+    out = contract(a, b, (dims, ((), ())), precision, dtype, weak)
+    return out if out_sharding is None else placed("dot", out, out_sharding)
 
 
 def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=None) -> Array:
@@ -73,7 +75,7 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
     arrays are vectors.
 
     >>> import gpuarray.numpy as gnp
-    >>> gnp.array([[1, 2], [3, 4]]) @ gnp.array([1, 1])
+    >>> gnp.matmul(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))  # or with @
     Array([3, 7], dtype=int32)
     """
     a, b, dtype, weak = factors("matmul", a, b, preferred_element_type)
@@ -83,9 +85,10 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
                 f"matmul input operand {i} must have ndim at least 1, but it has ndim {x.ndim}. "
                 "Use * for scalars."
             )
-    return batched_dot(
+    out = batched_dot(
         a, min(a.ndim, 2), min(a.ndim, 2) - 1, b, min(b.ndim, 2), 0, precision, dtype, weak
     )
+    return out if out_sharding is None else placed("matmul", out, out_sharding)
 
 
 def batched_dot(
@@ -268,7 +271,8 @@ def tensordot(
     """
     a, b, dtype, weak = factors("tensordot", a, b, preferred_element_type)
     left, right = _tensordot_axes(axes, a, b)
-    return contract(a, b, ((left, right), ((), ())), precision, dtype, weak)
+    out = contract(a, b, ((left, right), ((), ())), precision, dtype, weak)
+    return out if out_sharding is None else placed("tensordot", out, out_sharding)
 
 
 def _tensordot_axes(axes, a: Array, b: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -22,7 +22,7 @@ from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, sele
 from gpuarray.numpy.reductions import any, plain_axis, sum
 from gpuarray.numpy.shapes import moveaxis
 from gpuarray.numpy.statistics import cumsum
-from gpuarray.runtime.transfer import device_put
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axes
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
@@ -102,7 +102,7 @@ def percentile(
     found = _checked(
         "percentile", a, q, axis, out, overwrite_input, method, keepdims, weights, False
     )
-    return found if out_sharding is None else device_put(found, out_sharding)
+    return placed("percentile", found, out_sharding)
 
 
 def nanpercentile(

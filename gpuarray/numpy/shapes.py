@@ -20,6 +20,7 @@ from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.operands import array, arrays, as_tuple
 from gpuarray.ops.elementwise import copy_p
 from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p, rev_p, squeeze_p, transpose_p
+from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axes, canonical_axis
 
 
@@ -72,19 +73,22 @@ def iterable(y) -> bool:
 def reshape(a, shape, order: str = "C", *, copy: bool | None = None, out_sharding=None) -> Array:
     """The elements of `a` in row-major order (column-major with order="F"), in another shape.
 
-    shape: (…) -> shape, of the same size; one length may be -1 and is worked out.
+    shape: (…) -> shape, of the same size; one length may be -1 and is worked out. copy: True gives
+    a new Array even for the same shape.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.reshape(gnp.arange(6), (2, -1))
     Array([[0, 1, 2],
            [3, 4, 5]], dtype=int32)
     """
+    if out_sharding is not None:
+        return placed("reshape", reshape(a, shape, order, copy=copy), out_sharding)
     a = array("reshape", a)
     given = a.aval.shape
     sizes = _target_shape(given, shape)
     if order == "C":
         if sizes == given:
-            return a
+            return copy_p.bind(a) if copy else a
         return reshape_p.bind(a, new_sizes=sizes, dimensions=None, sharding=None)
     if order == "F":
         # Column-major is row-major of the reversed axes.
@@ -134,7 +138,7 @@ def ravel(a, order: str = "C", *, out_sharding=None) -> Array:
     a = array("ravel", a)
     if order == "K":
         raise NotImplementedError("Ravel not implemented for order='K'. Use 'C' or 'F'.")
-    return reshape(a, (a.size,), order)
+    return reshape(a, (a.size,), order, out_sharding=out_sharding)
 
 
 def squeeze(a, axis: int | Sequence[int] | None = None) -> Array:
@@ -455,7 +459,8 @@ def broadcast_to(array, shape, *, out_sharding=None) -> Array:
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
-    return stretch(_array("broadcast_to", array), canonicalize_shape(shape))
+    out = stretch(_array("broadcast_to", array), canonicalize_shape(shape))
+    return out if out_sharding is None else placed("broadcast_to", out, out_sharding)
 
 
 _array = array  # `broadcast_to` has an argument of that name

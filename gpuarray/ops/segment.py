@@ -17,7 +17,6 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
-from gpuarray.ops.convert import convert_element_type_p
 from gpuarray.ops.define import do
 from gpuarray.ops.indexing import (
     GatherScatterMode,
@@ -136,11 +135,7 @@ def _segments(
     )
     if bucketed:
         out = reduce.bind(out, axes=(0,), out_sharding=None)
-    if out_sharding is None:
-        return out
-    return convert_element_type_p.bind(
-        out, new_dtype=aval.dtype, weak_type=False, sharding=out_sharding
-    )
+    return out if out_sharding is None else out.to_device(out_sharding)
 
 
 _ARGUMENTS = """

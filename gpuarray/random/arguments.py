@@ -6,6 +6,7 @@ sampler.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any
 
@@ -13,13 +14,12 @@ import numpy as np
 
 from gpuarray import config, lax
 from gpuarray.core import dtypes
-from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.errors import KeyReuseError
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.ops.random import KeyImpl, implementation, random_wrap_p
-from gpuarray.runtime.transfer import device_put
+from gpuarray.runtime import transfer
 
 _consumed: dict[int, weakref.ref] = {}
 
@@ -73,7 +73,19 @@ def typed(key: Any) -> tuple[Any, bool]:
         raise TypeError(
             f"unexpected PRNG key type {type(key)}: make a key with gpuarray.random.key(seed)."
         )
-    return wrapped(key, generator(None)), True
+    found = wrapped(key, generator(None))
+    rule = config.state.legacy_prng_key
+    if rule == "error":
+        raise ValueError(_LEGACY)
+    if rule == "warn":
+        warnings.warn(_LEGACY, stacklevel=4)
+    return found, True
+
+
+_LEGACY = (
+    "Legacy uint32 key array passed as key to a random function. Make keys with "
+    "gpuarray.random.key(), or set jax_legacy_prng_key='allow' where raw words are meant."
+)
 
 
 def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
@@ -176,11 +188,4 @@ def ranked(x: Any, rank: int) -> Any:
 
 def placed(name: str, x: Any, out_sharding: Any) -> Any:
     """`x` where `out_sharding` wants it."""
-    if out_sharding is None:
-        return x
-    if isinstance(out_sharding, Sharding):
-        return device_put(x, out_sharding)
-    raise TypeError(
-        f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
-        f"`PartitionSpec`. Got {out_sharding} of type: {type(out_sharding)}"
-    )
+    return x if out_sharding is None else transfer.placed(name, x, out_sharding)

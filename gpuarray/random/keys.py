@@ -14,9 +14,11 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core import dtypes
+from gpuarray.core.avals import typed_scalar
 from gpuarray.core.value import Array
 from gpuarray.lax.args import operand, shape_of
 from gpuarray.lax.convert import convert_element_type
+from gpuarray.lax.elementwise import add
 from gpuarray.ops.random import (
     implementations,
     random_clone_p,
@@ -48,6 +50,9 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
             f"{name} accepts a scalar seed, but was given an array of shape {shape_of(seed)} != "
             "(). Use vmap for batching"
         )
+    if offset := config.state.random_seed_offset:
+        number = typed_scalar(offset, dtypes.default_int())  # one that is too large is an error
+        seed = add(seed, number.astype(dtypes.dtype(seed)))
     return random_seed_p.bind(seed, impl=generator(impl))
 
 

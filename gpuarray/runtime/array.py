@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors
+from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Place, Shard
@@ -57,7 +58,14 @@ class ArrayImpl(Array):
     @property
     def _value(self) -> np.ndarray:
         """The value as a read-only NumPy array on the host."""
-        return read_only(self._buffer())
+        return self._fetched()
+
+    def _fetched(self, explicit: bool = False) -> np.ndarray:
+        """The same; `explicit` says that the copy was asked for by name."""
+        buffer = self._buffer()
+        if type(buffer) is Buffer and state.transfer_guard_device_to_host is not None:
+            devices.guard("device_to_host", f"aval={self.aval}", explicit)
+        return read_only(buffer)
 
     def _host(self, what: str) -> np.ndarray:
         if isinstance(self.aval.dtype, dtypes.KeyDtype):

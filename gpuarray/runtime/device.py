@@ -5,17 +5,26 @@ Floor 5. In: settings. Out: Device objects, made on first use so that importing 
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
 
 from gpuarray import util
 from gpuarray.config import config, state
-from gpuarray.core.sharding import Device, Place, Sharding, SingleDeviceSharding, place_of
+from gpuarray.core.sharding import (
+    Device,
+    Place,
+    Sharding,
+    SingleDeviceSharding,
+    one_device,
+    place_of,
+)
 from gpuarray.drivers import hostcc
 from gpuarray.drivers.cuda import device as cuda
-from gpuarray.errors import DeviceError
+from gpuarray.errors import DeviceError, JaxRuntimeError
 
+_log = logging.getLogger("gpuarray")
 _lock = util.lock()
 _cpus: list[Device] = []
 _gpus: list[Device] = []
@@ -127,6 +136,24 @@ def _check_count(value: int) -> None:
 config.on_update("num_cpu_devices", _check_count)
 
 
+def guard(direction: str, what: str, explicit: bool = False) -> None:
+    """Refuse or log a copy, as the transfer guard of its direction says.
+
+    explicit: it was asked for by name (device_put, device_get); the levels `log_explicit` and
+    `disallow_explicit` are for such copies, too
+    """
+    setting = f"transfer_guard_{direction}"
+    level = getattr(state, setting)
+    if level in (None, "allow") or explicit and not level.endswith("explicit"):
+        return
+    words = f"{direction.replace('_', '-')} transfer: {what}"
+    if level.startswith("log"):
+        _log.warning("%s", words)
+        return
+    how = "" if explicit else "use device_put or device_get where a copy is meant, or "
+    raise JaxRuntimeError(f"Disallowed {words}. The setting {setting} is {level!r}: {how}allow it.")
+
+
 def _available() -> str:
     """Which platforms can be used here, and why others cannot."""
     found, lacking = [], []
@@ -161,7 +188,12 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of this process (of process `process_index`)."""
+    """The devices of this process (of process `process_index`).
+
+    >>> import gpuarray as ga
+    >>> ga.local_devices(backend="cpu")[0].platform
+    'cpu'
+    """
     index = host_id if process_index is None else process_index
     if index not in (None, 0):
         raise ValueError(f"Unknown process_index {index}: this run has 1 process, number 0")
@@ -169,12 +201,22 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are in all processes."""
+    """How many devices there are in all processes.
+
+    >>> import gpuarray as ga
+    >>> ga.device_count("cpu") >= 1
+    True
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices this process has."""
+    """How many devices this process has.
+
+    >>> import gpuarray as ga
+    >>> ga.local_device_count("cpu") >= 1
+    True
+    """
     return len(local_devices(backend=backend))
 
 
@@ -184,21 +226,36 @@ def default_backend() -> str:
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process, 0 when there is only one."""
+    """The number of this process, 0 when there is only one.
+
+    >>> import gpuarray as ga
+    >>> ga.process_index()
+    0
+    """
     if backend is not None:
         devices(backend)  # an unknown one is an error
     return 0
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes take part."""
+    """How many processes take part.
+
+    >>> import gpuarray as ga
+    >>> ga.process_count()
+    1
+    """
     if backend is not None:
         devices(backend)
     return 1
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes."""
+    """The numbers of all processes.
+
+    >>> import gpuarray as ga
+    >>> ga.process_indices()
+    [0]
+    """
     return list(range(process_count(backend)))
 
 
@@ -210,7 +267,7 @@ def default_place() -> Place:
     if isinstance(chosen, str):
         return place_of(devices(chosen)[0])
     if isinstance(chosen, Sharding):
-        return place_of(next(iter(chosen.device_set)))
+        return place_of(one_device(chosen, "default_device"))
     return place_of(chosen)
 
 
@@ -230,9 +287,9 @@ def place_for(target) -> Place:
         return place_of(found[int(number or 0)], True)
     if isinstance(target, Device):
         return place_of(target, True)
-    if isinstance(target, Sharding) and len(target.device_set) == 1:
+    if isinstance(target, Sharding):
         named = None if isinstance(target, SingleDeviceSharding) else target
-        return place_of(next(iter(target.device_set)), True, named)
+        return place_of(one_device(target, "device"), True, named)
     raise ValueError(
         f"cannot place an array on {target!r} of type {type(target)}: expected a Device "
         "(see gpuarray.devices()), a SingleDeviceSharding, or a name such as 'cpu' or 'cpu:1'"

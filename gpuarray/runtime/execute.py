@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray import config, util
 from gpuarray.compiler.plan import Plan, plan_graph
+from gpuarray.control.call import needed_device
 from gpuarray.core import dtypes
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
@@ -23,6 +24,7 @@ from gpuarray.drivers import simulator
 from gpuarray.drivers.cuda.build import build as cuda_build
 from gpuarray.drivers.cuda.device import is_exclusive as of_gpu
 from gpuarray.drivers.memory import is_exclusive as of_host
+from gpuarray.errors import JaxRuntimeError
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
@@ -39,8 +41,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_lock", "_programs", "announce", "donated", "graph", "heavy", "in_avals", "out_avals",
-        "plan",
+        "_lock", "_programs", "announce", "device", "donated", "graph", "heavy", "in_avals",
+        "out_avals", "plan",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +52,7 @@ class Executable:
         announce: Callable[[Program, float], None] | None = None,
     ):
         self.graph = graph
+        self.device = needed_device(graph)  # the only one it may run on
         self.donated = donated
         self.announce = announce
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
@@ -144,6 +147,8 @@ def launch(
     device = place.device
     program = executable.on(device)
     avals = executable.in_avals
+    if executable.donated:
+        _check_given_once(inputs, given_away)
     for i in given_away:
         inputs[i]._buffer()  # waits
     # What is ready is taken now, so that deleting or donating it later cannot touch this work.
@@ -183,6 +188,23 @@ def held(x: ArrayImpl) -> ArrayImpl:
     if x._work is not None:
         return x._work.twin(x)
     return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
+
+
+def _check_given_once(inputs: list, given_away: Iterable[int]) -> None:
+    """Refuse a donated array that is another argument as well."""
+    numbers = [id(x) for x in inputs]
+    if len(set(numbers)) == len(numbers):
+        return
+    given = set(given_away)
+    for i in sorted(given):
+        others = [k for k, number in enumerate(numbers) if number == numbers[i] and k != i]
+        if others:
+            twice = bool(given.intersection(others))
+            raise (ValueError if twice else JaxRuntimeError)(
+                f"flat argument {i} is donated, and the same array is argument "
+                f"{', '.join(map(str, others))}{' (donated, too)' if twice else ''}: its memory "
+                "cannot be given away and be used. Pass a copy, x.copy(), or do not donate it."
+            )
 
 
 def _in_flight(x) -> bool:

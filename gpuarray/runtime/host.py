@@ -10,12 +10,10 @@ memory of its own (`lazy.EvalTrace.process`). Everything below this floor reache
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
 from gpuarray.config import state
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
@@ -23,22 +21,6 @@ from gpuarray.core.sharding import Device, Place
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import out_of_memory
-
-_log = logging.getLogger("gpuarray")
-
-
-def guard(setting: str, what: str) -> None:
-    """Refuse or log a copy between host and device, as the transfer guards say."""
-    level = getattr(state, setting)
-    if level in (None, "allow", "log_explicit"):
-        return
-    if level == "log":
-        _log.warning("%s", what)
-        return
-    raise errors.JaxRuntimeError(
-        f"Disallowed {what}. The setting {setting} is {level!r}: use device_put or device_get "
-        "where a copy is meant, or allow it."
-    )
 
 
 def own(
@@ -53,7 +35,7 @@ def own(
     place = devices.default_place() if place is None else place
     if isinstance(x, np.ndarray):
         if copy and state.transfer_guard_host_to_device is not None:
-            guard("transfer_guard_host_to_device", f"host-to-device transfer: aval={aval}")
+            devices.guard("host_to_device", f"aval={aval}")
         copied = copy and place.device.platform != "gpu"  # which has memory of its own
         value = np.array(x, aval.dtype) if copied else np.asarray(x, aval.dtype)
     elif isinstance(x, np.generic):

@@ -14,13 +14,14 @@ import numpy as np
 
 from gpuarray import config, util
 from gpuarray.compiler.simplify import inline_calls
+from gpuarray.control.call import same_device
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.dtypes import float0
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.sharding import Place
+from gpuarray.core.sharding import Device, Place, place_of
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
@@ -123,7 +124,7 @@ class EvalTrace(traces.Trace):
         """
         args = tuple(map(traces.owned, args))
         if prim.name == "jit":
-            return run_graph(params["jaxpr"], args)
+            return run_graph(params["jaxpr"], args, params.get("device"))
         if prim.assemble is not None:
             invars = [Var(aval_of(a)) for a in args]
             outvars = [Var(a) for a in prim.out_avals([v.aval for v in invars], params)]
@@ -158,11 +159,14 @@ def common_place(a: Place, b: Place) -> Place:
             "Received incompatible devices for jitted computation: one operand is on "
             f"{a.device} and another on {b.device}. Move one of them with gpuarray.device_put."
         )
-    return b if b.committed and not a.committed else a
+    chosen, moved = (b, a) if b.committed and not a.committed else (a, b)
+    if config.state.transfer_guard_device_to_device is not None and a.device is not b.device:
+        devices.guard("device_to_device", f"from {moved.device} to {chosen.device}")
+    return chosen
 
 
-def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
-    """Run a Graph as one compiled program."""
+def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -> list[ArrayImpl]:
+    """Run a Graph as one compiled program, on a device if one is given."""
     place = None
     inputs: list[Any] = []
     for x, v in zip(args, graph.invars, strict=True):
@@ -174,6 +178,9 @@ def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
     place = devices.default_place() if place is None else place
     key = (graph.key, frozenset(), config.state.fusion)
     executable = compiled(key, lambda: graph, "jit", name=graph.debug_name)
+    device = same_device(device, executable.device)
+    if device is not None:
+        place = common_place(place, place_of(device, True))
     arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
     flush_all()  # a worker must not wait for what only this thread can dispatch
     launch(executable, inputs, arrays, place)

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.config import state
+from gpuarray.control.call import constrained
 from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.sharding import Device, Place, Sharding
+from gpuarray.core.avals import MASKED, ShapedArray, aval_of
+from gpuarray.core.mesh import NamedSharding
+from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
@@ -30,6 +33,8 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
     """
     if x._place is place:
         return x
+    if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
+        devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
     return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
 
 
@@ -44,6 +49,10 @@ def borrowed(x: Any, place: Place) -> ArrayImpl:
 def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     """Move the leaves of a pytree to a device; without one, to the default device.
 
+    src: the device that they are on now, checked
+    donate: free the memory they took, where they move
+    may_alias: False makes a copy of an array that is there already
+
     >>> import numpy as np, gpuarray as ga
     >>> ga.device_put(np.ones((2, 3))).dtype
     dtype('float32')
@@ -51,7 +60,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     leaves, spec = tree.flatten_raw(x)
     options = {"device": device, "donate": donate, "may_alias": may_alias}
     rows = zip(leaves, *(_for_each(*o, x, len(leaves)) for o in options.items()), strict=True)
-    return tree.unflatten_raw(spec, [_put_leaf(*row) for row in rows])
+    return tree.unflatten_raw(spec, [_put_leaf(_from(leaf, src), *row) for leaf, *row in rows])
 
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
@@ -61,20 +70,35 @@ def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     return tree.prefix_broadcast(given, x, lambda d: d is None, f"device_put {name}")
 
 
+def _from(x: Any, src: Any) -> Any:
+    """A leaf that was said to be on the device `src`."""
+    if src is None:
+        return x
+    device = devices.place_for(src).device
+    if isinstance(x, traces.Tracer):
+        return constrained(x, device)
+    if isinstance(x, ArrayImpl) and x._place.device is not device:
+        raise ValueError(f"device_put got src={src!r}, and an array that is on {x._place.device}")
+    return x
+
+
 def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
     if donate and may_alias:
         raise ValueError("may_alias and donate cannot be True at the same time.")
-    if isinstance(x, traces.Tracer):
-        return x
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(MASKED)
     place = None if target is None else devices.place_for(target)
+    if isinstance(x, traces.Tracer):
+        return x if place is None else constrained(x, place.device)
+    if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
+        devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
     try:
         # Asked for by name, so the guards against silent copies do not apply.
         array = own(np.array(x), None, place, copy=False) if isinstance(x, np.ndarray) else own(x)
     except TypeError:
         raise TypeError(
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: device_put takes arrays, "
-            f"NumPy "
-            "values, Python scalars and containers of them"
+            "NumPy values, Python scalars and containers of them"
         ) from None
     if may_alias is False and array is x:
         array = deepcopy(array)
@@ -83,6 +107,22 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
     if donate and array is not x and type(x) is ArrayImpl:
         x._bufs = None
     return array
+
+
+def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
+    """A result where the option `out_sharding` of the function `what`, or its `device`, wants it;
+    None: anywhere.
+    """
+    if sharding is None:
+        return x if device is None else device_put(x, device)
+    if device is not None:
+        raise ValueError(
+            f"{what} takes `device` or `out_sharding`, not both: got {device!r} and {sharding!r}"
+        )
+    one_device(sharding, f"`out_sharding` argument of {what}")
+    if isinstance(sharding, NamedSharding):
+        sharding.shard_shape(aval_of(x).shape)  # a spec of too many axes is an error
+    return device_put(x, sharding)
 
 
 def device_get(x):
@@ -101,8 +141,9 @@ def device_get(x):
 
 def _fetched(x: Any) -> Any:
     """Random keys and traced values stay what they are: there is no NumPy array of them."""
-    known = isinstance(x, Array) and not isinstance(x, traces.Tracer)
-    return np.asarray(x) if known and not isinstance(x.dtype, dtypes.KeyDtype) else x
+    if isinstance(x, ArrayImpl) and not isinstance(x.dtype, dtypes.KeyDtype):
+        return x._fetched(explicit=True)
+    return x
 
 
 def block_until_ready(x):

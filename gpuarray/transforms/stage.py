@@ -222,6 +222,8 @@ def stage(
     """
     trace = GraphTrace(info)
     tracers = [trace.new_input(a) for a in avals]
+    # What is staged may be used again in other scopes: the call has them.
+    scope = util.enter_scope("") if util._scopes else ""
     try:
         with traces.current(trace):
             graph = trace.finish(fun(*tracers))
@@ -237,6 +239,8 @@ def stage(
             "new one."
         ) from None
     finally:
+        if scope:
+            util.enter_scope(scope)
         trace.alive = False
         if config.state.check_tracer_leaks:
             _check_leaks(trace, tracers)

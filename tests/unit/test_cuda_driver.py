@@ -18,6 +18,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray import errors
 from gpuarray.config import config
 from gpuarray.drivers import hostcc
 from gpuarray.drivers.cuda import build, device
@@ -395,3 +396,16 @@ def test_second_call_compiles_nothing_and_takes_no_more_memory(fake_gpu):
         run_and_read(f, x)
     assert taken(fake_gpu) == before
     assert fake_gpu.counts["compile"] == counts["compile"]
+
+
+def test_copies_to_the_host_are_guarded(fake_gpu):
+    with ga.default_device("gpu"):
+        x = gnp.ones(N) + 1
+        with ga.transfer_guard_device_to_host("disallow"):
+            with pytest.raises(errors.JaxRuntimeError, match="device-to-host"):
+                np.asarray(x)
+            assert ga.device_get(x)[0] == 2
+        with ga.transfer_guard_device_to_host("disallow_explicit"):
+            with pytest.raises(errors.JaxRuntimeError, match="device-to-host"):
+                ga.device_get(x)
+        assert float(x[0]) == 2

@@ -61,7 +61,8 @@ class Writer(Reader):
         words = [] if eqn.primitive.name in text else [eqn.primitive.name]
         if self.user_lines and eqn.site is not None:
             file, line, _ = eqn.site
-            words.append(f"{os.path.basename(file)}:{line}")
+            scope = f" in {eqn.site.scope}" if eqn.site.scope else ""
+            words.append(f"{os.path.basename(file)}:{line}{scope}")
         return "  ".join(words)
 
     # ---- positions ----

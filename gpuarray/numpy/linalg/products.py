@@ -47,7 +47,12 @@ def tensordot(
     (2, 4)
     """
     return products.tensordot(
-        x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type
+        x1,
+        x2,
+        axes,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
     )
 
 

@@ -90,6 +90,8 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
     Array([[0.5, 0. ]], dtype=float32)
     """
     a = inexact_matrix("pinv", a)
+    if rtol is not None and rcond is not None:
+        raise ValueError("pinv: only one of rtol and rcond may be specified, got both.")
     rtol = rcond if rtol is None else rtol
     m, n = a.shape[-2:]
     if rtol is None:

@@ -405,7 +405,7 @@ def polar(
 
     (…, m, n) -> (…, m, n) and (…, n, n), or (…, m, m). `method` "qdwh" takes a tall matrix for the
     right and a wide one for the left side, "svd" any. Both go through the singular value
-    decomposition, so `eps` and `max_iterations` change nothing.
+    decomposition, unless `eps` or `max_iterations` ask for the steps of QDWH, one matrix only.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -429,10 +429,17 @@ def polar(
             "method='qdwh' only supports mxn matrices with m >= n where side='right' and m <= n "
             f"where side='left', got {a.shape} with {side=}: take method='svd'"
         )
+    steps = {"eps": eps, "max_iterations": max_iterations}
+    if any(x is not None for x in steps.values()):
+        if method == "svd":
+            raise ValueError(f"polar: method='svd' has no steps to limit, got {steps}")
+        parts = lambda x: lax.linalg.qdwh(x, **steps)[:2]
+    else:
+        parts = _polar
     if side == "left":
-        u, p = _polar(adjoint(a))
+        u, p = parts(adjoint(a))
         return adjoint(u), p
-    return _polar(a)
+    return parts(a)
 
 
 @custom_jvp

@@ -66,6 +66,8 @@ def eigh_tridiagonal(
 
 def _range(select: str, select_range: Any, n: int) -> tuple[int, int]:
     if select == "a":
+        if select_range is not None:
+            raise ValueError(f"select_range {select_range} is for select='i', got select='a'.")
         return 0, n
     if select == "v":
         raise NotImplementedError(

@@ -199,7 +199,7 @@ def _combined(basis: Any, weights: Array) -> Any:
     )
 
 
-def _arnoldi(A: Callable, M: Callable, v: Any, norm: Array, count: int) -> tuple[Any, Array]:
+def _arnoldi(A: Callable, M: Callable, v: Any, count: int) -> tuple[Any, Array]:
     """An orthonormal basis (count + 1) of the Krylov space and A in it: (count + 1, count)."""
     kind = gnp.result_type(*tree_leaves(v))
     eps = float(dtypes.finfo(kind).eps)
@@ -247,7 +247,7 @@ def _gmres(
 
     def cycle(state):
         x, unit, norm, k = state
-        basis, H = _arnoldi(A, M, unit, norm, restart)
+        basis, H = _arnoldi(A, M, unit, restart)
         first = gnp.zeros(restart + 1, H.dtype).at[0].set(lax.convert_element_type(norm, H.dtype))
         y = gnp.linalg.lstsq(H, first)[0]
         x = _add(x, _combined(tree_map(lambda q: q[..., :-1], basis), y))

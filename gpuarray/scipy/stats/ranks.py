@@ -41,7 +41,7 @@ def _check_policy(name: str, policy: str) -> None:
         )
 
 
-def _last(name: str, a: Array, axis: int | None) -> tuple[Array, int]:
+def _last(a: Array, axis: int | None) -> tuple[Array, int]:
     """The array with the axis last, and that axis; flat where it is None."""
     if axis is None:
         return a.reshape(-1), 0
@@ -81,7 +81,7 @@ def mode(
     a = array("mode", a)
     _check_policy("mode", nan_policy)
     ndim = a.ndim
-    rows, axis_ = _last("mode", a, axis)
+    rows, axis_ = _last(a, axis)
     if rows.shape[-1] == 0:
         floats = dtypes.to_inexact_dtype(a.dtype)
         found = gnp.full(rows.shape[:-1], np.nan, floats)
@@ -122,7 +122,7 @@ def rankdata(
         raise ValueError(
             f"unknown method {method!r}: one of 'average', 'min', 'max', 'dense', 'ordinal'"
         )
-    rows, axis_ = _last("rankdata", a, axis)
+    rows, axis_ = _last(a, axis)
     order = gnp.argsort(rows, axis=-1, stable=True)
     ordered = gnp.take_along_axis(rows, order, -1)
     start, end = _runs(ordered)

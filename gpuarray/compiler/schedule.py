@@ -184,20 +184,27 @@ def schedule_all(rows: int, length: int, width: int) -> Schedule:
     return Schedule("all", THREADS, width, rows * splits, THREADS, splits=splits)
 
 
-def schedule_columns(columns: int, length: int, can_split: bool, operations: int = 1) -> Schedule:
+def schedule_columns(
+    columns: int, length: int, can_split: bool, operations: int = 1, state: int = 0
+) -> Schedule:
     """Down columns: a warp goes along 32 columns, or along all there are; a block shares the rows.
     Where columns are few, several blocks share them; where they cannot, more threads go down fewer
     columns.
+
+    state: bytes of the partial results that each thread has in shared memory
     """
     across = min(32, max(2, _power_of_two(columns)))
+    fitting = (SHARED_BYTES - 16) // max(state, 1)  # beside a few flags
     deep, splits = THREADS // across, 1
+    while deep > 1 and across * deep > fitting:
+        deep //= 2
     if can_split:
         splits = min(COLUMN_GRID // max(1, -(-columns // across)), length // (deep * 16))
         splits = max(1, splits)
     else:
         most = 1024 if operations <= FEW_OPERATIONS else 512
         while columns * deep < FULL_THREADS and length >= deep * 8:
-            if across * deep < most:
+            if across * deep * 2 <= min(most, fitting):
                 deep *= 2
             elif across > NARROWEST:
                 across, deep = across // 2, deep * 2

@@ -165,7 +165,7 @@ def _constant(prim: Primitive, ins: Sequence[Atom], eqn: Eqn) -> Literal | None:
 def _reduces_nothing(eqn: Eqn) -> bool:
     """Whether a sum (or the like) runs over axes of length 1 only: a change of shape."""
     prim = eqn.primitive
-    if prim.kind is not Kind.REDUCTION or prim.combine is None:
+    if prim.kind is not Kind.REDUCTION or prim.plain_fold is None:
         return False
     operand = eqn.invars[0].aval
     same = operand.dtype == eqn.outvars[0].aval.dtype

@@ -142,8 +142,10 @@ def cov(
                 raise TypeError("fweights must be integer.")
             w = abs(w)
             weights = w if weights is None else weights * w
+    count = samples.shape[1]
+    if count == 0:
+        return lax.full((samples.shape[0],) * 2, np.nan, samples.dtype).squeeze()
     if weights is None:
-        count = samples.shape[1]
         mean = samples.sum(1) / count
         scale = count - ddof
         centred = samples - mean[:, None]

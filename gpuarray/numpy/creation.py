@@ -290,7 +290,7 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     gaps = num - 1 if endpoint else num
-    step = lax.full(shape, np.nan, through)
+    step = lax.full((), np.nan, through)  # there is none
     if gaps > 0:
         step = lax.div(lax.sub(b, a), through.type(gaps))
     if num <= 1:

@@ -312,5 +312,7 @@ def polyfit(
                 "the number of data points must exceed order to scale the covariance matrix"
             )
         factor = residuals / (x.shape[0] - order)
-        covariance = covariance * (ravel(factor)[0] if y.ndim == 1 else factor)
-    return c, (covariance if y.ndim == 1 else covariance[:, :, None] * 1)
+        if y.ndim == 1:
+            return c, covariance * ravel(factor)[0]
+        return c, covariance[:, :, None] * factor
+    return c, (covariance if y.ndim == 1 else covariance[:, :, None])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -54,9 +56,17 @@ class Sorted(NamedTuple):
 
 def _sorted(x: Array, equal_nan: bool = True) -> Sorted:
     """The elements of a (n,) array in order; equal ones keep their order."""
+    x = _one_nan(x)
     order = argsort(x)
     values = getitem(x, order)
     return Sorted(values, order, _differs(values, equal_nan))
+
+
+def _one_nan(x: Array) -> Array:
+    """The elements with one nan for all complex numbers that have a nan in a part of them."""
+    if dtypes.kind_of(x.dtype) != "c":
+        return x
+    return choose_by(lax.ne(x, x), lax.full((), np.nan, x.dtype), x)
 
 
 def _differs(values: Array, equal_nan: bool) -> Array:
@@ -72,6 +82,14 @@ def _differs(values: Array, equal_nan: bool) -> Array:
     if new.ndim > 1:
         new = lax.reduce_or(new, tuple(range(1, new.ndim)))
     return lax.concatenate([lax.full((1,), True), new], 0)
+
+
+def _last(first: Array) -> Array:
+    """Which of sorted elements differ from the one behind, from those that differ from the one
+    before.
+    """
+    n = first.shape[0]
+    return lax.concatenate([getitem(first, slice(1, None)), lax.full((min(n, 1),), True)], 0)
 
 
 def _places(keep: Array, size: int | None, name: str) -> Array:
@@ -163,6 +181,7 @@ def unique(
 def _sorted_rows(rows: Array, equal_nan: bool) -> Sorted:
     """Slices in lexicographic order: one sort whose keys are the columns."""
     n = rows.shape[0]
+    rows = _one_nan(rows)
     flat = reshape(rows, (n, -1)) if rows.size else reshape(rows, (n, 0))
     positions = lax.iota(dtypes.default_int(), n)
     columns = [getitem(flat, (slice(None), k)) for k in range(flat.shape[1])]
@@ -344,9 +363,18 @@ def setxor1d(
     Array([2, 3, 5], dtype=int32)
     """
     a, b = _flat_pair("setxor1d", ar1, ar2)
-    found = _sorted(lax.concatenate([a, b], 0), equal_nan=False)
-    shared = lax.bitwise_and(isin(found.values, a), isin(found.values, b))
-    keep = lax.bitwise_and(found.first, lax.bitwise_not(shared))
+    if assume_unique:
+        found = _sorted(lax.concatenate([a, b], 0), equal_nan=False)
+        values, keep = found.values, lax.bitwise_and(found.first, _last(found.first))
+    else:
+        left, right = _sorted(a), _sorted(b)
+        alone = [
+            lax.bitwise_and(one.first, isin(one.values, other, invert=True))
+            for one, other in ((left, b), (right, a))
+        ]
+        values = lax.concatenate([left.values, right.values], 0)
+        order = argsort(values)
+        values, keep = getitem(values, order), getitem(lax.concatenate(alone, 0), order)
     places = _places(keep, size, "setxor1d")
-    chosen = _pick(found.values, places, None) if found.values.shape[0] else found.values
-    return _pick(found.values, places, _fill_with(chosen, fill_value))
+    chosen = _pick(values, places, None) if values.shape[0] else values
+    return _pick(values, places, _fill_with(chosen, fill_value))

@@ -171,7 +171,7 @@ def reduction(
 ) -> Primitive:
     """Define a primitive P x R -> P: it drops the axes in its `axes` parameter.
 
-    combine: the ufunc that merges two partial results, where the reduction can be split
+    combine: the ufunc that merges the results of two parts of an axis, where it can be split
     """
 
     def aval(operand: ShapedArray, *, axes: tuple[int, ...], **params) -> ShapedArray:

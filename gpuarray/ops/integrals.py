@@ -96,11 +96,6 @@ expn_p = special_function(
 # ---- integrals of sine and cosine ----
 
 
-def _cosine_integral(x):
-    # SciPy has no real value at -inf: the function is that of |x| there as elsewhere.
-    return np.where(x == -np.inf, 0.0, sp.sici(x)[1])
-
-
 def _fresnel(part: int):
     def rule(x):
         # From here on doubles do not tell the phase, and the rest is below 4e-9.
@@ -124,11 +119,14 @@ def _phase(x):
 
 
 sine_integral_p = special_function(
-    "sine_integral", in_double(lambda x: sp.sici(x)[0]), weight=80, jvp=(_sinc_derivative,)
+    "sine_integral",
+    in_double(lambda x: np.copysign(sp.sici(x)[0], x)),
+    weight=80,
+    jvp=(_sinc_derivative,),
 )
 cosine_integral_p = special_function(
     "cosine_integral",
-    in_double(_cosine_integral),
+    in_double(lambda x: sp.sici(x)[1]),
     weight=80,
     jvp=(lambda t, y, x: do.mul(t, do.div(do.cos(x, accuracy=None), x)),),
 )

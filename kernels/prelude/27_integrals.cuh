@@ -92,7 +92,8 @@ GA_INLINE double ga_sine_integral(double x) {
 
 //@ ga_cosine_integral
 GA_INLINE double ga_cosine_integral(double x) {
-    return x != x ? x : x == 0 ? -GA_INF : ga_trigonometric_integrals(fabs(x)).re;
+    if (x != x || x == -GA_INF) return GA_NAN;
+    return x == 0 ? -GA_INF : ga_trigonometric_integrals(fabs(x)).re;
 }
 
 //@ ga_fresnel

@@ -28,12 +28,12 @@ template <class T> GA_INLINE T ga_shuffle(T v, int o) { return (T)__shfl_xor_syn
 
 //@ ga_shuffle_complex if ga_shuffle ga_c64
 template <class T> GA_INLINE ga_complex<T> ga_shuffle(ga_complex<T> v, int o) {
-    return {__shfl_xor_sync(0xffffffffu, v.re, o), __shfl_xor_sync(0xffffffffu, v.im, o)};
+    return {ga_shuffle(v.re, o), ga_shuffle(v.im, o)};
 }
 
 //@ ga_shuffle_arg if ga_shuffle ga_arg
 template <class T> GA_INLINE ga_arg<T> ga_shuffle(ga_arg<T> v, int o) {
-    return {(T)__shfl_xor_sync(0xffffffffu, v.value, o), __shfl_xor_sync(0xffffffffu, v.at, o)};
+    return {ga_shuffle(v.value, o), ga_shuffle(v.at, o)};
 }
 
 //@ ga_warp_reduce
@@ -73,21 +73,23 @@ template <int DEEP, int ACROSS, class T, class Merge> GA_INLINE T ga_column_redu
 }
 
 //@ ga_put ga_get
-// Partial results of blocks lie 16 bytes apart; volatile words, because another block writes them.
-template <class T> GA_INLINE void ga_put(unsigned char* work, unsigned block, T v) {
+// Partial results of blocks lie SLOT bytes apart; volatile words, because another block writes them.
+template <int SLOT = 16, class T> GA_INLINE void ga_put(unsigned char* work, unsigned block, T v) {
+    static_assert(sizeof(T) <= SLOT, "a partial result is larger than its slot");
     union {
         T value;
-        unsigned words[4];
+        unsigned words[SLOT / 4];
     } slot;
     slot.value = v;
-    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) ((volatile unsigned*)(work + 16u * block))[k] = slot.words[k];
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) ((volatile unsigned*)(work + (unsigned)SLOT * block))[k] = slot.words[k];
 }
-template <class T> GA_INLINE T ga_get(unsigned char* work, unsigned block) {
+template <class T, int SLOT = 16> GA_INLINE T ga_get(unsigned char* work, unsigned block) {
+    static_assert(sizeof(T) <= SLOT, "a partial result is larger than its slot");
     union {
         T value;
-        unsigned words[4];
+        unsigned words[SLOT / 4];
     } slot;
-    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) slot.words[k] = ((volatile unsigned*)(work + 16u * block))[k];
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; ++k) slot.words[k] = ((volatile unsigned*)(work + (unsigned)SLOT * block))[k];
     return slot.value;
 }
 

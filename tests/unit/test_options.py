@@ -387,6 +387,7 @@ METHODS = {"core/value.py", "runtime/array.py", "ops/segment.py", "runtime/trans
 PROTOCOLS = {
     "callbacks.py _Check.format_field",
     "config.py _Override.__exit__",
+    "core/value.py _ArrayUfunc.__get__",
     "custom_batching.py sequential_vmap.rule",
     "experimental/checkify.py _Raise.__call__",
     "jit.py Jitted.__get__",

@@ -12,7 +12,7 @@ from typing import Any
 from gpuarray.compiler.cuda import types as ct
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.core.primitive import Combine, Sentinel
+from gpuarray.core.primitive import Combine, Sentinel, state_bytes
 from gpuarray.ops.reduce import extreme
 
 
@@ -76,6 +76,11 @@ class Reducer:
         self.element = eqn.invars[0].aval
         self.type = ct.value_type(self.element)
         self.state = rule.state.format(T=self.type)
+
+    @property
+    def bytes(self) -> int:
+        """The size of a partial result."""
+        return state_bytes(self.state)
 
     @property
     def identity(self) -> str:

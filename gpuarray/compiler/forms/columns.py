@@ -21,7 +21,9 @@ class Columns(Form):
     def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
         """Passes over `rows` columns of `length`."""
         single = len(passes) == 1 and not passes[0].stored
-        s = schedule_columns(rows, length, single, len(self.group.members))
+        s = schedule_columns(
+            rows, length, single, len(self.group.members), self.state_bytes(passes)
+        )
         wide = s.rows_a_block
         guarded = rows % wide != 0  # a thread without a column leaves before it stores
         passes = once_each(self.group, passes, lambda _: False, early=not guarded)

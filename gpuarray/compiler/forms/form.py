@@ -6,6 +6,7 @@ subclass for each way in which threads share the work.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpuarray.compiler.plan import step_eqns
 from gpuarray.compiler.schedule import MOST_BLOCKS, VECTOR_BYTES, Schedule
 from gpuarray.core.graph import Var
 
-#: Partial results of blocks lie so many bytes apart, whatever their type.
+#: Partial results of blocks lie so many bytes apart, or a multiple of it where they are larger.
 SLOT = 16
 
 
@@ -209,6 +210,11 @@ class Form(Writer):
         self.shared[name] = f"{state} {name}[{length}]"
         return name
 
+    def state_bytes(self, passes: list[Pass]) -> int:
+        """Shared memory for a partial result of each type, for one thread or warp."""
+        kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
+        return sum(kinds.values())
+
     def reducer(self, v: Var) -> Reducer:
         return Reducer(self.group.made[v].eqn)
 
@@ -234,10 +240,13 @@ class Form(Writer):
         """
         writes, own, other = slots
         room = rows * s.splits * SLOT if s.kind == "all" else rows * 32 * s.splits * SLOT
-        tickets = len(states) * room
+        slot_of = {v: -(-self.reducer(v).bytes // SLOT) for v in states}
+        starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
+        tickets = starts.pop()
         self.put(1, f"if ({writes}) {{")
-        for k, name in enumerate(states.values()):
-            self.put(2, f"ga_put({self.slots(k * room)}, {own}, {name});")
+        for start, (v, name) in zip(starts, states.items(), strict=True):
+            put = "ga_put" if slot_of[v] == 1 else f"ga_put<{slot_of[v] * SLOT}>"
+            self.put(2, f"{put}({self.slots(start)}, {own}, {name});")
         self.put(2, "__threadfence();")
         self.put(1, "}")
         self.put(1, "__shared__ bool last;")
@@ -250,13 +259,14 @@ class Form(Writer):
         self.put(1, "if (!last) return;")
         self.put(1, "__threadfence();")
         first, step = steps
-        for k, (v, name) in enumerate(states.items()):
+        for start, (v, name) in zip(starts, states.items(), strict=True):
             reducer = self.reducer(v)
             self.put(1, f"{name} = {reducer.identity};")
             if s.splits > 8 * step:  # ask for several before waiting for one
                 self.put(1, "#pragma unroll 8")
             self.put(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
-            got = f"ga_get<{reducer.state}>({self.slots(k * room)}, {other})"
+            far = "" if slot_of[v] == 1 else f", {slot_of[v] * SLOT}"
+            got = f"ga_get<{reducer.state}{far}>({self.slots(start)}, {other})"
             self.put(2, f"{name} = {reducer.merge(name, got)};")
             self.put(1, "}")
         return tickets + -(-4 * rows // SLOT) * SLOT

@@ -14,6 +14,7 @@ from gpuarray.compiler.kernel import Pass, once_each
 from gpuarray.compiler.schedule import (
     ROW_BYTES,
     ROW_SHARED_BYTES,
+    SHARED_BYTES,
     Schedule,
     schedule_all,
     schedule_rows,
@@ -101,6 +102,8 @@ class Rows(Form):
         where it fits; the passes that are left to do, and a note that says where.
         """
         group, early = self.group, not guarded  # a thread that has no row leaves before it stores
+        parts = self.state_bytes(passes) * s.threads // 32
+        room_left = min(ROW_SHARED_BYTES, SHARED_BYTES - parts)
         lean = once_each(group, passes, self.worth_carrying, early)
         plain = once_each(group, passes, lambda _: False, early)
         for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
@@ -112,7 +115,7 @@ class Rows(Form):
                 return chosen, ""
             if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= ROW_BYTES:
                 where, place, count = "registers", "[u]", s.steps
-            elif size * length <= ROW_SHARED_BYTES and s.rows_a_block == 1:
+            elif size * length <= room_left and s.rows_a_block == 1:
                 where, count = "shared memory", length // s.width  # each thread keeps its own
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
             else:

@@ -13,7 +13,7 @@ import re
 
 from gpuarray.compiler.cuda import types as ct
 from gpuarray.compiler.cuda.rules import Reducer, expression
-from gpuarray.compiler.forms.reader import Reader
+from gpuarray.compiler.forms.reader import Reader, bracketed
 from gpuarray.compiler.groups.group import Group, Inner, Load, Member, Operand
 from gpuarray.compiler.kernel import axis_order
 from gpuarray.compiler.places.access import sources
@@ -279,9 +279,10 @@ class Writer(Reader):
                 continue
             value = self.operand(m.operands[0], fetched, depth)
             reducer = Reducer(m.eqn)
-            reduced = [d for d in m.space if d in self.group.reduced]
-            place = self.position_along(reduced)
-            merged = reducer.merge(states[v], reducer.lift(value, self.at(place)))
+            place = bracketed(self.at(self.place_in_row(m)))
+            if not reducer.rule.plain:
+                value = bracketed(value)
+            merged = reducer.merge(states[v], reducer.lift(value, place))
             self.put(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         for v in stores:
             if v in kept:
@@ -294,6 +295,12 @@ class Writer(Reader):
         for v, place in self.carried.items():
             if v in made:
                 self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
+
+    def place_in_row(self, m: Member) -> Index:
+        """The position among the elements that a reduction folds, as they stand in its operand."""
+        lengths = m.eqn.invars[0].aval.shape
+        gone = [(d, n) for d, n in zip(m.space, lengths, strict=True) if d in self.group.reduced]
+        return linear(self.along([d for d, _ in gone]), [n for _, n in gone])
 
     # ---- the whole ----
     def drop_unused(self) -> None:

@@ -66,7 +66,7 @@ class _Splitter:
     def is_fold(self, eqn: Eqn) -> bool:
         """A reduction over the components of vectors that are made here."""
         prim = eqn.primitive
-        if prim.kind is not Kind.REDUCTION or prim.combine not in _PAIRWISE:
+        if prim.kind is not Kind.REDUCTION or prim.plain_fold not in _PAIRWISE:
             return False
         operand, out = eqn.invars[0], eqn.outvars[0].aval
         axes, shape = eqn.params["axes"], operand.aval.shape
@@ -122,7 +122,7 @@ class _Splitter:
     def fold(self, eqn: Eqn) -> None:
         (operand,), (axis,) = eqn.invars, eqn.params["axes"]
         total, *rest = (self.part(operand, axis, k) for k in range(operand.aval.shape[axis]))
-        name = _PAIRWISE[eqn.primitive.combine]
+        name = _PAIRWISE[eqn.primitive.plain_fold]
         for part in rest[:-1]:
             total = self.add(name, [total, part], eqn.outvars[0].aval, {})
         self.eqns.append(Eqn(registry[name], [total, rest[-1]], eqn.outvars, {}, eqn.site))

@@ -135,7 +135,7 @@ def lstsq(
     else:
         rcond = eps * max(m, n) if rcond is None else where(rcond < 0, eps, rcond)
         u, s, vh = svd(a, full_matrices=False)
-        mask = s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0]
+        mask = (s > 0) & (s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0])
         rank: Any = mask.sum()
         inverse = where(mask, 1 / where(mask, s, 1), 0)[:, None]
         x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))

@@ -29,8 +29,8 @@ def eigh_tridiagonal(
 ) -> Any:
     """Eigenvalues (ascending), and vectors as columns, of a symmetric tridiagonal matrix.
 
-    d is the diagonal (n,), e the one below it (n - 1,); a complex e stands below, its conjugate
-    above. select: "a" for all k = n, or "i" for those numbered select_range = (first, last). tol:
+    d is the diagonal (n,), e the one above it (n - 1,); a complex e stands above, its conjugate
+    below. select: "a" for all k = n, or "i" for those numbered select_range = (first, last). tol:
     the error that is allowed in an eigenvalue. Vectors come from the full matrix and need no random
     start: `key` changes nothing.
 
@@ -88,7 +88,7 @@ def _range(select: str, select_range: Any, n: int) -> tuple[int, int]:
 
 def _matrix(d: Array, e: Array) -> Array:
     d = lax.convert_element_type(d, e.dtype)
-    return gnp.diag(d) + gnp.diag(e, -1) + gnp.diag(gnp.conj(e), 1)
+    return gnp.diag(d) + gnp.diag(e, 1) + gnp.diag(gnp.conj(e), -1)
 
 
 def _eigenvalues(first: int, last: int, tol: float | None, d: Array, e: Array) -> Array:
@@ -104,7 +104,7 @@ def _eigenvalues(first: int, last: int, tol: float | None, d: Array, e: Array) -
         _, v = gnp.linalg.eigh(_matrix(d, e))
         v = v[:, first:last]
         of_d = (abs(v) ** 2 * dd[:, None]).sum(0)
-        cross = gnp.conj(v[1:]) * v[:-1] * de[:, None]
+        cross = gnp.conj(v[:-1]) * v[1:] * de[:, None]
         return found(d, e), of_d + 2 * gnp.real(cross).sum(0)
 
     return found(d, e)

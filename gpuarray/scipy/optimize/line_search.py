@@ -15,6 +15,8 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 
 DECREASE, CURVATURE = 1e-4, 0.9
+#: Places that are tried between two that hold the answer between them.
+ZOOMS = 30
 
 
 class Point(NamedTuple):
@@ -27,9 +29,12 @@ class Point(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The state of a search: once `zooming`, the answer lies between `low` and `high`."""
+    """The state of a search: once `zooming`, the answer lies between `low` and `high`. `left` is
+    how many more places may be tried.
+    """
 
     count: Array
+    left: Array
     trial: Array
     low: Point
     high: Point
@@ -58,13 +63,17 @@ def _between(low: Point, high: Point) -> Array:
 def line_search(
     fun: Callable, x: Array, value: Array, gradient: Array, direction: Array, most: int
 ) -> tuple[Point, Array, Array]:
-    """Where to stop, how many values that took, and whether it failed (then the step is 0)."""
+    """Where to stop, how many values that took, and whether it failed (then the step is 0).
+
+    most: steps that are tried until two of them hold the answer between them; after that come up to
+    `ZOOMS` more
+    """
     start = Point(gnp.zeros_like(value), value, gradient, gnp.dot(gradient, direction))
     # Close to a minimum values differ by rounding errors alone.
     slack = 2 * float(dtypes.finfo(value.dtype).eps) * abs(value)
 
     def going(s: Search) -> Array:
-        return ~s.done & (s.count < most)
+        return ~s.done & (s.left > 0)
 
     def step(s: Search) -> Search:
         value, gradient = fun(x + s.trial * direction)
@@ -79,10 +88,11 @@ def line_search(
         new_low = _where(high, s.low, here)
         trial = gnp.where(bracketed, _between(new_low, new_high), 2 * here.step)
         found = _where(flat, here, new_low)
-        return Search(s.count + 1, trial, new_low, new_high, bracketed, flat, found)
+        left = gnp.where(bracketed & ~s.zooming, ZOOMS, s.left - 1)
+        return Search(s.count + 1, left, trial, new_low, new_high, bracketed, flat, found)
 
     no, one = gnp.asarray(False), gnp.ones_like(value)
-    first = Search(gnp.asarray(0), one, start, start, no, no, start)
+    first = Search(gnp.asarray(0), gnp.asarray(most), one, start, start, no, no, start)
     end = lax.while_loop(going, step, first)
     # The lowest place with enough of a decrease will do when the slope would not get flat.
     failed = ~end.done & ~((end.found.step > 0) & (end.found.value < start.value))

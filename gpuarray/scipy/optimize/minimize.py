@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.autodiff import value_and_grad
+from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.linalg.decompositions import identity
 from gpuarray.scipy.optimize.line_search import line_search
@@ -99,20 +100,23 @@ def _bfgs(
 ) -> tuple[State, Array | None]:
     one = identity(x0.shape[0], x0.dtype)
 
-    def update(H: Array, s: Array, y: Array) -> Array:
+    def update(model: Any, s: Array, y: Array) -> Any:
+        H, known = model
         product = gnp.dot(s, y)
         good = product > 0  # otherwise H would not stay positive definite
+        # The first step tells how long the others should be in directions nobody has gone yet.
+        H = gnp.where(good & ~known, product / gnp.where(good, gnp.dot(y, y), 1), 1) * H
         rho = 1 / gnp.where(good, product, 1)
         left = one - rho * gnp.outer(s, y)
         new = gnp.matmul(gnp.matmul(left, H), left.T) + rho * gnp.outer(s, s)
-        return gnp.where(good, new, H)
+        return gnp.where(good, new, H), known | good
 
     end = _descend(
-        fun, x0, one, lambda H, g: -gnp.dot(H, g), update,
+        fun, x0, (one, gnp.asarray(False)), lambda model, g: -gnp.dot(model[0], g), update,
         lambda _, value, g: gnp.linalg.norm(g, ord=norm) < gtol,
         x0.size * 200 if maxiter is None else maxiter, line_search_maxiter,
     )  # fmt: skip
-    return end, end.model
+    return end, end.model[0]
 
 
 def _lbfgs(
@@ -167,6 +171,15 @@ def _lbfgs(
     return end, None
 
 
+def _as_reals(x0: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """The unknowns as one vector of real numbers, and what makes them an array like x0 again."""
+    if not dtypes.issubdtype(x0.dtype, np.complexfloating):
+        return x0.ravel(), lambda x: x.reshape(x0.shape)
+    n = x0.size
+    both = gnp.concatenate([x0.real.ravel(), x0.imag.ravel()])
+    return both, lambda x: lax.complex(x[:n], x[n:]).reshape(x0.shape)
+
+
 _METHODS = {"bfgs": _bfgs, "l-bfgs-experimental-do-not-rely-on-this": _lbfgs}
 
 
@@ -183,7 +196,9 @@ def minimize(
 
     fun(x, *args) gives a scalar. method: "BFGS" (options maxiter, norm, gtol, line_search_maxiter),
     or "l-bfgs-experimental-do-not-rely-on-this" (maxiter, norm, maxcor, ftol, gtol, maxfun,
-    maxgrad, maxls). tol: the `gtol` when options do not say it.
+    maxgrad, maxls). tol: the `gtol` when options do not say it. The parts of complex unknowns are
+    searched as twice as many real ones: first all real parts, then all imaginary ones, also in
+    `hess_inv`.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -200,15 +215,15 @@ def minimize(
     given = dict(options or {})
     if tol is not None:
         given.setdefault("gtol", tol)
-    flat = value_and_grad(lambda x: fun(x.reshape(x0.shape), *args))
-    end, inverse = search(flat, x0.ravel(), **given)
+    start, where = _as_reals(x0)
+    end, inverse = search(value_and_grad(lambda x: fun(where(x), *args)), start, **given)
     status = gnp.where(end.converged, 0, gnp.where(end.failed, 3, 1))
     return OptimizeResults(
-        x=end.x.reshape(x0.shape),
+        x=where(end.x),
         success=end.converged & ~end.failed,
         status=status,
         fun=end.value,
-        jac=end.gradient.reshape(x0.shape),
+        jac=where(end.gradient).conj(),
         hess_inv=inverse,
         nfev=end.values,
         njev=end.values,

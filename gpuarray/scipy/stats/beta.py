@@ -28,7 +28,8 @@ def logpdf(
     y = (x - loc) / scale
     inside = special.xlogy(a - 1, y) + special.xlog1py(b - 1, -y)
     inside = inside - special.betaln(a, b) - lax.log(scale)
-    return gnp.where((x > loc + scale) | (x < loc), -np.inf, inside)
+    inside = gnp.where((x > loc + scale) | (x < loc), -np.inf, inside)
+    return gnp.where((a > 0) & (b > 0) & (scale > 0), inside, np.nan)
 
 
 def pdf(

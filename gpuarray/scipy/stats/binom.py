@@ -26,7 +26,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     y = k - loc
     inside = special.xlogy(y, p) + special.xlog1py(n - y, -p)
     inside = inside - lax.log1p(n) - special.betaln(n - y + 1, y + 1)
-    return gnp.where((y >= 0) & (y <= n), inside, -np.inf)
+    return gnp.where((y < 0) | (y > n), -np.inf, inside)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

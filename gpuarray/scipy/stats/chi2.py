@@ -47,7 +47,8 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     Array([0.3935, 0.6321], dtype=float32)
     """
     x, df, loc, scale = floats("chi2.cdf", x, df, loc, scale)
-    return special.gammainc(0.5 * df, 0.5 * gnp.maximum((x - loc) / scale, 0))
+    half = gnp.where(df > 0, 0.5 * df, np.nan)
+    return special.gammainc(half, 0.5 * gnp.maximum((x - loc) / scale, 0))
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

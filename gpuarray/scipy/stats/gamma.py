@@ -25,7 +25,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     x, a, loc, scale = floats("gamma.logpdf", x, a, loc, scale)
     y = (x - loc) / scale
     inside = special.xlogy(a - 1, y) - y - lax.lgamma(a) - lax.log(scale)
-    return gnp.where(x >= loc, inside, -np.inf)
+    return gnp.where(x < loc, -np.inf, inside)
 
 
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -46,6 +46,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     Array([0.1509, 0.4506], dtype=float32)
     """
     x, a, loc, scale = floats("gamma.cdf", x, a, loc, scale)
+    a = gnp.where(a > 0, a, np.nan)
     return special.gammainc(a, gnp.maximum((x - loc) / scale, 0))
 
 

@@ -11,7 +11,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.scipy.stats.operands import floats
+from gpuarray.scipy.stats.operands import floats, positive
 
 
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -73,7 +73,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     >>> logsf(gnp.array([1.0, 2.0]), 2.0).round(4)
     Array([-0.    , -1.3863], dtype=float32)
     """
-    x, b, loc, scale = floats("pareto.logsf", x, b, loc, scale)
+    x, b, loc, scale = positive("pareto.logsf", x, b, loc, scale)
     return -b * lax.log(gnp.maximum((x - loc) / scale, 1))
 
 

@@ -34,7 +34,8 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     k, mu, loc = floats("poisson.logpmf", k, mu, loc)
     y = k - loc
     inside = special.xlogy(y, mu) - lax.lgamma(y + 1) - mu
-    return gnp.where((y >= 0) & (gnp.round(y) == y), inside, -np.inf)
+    inside = gnp.where((y >= 0) & (gnp.round(y) == y), inside, -np.inf)
+    return gnp.where((mu >= 0) & (y == y), inside, np.nan)
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -66,7 +67,7 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     Array(1.8307, dtype=float32)
     """
     mu, loc = floats("poisson.entropy", mu, loc)
-    mu = as_type(mu, mu.dtype)
+    mu = gnp.broadcast_to(as_type(mu, mu.dtype), np.broadcast_shapes(mu.shape, loc.shape))
     few = gnp.clip(mu, 0, _MANY)
     k, rest = (gnp.asarray(c, mu.dtype) for c in (_COUNTS, _REST))
     mean = gnp.maximum(few, np.finfo(np.float32).tiny)[..., None]

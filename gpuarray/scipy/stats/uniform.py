@@ -11,7 +11,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.scipy.stats.operands import floats
+from gpuarray.scipy.stats.operands import floats, strong_floats
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -22,7 +22,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([-inf,  -0.], dtype=float32)
     """
     x, loc, scale = floats("uniform.logpdf", x, loc, scale)
-    return gnp.where((x > loc + scale) | (x < loc), -np.inf, -lax.log(scale))
+    inside = gnp.where(x == x, -lax.log(scale), np.nan)
+    return gnp.where((x > loc + scale) | (x < loc), -np.inf, inside)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -42,9 +43,10 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> cdf(gnp.array([-1.0, 0.5])).round(4)
     Array([0. , 0.5], dtype=float32)
     """
-    x, loc, scale = floats("uniform.cdf", x, loc, scale)
+    x, loc, scale = strong_floats("uniform.cdf", x, loc, scale)
     inside = (x >= loc) & (x <= loc + scale)
-    return gnp.where(inside, (x - loc) / scale, gnp.where(x > loc, 1.0, 0.0))
+    out = gnp.where(inside, (x - loc) / scale, gnp.where(x > loc, 1.0, 0.0))
+    return gnp.where((scale > 0) & (x == x), out, np.nan)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

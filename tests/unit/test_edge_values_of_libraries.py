@@ -1,0 +1,253 @@
+"""Values at the edges of what functions are defined for, as NumPy, SciPy, JAX or mathematics have
+them: no observations, no steps, places off a support, nan, infinities.
+"""
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy import linalg, special
+from scipy import stats as scipy_stats
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.scipy import linalg as ours
+from gpuarray.scipy import special as ours_special
+from gpuarray.scipy import stats
+from gpuarray.scipy.optimize import minimize
+
+NAN, INF = np.nan, np.inf
+
+
+def same(found, wanted):
+    np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
+
+
+# ---- least squares, covariances, polynomials ----
+
+
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_least_squares_of_zeros(columns):
+    x, residuals, rank, s = gnp.linalg.lstsq(gnp.zeros((3, 2)), gnp.ones((3, *columns)))
+    same(x, np.zeros((2, *columns), "f"))
+    same(residuals, np.full(columns or (1,), 3, "f"))
+    assert rank == 0
+    same(s, np.zeros(2, "f"))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+@pytest.mark.parametrize("options", [{}, {"bias": True}, {"ddof": 2}, {"ddof": -1}])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_covariance_of_no_observations(shape, options, dtype):
+    found = gnp.cov(np.ones(shape, dtype), **options)
+    same(found, np.full(shape[:1] * 2 if len(shape) > 1 else (), NAN, dtype))
+
+
+def test_covariance_of_several_fits():
+    x = np.arange(6.0, dtype="f")
+    y = np.stack([x**2, x**2 + 1, np.sin(x)], 1)
+    c, found = gnp.polyfit(x, y, 1, cov=True)
+    wanted = np.polyfit(x, y, 1, cov=True)[1]
+    assert found.shape == wanted.shape == (2, 2, 3)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    assert gnp.polyfit(x, y, 1, cov="unscaled")[1].shape == (2, 2, 1)
+    weighted = gnp.polyfit(x, y, 1, w=x + 1, cov=True)[1]
+    np.testing.assert_allclose(weighted, np.polyfit(x, y, 1, w=x + 1, cov=True)[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("start", [0.0, np.zeros(2, "f"), np.zeros((2, 1), "f")], ids=np.shape)
+@pytest.mark.parametrize(
+    ("num", "endpoint", "step"), [(0, True, None), (0, False, None), (1, True, None), (1, False, 4)]
+)
+def test_linspace_without_steps(start, num, endpoint, step):
+    """Where there is no step it is one nan, as NumPy has it."""
+    out, found = gnp.linspace(start, 4.0, num, endpoint=endpoint, retstep=True)
+    assert out.shape == (num, *np.shape(start))
+    same(found, np.float32(NAN) if step is None else np.full(np.shape(start), step, "f"))
+
+
+def test_hermitian_tridiagonal_matrices():
+    """A complex e stands above the diagonal."""
+    d, e = np.array([1, 2, 3], "F"), np.array([1 + 2j, 3 - 1j], "F")
+    full = np.diag(d) + np.diag(e, 1) + np.diag(e.conj(), -1)
+    w, v = map(np.asarray, ours.eigh_tridiagonal(d, e))
+    np.testing.assert_allclose(w, linalg.eigvalsh(full), rtol=1e-5)
+    np.testing.assert_allclose(full @ v, v * w, atol=1e-5)
+    np.testing.assert_allclose(ours.eigh_tridiagonal(d, e, eigvals_only=True), w, rtol=1e-5)
+    first = lambda e: ours.eigh_tridiagonal(d, e, eigvals_only=True)[0]
+    plain = lambda e: gnp.linalg.eigvalsh(gnp.diag(d) + gnp.diag(e, 1) + gnp.diag(e.conj(), -1))[0]
+    np.testing.assert_allclose(ga.grad(first)(e), ga.grad(plain)(e), rtol=1e-5)
+
+
+# ---- sets ----
+
+
+def test_sets_that_are_said_to_be_unique():
+    """Repeated elements count as shared ones then, as with NumPy."""
+    a, b = np.array([1, 1, 2]), np.array([2, 3, 4])
+    same(gnp.setxor1d(a, b, assume_unique=True), np.array([3, 4], "int32"))
+    same(gnp.setxor1d(a, b), np.array([1, 3, 4], "int32"))
+    same(gnp.setxor1d(a, np.array([5]), assume_unique=True), np.array([2, 5], "int32"))
+    same(gnp.setxor1d(a[:0], b[:0], assume_unique=True), np.array([], "int32"))
+
+
+@pytest.mark.parametrize("assume_unique", [False, True])
+def test_exclusive_or_against_numpy(assume_unique):
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        a, b = (rng.choice(np.array([0, 1, 2, NAN, INF], "f"), n) for n in rng.integers(0, 6, 2))
+        if assume_unique:
+            a, b = np.unique(a), np.unique(b)
+        wanted = np.setxor1d(a, b, assume_unique)
+        same(gnp.setxor1d(a, b, assume_unique=assume_unique), wanted)
+        traced = ga.jit(lambda a, b: gnp.setxor1d(a, b, assume_unique, size=12, fill_value=-1))
+        filled = np.full(12, -1, "f")
+        filled[: wanted.size] = wanted
+        same(traced(a, b), filled)
+
+
+def test_a_complex_nan_is_one_value():
+    """Whichever part of a number is nan: nan + 0i stands for all of them."""
+    x = np.array([complex(NAN, 1), complex(1, NAN), complex(NAN, NAN), 1, complex(1, NAN)], "F")
+    values, first, inverse, counts = gnp.unique(x, True, True, True)
+    same(values, np.array([1, NAN], "F"))
+    same(first, np.array([3, 0], "int32"))
+    same(inverse, np.array([1, 1, 1, 0, 1], "int32"))
+    same(counts, np.array([1, 4], "int32"))
+    same(gnp.unique(x, equal_nan=False), np.array([1, NAN, NAN, NAN, NAN], "F"))
+    same(gnp.unique(x[:, None], axis=0), np.array([[1], [NAN]], "F"))
+    same(gnp.union1d(x[:1], x[1:]), np.array([1, NAN], "F"))
+
+
+# ---- distributions ----
+
+#: Parameters of distributions that need some.
+GIVEN = {
+    "beta": (2.0, 3.0), "chi2": (3.0,), "gamma": (2.0,), "gennorm": (1.5,), "pareto": (2.0,),
+    "t": (3.0,), "truncnorm": (-1.0, 2.0), "vonmises": (1.0,), "wrapcauchy": (0.3,),
+    "bernoulli": (0.3,), "betabinom": (5, 2.0, 3.0), "binom": (5, 0.3), "geom": (0.3,),
+    "nbinom": (3.0, 0.4), "poisson": (2.0,),
+}  # fmt: skip
+
+PLACES = np.array([-INF, -1, -0.0, 0, 0.3, 0.5, 1, 1.5, 2, INF, NAN], "f")
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("beta", {"a": -1, "b": 2}), ("beta", {"a": 0, "b": 2}), ("beta", {"a": 2, "b": -1}),
+        ("beta", {"a": 2, "b": 3, "scale": 0}), ("beta", {"a": 2, "b": 3, "scale": -1}),
+        ("pareto", {"b": 2, "scale": -1}), ("pareto", {"b": 2, "scale": 0}),
+        ("gamma", {"a": 0}), ("gamma", {"a": -1}), ("chi2", {"df": 0}), ("poisson", {"mu": -1}),
+        ("uniform", {"scale": -1}), ("uniform", {"scale": 0}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_there_is_no_such_distribution(name, given):
+    """SciPy has nan everywhere then; infinities in densities of gamma and chi2 stay as in JAX."""
+    module = getattr(stats, name)
+    some = {"gamma": ("cdf", "logcdf"), "chi2": ("cdf", "logcdf"), "uniform": ("cdf",)}.get(name)
+    some = some or {"pareto": ("cdf", "sf", "logcdf", "logsf"), "poisson": ("logpmf", "pmf")}.get(
+        name, ("logpdf", "pdf")
+    )
+    for function in some:
+        found = getattr(module, function)(PLACES, **given)
+        assert np.isnan(found).all(), function
+
+
+@pytest.mark.parametrize("name", ["beta", "gamma", "chi2", "pareto", "uniform", "poisson"])
+def test_places_off_the_support(name):
+    x = PLACES if name != "poisson" else np.array([-2, -1, -0.0, 0, 1, 2, 7], "f")
+    for function in ("logpdf", "pdf", "logpmf", "pmf", "cdf", "sf", "logcdf", "logsf"):
+        call = getattr(getattr(stats, name), function, None)
+        if call is not None:
+            with np.errstate(all="ignore"):
+                wanted = getattr(getattr(scipy_stats, name), function)(
+                    x.astype("d"), *GIVEN.get(name, ())
+                )
+            np.testing.assert_allclose(
+                call(x, *GIVEN.get(name, ())), wanted, rtol=2e-5, err_msg=function
+            )
+
+
+def _functions():
+    """Every function of a distribution of numbers."""
+    for name in dir(stats):
+        module = getattr(stats, name)
+        vectors = ("dirichlet", "multinomial", "multivariate_normal", "operands", "kde", "ranks")
+        if not inspect.ismodule(module) or name in vectors or name.startswith("_"):
+            continue
+        for key, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__ and not key.startswith("_"):
+                yield pytest.param(function, id=f"{name}.{key}")
+
+
+@pytest.mark.parametrize("function", list(_functions()))
+def test_shapes_broadcast_over_all_parameters(function):
+    """Also over those that change nothing in the value."""
+    names = list(inspect.signature(function).parameters)
+    low = ("loc", "p", "q", "c", "x")
+    values = [np.float32(0.5 if n in low else 2) for n in names]
+    for k in range(len(names)):
+        one = [np.full(3, v) if i == k else v for i, v in enumerate(values)]
+        assert function(*one).shape == (3,), names[k]
+    shapes = [(1,) * k + (2,) + (1,) * (len(names) - k - 1) for k in range(len(names))]
+    each = [np.full(s, v) for s, v in zip(shapes, values, strict=True)]
+    assert function(*each).shape == (2,) * len(names)
+    assert function(np.zeros(0, "f"), *values[1:]).shape == (0,)
+
+
+@pytest.mark.parametrize("function", list(_functions()))
+def test_nobody_knows_what_nan_is(function):
+    name = function.__module__.rsplit(".", 1)[1]
+    given = GIVEN.get(name, ())
+    assert np.isnan(function(NAN, *(() if function.__name__ == "entropy" else given)))
+
+
+# ---- special functions ----
+
+
+def test_sine_and_cosine_integrals_at_the_ends():
+    x = np.array([-INF, INF, NAN, -0.0, 0, -1, -3], "f")
+    for found, wanted in zip(ours_special.sici(x), special.sici(x.astype("d")), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert np.signbit(ours_special.sici(np.float32(-0.0))[0])
+
+
+# ---- minima ----
+
+#: Functions with a small value at their minimum, and where a search for it starts.
+FUNCTIONS = {
+    "scaled": (lambda x: (gnp.array([1.0, 100.0, 1e4]) * (x - 1) ** 2).sum(), [3.0, -2.0, 5.0]),
+    "steep": (lambda x: 100 * ((x - 2) ** 2).sum(), [3.0, 1.0]),
+    "very steep": (lambda x: 1e6 * (x**2).sum(), [3.0, 1.0]),
+    "flat": (lambda x: 1e-4 * (x**2).sum(), [300.0, 100.0]),
+    "Zakharov": (
+        lambda x: (
+            (x**2).sum() + (s := (gnp.arange(1.0, len(x) + 1) * x / 2).sum()) ** 2 + s**4
+        ),
+        [1.0, 2.0, 3.0, 4.0],
+    ),
+    "Himmelblau": (
+        lambda x: (x[0] ** 2 + x[1] - 11) ** 2 + (x[0] + x[1] ** 2 - 7) ** 2,
+        [100.0, 100.0],
+    ),
+    "complex": (lambda z: (abs(z**2 - 1j) ** 2).sum(), [1 + 1j, 2 - 1j]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["BFGS", "l-bfgs-experimental-do-not-rely-on-this"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_searches_arrive(method, name):
+    f, start = FUNCTIONS[name]
+    found = minimize(f, gnp.array(start), method=method)
+    assert found.success
+    assert found.fun < 1e-6
+    assert found.nfev < 100
+
+
+def test_the_gradient_of_complex_unknowns_is_that_of_grad():
+    f, start = FUNCTIONS["complex"]
+    found = minimize(f, gnp.array(start), method="BFGS", options={"maxiter": 1})
+    assert found.x.dtype == found.jac.dtype == np.complex64
+    np.testing.assert_allclose(found.jac, ga.grad(f)(found.x), rtol=1e-4, atol=1e-4)

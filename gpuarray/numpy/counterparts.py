@@ -1,0 +1,342 @@
+"""Which function of ours answers for one of NumPy's, and how it is called.
+
+Floor 6. In: a function of NumPy's namespaces and the arguments that it was given. Out: ours of the
+same name with arguments that it takes. Ours are stricter than NumPy's (no lists) and have other
+keywords; here is the one place where the two are matched. What ours cannot be asked raises a
+TypeError, and NumPy computes it (`dispatch.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array, surface
+from gpuarray.numpy.namespace import array_namespace
+
+#: What answers for NumPy's function where ours has another name.
+_NAMED = {
+    "asanyarray": "asarray",
+    "ascontiguousarray": "asarray",
+    "asfortranarray": "asarray",
+    "fix": "trunc",
+    "require": "asarray",
+}
+
+#: Functions whose result is no array of numbers, or whose subject is memory or text: NumPy's own,
+#: given values on the host. Ours can do nothing that these would miss.
+_HOST = frozenset(
+    "array2string busday_count busday_offset common_type datetime_as_string is_busday "
+    "may_share_memory min_scalar_type save savetxt savez savez_compressed shares_memory "
+    "einsum_path".split()
+)
+
+_HOST_MODULES = ("numpy.char", "numpy.lib.recfunctions", "numpy.strings")
+
+#: Functions that write into their first argument.
+WRITERS = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
+
+#: Names that parameters have here.
+_RENAMED = {
+    "arange": {"start_or_stop": "start"},
+    "clip": {"a": "arr", "a_min": "min", "a_max": "max"},
+    "imag": {"val": "x"},
+    "linalg.matrix_rank": {"A": "M"},
+    "real": {"val": "x"},
+}
+
+#: What has to be said so that ours does as NumPy does.
+_ASKED: dict[str, dict[str, Any]] = {
+    "linalg.cholesky": {"symmetrize_input": False},
+    "linalg.eigh": {"symmetrize_input": False},
+    "linalg.eigvalsh": {"symmetrize_input": False},
+    "linalg.lstsq": {"numpy_resid": True},
+    "polydiv": {"trim_leading_zeros": True},
+    "polymul": {"trim_leading_zeros": True},
+}
+
+#: Keywords that say how to get a result and change nothing of it.
+_IDLE = frozenset("kind overwrite_input subok".split())
+_IDLE_FOR = {
+    "meshgrid": frozenset(["copy"]),
+    "nan_to_num": frozenset(["copy"]),
+    "require": frozenset(["requirements"]),
+    **dict.fromkeys(("concatenate", "hstack", "stack", "vstack"), frozenset(["casting"])),
+}
+
+#: Keywords of ours that mean something else.
+_OTHERWISE = {"linalg.matrix_rank": frozenset(["rtol"])}
+
+#: Functions whose `order` is one of elements; elsewhere it is one of memory, which arrays here do
+#: not show.
+_ORDERED = frozenset("ravel ravel_multi_index reshape unravel_index".split())
+
+#: Parameters that are one array, and those that are several.
+_ARRAYS = frozenset(
+    "A M a a1 a2 a_max a_min append ar ar1 ar2 arr array ary aweights b base bins condition "
+    "element f fill_value filt fp from_ fweights indices initial k left m max mean min nan neginf "
+    "obj p posinf prepend q repeats right seq_of_zeros sorter start stop test_elements to_begin "
+    "to_end u v val values w weights where x x1 x2 xp y z".split()
+)
+_SEVERAL = frozenset(
+    "args arrays arys choicelist choices condlist keys multi_index sample tup varargs xi".split()
+)
+#: Among them, those that hold positions: an empty list of positions is one of integers.
+_POSITIONS = frozenset("indices obj repeats sorter".split())
+
+#: Functions that raise for positions out of range unless they are told what to do with them.
+_CHECKED = frozenset("take take_along_axis".split())
+
+
+# ---- arguments and results that need more than a name ----
+
+
+def _conditions(x):
+    """One condition or several."""
+    single = x.ndim == 1 if hasattr(x, "ndim") else not isinstance(x[0], (list, Array, np.ndarray))
+    return [as_operand(x)] if single else [as_operand(c) for c in x]
+
+
+def _bins(x):
+    """Numbers or edges, one for each axis; or the edges for both."""
+    if not isinstance(x, (list, tuple)):
+        return x
+    if len(x) > 2 and all(np.ndim(e) == 0 for e in x):
+        return surface.asarray(x)
+    return [as_operand(e) for e in x]
+
+
+def _points(x):
+    """Points as rows; a list has their coordinates."""
+    return surface.transpose(surface.asarray(x)) if isinstance(x, (list, tuple)) else x
+
+
+def _as_they_are(x):
+    return x
+
+
+_CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("apply_along_axis", "args"): _as_they_are,
+    ("bincount", "weights"): lambda x: surface.astype(surface.asarray(x), float),
+    ("block", "arrays"): _as_they_are,
+    ("histogram2d", "bins"): _bins,
+    ("histogramdd", "bins"): lambda x: [as_operand(e) for e in x] if _is_list(x) else x,
+    ("histogramdd", "sample"): _points,
+    ("piecewise", "args"): _as_they_are,
+    ("piecewise", "condlist"): _conditions,
+    ("tri", "k"): _as_they_are,
+}
+
+
+def _bool(result, given):
+    return result if isinstance(result, Tracer) else bool(result)
+
+
+def _tuple(result, given):
+    return tuple(result) if isinstance(result, list) else result
+
+
+def _like(x, given):
+    """An array of the type that was given, if an array was."""
+    return surface.astype(x, given.dtype) if hasattr(given, "dtype") and np.ndim(given) else x
+
+
+def _histogram(result, given):
+    """Counts are integers, sums of weights have the weights' type, edges their own."""
+    heights, edges = result
+    if not given.get("density"):
+        heights = surface.astype(heights, getattr(given.get("weights"), "dtype", int))
+    return heights, _like(edges, given.get("bins"))
+
+
+def _histograms(result, given):
+    """In several dimensions all counts are floats."""
+    heights, *edges = result
+    if dtypes.kind_of(heights.dtype) in "iu":
+        heights = surface.astype(heights, float)
+    bins = given.get("bins")
+    if isinstance(edges[0], list):
+        each = bins if _is_list(bins) else [bins] * len(edges[0])
+        return heights, [_like(e, b) for e, b in zip(edges[0], each, strict=True)]
+    each = bins if _is_list(bins) and len(bins) == 2 else [bins, bins]
+    return heights, *(_like(e, b) for e, b in zip(edges, each, strict=True))
+
+
+#: What NumPy's callers expect: Python's bool, tuples, dtypes.
+_RESULTS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    **dict.fromkeys(("allclose", "array_equal", "array_equiv"), _bool),
+    **dict.fromkeys(
+        "atleast_1d atleast_2d atleast_3d broadcast_arrays gradient meshgrid".split(), _tuple
+    ),
+    "histogram": _histogram,
+    "histogram2d": _histograms,
+    "histogram_bin_edges": lambda result, given: _like(result, given.get("bins")),
+    "histogramdd": _histograms,
+}
+
+NO_VALUE = inspect.signature(np.sum).parameters["initial"].default
+
+
+class Counterpart:
+    """One of NumPy's functions, and how ours of the same name is called in its place."""
+
+    def __init__(self, function: Callable[..., Any]):
+        module, name = function.__module__ or "", function.__name__
+        self.name = ".".join([*module.split(".")[1:], name])
+        self.is_numpys = module.split(".")[0] == "numpy"
+        self.is_host = name in _HOST or module in _HOST_MODULES
+        self.ours = None if self.is_host or not self.is_numpys else _ours(module, name)
+        self._parameters = _signature(function) or _signature(self.ours)
+        kinds = {p.name: p.kind for p in self._parameters}
+        self._positional = [n for n, kind in kinds.items() if kind in _POSITIONAL]
+        self._several = next((n for n, kind in kinds.items() if kind is _REST), None)
+        self._defaults = {p.name: p.default for p in self._parameters if p.default is not p.empty}
+        self._renamed = _RENAMED.get(self.name, {})
+        self._asked = _ASKED.get(self.name, {})
+        self._idle = _IDLE | _IDLE_FOR.get(self.name, frozenset())
+        ours = _signature(self.ours)
+        self._takes = {p.name for p in ours} - _OTHERWISE.get(self.name, frozenset())
+        self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in ours)
+        self._first = [p.name for p in ours if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+        self._result = _RESULTS.get(self.name)
+
+    def __call__(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The result of ours; TypeError where it has no such argument."""
+        assert self.ours is not None
+        operands, kwargs = self.arguments(args, kwargs)
+        checks = self.name in _CHECKED and "mode" not in kwargs
+        with config.oob("raise") if checks else nullcontext():
+            result = self.ours(*operands, **kwargs)
+        return result if self._result is None else self._result(result, kwargs)
+
+    def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
+        """Arguments of NumPy's function as arguments of ours."""
+        if self.name == "einsum":
+            return _operands_of_einsum(args), self._keywords(kwargs)
+        named = dict(zip(self._positional, args, strict=False))
+        rest = args[len(named) :]
+        if rest and self._several is None:
+            raise TypeError(f"gpuarray.numpy.{self.name} takes {len(named)} positional arguments")
+        if self._several is not None:  # those in front have to be given by position
+            first = [self._prepared(n, x) for n, x in named.items()]
+            return [*first, *self._prepared(self._several, rest)], self._keywords(kwargs)
+        given = self._keywords({**named, **kwargs})
+        if "casting" in self._idle:
+            _check_cast(given, kwargs.get("casting", "same_kind"))
+        first = []
+        for name in self._first:
+            if name not in given:
+                break
+            first.append(given.pop(name))
+        return first, given
+
+    def _keywords(self, named: dict[str, Any]) -> dict[str, Any]:
+        given = dict(self._asked)
+        for name, x in named.items():
+            if name in self._defaults and _same(x, self._defaults[name]):
+                continue
+            if name in self._idle or (name == "order" and self.name not in _ORDERED and _layout(x)):
+                continue
+            ours = self._renamed.get(name, name)
+            if ours not in self._takes and not self._takes_all:
+                raise TypeError(f"gpuarray.numpy.{self.name} has no argument {name!r}")
+            given[ours] = self._prepared(name, x)
+        return given
+
+    def _prepared(self, name: str, x: Any) -> Any:
+        convert = _CONVERTED.get((self.name, name))
+        if convert is not None:
+            return convert(x)
+        if name in _SEVERAL:
+            return x if isinstance(x, (Array, np.ndarray)) else [as_operand(e) for e in x]
+        if name in _ARRAYS:
+            if name in _POSITIONS and _is_list(x) and not x:
+                return surface.asarray(np.zeros(0, np.int32))
+            return as_operand(x)
+        if name == "order" and x in ("A", "K"):
+            return "C"
+        return x
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_REST = inspect.Parameter.VAR_POSITIONAL
+
+
+@functools.cache
+def counterpart(function: Callable[..., Any]) -> Counterpart:
+    """How a function of NumPy's, or of a library that follows its protocol, is answered."""
+    return Counterpart(function)
+
+
+def _ours(module: str, name: str) -> Callable[..., Any] | None:
+    space = array_namespace()
+    for part in module.split(".")[1:]:
+        space = getattr(space, part, None)
+    found = getattr(space, _NAMED.get(name, name), None)
+    return found if callable(found) else None
+
+
+def _signature(function: Callable[..., Any] | None) -> list[inspect.Parameter]:
+    if function is None:
+        return []
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:  # a function in C that does not say
+        return []
+
+
+def _same(x: Any, default: Any) -> bool:
+    """Whether an argument is the default, said once more."""
+    if x is default or x is NO_VALUE:
+        return True
+    return type(x) is type(default) and isinstance(x, (str, int, float)) and x == default
+
+
+def _check_cast(given: dict[str, Any], casting: Any) -> None:
+    """Refuse what `casting` does not let become the dtype asked for, or that of the result."""
+    dtype = given.get("dtype")
+    if dtype is None and casting in ("same_kind", "unsafe"):
+        return
+    parts = list(given.get("arrays", given.get("tup")))  # pyright: ignore[reportArgumentType]
+    wanted = np.dtype(dtype) if dtype is not None else dtypes.result_type(*parts)
+    for x in parts:
+        if not np.can_cast(dtypes.dtype(x), wanted, casting):
+            raise TypeError(f"cannot cast {dtypes.dtype(x)} to {wanted} with casting={casting!r}")
+
+
+def _layout(x: Any) -> bool:
+    return x is None or x in ("C", "F", "A", "K")
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, (list, tuple))
+
+
+def _operands_of_einsum(args: tuple) -> list:
+    if isinstance(args[0], str):
+        return [args[0], *map(as_operand, args[1:])]
+    # operand, axes, operand, axes, ... and maybe the axes of the result
+    last = len(args) - len(args) % 2
+    return [as_operand(x) if i % 2 == 0 and i < last else x for i, x in enumerate(args)]
+
+
+def as_operand(x: Any) -> Any:
+    """What NumPy takes for an array as one of ours; arrays, scalars and all else as they are."""
+    if isinstance(x, (Array, np.ndarray, *_SCALARS)):
+        return x
+    if _is_list(x):
+        return surface.asarray(x)
+    if isinstance(x, range) or hasattr(x, "__array__"):
+        return surface.asarray(np.asarray(x))
+    return x
+
+
+_SCALARS = (int, float, complex, str, np.generic, type(None), slice)

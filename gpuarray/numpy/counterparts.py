@@ -11,8 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +40,11 @@ _HOST = frozenset(
 
 _HOST_MODULES = ("numpy.char", "numpy.lib.recfunctions", "numpy.strings")
 
+#: Functions that read arrays of ours (`like=`) from files and text.
+_READERS = frozenset("fromfile fromiter fromstring genfromtxt loadtxt".split())
+
 #: Functions that write into their first argument.
-WRITERS = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
+_WRITERS = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
 
 #: Names that parameters have here.
 _RENAMED = {
@@ -89,7 +91,7 @@ _ARRAYS = frozenset(
 _SEVERAL = frozenset(
     "args arrays arys choicelist choices condlist keys multi_index sample tup varargs xi".split()
 )
-#: Among them, those that hold positions: an empty list of positions is one of integers.
+#: Among them, those that hold positions.
 _POSITIONS = frozenset("indices obj repeats sorter".split())
 
 #: Functions that raise for positions out of range unless they are told what to do with them.
@@ -123,6 +125,18 @@ def _as_they_are(x):
     return x
 
 
+def _up_to(most: float) -> Callable[[Any], Any]:
+    """Which quantiles, where they are known on the host: NumPy refuses others, ours move them."""
+
+    def convert(x):
+        x = as_operand(x)
+        if not isinstance(x, Array) and not np.all((0 <= np.asarray(x)) & (np.asarray(x) <= most)):
+            raise ValueError(f"must be in the range [0, {most}]")
+        return x
+
+    return convert
+
+
 _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("apply_along_axis", "args"): _as_they_are,
     ("bincount", "weights"): lambda x: surface.astype(surface.asarray(x), float),
@@ -133,6 +147,8 @@ _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("piecewise", "args"): _as_they_are,
     ("piecewise", "condlist"): _conditions,
     ("tri", "k"): _as_they_are,
+    **{(name, "q"): _up_to(100) for name in ("percentile", "nanpercentile")},
+    **{(name, "q"): _up_to(1) for name in ("quantile", "nanquantile")},
 }
 
 
@@ -185,6 +201,15 @@ _RESULTS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
 NO_VALUE = inspect.signature(np.sum).parameters["initial"].default
 
 
+class _Parameter(NamedTuple):
+    """One parameter of NumPy's function."""
+
+    name: str | None  #: of ours; None where ours has none
+    default: Any
+    convert: Callable[[Any], Any] | None
+    is_idle: bool  #: says how to get the result, not which
+
+
 class Counterpart:
     """One of NumPy's functions, and how ours of the same name is called in its place."""
 
@@ -192,85 +217,131 @@ class Counterpart:
         module, name = function.__module__ or "", function.__name__
         self.name = ".".join([*module.split(".")[1:], name])
         self.is_numpys = module.split(".")[0] == "numpy"
-        self.is_host = name in _HOST or module in _HOST_MODULES
-        self.ours = None if self.is_host or not self.is_numpys else _ours(module, name)
-        self._parameters = _signature(function) or _signature(self.ours)
-        kinds = {p.name: p.kind for p in self._parameters}
-        self._positional = [n for n, kind in kinds.items() if kind in _POSITIONAL]
-        self._several = next((n for n, kind in kinds.items() if kind is _REST), None)
-        self._defaults = {p.name: p.default for p in self._parameters if p.default is not p.empty}
-        self._renamed = _RENAMED.get(self.name, {})
-        self._asked = _ASKED.get(self.name, {})
-        self._idle = _IDLE | _IDLE_FOR.get(self.name, frozenset())
+        self.is_host = not self.is_numpys or name in _HOST or module in _HOST_MODULES
+        self.reads = self.is_numpys and self.name in _READERS
+        self.writes = self.is_numpys and self.name in _WRITERS
+        self.ours = None if self.is_host else _ours(module, name)
         ours = _signature(self.ours)
-        self._takes = {p.name for p in ours} - _OTHERWISE.get(self.name, frozenset())
-        self._takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in ours)
-        self._first = [p.name for p in ours if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+        named = _signature(function) or ours
+        self._positional = [p.name for p in named if p.kind in _POSITIONAL]
+        #: From how many positional arguments on there is an `out` among them.
+        self.outs_from = 1 + self._positional.index("out") if "out" in self._positional else 999
+        self._rest = next((p.name for p in named if p.kind is p.VAR_POSITIONAL), None)
+        self._known = {p.name: self._parameter(p, ours) for p in named}
+        self._asked = _ASKED.get(self.name, {})
+        self._casts = "casting" in _IDLE_FOR.get(self.name, ())
+        self._checks = self.name in _CHECKED
         self._result = _RESULTS.get(self.name)
+        # Arrays go by position, so that whatever looks at them sees them; all else by name.
+        arrays = {p.name for p in self._known.values() if p.convert is not None}
+        self._first = [
+            p.name
+            for p in ours
+            if p.kind is p.POSITIONAL_ONLY or (p.kind in _POSITIONAL and p.name in arrays)
+        ]
+        for at, p in enumerate(ours[: len(self._first)]):
+            if p.name != self._first[at]:
+                del self._first[at:]
+                break
+
+    def _parameter(self, p: inspect.Parameter, ours: list[inspect.Parameter]) -> _Parameter:
+        """What becomes of one of NumPy's parameters."""
+        name = _RENAMED.get(self.name, {}).get(p.name, p.name)
+        takes = {p.name for p in ours} - _OTHERWISE.get(self.name, frozenset())
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in ours)
+        return _Parameter(
+            name if name in takes or takes_all else None,
+            p.default,
+            self._conversion(p.name),
+            p.name in _IDLE or p.name in _IDLE_FOR.get(self.name, ()),
+        )
+
+    def _conversion(self, name: str) -> Callable[[Any], Any] | None:
+        if (self.name, name) in _CONVERTED:
+            return _CONVERTED[self.name, name]
+        if name == "order":
+            return _order if self.name in _ORDERED else _layout
+        return (
+            _several
+            if name in _SEVERAL
+            else _positions
+            if name in _POSITIONS
+            else as_operand
+            if name in _ARRAYS
+            else None
+        )
 
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The result of ours; TypeError where it has no such argument."""
         assert self.ours is not None
-        operands, kwargs = self.arguments(args, kwargs)
-        checks = self.name in _CHECKED and "mode" not in kwargs
-        with config.oob("raise") if checks else nullcontext():
-            result = self.ours(*operands, **kwargs)
-        return result if self._result is None else self._result(result, kwargs)
+        operands, given = self.arguments(args, kwargs)
+        if self._checks and "mode" not in given:
+            with config.oob("raise"):
+                return self.ours(*operands, **given)
+        result = self.ours(*operands, **given)
+        if self._result is None:
+            return result
+        return self._result(result, {**dict(zip(self._first, operands, strict=False)), **given})
+
+    def named(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a function without `*args`, by name."""
+        return {**dict(zip(self._positional, args, strict=False)), **kwargs}
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
         """Arguments of NumPy's function as arguments of ours."""
         if self.name == "einsum":
             return _operands_of_einsum(args), self._keywords(kwargs)
-        named = dict(zip(self._positional, args, strict=False))
-        rest = args[len(named) :]
-        if rest and self._several is None:
-            raise TypeError(f"gpuarray.numpy.{self.name} takes {len(named)} positional arguments")
-        if self._several is not None:  # those in front have to be given by position
-            first = [self._prepared(n, x) for n, x in named.items()]
-            return [*first, *self._prepared(self._several, rest)], self._keywords(kwargs)
-        given = self._keywords({**named, **kwargs})
-        if "casting" in self._idle:
+        if self._rest is not None:  # what is in front has to be given by position
+            first = zip(self._positional, args, strict=False)
+            operands = [self._converted(name, x) for name, x in first]
+            rest = self._converted(self._rest, args[len(operands) :])
+            return [*operands, *rest], self._keywords(kwargs)
+        if len(args) > len(self._positional):
+            raise TypeError(f"gpuarray.numpy.{self.name} has no so many positional arguments")
+        given = self._keywords(self.named(args, kwargs))
+        if self._casts:
             _check_cast(given, kwargs.get("casting", "same_kind"))
-        first = []
+        operands = []
         for name in self._first:
             if name not in given:
                 break
-            first.append(given.pop(name))
-        return first, given
+            operands.append(given.pop(name))
+        return operands, given
+
+    def _converted(self, name: str, x: Any) -> Any:
+        convert = self._known[name].convert
+        return x if convert is None else convert(x)
 
     def _keywords(self, named: dict[str, Any]) -> dict[str, Any]:
         given = dict(self._asked)
         for name, x in named.items():
-            if name in self._defaults and _same(x, self._defaults[name]):
+            known = self._known.get(name, _UNKNOWN)
+            default = known.default
+            if x is default or known.is_idle or x is NO_VALUE:
                 continue
-            if name in self._idle or (name == "order" and self.name not in _ORDERED and _layout(x)):
+            if type(x) is type(default) and isinstance(x, (str, int, float)) and x == default:
                 continue
-            ours = self._renamed.get(name, name)
-            if ours not in self._takes and not self._takes_all:
+            if known.convert is not None:
+                x = known.convert(x)
+                if x is _NOTHING:
+                    continue
+            if known is _UNKNOWN and any(p.kind is p.VAR_KEYWORD for p in _signature(self.ours)):
+                given[name] = x
+                continue
+            if known.name is None:
                 raise TypeError(f"gpuarray.numpy.{self.name} has no argument {name!r}")
-            given[ours] = self._prepared(name, x)
+            given[known.name] = x
         return given
 
-    def _prepared(self, name: str, x: Any) -> Any:
-        convert = _CONVERTED.get((self.name, name))
-        if convert is not None:
-            return convert(x)
-        if name in _SEVERAL:
-            return x if isinstance(x, (Array, np.ndarray)) else [as_operand(e) for e in x]
-        if name in _ARRAYS:
-            if name in _POSITIONS and _is_list(x) and not x:
-                return surface.asarray(np.zeros(0, np.int32))
-            return as_operand(x)
-        if name == "order" and x in ("A", "K"):
-            return "C"
-        return x
+
+_UNKNOWN = _Parameter(None, object(), None, False)
+_NOTHING = object()
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_REST = inspect.Parameter.VAR_POSITIONAL
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def counterpart(function: Callable[..., Any]) -> Counterpart:
     """How a function of NumPy's, or of a library that follows its protocol, is answered."""
     return Counterpart(function)
@@ -293,13 +364,6 @@ def _signature(function: Callable[..., Any] | None) -> list[inspect.Parameter]:
         return []
 
 
-def _same(x: Any, default: Any) -> bool:
-    """Whether an argument is the default, said once more."""
-    if x is default or x is NO_VALUE:
-        return True
-    return type(x) is type(default) and isinstance(x, (str, int, float)) and x == default
-
-
 def _check_cast(given: dict[str, Any], casting: Any) -> None:
     """Refuse what `casting` does not let become the dtype asked for, or that of the result."""
     dtype = given.get("dtype")
@@ -312,8 +376,23 @@ def _check_cast(given: dict[str, Any], casting: Any) -> None:
             raise TypeError(f"cannot cast {dtypes.dtype(x)} to {wanted} with casting={casting!r}")
 
 
-def _layout(x: Any) -> bool:
-    return x is None or x in ("C", "F", "A", "K")
+def _layout(x: Any) -> Any:
+    """No argument where a layout in memory is asked for."""
+    return _NOTHING if x is None or x in ("C", "F", "A", "K") else x
+
+
+def _order(x: Any) -> Any:
+    """The order of elements; in memory it is always C."""
+    return "C" if x in ("A", "K") else x
+
+
+def _several(x: Any) -> Any:
+    return x if isinstance(x, (Array, np.ndarray)) else [as_operand(e) for e in x]
+
+
+def _positions(x: Any) -> Any:
+    """Positions; an empty list of them is one of integers."""
+    return surface.asarray(np.zeros(0, np.int32)) if _is_list(x) and not x else as_operand(x)
 
 
 def _is_list(x: Any) -> bool:

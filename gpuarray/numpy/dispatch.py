@@ -21,7 +21,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array, surface
 from gpuarray.errors import FallbackError, FallbackWarning
-from gpuarray.numpy.counterparts import NO_VALUE, WRITERS, as_operand, counterpart
+from gpuarray.numpy.counterparts import NO_VALUE, as_operand, counterpart
 from gpuarray.numpy.namespace import array_namespace
 
 #: How a function says that it does not take its arguments. NumPy may: then its result counts, and
@@ -34,20 +34,27 @@ _REFUSALS = (TypeError, ValueError, IndexError, AssertionError, OverflowError, N
 
 def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     """A function of NumPy's namespaces, where one of its arguments is ours."""
-    if not all(issubclass(t, (Array, np.ndarray)) for t in types):
-        return NotImplemented
+    for t in types:
+        if not issubclass(t, (Array, np.ndarray)):
+            return NotImplemented
     found = counterpart(function)
-    if found.name in WRITERS and found.is_numpys:
+    if found.writes:
         _writable(f"np.{found.name}", (args or tuple(kwargs.values()))[0])
+    if found.writes or found.is_host:
         return function(*_on_host(args), **_on_host(kwargs))
-    if found.is_host or not found.is_numpys:
-        return function(*_on_host(args), **_on_host(kwargs))
+    if found.reads:
+        return _on_device(function(*args, **kwargs), ())
     if found.ours is None:
         return _by_numpy(f"np.{found.name}", function, args, kwargs, "it is not in gpuarray.numpy")
-    left = dict(kwargs)
-    outs = _taken_out(f"np.{found.name}", left)
+    outs = ()
+    left, rest = kwargs, args
+    if "out" in kwargs or len(args) >= found.outs_from:
+        if len(args) >= found.outs_from:
+            left, rest = found.named(args, kwargs), ()
+        left, outs = _taken_out(f"np.{found.name}", left)
     try:
-        return _put_out(found(args, left), outs)
+        result = found(rest, left)
+        return _put_out(result, outs) if outs else result
     except _REFUSALS as error:
         if _is_final(error, args, kwargs):
             raise
@@ -74,14 +81,14 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
     if method == "at":
         _writable(what, inputs[0])
         return numpys(*_on_host(inputs), **_on_host(options))
-    left = dict(options)
-    outs = _taken_out(what, left)
+    left, outs = _taken_out(what, options)
     if ours is None:
         return numpys(*_on_host(inputs), **_on_host(options))
     try:
         if method == "__call__":
             return _called(ufunc, ours, inputs, left, outs)
-        return _put_out(_method(ufunc, method, inputs, left), outs)
+        result = _method(ufunc, method, inputs, left)
+        return _put_out(result, outs) if outs else result
     except _REFUSALS as error:
         if _is_final(error, inputs, options):
             raise
@@ -122,7 +129,8 @@ def _called(ufunc: np.ufunc, ours: Any, inputs: tuple, options: dict, outs: tupl
         # NumPy leaves the other elements as they happen to be.
         space = array_namespace()
         results = [space.where(mask, x, space.zeros_like(x)) for x in results]
-    return _put_out(tuple(results) if ufunc.nout > 1 else results[0], outs, mask, casting)
+    result = tuple(results) if ufunc.nout > 1 else results[0]
+    return _put_out(result, outs, mask, casting) if outs else result
 
 
 def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
@@ -133,7 +141,9 @@ def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
         result = _with_methods(ufunc).outer(*operands, **options)
         return surface.astype(result, types[0]) if types else result
     idle = {"where": True, "initial": NO_VALUE}
-    options = {n: as_operand(x) for n, x in options.items() if n not in idle or x is not idle[n]}
+    options = {n: x for n, x in options.items() if n not in idle or x is not idle[n]}
+    if "where" in options:
+        options["where"] = as_operand(options["where"])
     return getattr(_with_methods(ufunc), method)(*operands, **options)
 
 
@@ -175,8 +185,9 @@ def _writable(what: str, target: Any) -> None:
         )
 
 
-def _taken_out(what: str, options: dict) -> tuple:
-    """The arrays that results are to be written to, taken from the options."""
+def _taken_out(what: str, options: dict[str, Any]) -> tuple[dict[str, Any], tuple]:
+    """The options without `out`, and the arrays that results are to be written to."""
+    options = dict(options)
     out = options.pop("out", None)
     outs = () if out is None else out if isinstance(out, tuple) else (out,)
     if any(isinstance(x, Array) for x in outs):
@@ -184,13 +195,11 @@ def _taken_out(what: str, options: dict) -> tuple:
             f"{what}(..., out=...) would change an array in place; arrays are immutable. Use the "
             "result instead, or give a NumPy array as `out`."
         )
-    return () if all(x is None for x in outs) else outs
+    return options, () if all(x is None for x in outs) else outs
 
 
 def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind"):
     """The result, or the NumPy arrays it was written to."""
-    if not outs:
-        return result
     results = result if isinstance(result, tuple) else (result,)
     mask = np.True_ if where is None else np.asarray(where)
     for x, value in zip(outs, results, strict=True):
@@ -219,13 +228,14 @@ def _by_numpy(what: str, function: Callable, args: Any, kwargs: dict[str, Any], 
     """NumPy's result, as arrays on the device; the warning, or in strict mode the error, that says
     so.
     """
+    outs = kwargs.get("out")
     result = function(*_on_host(args), **_on_host(kwargs))
+    result = _on_device(result, outs if isinstance(outs, tuple) else (outs,))
     message = f"NumPy runs {what} on the host, from copies: {why}"
     if config.state.strict:
         raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
     warnings.warn(message, FallbackWarning, stacklevel=4)
-    outs = kwargs.get("out")
-    return _on_device(result, outs if isinstance(outs, tuple) else (outs,))
+    return result
 
 
 def _on_device(x: Any, outs: tuple) -> Any:

@@ -8,6 +8,7 @@ where the table says so.
 
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -560,6 +561,77 @@ np.linalg.vector_norm(m, axis=0, ord=3)
 np.linalg.vector_norm(x, keepdims=True)
 """
 
+#: The same for ufuncs, their keywords and their methods.
+UFUNCS = """
+np.add(x, [1, 2, 3, 4, 5])
+np.add([1, 2, 3, 4, 5], x)
+np.add(i, 1, dtype=np.float32)
+np.add(x, y, casting="unsafe")
+np.add(x, i, dtype=np.int32, casting="unsafe")
+np.add(x, y, where=b) * b
+np.sin(i, dtype=np.float32)
+np.sin(x, casting="same_kind", order="C", subok=True)
+np.multiply(x, y, signature="ff->f")
+np.equal(x, y, dtype=bool)
+np.isnan(n, where=True)
+np.divmod(x, [1, 2, 3, 4, 5])
+np.modf(x)
+np.frexp(x)
+np.ldexp(x, [1, 2, 3, 4, 5])
+np.add.reduce(m)
+np.add.reduce(m, axis=(0, 1))
+np.add.reduce(m, axis=None, keepdims=True, initial=5)
+np.add.reduce(m, 1, np.float32, where=m > 0)
+np.add.reduce(m, where=[True, False, True, True])
+np.multiply.reduce(x)
+np.maximum.reduce(m, axis=1)
+np.minimum.reduce(m, axis=(0, 1), initial=-3)
+np.logical_and.reduce(m > 0)
+np.logical_or.reduce(m > 7, axis=None)
+np.bitwise_or.reduce(i)
+np.subtract.reduce(x)
+np.divide.reduce(y)
+np.hypot.reduce(m, axis=1)
+np.logaddexp.reduce(x)
+np.add.accumulate(m, axis=1)
+np.multiply.accumulate(x)
+np.maximum.accumulate(m)
+np.divide.accumulate(y)
+np.add.reduceat(x, [0, 2, 3])
+np.add.reduceat(m, [0, 2], axis=1)
+np.multiply.reduceat(x, [0, 3, 1])
+np.maximum.reduceat(x, [0, 3])
+np.add.outer(x, [1, 2])
+np.multiply.outer(x, y)
+np.power.outer(up, [1, 2, 3])
+np.subtract.outer(x, m)
+np.equal.outer(i, j)
+np.arctan2.outer(x, y, dtype=np.float32)
+np.matmul(m, m.T)
+np.matmul([[1, 2, 3]], m)
+np.vecdot(m, [1, 2, 3, 4])
+np.vecdot(m, m, axis=0)
+np.power(x, 2)
+np.maximum(x, [0, 0, 0, 0, 0])
+np.clip(x, 0, 1)
+np.float32(3) * x
+np.less([0, 0, 0, 0, 0], x)
+np.heaviside(x, 0.5)
+np.add(x, 1, dtype="f4")
+np.invert(i)
+np.left_shift(i, [1, 1, 1, 1, 1])
+np.gcd(i, [2, 2, 2, 2, 2])
+np.copysign(x, y)
+np.spacing(x)
+np.nextafter(x, y)
+np.bitwise_count(i)
+np.conjugate(c)
+np.absolute(c)
+np.sign(c)
+np.add(z, [1, 2])
+np.add(range(5), x)
+"""
+
 #: Computed by NumPy on the host, with a warning, and put back.
 FALLS_BACK = """
 np.argpartition(x, [1, 3])[1]
@@ -587,6 +659,8 @@ np.emath.log2(x)
 np.emath.logn(2, x)
 np.emath.power(x, 2)
 np.emath.sqrt(x)
+np.matmul(m, m, axes=[(0, 1), (1, 0), (0, 1)])
+np.arctan2.reduce(x[:, None], axis=(0,), where=True, keepdims=True)
 """
 
 #: About memory, files, text, dates and records: NumPy's own, without a word.
@@ -604,7 +678,7 @@ np.rec.fromarrays([x, y])["f0"][1]
 
 
 def rows(text):
-    return [line for line in text.strip().splitlines() if _exists(line)]
+    return [line for line in text.split("\n") if line and _exists(line)]
 
 
 def _exists(line):
@@ -626,7 +700,7 @@ def run(line, make):
         return eval(line, {"np": np, **{name: make(v) for name, v in VALUES.items()}})
 
 
-def check(found, wanted, line):
+def check(found, wanted: Any, line):
     """Values, shapes, dtypes and kinds of result."""
     if isinstance(wanted, (tuple, list)):
         assert isinstance(found, type(wanted).__mro__[-2]), f"{type(found)}, not {type(wanted)}"
@@ -638,7 +712,9 @@ def check(found, wanted, line):
         assert found.shape == wanted.shape
         assert found.dtype == canonicalize_dtype(wanted.dtype)
         tolerance = 1e-4 if wanted.dtype.kind in "fc" else 0
-        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=tolerance, atol=tolerance / 5)
+        np.testing.assert_allclose(
+            np.asarray(found), np.asarray(wanted), rtol=tolerance, atol=tolerance / 5
+        )
     elif isinstance(wanted, int) and not isinstance(wanted, bool):
         assert np.shape(found) == () and int(found) == wanted
     elif isinstance(wanted, np.dtype):
@@ -648,7 +724,7 @@ def check(found, wanted, line):
         assert found == wanted
 
 
-@pytest.mark.parametrize("line", rows(CALLS))
+@pytest.mark.parametrize("line", rows(CALLS + UFUNCS))
 def test_ours_answers_as_numpy_does(line):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -685,9 +761,19 @@ ELSEWHERE = {
 OF_NO_NUMBERS = ("char.", "lib.recfunctions.", "strings.")
 
 
+def test_every_ufunc_is_answered_by_ours():
+    """With operands of the first type of NumPy's loops that arrays here have."""
+    for name in {f.__name__ for f in vars(np).values() if isinstance(f, np.ufunc)} - {"isnat"}:
+        ufunc = getattr(np, name)
+        loop = next(t for t in ufunc.types if t[0] in "?bif" and t[: ufunc.nin].isalpha())
+        operands = [np.ones((2, 2), t) for t in loop[: ufunc.nin]]
+        with np.errstate(all="ignore"):
+            check(ufunc(*map(gnp.asarray, operands)), ufunc(*operands), f"np.{name}")
+
+
 def test_every_function_has_a_row_or_a_reason():
     """All that NumPy hands over, in the version at hand."""
-    text = CALLS + FALLS_BACK + HOST
+    text = CALLS + UFUNCS + FALLS_BACK + HOST
     missing = []
     for function in get_overridable_numpy_array_functions():
         name = ".".join([*(function.__module__ or "numpy").split(".")[1:], function.__name__])

@@ -179,7 +179,8 @@ def test_what_numpy_refuses_is_refused_with_its_error(call, error):
 def test_lists_inside_jit():
     def f(x):
         y = np.concatenate([x, [1.0]]) + np.percentile(x, [25, 75])[0]
-        return np.where([True, False, True], y[:3], np.sort(x, kind="stable")[:3]), np.allclose(x, x)
+        z = np.where([True, False, True], y[:3], np.sort(x, kind="stable")[:3])
+        return z, np.allclose(x, x)
 
     expected, same = f(np.arange(4.0))
     found, traced = ga.jit(f)(X)
@@ -232,6 +233,11 @@ def test_integers_that_do_not_fit_are_not_cut():
         np.add(gnp.arange(4), [2**40] * 4)
     with ga.enable_x64(True):
         assert np.add(gnp.arange(4), [2**40] * 4)[3] == 2**40 + 3
+
+
+def test_astype_takes_dtype_by_name():
+    assert X.astype(dtype=np.int32).dtype == np.int32
+    assert X.astype(np.int32, copy=True).dtype == np.int32
 
 
 def test_an_array_of_another_library_gets_its_say():

@@ -762,10 +762,10 @@ OF_NO_NUMBERS = ("char.", "lib.recfunctions.", "strings.")
 
 
 def test_every_ufunc_is_answered_by_ours():
-    """With operands of the first type of NumPy's loops that arrays here have."""
+    """With operands of a type that NumPy and arrays here have."""
     for name in {f.__name__ for f in vars(np).values() if isinstance(f, np.ufunc)} - {"isnat"}:
         ufunc = getattr(np, name)
-        loop = next(t for t in ufunc.types if t[0] in "?bif" and t[: ufunc.nin].isalpha())
+        loop = min(ufunc.types, key=lambda t: "fi?bBhHIe".find(t[0]) % 99)
         operands = [np.ones((2, 2), t) for t in loop[: ufunc.nin]]
         with np.errstate(all="ignore"):
             check(ufunc(*map(gnp.asarray, operands)), ufunc(*operands), f"np.{name}")

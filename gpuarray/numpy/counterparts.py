@@ -53,6 +53,7 @@ _RENAMED = {
     "imag": {"val": "x"},
     "linalg.matrix_rank": {"A": "M"},
     "real": {"val": "x"},
+    "reshape": {"newshape": "shape"},
 }
 
 #: What has to be said so that ours does as NumPy does.
@@ -91,8 +92,18 @@ _ARRAYS = frozenset(
 _SEVERAL = frozenset(
     "args arrays arys choicelist choices condlist keys multi_index sample tup varargs xi".split()
 )
-#: Among them, those that hold positions.
+#: Parameters that are numbers for Python: axes, lengths, steps. NumPy takes them from arrays too.
+_NUMBERS = frozenset(
+    "axes axis destination dims new_shape newshape pad_width reps s shape shift source".split()
+)
+#: Parameters that hold positions.
 _POSITIONS = frozenset("indices obj repeats sorter".split())
+
+#: Functions that raise a LinAlgError where ours give nan or inf.
+_SINGULAR = frozenset(
+    "cholesky eig eigvals inv lstsq matrix_power pinv solve svd svdvals tensorinv tensorsolve"
+    "".split()
+)
 
 #: Functions that raise for positions out of range unless they are told what to do with them.
 _CHECKED = frozenset("take take_along_axis".split())
@@ -227,13 +238,16 @@ class Counterpart:
         #: From how many positional arguments on there is an `out` among them.
         self.outs_from = 1 + self._positional.index("out") if "out" in self._positional else 999
         self._rest = next((p.name for p in named if p.kind is p.VAR_POSITIONAL), None)
-        self._known = {p.name: self._parameter(p, ours) for p in named}
+        self._takes = {p.name for p in ours} - _OTHERWISE.get(self.name, frozenset())
+        self._takes_all = any(p.kind is p.VAR_KEYWORD for p in ours)
+        self._known = {p.name: self._parameter(p.name, p.default) for p in named}
         self._asked = _ASKED.get(self.name, {})
         self._casts = "casting" in _IDLE_FOR.get(self.name, ())
+        self.may_fail = module == "numpy.linalg" and name in _SINGULAR
         self._checks = self.name in _CHECKED
         self._result = _RESULTS.get(self.name)
         # Arrays go by position, so that whatever looks at them sees them; all else by name.
-        arrays = {p.name for p in self._known.values() if p.convert is not None}
+        arrays = {p.name for p in self._known.values() if p.convert not in (None, _numbers)}
         self._first = [
             p.name
             for p in ours
@@ -244,16 +258,14 @@ class Counterpart:
                 del self._first[at:]
                 break
 
-    def _parameter(self, p: inspect.Parameter, ours: list[inspect.Parameter]) -> _Parameter:
+    def _parameter(self, name: str, default: Any = inspect.Parameter.empty) -> _Parameter:
         """What becomes of one of NumPy's parameters."""
-        name = _RENAMED.get(self.name, {}).get(p.name, p.name)
-        takes = {p.name for p in ours} - _OTHERWISE.get(self.name, frozenset())
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in ours)
+        ours = _RENAMED.get(self.name, {}).get(name, name)
         return _Parameter(
-            name if name in takes or takes_all else None,
-            p.default,
-            self._conversion(p.name),
-            p.name in _IDLE or p.name in _IDLE_FOR.get(self.name, ()),
+            ours if ours in self._takes or self._takes_all else None,
+            default,
+            self._conversion(name),
+            name in _IDLE or name in _IDLE_FOR.get(self.name, ()),
         )
 
     def _conversion(self, name: str) -> Callable[[Any], Any] | None:
@@ -262,7 +274,9 @@ class Counterpart:
         if name == "order":
             return _order if self.name in _ORDERED else _layout
         return (
-            _several
+            _numbers
+            if name in _NUMBERS
+            else _several
             if name in _SEVERAL
             else _positions
             if name in _POSITIONS
@@ -315,7 +329,7 @@ class Counterpart:
     def _keywords(self, named: dict[str, Any]) -> dict[str, Any]:
         given = dict(self._asked)
         for name, x in named.items():
-            known = self._known.get(name, _UNKNOWN)
+            known = self._known.get(name) or self._parameter(name)
             default = known.default
             if x is default or known.is_idle or x is NO_VALUE:
                 continue
@@ -325,16 +339,12 @@ class Counterpart:
                 x = known.convert(x)
                 if x is _NOTHING:
                     continue
-            if known is _UNKNOWN and any(p.kind is p.VAR_KEYWORD for p in _signature(self.ours)):
-                given[name] = x
-                continue
             if known.name is None:
                 raise TypeError(f"gpuarray.numpy.{self.name} has no argument {name!r}")
             given[known.name] = x
         return given
 
 
-_UNKNOWN = _Parameter(None, object(), None, False)
 _NOTHING = object()
 
 
@@ -383,7 +393,15 @@ def _layout(x: Any) -> Any:
 
 def _order(x: Any) -> Any:
     """The order of elements; in memory it is always C."""
-    return "C" if x in ("A", "K") else x
+    return _NOTHING if x in ("A", "C", "K") else x
+
+
+def _numbers(x: Any) -> Any:
+    return _tupled(x.tolist()) if isinstance(x, np.ndarray) else x
+
+
+def _tupled(x: Any) -> Any:
+    return tuple(map(_tupled, x)) if isinstance(x, list) else x
 
 
 def _several(x: Any) -> Any:
@@ -413,7 +431,7 @@ def as_operand(x: Any) -> Any:
         return x
     if _is_list(x):
         return surface.asarray(x)
-    if isinstance(x, range) or hasattr(x, "__array__"):
+    if isinstance(x, range) or (hasattr(x, "__array__") and not isinstance(x, type)):
         return surface.asarray(np.asarray(x))
     return x
 

@@ -43,7 +43,7 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     if found.writes or found.is_host:
         return function(*_on_host(args), **_on_host(kwargs))
     if found.reads:
-        return _on_device(function(*args, **kwargs), ())
+        return _on_device(function(*args, **kwargs), (), None)
     if found.ours is None:
         return _by_numpy(f"np.{found.name}", function, args, kwargs, "it is not in gpuarray.numpy")
     outs = ()
@@ -54,11 +54,15 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
         left, outs = _taken_out(f"np.{found.name}", left)
     try:
         result = found(rest, left)
-        return _put_out(result, outs) if outs else result
+        if not found.may_fail or _is_finite(result):
+            return _put_out(result, outs) if outs else result
     except _REFUSALS as error:
         if _is_final(error, args, kwargs):
             raise
         why = str(error)
+    else:
+        function(*_on_host(args), **_on_host(kwargs))  # a LinAlgError, where NumPy has one
+        return result
     return _by_numpy(f"np.{found.name}", function, args, kwargs, why)
 
 
@@ -230,7 +234,8 @@ def _by_numpy(what: str, function: Callable, args: Any, kwargs: dict[str, Any], 
     """
     outs = kwargs.get("out")
     result = function(*_on_host(args), **_on_host(kwargs))
-    result = _on_device(result, outs if isinstance(outs, tuple) else (outs,))
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    result = _on_device(result, outs, _device((*args, *kwargs.values())))
     message = f"NumPy runs {what} on the host, from copies: {why}"
     if config.state.strict:
         raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
@@ -238,10 +243,19 @@ def _by_numpy(what: str, function: Callable, args: Any, kwargs: dict[str, Any], 
     return result
 
 
-def _on_device(x: Any, outs: tuple) -> Any:
+def _device(x: Any) -> Any:
+    """The device that arrays were put on, if they were."""
+    if isinstance(x, (list, tuple)):
+        return next(filter(None, map(_device, x)), None)
+    if isinstance(x, Array) and x.committed and len(x.devices()) == 1:  # pyright: ignore
+        return x.device
+    return None
+
+
+def _on_device(x: Any, outs: tuple, device: Any) -> Any:
     """A result of NumPy's with arrays of ours; what was written to stays as it is."""
     if isinstance(x, (list, tuple)):
-        parts = [_on_device(e, outs) for e in x]
+        parts = [_on_device(e, outs, device) for e in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     if not isinstance(x, (np.ndarray, np.generic)) or any(x is out for out in outs):
         return x
@@ -250,7 +264,7 @@ def _on_device(x: Any, outs: tuple) -> Any:
     narrow = dtypes.canonicalize_dtype(x.dtype)
     if narrow != x.dtype and narrow.kind in "iu" and (x.astype(narrow) != x).any():
         _does_not_fit(x.dtype)
-    return surface.asarray(x)
+    return surface.asarray(x, device=device)
 
 
 def _does_not_fit(dtype: Any) -> NoReturn:
@@ -258,6 +272,13 @@ def _does_not_fit(dtype: Any) -> NoReturn:
         f"the result has integers that need {dtype}; switch the setting enable_x64 on, or give "
         "NumPy arrays (np.asarray(x))."
     )
+
+
+def _is_finite(x: Any) -> bool:
+    """Whether no nan or inf is known to be in a result."""
+    if isinstance(x, tuple):
+        return all(map(_is_finite, x))
+    return isinstance(x, Tracer) or bool(array_namespace().isfinite(x).all())
 
 
 def _traced(x: Any) -> bool:

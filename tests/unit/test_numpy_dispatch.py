@@ -165,6 +165,10 @@ def test_every_way_of_writing_into_an_array_is_refused(call):
         (lambda x: np.sort(x, order="field"), ValueError),
         (lambda x: np.percentile(x, 101), ValueError),
         (lambda x: np.linalg.inv(x), np.linalg.LinAlgError),
+        (lambda x: np.linalg.inv(np.outer(x, x)), np.linalg.LinAlgError),
+        (lambda x: np.linalg.solve(np.outer(x, x), [1, 2, 3, 4]), np.linalg.LinAlgError),
+        (lambda x: np.linalg.cholesky(-np.diag(x + 1)), np.linalg.LinAlgError),
+        (lambda x: np.linalg.svd(np.outer(x, x) * np.nan), np.linalg.LinAlgError),
         (lambda x: np.maximum.reduce(x[:0]), ValueError),
         (lambda x: np.where([True, False], x), ValueError),
     ],
@@ -226,6 +230,17 @@ def test_a_fallback_names_itself_and_the_caller():
     assert [Path(w.filename).name for w in noticed] == [Path(__file__).name] * 2
     assert "np.partition" in str(noticed[0].message)
     assert "np.matmul" in str(noticed[1].message)
+
+
+def test_what_numpy_computed_goes_back_to_its_device():
+    device = ga.devices("simulator")[0]
+    with strict(False), pytest.warns(ga.errors.FallbackWarning):
+        assert np.partition(ga.device_put(X, device), [1, 2]).devices() == {device}
+
+
+def test_nan_goes_through_linear_algebra_where_numpy_lets_it():
+    assert np.isnan(np.linalg.inv(gnp.full((2, 2), np.nan))).all()
+    np.testing.assert_array_equal(ga.jit(np.linalg.inv)(gnp.zeros((1, 1))), [[np.inf]])
 
 
 def test_integers_that_do_not_fit_are_not_cut():

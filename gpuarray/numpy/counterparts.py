@@ -297,6 +297,10 @@ class Counterpart:
             return result
         return self._result(result, {**dict(zip(self._first, operands, strict=False)), **given})
 
+    def first(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The first argument, which some functions write to."""
+        return args[0] if args else kwargs.get(self._positional[0])
+
     def named(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a function without `*args`, by name."""
         return {**dict(zip(self._positional, args, strict=False)), **kwargs}
@@ -397,6 +401,8 @@ def _order(x: Any) -> Any:
 
 
 def _numbers(x: Any) -> Any:
+    if isinstance(x, range):
+        return tuple(x)
     return _tupled(x.tolist()) if isinstance(x, np.ndarray) else x
 
 

@@ -39,7 +39,7 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
             return NotImplemented
     found = counterpart(function)
     if found.writes:
-        _writable(f"np.{found.name}", (args or tuple(kwargs.values()))[0])
+        _writable(f"np.{found.name}", found.first(args, kwargs))
     if found.writes or found.is_host:
         return function(*_on_host(args), **_on_host(kwargs))
     if found.reads:
@@ -100,7 +100,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
     return _by_numpy(what, numpys, inputs, options, why)
 
 
-@functools.cache
+@functools.lru_cache(1024)
 def _here(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """Our function for one of NumPy's ufuncs, if there is one."""
     name = ufunc.__name__
@@ -109,7 +109,7 @@ def _here(ufunc: np.ufunc) -> Callable[..., Any] | None:
     return getattr(array_namespace(), name, None)
 
 
-@functools.cache
+@functools.lru_cache(1024)
 def _with_methods(ufunc: np.ufunc) -> Any:
     """Our function as an object that reduces, accumulates and so on."""
     ours: Any = _here(ufunc)

@@ -86,7 +86,8 @@ def test_nothing_changes_in_place(call):
     [
         lambda a, v: np.copyto(a, v),
         lambda a, v: np.copyto(dst=a, src=v, where=v > 1),
-        lambda a, v: np.put(a, [0, 2], v),
+        lambda a, v: np.copyto(src=v, dst=a),
+        lambda a, v: np.put(v=v, ind=[0, 2], a=a),
         lambda a, v: np.place(a, np.asarray(v) > 1, v),
         lambda a, v: np.putmask(a, v > 1, v),
         lambda a, v: np.put_along_axis(a, np.array([3, 1]), v[:2], 0),
@@ -190,6 +191,7 @@ def test_lists_inside_jit():
     found, traced = ga.jit(f)(X)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert bool(traced) is same is True
+    np.testing.assert_array_equal(ga.jit(lambda x: np.take(x, [2, 0]))(X), [2, 0])
     slope = ga.grad(lambda x: np.interp(0.5, [0, 1, 2, 3], x) + np.dot(x, [1, 2, 3, 4]))(X)
     np.testing.assert_allclose(slope, [1.5, 2.5, 3, 4])
 

@@ -273,17 +273,11 @@ class Counterpart:
             return _CONVERTED[self.name, name]
         if name == "order":
             return _order if self.name in _ORDERED else _layout
-        return (
-            _numbers
-            if name in _NUMBERS
-            else _several
-            if name in _SEVERAL
-            else _positions
-            if name in _POSITIONS
-            else as_operand
-            if name in _ARRAYS
-            else None
-        )
+        kinds = ((_NUMBERS, _numbers), (_SEVERAL, _several), (_POSITIONS, _positions))
+        for names, convert in (*kinds, (_ARRAYS, as_operand)):
+            if name in names:
+                return convert
+        return None
 
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The result of ours; TypeError where it has no such argument."""
@@ -433,7 +427,7 @@ def _operands_of_einsum(args: tuple) -> list:
 
 def as_operand(x: Any) -> Any:
     """What NumPy takes for an array as one of ours; arrays, scalars and all else as they are."""
-    if isinstance(x, (Array, np.ndarray, *_SCALARS)):
+    if isinstance(x, _PLAIN):
         return x
     if _is_list(x):
         return surface.asarray(x)
@@ -442,4 +436,4 @@ def as_operand(x: Any) -> Any:
     return x
 
 
-_SCALARS = (int, float, complex, str, np.generic, type(None), slice)
+_PLAIN = (Array, np.ndarray, int, float, complex, str, np.generic, type(None), slice)

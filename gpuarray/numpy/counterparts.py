@@ -61,6 +61,9 @@ _ASKED: dict[str, dict[str, Any]] = {
     "linalg.cholesky": {"symmetrize_input": False},
     "linalg.eigh": {"symmetrize_input": False},
     "linalg.eigvalsh": {"symmetrize_input": False},
+}
+#: The same, where shapes come to depend on values: not while tracing.
+_ASKED_OF_VALUES: dict[str, dict[str, Any]] = {
     "linalg.lstsq": {"numpy_resid": True},
     "polydiv": {"trim_leading_zeros": True},
     "polymul": {"trim_leading_zeros": True},
@@ -242,6 +245,7 @@ class Counterpart:
         self._takes_all = any(p.kind is p.VAR_KEYWORD for p in ours)
         self._known = {p.name: self._parameter(p.name, p.default) for p in named}
         self._asked = _ASKED.get(self.name, {})
+        self._asked_of_values = _ASKED_OF_VALUES.get(self.name, {})
         self._casts = "casting" in _IDLE_FOR.get(self.name, ())
         self.may_fail = module == "numpy.linalg" and name in _SINGULAR
         self._checks = self.name in _CHECKED
@@ -283,6 +287,8 @@ class Counterpart:
         """The result of ours; TypeError where it has no such argument."""
         assert self.ours is not None
         operands, given = self.arguments(args, kwargs)
+        if self._asked_of_values and not any(isinstance(x, Tracer) for x in operands):
+            given.update(self._asked_of_values)
         if self._checks and "mode" not in given:
             with config.oob("raise"):
                 return self.ours(*operands, **given)

@@ -18,9 +18,9 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core import dtypes
-from gpuarray.core.trace import Tracer
+from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array, surface
-from gpuarray.errors import FallbackError, FallbackWarning
+from gpuarray.errors import FallbackError, FallbackWarning, JAXTypeError
 from gpuarray.numpy.counterparts import NO_VALUE, as_operand, counterpart
 from gpuarray.numpy.namespace import array_namespace
 
@@ -225,6 +225,7 @@ def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
         isinstance(error, dtypes.TypePromotionError)
         or config.state.numpy_rank_promotion == "raise"
         or _traced((args, kwargs))
+        or (isinstance(error, JAXTypeError) and not is_base())
     )
 
 

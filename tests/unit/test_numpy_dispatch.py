@@ -210,9 +210,28 @@ def test_values_that_are_not_known_yet_cannot_leave_the_device(call):
         ga.jit(call)(X)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.polymul(x + 1, [1, 2]),
+        lambda x: np.polydiv(x + 1, [1, 2])[0],
+        lambda x: np.linalg.lstsq(x[:, None], [1, 2, 3, 4])[0],
+        lambda x: np.array_equal(x, [0, 1, 2, 3]),
+        lambda x: np.histogram(x, [0, 1, 2, 4])[0],
+        lambda x: np.stack(np.meshgrid(x, [1, 2])),
+        lambda x: np.where(x > 1, np.add(x, 1, where=[False, False, True, True], out=None), 0),
+        lambda x: np.linalg.inv(np.diag(x + 1)),
+    ],
+)
+def test_inside_jit_as_outside(call):
+    np.testing.assert_allclose(ga.jit(call)(X), call(np.arange(4.0)), rtol=1e-5, atol=1e-6)
+
+
 def test_inside_jit_our_own_refusal_is_the_error():
     with pytest.raises(ga.errors.ConcretizationTypeError):
         ga.jit(lambda x: np.nonzero(x)[0])(X)
+    with pytest.raises(ga.errors.ConcretizationTypeError):
+        ga.jit(lambda x: np.roots(np.array([1, -3, 2], like=x)))(X)
     with pytest.raises(TypeError, match="argument"):
         ga.jit(lambda x: np.clip(x, 0, 1, dtype=np.float32))(X)
 

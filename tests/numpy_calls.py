@@ -173,6 +173,7 @@ np.einsum("i,i", x, [1, 2, 3, 4, 5])
 np.einsum("ij,kj->ik", m, m, optimize=True)
 np.einsum(m, [0, 1], [1, 2, 3, 4], [1], [0])
 np.einsum(m, [0, 1], m, [2, 1])
+np.einsum("ij,kj,k", m, m, [1, 2, 3], optimize=np.einsum_path("ij,kj,k", m, m, [1, 2, 3])[0])
 np.einsum("ii->i", s, optimize="greedy")
 np.empty_like(x).shape
 np.empty_like(m, dtype=np.int32, order="F", subok=False, shape=(2,)).shape

@@ -34,8 +34,7 @@ _NAMED = {
 #: given values on the host. Ours can do nothing that these would miss.
 _HOST = frozenset(
     "array2string busday_count busday_offset common_type datetime_as_string is_busday "
-    "may_share_memory min_scalar_type save savetxt savez savez_compressed shares_memory "
-    "einsum_path".split()
+    "may_share_memory min_scalar_type save savetxt savez savez_compressed shares_memory".split()
 )
 
 _HOST_MODULES = ("numpy.char", "numpy.lib.recfunctions", "numpy.strings")
@@ -155,6 +154,7 @@ _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("apply_along_axis", "args"): _as_they_are,
     ("bincount", "weights"): lambda x: surface.astype(surface.asarray(x), float),
     ("block", "arrays"): _as_they_are,
+    ("einsum", "optimize"): lambda x: x[1:] if _is_list(x) and x[0] == "einsum_path" else x,
     ("histogram2d", "bins"): _bins,
     ("histogramdd", "bins"): lambda x: [as_operand(e) for e in x] if _is_list(x) else x,
     ("histogramdd", "sample"): _points,
@@ -206,6 +206,7 @@ _RESULTS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     **dict.fromkeys(
         "atleast_1d atleast_2d atleast_3d broadcast_arrays gradient meshgrid".split(), _tuple
     ),
+    "einsum_path": lambda result, given: (["einsum_path", *result[0]], result[1]),
     "histogram": _histogram,
     "histogram2d": _histograms,
     "histogram_bin_edges": lambda result, given: _like(result, given.get("bins")),
@@ -307,7 +308,7 @@ class Counterpart:
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
         """Arguments of NumPy's function as arguments of ours."""
-        if self.name == "einsum":
+        if self.name in ("einsum", "einsum_path"):
             return _operands_of_einsum(args), self._keywords(kwargs)
         if self._rest is not None:  # what is in front has to be given by position
             first = zip(self._positional, args, strict=False)

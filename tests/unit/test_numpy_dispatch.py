@@ -221,6 +221,7 @@ def test_values_that_are_not_known_yet_cannot_leave_the_device(call):
         lambda x: np.stack(np.meshgrid(x, [1, 2])),
         lambda x: np.where(x > 1, np.add(x, 1, where=[False, False, True, True], out=None), 0),
         lambda x: np.linalg.inv(np.diag(x + 1)),
+        lambda x: x * len(np.einsum_path("i,i,ij", x, [1, 2, 3, 4], np.ones((4, 2)))[0]),
     ],
 )
 def test_inside_jit_as_outside(call):

@@ -305,8 +305,11 @@ class Array:
         _method("trace"),
     )
     var, copy = _method("var"), _unary("copy")
-    astype, ravel = _method("astype"), _method("ravel")
-    flatten = _method("ravel")
+    ravel = flatten = _method("ravel")
+
+    def astype(self, dtype, copy=False, device=None):
+        """The elements converted to another dtype; None means the default float."""
+        return surface.astype(self, dtype, copy=copy, device=device)
 
     def to_device(self, device, *, stream=None):
         """The array on another device."""

@@ -1,73 +1,197 @@
-"""NumPy's own functions on arrays: `np.sin(x)`, `np.concatenate([x, y])` stay on the device.
+"""NumPy's own functions on arrays: `np.sin(x)`, `np.concatenate([x, [1.0]])` stay on the device.
 
 Floor 6. In: what NumPy hands over when it meets one of our arrays (NEP 13 and NEP 18). Out: the
-result of the function of the same name here. What has no counterpart here (`np.save`,
-`np.array2string`, ufuncs of other libraries) gets NumPy copies and answers with NumPy arrays, as
-`np.asarray(x)` would.
+result of the function of the same name here (`counterparts.py` has the arguments). What cannot be
+said here is computed by NumPy from copies on the host, with a FallbackWarning (an error in strict
+mode), and put back on the device. Functions of other libraries, and those of NumPy's that are about
+text, files and memory, get NumPy arrays and answer with NumPy's, as `np.asarray(x)` would.
 """
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from gpuarray import config
+from gpuarray.core import dtypes
+from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array, surface
+from gpuarray.errors import FallbackError, FallbackWarning, JAXTypeError
+from gpuarray.numpy.counterparts import NO_VALUE, as_operand, counterpart
 from gpuarray.numpy.namespace import array_namespace
 
-#: Options that NumPy adds to every ufunc; they may be given as long as they ask for nothing.
-_IDLE = {"casting": ("same_kind",), "order": ("K",), "subok": (True,), "signature": (None,)}
+#: How a function says that it does not take its arguments. NumPy may: then its result counts, and
+#: otherwise its error.
+_REFUSALS = (TypeError, ValueError, IndexError, AssertionError, OverflowError, NotImplementedError)
 
 
-def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
-    """`np.add(x, y)`, `np.add.reduce(x)` and so on, where one of the operands is ours."""
-    ours = _here(np, ufunc.__name__) if getattr(np, ufunc.__name__, None) is ufunc else None
-    if ours is None:
-        return getattr(ufunc, method)(*_on_host(inputs), **_named_on_host(options))
-    out = _taken_out(f"np.{ufunc.__name__}", options)
-    for name, idle in _IDLE.items():
-        if options.get(name, idle[0]) not in idle:
-            raise TypeError(
-                f"np.{ufunc.__name__} of an Array takes no {name}={options[name]!r}: convert "
-                "operands with .astype(...) first."
-            )
-        options.pop(name, None)
-    if method == "at":
-        raise TypeError(
-            f"np.{ufunc.__name__}.at would change an array in place; arrays are immutable. Use "
-            f"gpuarray.numpy.{ufunc.__name__}.at(x, indices, y, inplace=False), or x.at[indices]."
-        )
-    call = ours if method == "__call__" else getattr(ours, method)
-    dtype = options.pop("dtype", None) if method == "__call__" else None
-    operands = [surface.asarray(x) if isinstance(x, (list, tuple)) else x for x in inputs]
-    if dtype is not None:
-        operands = [surface.astype(surface.asarray(x), dtype) for x in operands]
-    return _put_out(call(*operands, **options), out)
+# ---- functions ----
 
 
 def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     """A function of NumPy's namespaces, where one of its arguments is ours."""
-    module = function.__module__ or ""
-    ours = _here(module, function.__name__) if module.startswith("numpy") else None
+    for t in types:
+        if not issubclass(t, (Array, np.ndarray)):
+            return NotImplemented
+    found = counterpart(function)
+    if found.writes:
+        _writable(f"np.{found.name}", found.first(args, kwargs))
+    if found.writes or found.is_host:
+        return function(*_on_host(args), **_on_host(kwargs))
+    if found.reads:
+        return _on_device(function(*args, **kwargs), (), None)
+    if found.ours is None:
+        return _by_numpy(f"np.{found.name}", function, args, kwargs, "it is not in gpuarray.numpy")
+    outs = ()
+    left, rest = kwargs, args
+    if "out" in kwargs or len(args) >= found.outs_from:
+        if len(args) >= found.outs_from:
+            left, rest = found.named(args, kwargs), ()
+        left, outs = _taken_out(f"np.{found.name}", left)
+    try:
+        result = found(rest, left)
+        if not found.may_fail or _is_finite(result):
+            return _put_out(result, outs) if outs else result
+    except _REFUSALS as error:
+        if _is_final(error, args, kwargs):
+            raise
+        why = str(error)
+    else:
+        function(*_on_host(args), **_on_host(kwargs))  # a LinAlgError, where NumPy has one
+        return result
+    return _by_numpy(f"np.{found.name}", function, args, kwargs, why)
+
+
+# ---- ufuncs ----
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
+    """`np.add(x, y)`, `np.add.reduce(x)` and so on, where one of the operands is ours."""
+    ours = _here(ufunc)
+    if ours is not None and not options and method == "__call__":
+        try:
+            return ours(*map(as_operand, inputs))
+        except _REFUSALS as error:
+            if _is_final(error, inputs, options):
+                raise
+            why = str(error)
+        return _by_numpy(f"np.{ufunc.__name__}", ufunc, inputs, options, why)
+    what = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    numpys = getattr(ufunc, method)
+    if method == "at":
+        _writable(what, inputs[0])
+        return numpys(*_on_host(inputs), **_on_host(options))
+    left, outs = _taken_out(what, options)
     if ours is None:
-        return function(*_on_host(args), **_named_on_host(kwargs))
-    out = _taken_out(f"np.{function.__name__}", kwargs)
-    return _put_out(ours(*args, **kwargs), out)
+        return numpys(*_on_host(inputs), **_on_host(options))
+    try:
+        if method == "__call__":
+            return _called(ufunc, ours, inputs, left, outs)
+        result = _method(ufunc, method, inputs, left)
+        return _put_out(result, outs) if outs else result
+    except _REFUSALS as error:
+        if _is_final(error, inputs, options):
+            raise
+        why = str(error)
+    return _by_numpy(what, numpys, inputs, options, why)
 
 
-def _here(module, name: str) -> Callable | None:
-    """Our function for one of NumPy's, if there is one."""
-    space = array_namespace()
-    path = module if isinstance(module, str) else module.__name__
-    for part in path.split(".")[1:]:
-        space = getattr(space, part, None)
-    found = getattr(space, name, None)
-    return found if callable(found) else None
+@functools.lru_cache(1024)
+def _here(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """Our function for one of NumPy's ufuncs, if there is one."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is not ufunc:
+        return None
+    return getattr(array_namespace(), name, None)
 
 
-def _taken_out(what: str, options: dict) -> tuple:
-    """The arrays that results are to be written to, taken from the options."""
+@functools.lru_cache(1024)
+def _with_methods(ufunc: np.ufunc) -> Any:
+    """Our function as an object that reduces, accumulates and so on."""
+    ours: Any = _here(ufunc)
+    if hasattr(ours, "reduce"):
+        return ours
+    return array_namespace().ufunc(
+        ours, ufunc.nin, ufunc.nout, name=ufunc.__name__, identity=ufunc.identity
+    )
+
+
+def _called(ufunc: np.ufunc, ours: Any, inputs: tuple, options: dict, outs: tuple) -> Any:
+    """A ufunc with options: dtype, signature, casting, where, out, and the axes of some."""
+    mask = as_operand(options.pop("where", True))
+    casting = options.get("casting", "same_kind")
+    operands, types = _cast([as_operand(x) for x in inputs], ufunc, options)
+    result = ours(*operands, **options)
+    results = result if ufunc.nout > 1 else (result,)
+    if types:
+        results = [surface.astype(x, t) for x, t in zip(results, types, strict=True)]
+    if mask is not True and not outs:
+        # NumPy leaves the other elements as they happen to be.
+        space = array_namespace()
+        results = [space.where(mask, x, space.zeros_like(x)) for x in results]
+    result = tuple(results) if ufunc.nout > 1 else results[0]
+    return _put_out(result, outs, mask, casting) if outs else result
+
+
+def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
+    """reduce, accumulate, reduceat or outer."""
+    operands = [as_operand(x) for x in inputs]
+    if method == "outer":
+        operands, types = _cast(operands, ufunc, options)
+        result = _with_methods(ufunc).outer(*operands, **options)
+        return surface.astype(result, types[0]) if types else result
+    idle = {"where": True, "initial": NO_VALUE}
+    options = {n: x for n, x in options.items() if n not in idle or x is not idle[n]}
+    if "where" in options:
+        options["where"] = as_operand(options["where"])
+    return getattr(_with_methods(ufunc), method)(*operands, **options)
+
+
+def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
+    """Operands of the types that dtype=, signature= and casting= ask for, and those of the results.
+
+    NumPy chooses them, and refuses what cannot be cast.
+    """
+    dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
+    signature = options.pop("signature", options.pop("sig", None))
+    for name in ("order", "subok"):  # about memory and subclasses: arrays here have neither
+        options.pop(name, None)
+    if dtype is None and signature is None and casting in ("same_kind", "unsafe"):
+        return operands, []
+    given: Any = [x.dtype if hasattr(x, "dtype") else type(x) for x in operands]
+    if dtype is not None:
+        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+        dtypes.check_user_dtype(dtype, ufunc.__name__)  # says what is not to be had
+    elif isinstance(signature, str):
+        signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
+    loop = ufunc.resolve_dtypes(
+        (*given, *(None,) * ufunc.nout), signature=signature, casting=casting
+    )
+    if signature is None:
+        return operands, []
+    loop = [dtypes.canonicalize_dtype(t) for t in loop]
+    operands = [surface.astype(surface.asarray(x), t) for x, t in zip(operands, loop, strict=False)]
+    return operands, loop[ufunc.nin :]
+
+
+# ---- results in NumPy arrays ----
+
+
+def _writable(what: str, target: Any) -> None:
+    if isinstance(target, Array):
+        raise TypeError(
+            f"{what} would change an array in place; arrays are immutable. Use "
+            "x.at[indices].set(y) (or add, multiply, ...), or give a NumPy array."
+        )
+
+
+def _taken_out(what: str, options: dict[str, Any]) -> tuple[dict[str, Any], tuple]:
+    """The options without `out`, and the arrays that results are to be written to."""
+    options = dict(options)
     out = options.pop("out", None)
     outs = () if out is None else out if isinstance(out, tuple) else (out,)
     if any(isinstance(x, Array) for x in outs):
@@ -75,29 +199,104 @@ def _taken_out(what: str, options: dict) -> tuple:
             f"{what}(..., out=...) would change an array in place; arrays are immutable. Use the "
             "result instead, or give a NumPy array as `out`."
         )
-    return outs
+    return options, () if all(x is None for x in outs) else outs
 
 
-def _put_out(result, outs: tuple):
+def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind"):
     """The result, or the NumPy arrays it was written to."""
-    if all(x is None for x in outs):
-        return result
     results = result if isinstance(result, tuple) else (result,)
+    mask = np.True_ if where is None else np.asarray(where)
     for x, value in zip(outs, results, strict=True):
-        if x is not None:
-            np.copyto(x, np.asarray(value), casting="same_kind")
+        if x is None:
+            continue
+        if where is None and x.shape != value.shape:
+            raise ValueError(f"out has shape {x.shape}, the result {value.shape}")
+        np.copyto(x, np.asarray(value), casting=casting, where=mask)
     written = [v if x is None else x for x, v in zip(outs, results, strict=True)]
     return tuple(written) if len(written) > 1 else written[0]
 
 
-def _on_host(x):
+# ---- what NumPy computes ----
+
+
+def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether NumPy must not be asked: a setting wants this error, or values are not known yet."""
+    return (
+        isinstance(error, dtypes.TypePromotionError)
+        or config.state.numpy_rank_promotion == "raise"
+        or _traced((args, kwargs))
+        or (isinstance(error, JAXTypeError) and not is_base())
+    )
+
+
+def _by_numpy(what: str, function: Callable, args: Any, kwargs: dict[str, Any], why: str) -> Any:
+    """NumPy's result, as arrays on the device; the warning, or in strict mode the error, that says
+    so.
+    """
+    outs = kwargs.get("out")
+    result = function(*_on_host(args), **_on_host(kwargs))
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    result = _on_device(result, outs, _device((*args, *kwargs.values())))
+    message = f"NumPy runs {what} on the host, from copies: {why}"
+    if config.state.strict:
+        raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
+    warnings.warn(message, FallbackWarning, stacklevel=4)
+    return result
+
+
+def _device(x: Any) -> Any:
+    """The device that arrays were put on, if they were."""
+    if isinstance(x, (list, tuple)):
+        return next(filter(None, map(_device, x)), None)
+    if isinstance(x, Array) and x.committed and len(x.devices()) == 1:  # pyright: ignore
+        return x.device
+    return None
+
+
+def _on_device(x: Any, outs: tuple, device: Any) -> Any:
+    """A result of NumPy's with arrays of ours; what was written to stays as it is."""
+    if isinstance(x, (list, tuple)):
+        parts = [_on_device(e, outs, device) for e in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if not isinstance(x, (np.ndarray, np.generic)) or any(x is out for out in outs):
+        return x
+    if dtypes.kind_of(x.dtype) not in tuple("biufc"):
+        return x  # text, records, objects
+    narrow = dtypes.canonicalize_dtype(x.dtype)
+    if narrow != x.dtype and narrow.kind in "iu" and (x.astype(narrow) != x).any():
+        _does_not_fit(x.dtype)
+    return surface.asarray(x, device=device)
+
+
+def _does_not_fit(dtype: Any) -> NoReturn:
+    raise OverflowError(
+        f"the result has integers that need {dtype}; switch the setting enable_x64 on, or give "
+        "NumPy arrays (np.asarray(x))."
+    )
+
+
+def _is_finite(x: Any) -> bool:
+    """Whether no nan or inf is known to be in a result."""
+    if isinstance(x, tuple):
+        return all(map(_is_finite, x))
+    return isinstance(x, Tracer) or bool(array_namespace().isfinite(x).all())
+
+
+def _traced(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(map(_traced, x))
+    if isinstance(x, dict):
+        return any(map(_traced, x.values()))
+    return isinstance(x, Tracer)
+
+
+def _on_host(x: Any) -> Any:
     """Arguments with NumPy arrays in the place of ours."""
     if isinstance(x, Array):
         return np.asarray(x)
-    if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
-        return type(x)(map(_on_host, x))
+    if isinstance(x, dict):
+        return {name: _on_host(e) for name, e in x.items()}
+    if isinstance(x, (list, tuple)):
+        parts = [_on_host(e) for e in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     return x
-
-
-def _named_on_host(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {name: _on_host(x) for name, x in kwargs.items()}

@@ -1,12 +1,14 @@
 """NumPy's own functions given our arrays (`gpuarray/numpy/dispatch.py`)."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.config import strict
 
 X = gnp.arange(4.0)
 N = np.ones(4, np.float32)
@@ -79,9 +81,225 @@ def test_nothing_changes_in_place(call):
     np.testing.assert_array_equal(X, [0, 1, 2, 3])
 
 
-def test_unsupported_option_says_what_to_do():
-    with pytest.raises(TypeError, match=r"casting='unsafe'.*astype"):
-        np.add(X, 1, casting="unsafe")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, v: np.copyto(a, v),
+        lambda a, v: np.copyto(dst=a, src=v, where=v > 1),
+        lambda a, v: np.copyto(src=v, dst=a),
+        lambda a, v: np.put(v=v, ind=[0, 2], a=a),
+        lambda a, v: np.place(a, np.asarray(v) > 1, v),
+        lambda a, v: np.putmask(a, v > 1, v),
+        lambda a, v: np.put_along_axis(a, np.array([3, 1]), v[:2], 0),
+        lambda a, v: np.fill_diagonal(a.reshape(2, 2), v[:2]),
+        lambda a, v: np.add.at(a, [0, 0, 2], v[:3]),
+        lambda a, v: np.add(v, [1, 2, 3, 4], out=a),
+        lambda a, v: np.add(v, 1, a),
+        lambda a, v: np.add(v, 1, where=v > 1, out=a),
+        lambda a, v: np.add(v, 1, where=[True, False, True, False], out=(a,)),
+        lambda a, v: np.add.accumulate(v, out=a),
+        lambda a, v: np.add.reduce(v, out=a[1, ...]),
+        lambda a, v: np.multiply.outer(v, 2, out=a),
+        lambda a, v: np.cumsum(v, out=a),
+        lambda a, v: np.cumsum(v, 0, None, a),
+        lambda a, v: np.clip(v, 1, 2, out=a),
+        lambda a, v: np.clip(v, 1, 2, a),
+        lambda a, v: np.concatenate([v[:2], [7, 8]], out=a),
+        lambda a, v: np.dot(np.eye(4, dtype=np.float32), v, out=a),
+        lambda a, v: np.take(v, [3, 2, 1, 0], out=a),
+        lambda a, v: np.einsum("i,i->i", v, v, out=a),
+        lambda a, v: np.stack([v, v], out=a.reshape(4, 1)[:, 0][None].repeat(2, 0)),
+        lambda a, v: np.modf(v, a),
+        lambda a, v: np.median(v, out=a[0, ...]),
+        lambda a, v: np.multiply(v, 2, out=a, casting="unsafe", dtype=np.float32),
+    ],
+)
+def test_writes_into_numpy_arrays(write):
+    """As NumPy does, whatever is ours among the other arguments; and no fallback."""
+    a, b = np.full(4, 9.0, np.float32), np.full(4, 9.0, np.float32)
+    value = np.array([0.5, 1.5, 2.5, 0.0], np.float32)
+    with strict(True):
+        write(a, gnp.asarray(value))
+    write(b, value)
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: np.copyto(X, N),
+        lambda: np.put(X, [0], 1),
+        lambda: np.place(X, N > 0, 1),
+        lambda: np.putmask(X, N > 0, 1),
+        lambda: np.fill_diagonal(gnp.eye(2), 1),
+        lambda: np.put_along_axis(X, np.array([0]), 1, 0),
+        lambda: np.cumsum(N, 0, None, X),
+        lambda: np.clip(N, 0, 1, X),
+        lambda: np.modf(N, out=(None, X)),
+        lambda: np.median(N, out=X),
+        lambda: np.add.reduceat(N, [0, 1, 2, 3], out=X),
+    ],
+)
+def test_every_way_of_writing_into_an_array_is_refused(call):
+    with pytest.raises(TypeError, match="immutable"):
+        call()
+    np.testing.assert_array_equal(X, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "call, error",
+    [
+        (lambda x: np.concatenate([x, [[1.0]]]), ValueError),
+        (lambda x: np.take(x, [0, 9]), IndexError),
+        (lambda x: np.take(x, 9), IndexError),
+        (lambda x: np.take_along_axis(x, np.array([9]), 0), IndexError),
+        (lambda x: np.delete(x, 9), IndexError),
+        (lambda x: np.sum(x, axis=3), np.exceptions.AxisError),
+        (lambda x: np.add(x, [1, 2]), ValueError),
+        (lambda x: np.add(x, 1, dtype=np.int32), TypeError),
+        (lambda x: np.sqrt(x, casting="no", dtype=np.float16), TypeError),
+        (lambda x: np.stack([x, x], dtype=np.int32), TypeError),
+        (lambda x: np.concatenate([x, x], dtype=np.float16, casting="safe"), TypeError),
+        (lambda x: np.reshape(x, (3, 3)), ValueError),
+        (lambda x: np.sum(x, out=np.zeros(5)), ValueError),
+        (lambda x: np.add(x, 1, out=np.zeros(4, np.int32)), TypeError),
+        (lambda x: np.sort(x, order="field"), ValueError),
+        (lambda x: np.percentile(x, 101), ValueError),
+        (lambda x: np.linalg.inv(x), np.linalg.LinAlgError),
+        (lambda x: np.linalg.inv(np.outer(x, x)), np.linalg.LinAlgError),
+        (lambda x: np.linalg.solve(np.outer(x, x), [1, 2, 3, 4]), np.linalg.LinAlgError),
+        (lambda x: np.linalg.cholesky(-np.diag(x + 1)), np.linalg.LinAlgError),
+        (lambda x: np.linalg.svd(np.outer(x, x) * np.nan), np.linalg.LinAlgError),
+        (lambda x: np.maximum.reduce(x[:0]), ValueError),
+        (lambda x: np.where([True, False], x), ValueError),
+    ],
+)
+def test_what_numpy_refuses_is_refused_with_its_error(call, error):
+    with pytest.raises(error):
+        call(np.arange(4, dtype=np.float32))
+    with pytest.raises(error):
+        call(X)
+
+
+def test_lists_inside_jit():
+    def f(x):
+        y = np.concatenate([x, [1.0]]) + np.percentile(x, [25, 75])[0]
+        z = np.where([True, False, True], y[:3], np.sort(x, kind="stable")[:3])
+        return z, np.allclose(x, x)
+
+    expected, same = f(np.arange(4.0))
+    found, traced = ga.jit(f)(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert bool(traced) is same is True
+    np.testing.assert_array_equal(ga.jit(lambda x: np.take(x, [2, 0]))(X), [2, 0])
+    slope = ga.grad(lambda x: np.interp(0.5, [0, 1, 2, 3], x) + np.dot(x, [1, 2, 3, 4]))(X)
+    np.testing.assert_allclose(slope, [1.5, 2.5, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.emath.sqrt(x),
+        lambda x: np.array2string(x),
+        lambda x: np.copyto(np.zeros(4), x),
+        lambda x: np.add(x, 1, out=np.zeros(4)),
+    ],
+)
+def test_values_that_are_not_known_yet_cannot_leave_the_device(call):
+    with pytest.raises(ga.errors.TracerArrayConversionError):
+        ga.jit(call)(X)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.polymul(x + 1, [1, 2]),
+        lambda x: np.polydiv(x + 1, [1, 2])[0],
+        lambda x: np.linalg.lstsq(x[:, None], [1, 2, 3, 4])[0],
+        lambda x: np.array_equal(x, [0, 1, 2, 3]),
+        lambda x: np.histogram(x, [0, 1, 2, 4])[0],
+        lambda x: np.stack(np.meshgrid(x, [1, 2])),
+        lambda x: np.where(x > 1, np.add(x, 1, where=[False, False, True, True], out=None), 0),
+        lambda x: np.linalg.inv(np.diag(x + 1)),
+        lambda x: x * len(np.einsum_path("i,i,ij", x, [1, 2, 3, 4], np.ones((4, 2)))[0]),
+    ],
+)
+def test_inside_jit_as_outside(call):
+    np.testing.assert_allclose(ga.jit(call)(X), call(np.arange(4.0)), rtol=1e-5, atol=1e-6)
+
+
+def test_inside_jit_our_own_refusal_is_the_error():
+    with pytest.raises(ga.errors.ConcretizationTypeError):
+        ga.jit(lambda x: np.nonzero(x)[0])(X)
+    with pytest.raises(ga.errors.ConcretizationTypeError):
+        ga.jit(lambda x: np.roots(np.array([1, -3, 2], like=x)))(X)
+    with pytest.raises(TypeError, match="argument"):
+        ga.jit(lambda x: np.clip(x, 0, 1, dtype=np.float32))(X)
+
+
+def test_settings_that_want_an_error_get_it():
+    with strict(False):
+        with ga.numpy_rank_promotion("raise"), pytest.raises(ValueError, match="rank_promotion"):
+            np.add(gnp.ones((2, 4)), X)
+        with ga.numpy_dtype_promotion("strict"), pytest.raises(ValueError, match="promotion"):
+            np.add(X, gnp.arange(4))
+
+
+def test_a_fallback_names_itself_and_the_caller():
+    with strict(False), pytest.warns(ga.errors.FallbackWarning) as noticed:
+        np.partition(X, [1, 2])
+        np.matmul(X, X, axes=[(0,), (0,), ()])
+    assert [Path(w.filename).name for w in noticed] == [Path(__file__).name] * 2
+    assert "np.partition" in str(noticed[0].message)
+    assert "np.matmul" in str(noticed[1].message)
+
+
+def test_what_numpy_computed_goes_back_to_its_device():
+    device = ga.devices("simulator")[0]
+    with strict(False), pytest.warns(ga.errors.FallbackWarning):
+        assert np.partition(ga.device_put(X, device), [1, 2]).devices() == {device}
+
+
+def test_nan_goes_through_linear_algebra_where_numpy_lets_it():
+    assert np.isnan(np.linalg.inv(gnp.full((2, 2), np.nan))).all()
+    np.testing.assert_array_equal(ga.jit(np.linalg.inv)(gnp.zeros((1, 1))), [[np.inf]])
+
+
+def test_integers_that_do_not_fit_are_not_cut():
+    with strict(False), pytest.raises(OverflowError):
+        np.add(gnp.arange(4), [2**40] * 4)
+    with ga.enable_x64(True):
+        assert np.add(gnp.arange(4), [2**40] * 4)[3] == 2**40 + 3
+
+
+def test_astype_takes_dtype_by_name():
+    assert X.astype(dtype=np.int32).dtype == np.int32
+    assert X.astype(np.int32, copy=True).dtype == np.int32
+
+
+def test_an_array_of_another_library_gets_its_say():
+    class Other:
+        def __array_function__(self, function, types, args, kwargs):
+            return "theirs"
+
+    assert np.concatenate([X, Other()]) == "theirs"
+
+
+def test_files(tmp_path):
+    np.savez(tmp_path / "z.npz", X, x=X)
+    np.savez_compressed(tmp_path / "c.npz", x=X)
+    np.savetxt(tmp_path / "t.txt", X)
+    for name in ("z.npz", "c.npz"):
+        np.testing.assert_array_equal(np.load(tmp_path / name)["x"], X)
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "t.txt"), X)
+    assert isinstance(np.loadtxt(tmp_path / "t.txt", like=X), ga.Array)
+
+
+def test_precision_is_that_of_our_arrays():
+    assert np.add(X, np.ones(4)).dtype == np.mean(gnp.arange(4)).dtype == np.float32
+    with ga.enable_x64(True):
+        assert np.add(X, [1.0, 2, 3, 4]).dtype == np.float64
+        assert np.mean(gnp.arange(4)).dtype == np.float64
 
 
 def test_functions_without_counterpart_answer_as_for_numpy_arrays(tmp_path):

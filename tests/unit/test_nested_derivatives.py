@@ -126,3 +126,174 @@ def test_aux_of_jacfwd_is_one_value_for_all_columns():
     sine.defjvp(lambda primals, tangents: (sine(*primals), tangents[0] * gnp.cos(*primals)))
     _, aux = ga.jacfwd(lambda x: (x**2, sine(gnp.arange(2.0))), has_aux=True)(gnp.arange(3.0))
     np.testing.assert_allclose(aux, np.sin(np.arange(2.0)), rtol=1e-6)
+
+
+# ---- custom rules under wrappers: a function's derivatives, whatever it is wrapped in ----
+
+
+def _by_jvp():
+    """sin, whose derivative it says is 2 cos."""
+    f = ga.custom_jvp(gnp.sin)
+    f.defjvp(lambda primals, tangents: (f(*primals), 2 * gnp.cos(primals[0]) * tangents[0]))
+    return f
+
+
+def _by_vjp():
+    f = ga.custom_vjp(gnp.sin)
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (2 * gnp.cos(x) * ct,))
+    return f
+
+
+RULES = {"custom_jvp": _by_jvp(), "custom_vjp": _by_vjp()}
+
+
+def _derivatives(x):
+    """f(f(x)) and its derivatives, where f is sin and f' is 2 cos; cos' is -sin, as it should."""
+    s, c, outer_s, outer_c = np.sin(x), np.cos(x), np.sin(np.sin(x)), np.cos(np.sin(x))
+    return [
+        outer_s,
+        4 * outer_c * c,
+        4 * (-2 * outer_s * c**2 - outer_c * s),
+        4 * (-4 * outer_c * c**3 + 6 * outer_s * c * s - outer_c * c),
+    ]
+
+
+def _in_custom_jvp(f):
+    wrapped = ga.custom_jvp(f)
+    wrapped.defjvp(lambda primals, tangents: ga.jvp(f, primals, tangents))
+    return wrapped
+
+
+def _in_custom_vjp(f):
+    wrapped = ga.custom_vjp(f)
+    wrapped.defvjp(lambda x: ga.vjp(f, x), lambda pull, ct: pull(ct))
+    return wrapped
+
+
+def _in_custom_vmap(f):
+    wrapped = ga.custom_batching.custom_vmap(f)
+    wrapped.def_vmap(lambda size, batched, x: (ga.vmap(f)(x), True))
+    return wrapped
+
+
+def _in_closure_convert(f):
+    def run(x):
+        converted, values = ga.closure_convert(f, x)
+        return converted(x, *values)
+
+    return run
+
+
+def _named(f):
+    return lambda x: ga.ad_checkpoint.checkpoint_name(f(x), "kept")
+
+
+policies = ga.checkpoint_policies
+
+#: A function in something that leaves its value as it is, and its derivatives.
+WRAPPERS = {
+    "checkpoint": ga.checkpoint,
+    "checkpoint, all kept": functools.partial(ga.checkpoint, policy=policies.everything_saveable),
+    "checkpoint, a name kept": lambda f: ga.checkpoint(
+        _named(f), policy=policies.save_only_these_names("kept")
+    ),
+    "jit": ga.jit,
+    "vmap": lambda f: lambda x: ga.vmap(f)(gnp.stack([x, x]))[1],
+    "scan": lambda f: lambda x: ga.lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0],
+    "scan, stacked": lambda f: lambda x: ga.lax.map(f, x[None])[0],
+    "cond": lambda f: lambda x: ga.lax.cond(x > -9, f, lambda x: x, x),
+    "switch": lambda f: lambda x: ga.lax.switch(1, [gnp.cos, f], x),
+    "fori_loop": lambda f: lambda x: ga.lax.fori_loop(0, 1, lambda i, c: f(c), x),
+    "custom_jvp": _in_custom_jvp,
+    "custom_vjp": _in_custom_vjp,
+    "custom_vmap": _in_custom_vmap,
+    "closure_convert": _in_closure_convert,
+}
+
+FORWARD_ONLY = {
+    "while_loop": lambda f: (
+        lambda x: ga.lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, f(c[1])), (0, x))[1]
+    ),
+}
+
+
+def _forward(f):
+    return lambda x: ga.jvp(f, (x,), (gnp.ones_like(x),))[1]
+
+
+def _check_orders(f, first, later, what):
+    x = gnp.asarray(0.7, "float32")
+    for order, want in enumerate(_derivatives(0.7)):
+        got = f(x)
+        np.testing.assert_allclose(got, want, rtol=2e-5, err_msg=f"order {order}: {what}")
+        f = (later if order else first)(f)
+
+
+def _chains(first, wrappers):
+    names = list(wrappers)
+    at = names.index(first)
+    yield (first,)
+    for i, second in enumerate(names):
+        third = names[(at + 2 * i + 1) % len(names)]
+        yield (first, second) if (at + i) % 3 else (first, second, third)
+
+
+def _wrapped(chain, wrappers, f):
+    for name in chain:
+        f = wrappers[name](f)
+    return f
+
+
+@pytest.mark.parametrize("first", WRAPPERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_custom_rules_hold_to_the_third_derivative(rule, first):
+    f = RULES[rule]
+    for chain in _chains(first, WRAPPERS):
+        run = _wrapped(chain, WRAPPERS, lambda x: f(f(x)))
+        _check_orders(run, ga.grad, ga.grad, (rule, *chain))
+
+
+BOTH_MODES = {k: v for k, v in (WRAPPERS | FORWARD_ONLY).items() if k != "custom_vjp"}
+
+
+@pytest.mark.parametrize("first", BOTH_MODES)
+def test_custom_rules_hold_in_forward_mode(first):
+    f, wrappers = RULES["custom_jvp"], BOTH_MODES
+    for chain in _chains(first, wrappers):
+        run = _wrapped(chain, wrappers, lambda x: f(f(x)))
+        _check_orders(run, _forward, _forward, ("jvp", *chain))
+        if not FORWARD_ONLY.keys() & set(chain):
+            _check_orders(run, ga.grad, _forward, ("jvp of grad", *chain))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_custom_rules_hold_in_exported_functions(rule):
+    f = RULES[rule]
+    exported = ga.export.export(ga.jit(lambda x: f(f(x))))(gnp.asarray(0.7, "float32"))
+    _check_orders(exported.call, ga.grad, ga.grad, "exported")
+    stored = ga.export.deserialize(exported.serialize(vjp_order=3))
+    _check_orders(stored.call, ga.grad, ga.grad, "stored with derivatives")
+    without = ga.export.deserialize(exported.serialize())
+    np.testing.assert_allclose(without.call(0.7), _derivatives(0.7)[0], rtol=1e-6)
+    with pytest.raises(ValueError, match="serialize.*vjp_order"):
+        ga.grad(without.call)(0.7)
+
+
+def test_a_loop_around_a_custom_rule_can_be_stored():
+    f = RULES["custom_jvp"]
+    twice = ga.jit(lambda x: ga.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])
+    stored = ga.export.deserialize(ga.export.export(twice)(0.7).serialize(vjp_order=1))
+    np.testing.assert_allclose(stored.call(0.7), _derivatives(0.7)[0], rtol=1e-6)
+    np.testing.assert_allclose(ga.grad(stored.call)(0.7), _derivatives(0.7)[1], rtol=1e-5)
+
+
+def test_a_policy_sees_what_a_function_with_a_rule_returns():
+    product = ga.custom_jvp(lambda x: x @ gnp.ones((3, 3)))
+    product.defjvp(lambda p, t: (product(*p), product(*t)))
+
+    def computed(policy):
+        f = ga.checkpoint(lambda x: gnp.sin(gnp.cos(product(x))).sum(), policy=policy)
+        return str(ga.make_jaxpr(ga.grad(f))(gnp.ones((2, 3)))).count("custom_jvp_call")
+
+    # Once forward, and once more where nothing is kept.
+    assert (computed(policies.dots_saveable), computed(policies.nothing_saveable)) == (1, 2)

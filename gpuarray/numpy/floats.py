@@ -347,7 +347,7 @@ def ldexp(x1, x2, /) -> Array:
     if dtypes.itemsize_bits(n.dtype) < 32:
         n = lax.convert_element_type(n, np.int32)
     low = 0 if kind_of(n.dtype) == "u" else -reach
-    n = lax.convert_element_type(lax.clamp(n.dtype.type(low), n, n.dtype.type(reach)), np.int32)
+    n = lax.convert_element_type(lax.clamp(constant(low, n), n, constant(reach, n)), np.int32)
     x, n = promote_shapes("ldexp", x, n)
     # Three factors that the type can hold. What is left after a step down is too small for two
     # roundings to count: only the last one rounds.

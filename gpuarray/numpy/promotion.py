@@ -110,6 +110,8 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
     kind = dtypes.kind_of(dtype)
     if weak and kind != "b":
         python = {"f": float, "c": complex}.get(kind, int)
+        if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
+            return lambda x: converted(asarray(x), dtype, True)
         return None if key is python else python
     if key in _PYTHON:
         return _typed(key, dtype, kind)
@@ -280,9 +282,11 @@ def for_bool(logic: Callable[..., Any], run: Callable[..., Any]) -> Callable[[An
 def constant(number: Any, like: Any) -> Any:
     """A number in the dtype of a bindable value, and weakly typed if that is."""
     aval = aval_of(like)
-    if aval.weak_type:
-        return {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)(number)
-    return aval.dtype.type(number)
+    kind = {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)
+    python = kind(number) if aval.weak_type else number
+    if aval.dtype != dtypes.canonicalize_dtype(kind if aval.weak_type else aval.dtype, True):
+        return converted(asarray(python), aval.dtype, aval.weak_type)  # under other settings
+    return python if aval.weak_type else aval.dtype.type(number)
 
 
 def zero_of(x: Any) -> Any:

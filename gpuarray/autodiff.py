@@ -18,6 +18,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
@@ -93,6 +94,7 @@ def _check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] 
 # ---- forward and reverse mode ----
 
 
+@boundary
 def jvp(
     fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -126,6 +128,7 @@ def jvp(
     return (*result, flat.aux) if has_aux else result
 
 
+@boundary
 def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]:
     """The result of `fun(*primals)`, and the linear function that is its derivative there.
 
@@ -140,6 +143,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     in_avals = [aval_of(p) for p in flat.leaves]
     out_avals = [aval_of(x) for x in lin.outputs]
 
+    @boundary
     def f_jvp(*tangents):
         leaves, spec = tree.flatten(tangents)
         if spec != flat.in_spec:
@@ -165,6 +169,7 @@ def struct_like(aval: ShapedArray) -> Any:
     return struct_of(aval)
 
 
+@boundary
 def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ()) -> tuple[Any, ...]:
     """The result of `fun(*primals)`, and the function that pulls cotangents of the result back to
     the arguments.
@@ -186,6 +191,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     return (*result, flat.aux) if has_aux else result
 
 
+@boundary
 def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callable:
     """The transpose of a function that is linear in its arguments, which are given by shape and
     dtype.
@@ -206,6 +212,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             f"-> integer functions, but got [{ins}] -> [{outs}]."
         )
 
+    @boundary
     def transposed(cotangents):
         leaves, spec = tree.flatten(cotangents)
         if spec != flat.out_spec:
@@ -329,6 +336,7 @@ def value_and_grad(
             "reduce_axes argument to grad is deprecated: use collectives instead"
         )
 
+    @boundary
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
         nums = _argnums_of(argnums, len(args), TypeError)
@@ -386,6 +394,7 @@ def grad(
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
+    @boundary
     @functools.wraps(fun)
     def grad_fun(*args, **kwargs):
         value, gradient = both(*args, **kwargs)
@@ -427,6 +436,7 @@ def _jacobian_fun(
 ):
     _check_callable(fun)
 
+    @boundary
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = _argnums_of(argnums, len(args), ValueError)

@@ -26,6 +26,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import place_of
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
@@ -135,6 +136,7 @@ def _need_callable(callback: Any, name: str) -> None:
         raise TypeError(f"first argument to `{name}` must be a callable, got {callback!r}")
 
 
+@boundary
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -173,6 +175,7 @@ def pure_callback(
     return tree.unflatten(spec, out)
 
 
+@boundary
 def io_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -237,6 +240,7 @@ def _split(args: tuple, kwargs: dict) -> tuple[list, tuple, Any]:
     return [x for x in leaves if _is_value(x)], static, spec
 
 
+@boundary
 def debug_callback(
     callback: Callable[..., Any],
     *args: Any,

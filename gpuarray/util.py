@@ -66,7 +66,8 @@ def lazy_module(name: str, hint: str = "") -> Any:
     return _LazyModule(name, hint)
 
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+#: Where this library's files are.
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
 _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
@@ -74,7 +75,7 @@ _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in
 
 def is_inside(filename: str) -> bool:
     """Whether a source file is this library's, or of one that calls back into it."""
-    known = filename.startswith((_PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
+    known = filename.startswith((PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
     _inside[filename] = known
     return known
 

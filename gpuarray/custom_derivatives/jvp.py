@@ -18,6 +18,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.custom_derivatives.common import (
     CustomFunction,
     Results,
@@ -96,6 +97,7 @@ class custom_jvp(CustomFunction):
 
         self.defjvp(jvp)
 
+    @boundary
     def __call__(self, *args, **kwargs):
         if self.jvp is None:
             raise AttributeError(

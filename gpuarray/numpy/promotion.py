@@ -17,6 +17,7 @@ from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import is_base
+from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
 
@@ -329,18 +330,22 @@ def unary(
         return run if rule is None else lambda x: run(rule(x))
 
     def function(x, /):
-        kind = type(x)
         try:
-            key = kind if kind in SCALARS else x.aval
-        except AttributeError:
-            check_arraylike(name, x)
-            return function(value(x))
-        plans = _state.trace_key.promotions
-        run = plans.get((known_as, key))
-        if run is None:
-            check_arraylike(name, x)
-            run = plans[known_as, key] = plan(x, key)
-        return run(x)
+            kind = type(x)
+            try:
+                key = kind if kind in SCALARS else x.aval
+            except AttributeError:
+                check_arraylike(name, x)
+                return function(value(x))
+            plans = _state.trace_key.promotions
+            run = plans.get((known_as, key))
+            if run is None:
+                check_arraylike(name, x)
+                run = plans[known_as, key] = plan(x, key)
+            return run(x)
+        except Exception as error:
+            clean(error)
+            raise
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -370,19 +375,23 @@ def binary(
         return lambda x, y: run(fx(x), fy(y))
 
     def function(x, y, /):
-        tx, ty = type(x), type(y)
         try:
-            kx = tx if tx in SCALARS else x.aval
-            ky = ty if ty in SCALARS else y.aval
-        except AttributeError:
-            check_arraylike(name, x, y)
-            return function(value(x), value(y))
-        plans = _state.trace_key.promotions
-        run = plans.get((name, kx, ky))
-        if run is None:
-            check_arraylike(name, x, y)
-            run = plans[name, kx, ky] = plan(x, y, kx, ky)
-        return run(x, y)
+            tx, ty = type(x), type(y)
+            try:
+                kx = tx if tx in SCALARS else x.aval
+                ky = ty if ty in SCALARS else y.aval
+            except AttributeError:
+                check_arraylike(name, x, y)
+                return function(value(x), value(y))
+            plans = _state.trace_key.promotions
+            run = plans.get((name, kx, ky))
+            if run is None:
+                check_arraylike(name, x, y)
+                run = plans[name, kx, ky] = plan(x, y, kx, ky)
+            return run(x, y)
+        except Exception as error:
+            clean(error)
+            raise
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -77,6 +77,7 @@ from gpuarray.core.mesh import NamedSharding as NamedSharding
 from gpuarray.core.mesh import P as P
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
+from gpuarray.core.tracebacks import install as _install_hooks
 from gpuarray.core.value import Array as Array
 from gpuarray.custom_derivatives import closure_convert as closure_convert
 from gpuarray.custom_derivatives import custom_gradient as custom_gradient
@@ -127,6 +128,8 @@ if TYPE_CHECKING:
 from gpuarray.config import config as config  # isort: skip
 
 __version__ = "0.1.0"
+
+_install_hooks()
 
 _LAZY = ("export", "flatten_util", "image", "nn", "scipy", "test_util")
 

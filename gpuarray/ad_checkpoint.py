@@ -22,6 +22,7 @@ from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Literal
 from gpuarray.core.linear import is_inexact
+from gpuarray.core.tracebacks import boundary
 from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
@@ -243,6 +244,7 @@ def checkpoint(
         (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     )
 
+    @boundary
     @functools.wraps(fun)
     def checkpointed(*args, **kwargs):
         fixed = _static_positions(fun, static_argnums, static_names, len(args))

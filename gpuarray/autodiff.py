@@ -14,16 +14,19 @@ import numpy as np
 
 from gpuarray.batching import vmap
 from gpuarray.core import dtypes, tree
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.trace import owned
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
 from gpuarray.ops.linear import constant, instantiate, zeros
 from gpuarray.pullbacks import Pullback, aval_of_tangent, real_array
 from gpuarray.stages import struct_of
+from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
 from gpuarray.transforms.stage import TracedFunction, stage
@@ -54,7 +57,10 @@ class _Flat:
                     "With has_aux=True the function must return a pair (output, aux), got "
                     f"{type(result).__name__}"
                 )
-            result, self.aux = result
+            result, aux = result
+            # Only the derivative being taken ends here: those of traces around go on.
+            trace: Any = traces.state.trace
+            self.aux = tree.tree_map(trace.primal_of, aux)
         out, self.out_spec = tree.flatten(result)
         for x in out:
             aval_of(x)  # raises for what is no array
@@ -62,16 +68,6 @@ class _Flat:
 
     def result(self, leaves: Sequence[Any]) -> Any:
         return tree.unflatten(self.out_spec, leaves)
-
-    def finished_aux(self, trace_values: Callable[[Any], Any]) -> Any:
-        return tree.tree_map(trace_values, self.aux)
-
-
-def _primal(x: Any) -> Any:
-    """A value without the derivative part of a trace that has ended."""
-    while hasattr(x, "primal"):
-        x = x.primal
-    return x
 
 
 def _check_callable(fun: Any) -> None:
@@ -100,6 +96,7 @@ def _check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] 
 # ---- forward and reverse mode ----
 
 
+@boundary
 def jvp(
     fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -130,9 +127,10 @@ def jvp(
     given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
     real = [t if id(t) in given and not is_zero(t) else real_array(t) for t in out_tangents]
     result = flat.result(out), flat.result(real)
-    return (*result, flat.finished_aux(_primal)) if has_aux else result
+    return (*result, flat.aux) if has_aux else result
 
 
+@boundary
 def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]:
     """The result of `fun(*primals)`, and the linear function that is its derivative there.
 
@@ -147,6 +145,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     in_avals = [aval_of(p) for p in flat.leaves]
     out_avals = [aval_of(x) for x in lin.outputs]
 
+    @boundary
     def f_jvp(*tangents):
         leaves, spec = tree.flatten(tangents)
         if spec != flat.in_spec:
@@ -164,7 +163,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
         return flat.result(out)
 
     result = flat.result(lin.outputs), f_jvp
-    return (*result, flat.finished_aux(_primal)) if has_aux else result
+    return (*result, flat.aux) if has_aux else result
 
 
 def struct_like(aval: ShapedArray) -> Any:
@@ -172,6 +171,7 @@ def struct_like(aval: ShapedArray) -> Any:
     return struct_of(aval)
 
 
+@boundary
 def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ()) -> tuple[Any, ...]:
     """The result of `fun(*primals)`, and the function that pulls cotangents of the result back to
     the arguments.
@@ -190,9 +190,10 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ())
     lin = linearize_flat(flat, flat.leaves)
     f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
     result = flat.result(lin.outputs), f_vjp
-    return (*result, flat.finished_aux(_primal)) if has_aux else result
+    return (*result, flat.aux) if has_aux else result
 
 
+@boundary
 def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callable:
     """The transpose of a function that is linear in its arguments, which are given by shape and
     dtype.
@@ -218,6 +219,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             f"-> integer functions, but got [{ins}] -> [{outs}]."
         )
 
+    @boundary
     def transposed(cotangents):
         leaves, spec = tree.flatten(cotangents)
         if spec != flat.out_spec:
@@ -341,6 +343,7 @@ def value_and_grad(
             "reduce_axes argument to grad is deprecated: use collectives instead"
         )
 
+    @boundary
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
         nums = _argnums_of(argnums, len(args), TypeError)
@@ -369,7 +372,7 @@ def value_and_grad(
         grads = tree.unflatten(flat.in_spec, typed)
         gradient = grads[0] if isinstance(argnums, (int, np.integer)) else grads
         value = flat.result(lin.outputs)
-        return ((value, flat.finished_aux(_primal)), gradient) if has_aux else (value, gradient)
+        return ((value, flat.aux), gradient) if has_aux else (value, gradient)
 
     return value_and_grad_fun
 
@@ -398,6 +401,7 @@ def grad(
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
+    @boundary
     @functools.wraps(fun)
     def grad_fun(*args, **kwargs):
         value, gradient = both(*args, **kwargs)
@@ -439,6 +443,7 @@ def _jacobian_fun(
 ):
     _check_callable(fun)
 
+    @boundary
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = _argnums_of(argnums, len(args), ValueError)
@@ -484,26 +489,36 @@ def jacfwd(
 
     def run(partial, chosen):
         flat = _Flat(partial, chosen, has_aux=has_aux)
-        basis, _ = _basis(flat.leaves)
-        out, aux = None, None
+        basis, total = _basis(flat.leaves)
+        aux_spec: Any = None
 
         def push(*tangents):
-            nonlocal out, aux
+            nonlocal aux_spec
             out, out_tangents = jvp_flat(flat, flat.leaves, tangents)
-            aux = flat.aux
             # An integer does not change: zeros of its own dtype.
-            return [
+            columns = [
                 instantiate(t) if is_inexact(aval_of(x)) else zeros(aval_of(x))
                 for x, t in zip(out, out_tangents, strict=True)
             ]
+            aux, aux_spec = tree.flatten(flat.aux)
+            return [*columns, *aux]
 
-        columns = vmap(push, out_axes=-1)(*basis)
+        found, dims = batch_flat(push, BatchAxis(total), basis, [0] * len(basis))
+        count = flat.out_spec.num_leaves
+        columns = [
+            matched(c, d, aval_of(c).ndim - (d is not None), total)
+            for c, d in zip(found[:count], dims, strict=False)
+        ]
         rows = [
             _Row(tree.unflatten(flat.in_spec, _unstacked(c, c.ndim - 1, flat.leaves)))
             for c in columns
         ]
-        final_aux = tree.tree_map(_primal, aux) if has_aux else None
-        return flat.result(rows), final_aux
+        # No tangent enters what is beside the result: it is the same for all of them.
+        aux = [
+            x if d is None else x[(slice(None),) * d + (0,)]
+            for x, d in zip(found[count:], dims[count:], strict=True)
+        ]
+        return flat.result(rows), tree.unflatten(aux_spec, aux)
 
     return _jacobian_fun(fun, argnums, has_aux, holomorphic, False, run, "jacfwd")
 
@@ -537,8 +552,7 @@ def jacrev(
             _Row(tree.unflatten(flat.in_spec, [pieces[o] for pieces in by_input]))
             for o in range(len(lin.outputs))
         ]
-        aux = flat.finished_aux(_primal) if has_aux else None
-        return flat.result(rows), aux
+        return flat.result(rows), flat.aux
 
     return _jacobian_fun(fun, argnums, has_aux, holomorphic, allow_int, run, "jacrev")
 

@@ -7,11 +7,13 @@ at once.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
+from gpuarray.core.tracebacks import boundary
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 
 
@@ -57,6 +59,7 @@ def vmap(
             "is the name for collectives."
         )
 
+    @boundary
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -69,7 +72,7 @@ def vmap(
         leaves, spec = tree.flatten((args, kwargs))
         dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
         dims = [_checked(x, d) for x, d in zip(leaves, dims, strict=True)]
-        size = _size(leaves, dims, axis_size, args, kwargs)
+        size = _size(fun, leaves, dims, axis_size, args, kwargs)
         out_spec: Any = None
 
         def flat(*values):
@@ -134,23 +137,50 @@ def _checked(x: Any, dim: Any) -> int | None:
     return dim % rank
 
 
-def _size(leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict) -> int:
+def _size(
+    fun: Callable, leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict
+) -> int:
     """The common length of the mapped axes."""
-    found: dict[int, list[str]] = {}
-    names = [f"args{path}" for path in tree.leaf_paths(args)] + [
-        f"kwargs{path}" for path in tree.leaf_paths(kwargs)
-    ]
-    for x, d, name in zip(leaves, dims, names, strict=True):
+    found: dict[int, list[int]] = {}
+    for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is not None:
-            found.setdefault(aval_of(x).shape[d], []).append(f"{name} of shape {aval_of(x).shape}")
-    if len(found) > 1:
-        listed = "; ".join(f"{', '.join(who)} has length {n}" for n, who in found.items())
-        raise ValueError(f"vmap got inconsistent sizes for array axes to be mapped: {listed}")
+            found.setdefault(aval_of(x).shape[d], []).append(i)
     if not found:
         if axis_size is None:
             raise ValueError("vmap must have at least one non-None value in in_axes")
         return axis_size
     size = next(iter(found))
-    if axis_size is not None and axis_size != size:
-        raise ValueError(f"vmap got axis_size={axis_size}, but the mapped axes have length {size}")
-    return size
+    if len(found) == 1 and axis_size in (None, size):
+        return size
+    names = _argument_names(fun, args, kwargs)
+    lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
+    most = max(found, key=lambda n: len(found[n]))
+    for n in sorted(found, key=lambda n: n != most):
+        which, i = found[n], found[n][0]
+        count = f"most axes ({len(which)} of them)" if n == most else f"some axes ({len(which)})"
+        what = "one axis had" if len(which) == 1 else f"{count} had"
+        eg = "" if len(which) == 1 else " e.g."
+        sep = ":" if len(which) == 1 else ","
+        lines.append(
+            f"{what} size {n}{sep}{eg} axis {dims[i]} of {names[i]} of type "
+            f"{aval_of(leaves[i]).str_short()}"
+        )
+    listed = ";".join(f"\n  * {line}" for line in lines)
+    raise ValueError(f"vmap got inconsistent sizes for array axes to be mapped:{listed}")
+
+
+def _argument_names(fun: Callable, args: tuple, kwargs: dict) -> list[str]:
+    """What to call each leaf of the arguments, by the names that the function gives them."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):  # a builtin function, say
+        parameters = []
+    names = []
+    for i, arg in enumerate(args):
+        named = i < len(parameters) and parameters[i].kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        name = f"argument {parameters[i].name}" if named else f"args[{i}]"
+        names += [name + path for path in tree.leaf_paths(arg)]
+    return names + [f"kwargs{path}" for path in tree.leaf_paths(kwargs)]

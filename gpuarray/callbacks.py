@@ -26,6 +26,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.sharding import one_device, place_of
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
@@ -139,6 +140,7 @@ def _placed(name: str, out: list, sharding: Any) -> list:
     return [placed(name, x, sharding) for x in out]
 
 
+@boundary
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -178,6 +180,7 @@ def pure_callback(
     return tree.unflatten(spec, _placed("pure_callback", out, sharding))
 
 
+@boundary
 def io_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -242,6 +245,7 @@ def _split(args: tuple, kwargs: dict) -> tuple[list, tuple, Any]:
     return [x for x in leaves if _is_value(x)], static, spec
 
 
+@boundary
 def debug_callback(
     callback: Callable[..., Any],
     *args: Any,

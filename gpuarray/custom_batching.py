@@ -16,6 +16,7 @@ from gpuarray.control.surgery import chosen, merged, opened
 from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
+from gpuarray.core.tracebacks import boundary
 from gpuarray.transforms.stage import TracedFunction, stage
 
 
@@ -54,6 +55,7 @@ class custom_vmap:
         self.vmap_rule = vmap_rule
         return vmap_rule
 
+    @boundary
     def __call__(self, *args, **kwargs):
         if self.vmap_rule is None:
             raise AttributeError(

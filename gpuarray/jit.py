@@ -23,6 +23,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
 from gpuarray.layouts import Layouts, Where, layouts, run
 from gpuarray.runtime import cache, fastpath, host, lazy
@@ -100,9 +101,7 @@ def _cache_of(fun: Callable, options: Options) -> FunctionCache:
 
 
 class Jitted:
-    """What `jit` returns. Call it like the function; `.lower(...)` and `.trace(...)` show what
-    becomes of it.
-    """
+    """What `jit` returns, called like the function; `.lower` and `.trace` show what it becomes."""
 
     __name__: str
 
@@ -117,14 +116,18 @@ class Jitted:
         self._referring: Referring | None = None  # how it is called if it touches references
 
     def __call__(self, *args, **kwargs):
-        if not kwargs and traces.state.trace is lazy.base:
-            try:
-                fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
-            except AttributeError:  # containers, Python scalars, NumPy arrays
-                fast = None
-            if fast is not None:
-                return fast(*args)
-        return self._general_call(args, kwargs)
+        try:  # a boundary of tracebacks, without the cost of a function
+            if not kwargs and traces.state.trace is lazy.base:
+                try:
+                    fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
+                except AttributeError:  # containers, Python scalars, NumPy arrays
+                    fast = None
+                if fast is not None:
+                    return fast(*args)
+            return self._general_call(args, kwargs)
+        except Exception as error:
+            clean(error)
+            raise
 
     def _general_call(self, args: tuple, kwargs: dict):
         if config.state.disable_jit:
@@ -385,6 +388,7 @@ class Jitted:
         return tree.unflatten_raw(program.out_spec, out)
 
     # ---- looking inside ----
+    @boundary
     def trace(self, *args, **kwargs) -> stages.Traced:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
         call = self._take_apart(args, kwargs)
@@ -406,10 +410,12 @@ class Jitted:
             program.where,
         )
 
+    @boundary
     def lower(self, *args, **kwargs) -> stages.Lowered:
         """Trace and simplify without running: `.lower(x).compile().as_text()`."""
         return self.trace(*args, **kwargs).lower()
 
+    @boundary
     def eval_shape(self, *args, **kwargs):
         """The result's structure as ShapeDtypeStructs, without running."""
         return self.trace(*args, **kwargs).out_info

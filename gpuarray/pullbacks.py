@@ -15,6 +15,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.numpy.construct import asarray
 from gpuarray.ops.linear import instantiate
 from gpuarray.transforms.linearize import Linearized
@@ -82,6 +83,7 @@ class Pullback:
     def __repr__(self) -> str:
         return f"Pullback(from {self.out_spec} to {self.in_spec}, {self.lin.graph})"
 
+    @boundary
     def __call__(self, cotangents):
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:

@@ -16,6 +16,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
+from gpuarray.core.tracebacks import boundary
 from gpuarray.jit import Jitted, Options
 from gpuarray.ops.linear import zeros
 from gpuarray.transforms.batch import BatchAxis, named_axis
@@ -47,6 +48,7 @@ def make_jaxpr(
         )
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
+    @boundary
     @functools.wraps(fun)
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
@@ -60,6 +62,7 @@ def make_jaxpr(
     return trace_it
 
 
+@boundary
 def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     """The structure of `fun(*args, **kwargs)` as ShapeDtypeStructs, without computing anything.
 

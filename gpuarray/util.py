@@ -86,7 +86,8 @@ def _open_locks() -> None:
 
 os.register_at_fork(after_in_child=_open_locks)
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+#: Where this library's files are.
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
 _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
@@ -94,7 +95,7 @@ _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in
 
 def is_inside(filename: str) -> bool:
     """Whether a source file is this library's, or of one that calls back into it."""
-    known = filename.startswith((_PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
+    known = filename.startswith((PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
     _inside[filename] = known
     return known
 

@@ -31,8 +31,8 @@ def simplify(graph: Graph) -> Graph:
     return drop_dead(sink_views(drop_dead(flat)))
 
 
-def inline_calls(graph: Graph, keep: Primitive | None = None) -> Graph:
-    """Replace calls that mean no more than a Graph by its equations (but not calls of `keep`).
+def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph:
+    """Replace calls that mean no more than a Graph by its equations (or `only` calls of these).
     Constants of inner graphs join the outer ones.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
@@ -60,7 +60,7 @@ def inline_calls(graph: Graph, keep: Primitive | None = None) -> Graph:
         prim = eqn.primitive
         site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
-        if prim.inline is not None and prim is not keep:
+        if prim.inline is not None and (only is None or prim in only):
             inner = prim.inline(eqn)
         if inner is not None:
             inner_env: dict[Var, Atom] = {}

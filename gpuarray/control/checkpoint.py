@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray.compiler.simplify import drop_dead, inline_calls
+from gpuarray.control.call import jit_p
 from gpuarray.control.callback import io_callback_p
 from gpuarray.control.surgery import chosen, cut, graph_work, merged, others, staged
 from gpuarray.core import trace as traces
@@ -115,8 +116,9 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
             "Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback would run "
             "a second time for the derivative. Call it outside of the checkpointed function."
         )
-    # Policies look at operations, so calls are opened; a value's name is an operation for them.
-    flat = inline_calls(split.known, keep=name_p)
+    # Policies look at operations, so calls are opened. Not those with rules of their own, which
+    # the next derivative asks for.
+    flat = inline_calls(split.known, only=(jit_p, remat_p))
     count = len(flat.outvars) - split.residuals
     wanted = flat.outvars[count:]
     again, saved = _slice(flat, wanted, policy)
@@ -180,9 +182,16 @@ class Decision:
 
 
 def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
+    """What a policy says of an equation; of a call also where it keeps what the call returns."""
     if policy is None:
         return False
-    return bool(policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params))
+    if policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
+        return True
+    inner = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
+    if inner is None:
+        return False
+    made_by = {v: e for e in inner.eqns for v in e.outvars}
+    return any(_keeps(policy, made_by[v]) for v in inner.outvars if v in made_by)
 
 
 # ---- the primitive ----

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.core.tracebacks import clean
+
 #: Functions of the numpy namespace by name; `gpuarray.numpy` fills it when it is imported.
 surface: Any = types.SimpleNamespace()
 
@@ -30,18 +32,26 @@ def is_operand(x) -> bool:
 
 def _binary(name: str):
     def method(self, other):
-        if isinstance(other, Array) or is_operand(other):
-            return getattr(surface, name)(self, other)
-        return _refuse(other)
+        try:
+            if isinstance(other, Array) or is_operand(other):
+                return getattr(surface, name)(self, other)
+            return _refuse(other)
+        except Exception as error:
+            clean(error)
+            raise
 
     return _named(method, name)
 
 
 def _reflected(name: str):
     def method(self, other):
-        if isinstance(other, Array) or is_operand(other):
-            return getattr(surface, name)(other, self)
-        return _refuse(other)
+        try:
+            if isinstance(other, Array) or is_operand(other):
+                return getattr(surface, name)(other, self)
+            return _refuse(other)
+        except Exception as error:
+            clean(error)
+            raise
 
     return _named(method, f"r{name}")
 
@@ -61,14 +71,22 @@ def _refuse(other):
 
 def _unary(name: str):
     def method(self):
-        return getattr(surface, name)(self)
+        try:
+            return getattr(surface, name)(self)
+        except Exception as error:
+            clean(error)
+            raise
 
     return _named(method, name)
 
 
 def _method(name: str):
     def method(self, *args, **kwargs):
-        return getattr(surface, name)(self, *args, **kwargs)
+        try:
+            return getattr(surface, name)(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
 
     return _named(method, name)
 
@@ -217,7 +235,11 @@ class Array:
         )
 
     def __getitem__(self, index):
-        return surface.getitem(self, index)
+        try:
+            return surface.getitem(self, index)
+        except Exception as error:
+            clean(error)
+            raise
 
     @property
     def at(self):

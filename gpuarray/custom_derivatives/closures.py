@@ -20,6 +20,7 @@ from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import is_inexact, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.custom_derivatives.vjp import custom_vjp
 from gpuarray.transforms.stage import TracedFunction, stage
 
@@ -80,6 +81,7 @@ def custom_gradient(fun: Callable) -> Callable:
     return wrapped
 
 
+@boundary
 def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     """`fun` as a function of its arguments and the traced values it closes over, and those.
 
@@ -133,6 +135,7 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     return converted_fun, hoisted
 
 
+@boundary
 def linear_call(
     fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any
 ) -> Any:

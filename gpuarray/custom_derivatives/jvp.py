@@ -14,10 +14,11 @@ from gpuarray.control.custom import (
     custom_jvp_call_p,
     named_like,
 )
+from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
-from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.custom_derivatives.common import (
     CustomFunction,
     Results,
@@ -86,7 +87,9 @@ class custom_jvp(CustomFunction):
         def jvp(primals, tangents):
             out = self(*primals)
             shares = [
-                rule(t, out, *primals) for rule, t in zip(jvps, tangents, strict=True) if rule
+                rule(t, out, *primals)
+                for rule, t in zip(jvps, tangents, strict=True)
+                if rule and t.dtype != dtypes.float0  # integers do not change
             ]
             total = tree.tree_map(lambda x: instantiate(Zero(tangent_aval(aval_of(x)))), out)
             if shares:
@@ -95,6 +98,7 @@ class custom_jvp(CustomFunction):
 
         self.defjvp(jvp)
 
+    @boundary
     def __call__(self, *args, **kwargs):
         if self.jvp is None:
             raise AttributeError(

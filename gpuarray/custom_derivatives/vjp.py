@@ -18,6 +18,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.custom_derivatives.common import (
     CustomFunction,
     CustomVJPPrimal,
@@ -83,6 +84,7 @@ class custom_vjp(CustomFunction):
         self.fwd, self.bwd = fwd, bwd
         self.symbolic_zeros, self.optimize_remat = symbolic_zeros, optimize_remat
 
+    @boundary
     def __call__(self, *args, **kwargs):
         if self.fwd is None or self.bwd is None:
             raise AttributeError(

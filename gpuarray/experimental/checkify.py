@@ -32,6 +32,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, Graph, Literal, graphs_in, last_uses
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.ops.convert import convert_element_type_p
 from gpuarray.ops.elementwise import div_p
@@ -537,6 +538,7 @@ def checkify(
     if not callable(f):
         raise TypeError(f"Expected a callable value, got {f}")
 
+    @boundary
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         leaves, spec = tree.flatten((args, kwargs))

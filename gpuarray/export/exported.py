@@ -15,9 +15,11 @@ from typing import Any
 
 from gpuarray.autodiff import vjp
 from gpuarray.compiler.simplify import inline_calls
+from gpuarray.control.call import jit_p
+from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p
 from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import Graph, evaluate, verify
+from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
 from gpuarray.custom_derivatives import custom_vjp
 from gpuarray.export.values import Reader, Writer
@@ -44,6 +46,7 @@ class Exported:
         self.out_tree = out_tree
         self.fun_name = name
         self._backward = backward  # what computes cotangents, where it came with it
+        self._rules_lost = False  # bytes carry no rules of the user's for derivatives
         self._call: Callable[..., Any] | None = None
 
     platforms: tuple[str, ...] = ("cpu", "cuda")
@@ -84,22 +87,28 @@ class Exported:
                     f"exported for {want.str_short()}"
                 )
         if self._call is None:
-            self._call = self._differentiable() if self._backward else self._plain()
+            own = self._backward is not None or self._rules_lost
+            self._call = self._differentiable() if own else self._plain()
         return tree.tree_unflatten(self.out_tree, self._call(*leaves))
 
     def _plain(self) -> Callable[..., list]:
         return jit(lambda *leaves: evaluate(self.graph, *leaves))
 
     def _differentiable(self) -> Callable[..., list]:
-        """The program with the derivative that was stored beside it."""
+        """The program with the derivative that was stored beside it, or with none."""
         run, backward = self._plain(), self._backward
-        assert backward is not None
         call = custom_vjp(run)
 
         def forward(*leaves):
+            if backward is None:
+                raise ValueError(
+                    f"No VJP is available for {self.fun_name!r}: its functions have derivative "
+                    "rules of their own, which are not stored. Give `serialize` a vjp_order."
+                )
             return run(*leaves), leaves
 
         def back(leaves, cotangents):
+            assert backward is not None
             wanted = [
                 ct for ct, a in zip(cotangents, self.graph.out_avals, strict=True) if is_inexact(a)
             ]
@@ -159,6 +168,7 @@ class Exported:
                 "arguments": writer.tree(p.in_tree),
                 "results": writer.tree(p.out_tree),
                 "graph": writer.graph(p.graph),
+                "rules": _has_rules(p.graph),
             }
             for p in programs
         ]
@@ -195,10 +205,18 @@ def export(
 
     def traced(*args: Any, **kwargs: Any) -> Exported:
         stage = fun.trace(*args, **kwargs)
-        graph = inline_calls(stage.jaxpr)
+        graph = inline_calls(stage.jaxpr, only=(jit_p,))
         return Exported(graph, stage.in_tree, stage.out_tree, stage.fun_name)
 
     return traced
+
+
+def _has_rules(graph: Graph) -> bool:
+    """Whether a function in it says itself what its derivative is."""
+    own = (custom_jvp_call_p, custom_vjp_call_p)
+    return any(
+        e.primitive in own or any(_has_rules(inner) for inner in subgraphs(e)) for e in graph.eqns
+    )
 
 
 def deserialize(data: bytes | bytearray | memoryview) -> Exported:
@@ -225,6 +243,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
             verify(graph)
             in_tree, out_tree = reader.tree(part["arguments"]), reader.tree(part["results"])
             exported = Exported(graph, in_tree, out_tree, str(part["name"]), exported)
+            exported._rules_lost = bool(part.get("rules"))
         if exported is None:
             raise ValueError("it is empty")
         return exported

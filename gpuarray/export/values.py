@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuarray.compiler.simplify import inline_calls
 from gpuarray.control.linear_solve import System
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
@@ -182,7 +183,10 @@ class Writer:
         return [aval.dtype.name, list(aval.shape), aval.weak_type]
 
     def graph(self, graph: Graph) -> Any:
-        """A Graph; its variables are numbers in the order of their definition."""
+        """A Graph; its variables are numbers in the order of their definition. Functions with
+        rules of their own are written out: rules do not travel.
+        """
+        graph = inline_calls(graph)
         number: dict[Var, int] = {}
 
         def define(v: Var) -> Any:

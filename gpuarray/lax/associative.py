@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
+from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bits import bitwise_or
 from gpuarray.lax.bodies import check_operands
 from gpuarray.lax.control import as_array
@@ -23,6 +24,7 @@ from gpuarray.lax.slicing import slice_in_dim
 from gpuarray.util import canonical_axis
 
 
+@boundary
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """Combine the elements along an axis by an associative `fn(a, b)`, from the first up to each.
 

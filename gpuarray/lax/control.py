@@ -22,6 +22,7 @@ from gpuarray.core import dtypes, tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.trace import Tracer, owned
+from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import (
     Body,
     check_branches,
@@ -52,6 +53,7 @@ def _operands(operands: tuple, operand: Any) -> tuple:
     return (operand,)
 
 
+@boundary
 def cond(
     pred: Any,
     true_fun: Callable,
@@ -104,6 +106,7 @@ def _predicate(pred: Any) -> Any:
     return pred
 
 
+@boundary
 def switch(
     index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _UNGIVEN
 ) -> Any:
@@ -188,6 +191,7 @@ def _together(what: str, bodies: Sequence[Body], names: Sequence[str]) -> _Branc
 # ---- loops ----
 
 
+@boundary
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -320,6 +324,7 @@ def _bounded(test: Graph, body: Graph, init: list, max_steps: int) -> list:
     return scan(step, init, None, length=operator.index(max_steps))[0]
 
 
+@boundary
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -393,6 +398,7 @@ def _type_name(aval: ShapedArray) -> str:
     return aval.str_short() if aval.shape else aval.dtype.name
 
 
+@boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -603,6 +609,7 @@ def as_array(x: Any) -> Any:
     return convert(x, aval.dtype, aval.weak_type) if not hasattr(x, "aval") else x
 
 
+@boundary
 def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     """`f(x)` for every x along the first axis of `xs`, one after another, the results stacked.
 

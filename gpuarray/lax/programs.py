@@ -18,6 +18,7 @@ from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.sharding import Sharding, one_device
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.jit import jit
 from gpuarray.lax.bodies import check_operands
@@ -53,6 +54,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
         run.__name__ = name
         return jit(run)
 
+    @boundary
     @functools.wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
         names, values = tuple(attributes), tuple(attributes.values())
@@ -64,6 +66,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     return call
 
 
+@boundary
 def platform_dependent(
     *args: Any, default: Callable | None = None, **per_platform: Callable
 ) -> Any:

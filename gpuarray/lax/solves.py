@@ -16,6 +16,7 @@ from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import Body, check_operands, stage_body
 from gpuarray.lax.elementwise import neg
 from gpuarray.ops.linear import instantiate, zeros
@@ -45,6 +46,7 @@ def _check_shapes(what: str, found: list, other: str, expected: list) -> None:
         raise ValueError(f"{what}() output shapes must match {other}, got {found} and {expected}")
 
 
+@boundary
 def custom_linear_solve(
     matvec: Callable,
     b: Any,
@@ -118,6 +120,7 @@ def _check_solver(
     _check_shapes(what, body.graph.out_avals[: len(avals)], other, avals)
 
 
+@boundary
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Any,

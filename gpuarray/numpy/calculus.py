@@ -118,7 +118,8 @@ def _slope(f: Array, h, axis: int) -> Array:
     first = _along(f, axis, 1, 2) - _along(f, axis, 0, 1)
     last = _along(f, axis, n - 1, n) - _along(f, axis, n - 2, n - 1)
     if np.ndim(h) == 0:
-        return lax.concatenate([first / h, (ahead - behind) * 0.5 / h, last / h], axis)
+        slopes = promoted("gradient", first / h, (ahead - behind) * 0.5 / h, last / h)
+        return lax.concatenate(slopes, axis)
     if h.ndim > 1 or h.shape[0] != n:
         raise ValueError(
             f"Spacing arrays must be 1D and match the length of their axis: got shape {h.shape} "

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core.trace import is_base
+from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.jit import jit
 from gpuarray.runtime.array import ArrayImpl
@@ -44,16 +45,22 @@ def composite(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        limit = _state.lazy_threshold
-        for a in args:
-            if type(a) is ArrayImpl:
-                if a._work is not None or a.aval.size >= limit:
+        try:
+            limit = _state.lazy_threshold
+            for a in args:
+                if type(a) is ArrayImpl:
+                    if a._work is not None or a.aval.size >= limit:
+                        return function(*args, **kwargs)
+                elif not isinstance(
+                    a, _PLAIN
+                ):  # lists and the like: the function says what is wrong
                     return function(*args, **kwargs)
-            elif not isinstance(a, _PLAIN):  # lists and the like: the function says what is wrong
+            if not (eager if is_base() else not inline):
                 return function(*args, **kwargs)
-        if not (eager if is_base() else not inline):
-            return function(*args, **kwargs)
-        return compiled(*args, **kwargs)
+            return compiled(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
 
     return call
 

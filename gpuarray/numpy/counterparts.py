@@ -166,11 +166,11 @@ _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
 }
 
 
-def _bool(result, given):
+def _bool(result, _):
     return result if isinstance(result, Tracer) else bool(result)
 
 
-def _tuple(result, given):
+def _tuple(result, _):
     return tuple(result) if isinstance(result, list) else result
 
 

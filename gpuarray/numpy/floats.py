@@ -314,12 +314,20 @@ def frexp(x, /) -> tuple[Array, Array]:
     field = lax.bitwise_and(lax.shift_right_logical(pattern, bits.type(info.nmant)), mask)
     below = bits.type(bias - 1)
     exponent = lax.sub(field, select(tiny, bits.type(bias - 1 + info.nmant), below))
-    clear = bits.type(~(((1 << info.nexp) - 1) << info.nmant))
-    half = lax.bitwise_or(lax.bitwise_and(pattern, clear), bits.type((bias - 1) << info.nmant))
-    mantissa = lax.bitcast_convert_type(half, x.dtype)
     itself = or_p.bind(lax.eq(x, zero_of(x)), lax.eq(field, mask))
-    mantissa = as_type(select(itself, x, mantissa), dtype)
-    return mantissa, lax.convert_element_type(select(itself, bits.type(0), exponent), np.int32)
+    exponent = lax.convert_element_type(select(itself, bits.type(0), exponent), np.int32)
+    # Exact products, so that the derivative is 2**-exponent; two, because that may be out of range.
+    half = lax.shift_right_arithmetic(exponent, np.int32(1))
+    down = lax.mul(x, _power_of_two(lax.neg(half), x.dtype))
+    mantissa = lax.mul(down, _power_of_two(lax.sub(half, exponent), x.dtype))
+    return as_type(select(itself, x, mantissa), dtype), exponent
+
+
+def _power_of_two(n, dtype: np.dtype) -> Array:
+    """2**n, exactly, for int32 n of a normal number."""
+    info, bits = dtypes.finfo(dtype), np.dtype(_BITS[dtype.itemsize])
+    field = lax.convert_element_type(lax.add(n, np.int32(info.maxexp - 1)), bits)
+    return lax.bitcast_convert_type(lax.shift_left(field, bits.type(info.nmant)), dtype)
 
 
 @composite
@@ -336,19 +344,27 @@ def ldexp(x1, x2, /) -> Array:
     if kind_of(x.dtype) == "c" or kind_of(n.dtype) not in "biu":
         raise ValueError(f"ldexp not supported for input types {(x.dtype, n.dtype)}")
     (x,) = promote_args_inexact("ldexp", x)
-    x = as_type(x, x.dtype)
-    x, n = promote_shapes("ldexp", x, lax.convert_element_type(n, np.int32))
-    mantissa, exponent = frexp(x)
-    reach = dtypes.finfo(x.dtype).maxexp * 3  # beyond it all is 0 or infinite
-    limit = np.int32(reach)
-    total = lax.add(lax.clamp(np.int32(-reach), n, limit), exponent)
-    # Three steps, each a power of two that the type can hold; only the last one rounds.
-    part = lax.div(total, np.int32(3))
-    rest = lax.sub(lax.sub(total, part), part)
-    two = x.dtype.type(2)
-    for step in (part, part, rest):
-        mantissa = lax.mul(*promote_shapes("ldexp", mantissa, lax.pow(two, step)))
-    return mantissa
+    dtype = x.dtype
+    narrow = dtype == np.float16 or dtype.itemsize not in _BITS
+    x = as_type(x, dtypes.float32 if narrow else dtype)
+    info = dtypes.finfo(x.dtype)
+    reach = info.maxexp * 3  # beyond it all is 0 or infinite
+    if dtypes.itemsize_bits(n.dtype) < 32:
+        n = lax.convert_element_type(n, np.int32)
+    low = 0 if kind_of(n.dtype) == "u" else -reach
+    n = lax.convert_element_type(lax.clamp(constant(low, n), n, constant(reach, n)), np.int32)
+    x, n = promote_shapes("ldexp", x, n)
+    # Three factors that the type can hold. What is left after a step down is too small for two
+    # roundings to count: only the last one rounds.
+    lowest, highest = np.int32(info.minexp), np.int32(info.maxexp - 1)
+    down = lowest + np.int32(info.nmant + 1)
+    for _ in range(2):
+        step = select(lax.lt(n, lowest), down, np.int32(0))
+        step = select(lax.gt(n, highest), highest, step)
+        x = lax.mul(*promote_shapes("ldexp", x, _power_of_two(step, x.dtype)))
+        n = lax.sub(n, step)
+    last = _power_of_two(lax.clamp(lowest, n, highest), x.dtype)
+    return as_type(lax.mul(*promote_shapes("ldexp", x, last)), dtype)
 
 
 # ---- sums of exponentials, and other functions in two variables ----

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpuarray.batching import vmap
 from gpuarray.core import tree
+from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.construct import asarray
@@ -41,6 +42,7 @@ def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) 
     return function(*[arange(n, dtype=dtype) for n in shape], **kwargs)
 
 
+@boundary
 def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array:
     """`func1d` of every lane along an axis: (…, n, …) -> (…, *result's shape, …).
 
@@ -120,6 +122,7 @@ def vectorize(
         raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
     cores = None if signature is None else _parse(signature)
 
+    @boundary
     @functools.wraps(pyfunc)
     def wrapped(*args, **kwargs):
         spread = [i for i in range(len(args)) if i not in excluded]

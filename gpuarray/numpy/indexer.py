@@ -17,6 +17,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
+from gpuarray.numpy.promotion import constant
 from gpuarray.ops.elementwise import add_p, lt_p, select_n_p
 from gpuarray.transforms.jvp import JVPTracer
 
@@ -424,6 +425,9 @@ def wrapped(i, n: int, axis: int = 0) -> Any:
         return i
     if i.dtype.itemsize < 4:  # adding the length could overflow
         i = lax.convert_element_type(i, np.int32)
+    elif i.dtype.itemsize > dtypes.default_int().itemsize:  # made with x64 on, and used without
+        i = lax.clamp(constant(-n - 1, i), i, constant(n, i))
+        i = lax.convert_element_type(i, dtypes.default_int())
     zero, length = (0, n) if i.dtype == dtypes.default_int() else (i.dtype.type(0), i.dtype.type(n))
     return select_n_p.bind(lt_p.bind(i, zero), i, add_p.bind(i, length))
 

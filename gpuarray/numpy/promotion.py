@@ -17,6 +17,7 @@ from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import is_base
+from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
 
@@ -110,6 +111,8 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
     kind = dtypes.kind_of(dtype)
     if weak and kind != "b":
         python = {"f": float, "c": complex}.get(kind, int)
+        if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
+            return lambda x: converted(asarray(x), dtype, True)
         return None if key is python else python
     if key in _PYTHON:
         return _typed(key, dtype, kind)
@@ -280,9 +283,11 @@ def for_bool(logic: Callable[..., Any], run: Callable[..., Any]) -> Callable[[An
 def constant(number: Any, like: Any) -> Any:
     """A number in the dtype of a bindable value, and weakly typed if that is."""
     aval = aval_of(like)
-    if aval.weak_type:
-        return {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)(number)
-    return aval.dtype.type(number)
+    kind = {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)
+    python = kind(number) if aval.weak_type else number
+    if aval.dtype != dtypes.canonicalize_dtype(kind if aval.weak_type else aval.dtype, True):
+        return converted(asarray(python), aval.dtype, aval.weak_type)  # under other settings
+    return python if aval.weak_type else aval.dtype.type(number)
 
 
 def zero_of(x: Any) -> Any:
@@ -325,18 +330,22 @@ def unary(
         return run if rule is None else lambda x: run(rule(x))
 
     def function(x, /):
-        kind = type(x)
         try:
-            key = kind if kind in SCALARS else x._aval
-        except AttributeError:
-            check_arraylike(name, x)
-            return function(value(x))
-        plans = _state.trace_key.promotions
-        run = plans.get((known_as, key))
-        if run is None:
-            check_arraylike(name, x)
-            run = plans[known_as, key] = plan(x, key)
-        return run(x)
+            kind = type(x)
+            try:
+                key = kind if kind in SCALARS else x._aval
+            except AttributeError:
+                check_arraylike(name, x)
+                return function(value(x))
+            plans = _state.trace_key.promotions
+            run = plans.get((known_as, key))
+            if run is None:
+                check_arraylike(name, x)
+                run = plans[known_as, key] = plan(x, key)
+            return run(x)
+        except Exception as error:
+            clean(error)
+            raise
 
     function.__name__ = function.__qualname__ = name
     return function
@@ -366,19 +375,23 @@ def binary(
         return lambda x, y: run(fx(x), fy(y))
 
     def function(x, y, /):
-        tx, ty = type(x), type(y)
         try:
-            kx = tx if tx in SCALARS else x._aval
-            ky = ty if ty in SCALARS else y._aval
-        except AttributeError:
-            check_arraylike(name, x, y)
-            return function(value(x), value(y))
-        plans = _state.trace_key.promotions
-        run = plans.get((name, kx, ky))
-        if run is None:
-            check_arraylike(name, x, y)
-            run = plans[name, kx, ky] = plan(x, y, kx, ky)
-        return run(x, y)
+            tx, ty = type(x), type(y)
+            try:
+                kx = tx if tx in SCALARS else x._aval
+                ky = ty if ty in SCALARS else y._aval
+            except AttributeError:
+                check_arraylike(name, x, y)
+                return function(value(x), value(y))
+            plans = _state.trace_key.promotions
+            run = plans.get((name, kx, ky))
+            if run is None:
+                check_arraylike(name, x, y)
+                run = plans[name, kx, ky] = plan(x, y, kx, ky)
+            return run(x, y)
+        except Exception as error:
+            clean(error)
+            raise
 
     function.__name__ = function.__qualname__ = name
     return function

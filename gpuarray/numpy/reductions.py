@@ -147,6 +147,7 @@ def _types(fold: Fold, dtype: Any, wanted: Any, promote_integers: bool) -> tuple
         raise TypeError(f"Cannot interpret '{dtype}' as a data type: {fold.name} reduces numbers")
     if wanted is not None:
         return wanted, wanted
+    dtype = dtypes.canonicalize_dtype(dtype, True)
     if not fold.accumulates:
         return dtype, dtype
     result = widened(dtype) if promote_integers else dtypes.to_numeric_dtype(dtype)

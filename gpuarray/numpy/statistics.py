@@ -299,7 +299,7 @@ def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False)
     elif kind_of(a.dtype) == "b":
         wanted = dtypes.default_int()
     else:
-        wanted = widened(a.dtype) if widen else a.dtype
+        wanted = dtypes.canonicalize_dtype(widened(a.dtype) if widen else a.dtype)
     x, axis = as_type(a, wanted), canonical_axis(0 if axis is None else axis, a.ndim)
     if kind_of(wanted) == "b":  # asked for: whether there was a True, or has been none but True
         return as_type(run(as_type(x, dtypes.default_int()), axis), wanted)

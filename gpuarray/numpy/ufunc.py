@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import config, lax
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
+from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy import (
     arithmetic,
@@ -314,9 +315,13 @@ class _Builtin(ufunc):
     """A ufunc of this module: its function checks its own arguments."""
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
-        if out is None and where is None:
-            return self.function(*args)
-        return super().__call__(*args, out=out, where=where)
+        try:
+            if out is None and where is None:
+                return self.function(*args)
+            return super().__call__(*args, out=out, where=where)
+        except Exception as error:
+            clean(error)
+            raise
 
     def __reduce__(self):
         return _by_name, (self.__name__,)

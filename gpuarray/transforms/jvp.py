@@ -70,6 +70,10 @@ class JVPTrace(traces.Trace):
             return x.primal, x.tangent
         return x, Zero(tangent_aval(aval_of(x)))
 
+    def primal_of(self, x: Any) -> Any:
+        """A value, which may be no array, without the tangent it has in this trace."""
+        return x.primal if type(x) is JVPTracer and x._trace is self else x
+
     def box(self, primal: Any, tangent: Any) -> Any:
         return primal if is_zero(tangent) else JVPTracer(self, primal, tangent)
 

@@ -188,16 +188,16 @@ _inferred: dict[tuple, list[ShapedArray]] = {}
 
 def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list[ShapedArray]:
     """The result avals of a primitive, remembered: avals are interned, so the key is cheap."""
+    key: tuple | None = (prim, avals, tuple(params.items()))
     try:
-        key = (prim, avals, tuple(params.items()))
         found = _inferred.get(key)
-        if found is None:
-            found = prim.out_avals(avals, params)
+    except TypeError:  # params that cannot be hashed
+        found = key = None
+    if found is None:
+        found = prim.out_avals(avals, params)
+        if key is not None:
             _inferred[key] = found
-        return found
-    except TypeError:
-        # Unhashable params, or a rule's own complaint: the second call tells them apart.
-        return prim.out_avals(avals, params)
+    return found
 
 
 class Touched(BaseException):
@@ -229,7 +229,6 @@ def stage(
             graph = trace.finish(fun(*tracers))
         if config.state.enable_checks:
             verify(graph)
-        return graph
     except Touched as touched:
         if threads:
             raise
@@ -242,8 +241,9 @@ def stage(
         if scope:
             util.enter_scope(scope)
         trace.alive = False
-        if config.state.check_tracer_leaks:
-            _check_leaks(trace, tracers)
+    if config.state.check_tracer_leaks:  # not where it failed: the error's traceback holds tracers
+        _check_leaks(trace, tracers)
+    return graph
 
 
 def _check_leaks(trace: GraphTrace, tracers: list[GraphTracer]) -> None:

@@ -414,7 +414,7 @@ def test_user_frame_is_here():
 
 
 def test_user_frame_skips_the_package_and_libraries():
-    inside = compile("def call(f):\n    return f()", util._PACKAGE + "made_up.py", "exec")
+    inside = compile("def call(f):\n    return f()", util.PACKAGE + "made_up.py", "exec")
     numpy_like = compile("def through(f):\n    return f()", "/x/site-packages/numpy/f.py", "exec")
     space = {}
     exec(inside, space)
@@ -497,9 +497,7 @@ def test_zips_and_prod():
 # ---- settings that change nothing, and arrays in cycles ----
 
 
-@pytest.mark.parametrize(
-    "name, value", [("thread_guard", True), ("traceback_filtering", "quiet_remove_frames")]
-)
+@pytest.mark.parametrize("name, value", [("thread_guard", True)])
 def test_an_idle_setting_says_so(name, value):
     before = config.read(name)
     try:
@@ -507,8 +505,6 @@ def test_an_idle_setting_says_so(name, value):
             config.update(name, value)
     finally:
         config.update(name, before)
-    config.update("traceback_filtering", "off")  # what happens anyway
-    config.update("traceback_filtering", "auto")
 
 
 def test_arrays_in_cycles_are_reported(caplog):

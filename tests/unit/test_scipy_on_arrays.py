@@ -240,8 +240,8 @@ def squared_distances(X, Y):
     out = np.empty((X.shape[0], Y.shape[0]), np.float32)
     np.matmul(X, np.transpose(Y), out=out)
     out *= -2
-    out += np.einsum("ij,ij->i", X, X)[:, np.newaxis]
-    out += np.einsum("ij,ij->i", Y, Y)[np.newaxis, :]
+    np.add(out, np.einsum("ij,ij->i", X, X)[:, np.newaxis], out=out)
+    np.add(out, np.einsum("ij,ij->i", Y, Y)[np.newaxis, :], out=out)
     return np.maximum(out, 0, out=out)
 
 

@@ -10,6 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from gpuarray.core.tracebacks import boundary
+
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _excluded: set[str] = set()
 
@@ -26,5 +28,5 @@ def include_frame(frame: types.FrameType) -> bool:
 
 
 def api_boundary(fun: Callable[..., Any], **_: Any) -> Callable[..., Any]:
-    """The function itself: tracebacks are not filtered here."""
-    return fun
+    """The function, whose errors show no frames of this library."""
+    return boundary(fun)

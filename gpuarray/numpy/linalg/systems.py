@@ -52,13 +52,16 @@ def solve(a, b) -> Array:
         raise ValueError(f"solve: input with shape {b.shape} does not have enough dimensions")
     if a.shape[-1] != a.shape[-2]:
         raise ValueError(f"solve: a must have shape [..., n, n], got {a.shape}")
+    rows = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if rows != a.shape[-1]:
+        vectors = b.ndim == a.ndim - 1 and b.ndim > 1 and b.shape[-1] == a.shape[-1]
+        hint = " For a batch of vectors, use solve(a, b[..., None])[..., 0]." if vectors else ""
+        raise ValueError(
+            f"Invalid shapes for solve: {a.shape}, {b.shape}: a has {a.shape[-1]} rows, and b has "
+            f"{rows}.{hint}"
+        )
     if b.ndim == 1:
         return solve(a, b[:, None])[..., 0]
-    if b.shape[-2] != a.shape[-1]:
-        raise ValueError(
-            f"Invalid shapes for solve: {a.shape}, {b.shape}. For a batch of vectors, use solve(a, "
-            "b[..., None]).squeeze(-1)."
-        )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = stretch(b, (*batch, *b.shape[-2:]))
     packed, _, order = lax.linalg.lu(a)

@@ -1,0 +1,171 @@
+"""Tracebacks that show the user's program: the library's own frames are left out.
+
+Floor 1. In: errors on their way to the user. Out: the same errors; the setting
+`traceback_filtering` says what becomes of their tracebacks. Functions that call the user's are
+boundaries, which clean what passes them; what no boundary saw is cleaned where it is printed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+from gpuarray import config, util
+
+_state = config.state
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_LIBRARIES = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" + os.sep)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+#: An attribute of errors whose traceback was shortened: who prints them says so.
+_LEFT_OUT = "_gpuarray_frames_left_out"
+
+
+class UnfilteredStackTrace(Exception):
+    """The cause of an error whose traceback was shortened: it has the whole one."""
+
+
+def boundary(function: Function) -> Function:
+    """Make errors that leave a function show no frames of the library."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def clean(error: BaseException) -> None:
+    """Treat the traceback of an error as the setting says. For `except` blocks that raise it again
+    with a plain `raise`, which adds no frame.
+    """
+    how = _state.traceback_filtering
+    if how == "auto":
+        how = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet"
+    if how == "off":
+        return
+    if how == "tracebackhide":
+        for trace in _entries(error.__traceback__):
+            if _hidden(trace.tb_frame):
+                trace.tb_frame.f_locals["__tracebackhide__"] = True
+        return
+    if how == "remove_frames":
+        if _called_by_us(sys._getframe(1)):
+            return  # whoever hands the error to the user needs all of it
+        whole = UnfilteredStackTrace(
+            "The stack trace below leaves out the frames of gpuarray. This is the error as it was "
+            "raised."
+        ).with_traceback(error.__traceback__)
+        whole.__cause__, whole.__context__ = error.__cause__, error.__context__
+        whole.__suppress_context__ = error.__suppress_context__
+        _shorten(error)
+        error.__cause__ = whole
+        return
+    _shorten(error)
+
+
+def _shorten(error: BaseException) -> None:
+    """Take the library's frames from an error and those it came from."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen or isinstance(one, UnfilteredStackTrace):
+            continue
+        seen.add(id(one))
+        context = one.__context__
+        if context is not None and context.__traceback__ is not None:
+            # What the library caught on its way is nothing that the user's program handled.
+            if _hidden(context.__traceback__.tb_frame):
+                one.__suppress_context__ = True
+        todo += [one.__cause__, None if one.__suppress_context__ else context]
+        if any(_hidden(entry.tb_frame) for entry in _entries(one.__traceback__)):
+            one.__traceback__ = _kept(one.__traceback__)
+            one.__dict__[_LEFT_OUT] = True
+
+
+def _entries(trace: TracebackType | None) -> list[TracebackType]:
+    found = []
+    while trace is not None:
+        found.append(trace)
+        trace = trace.tb_next
+    return found
+
+
+def _kept(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the library's frames, and those of Python and NumPy that it called."""
+    kept, below = [], False
+    for entry in _entries(trace):
+        below = _hidden(entry.tb_frame) or (below and _belongs_to_python(entry.tb_frame))
+        if not below:
+            kept.append(entry)
+    made: TracebackType | None = None
+    for entry in reversed(kept):
+        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made
+
+
+def _hidden(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(util.PACKAGE)
+
+
+def _belongs_to_python(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return util.is_inside(name) or (name.startswith(_STANDARD) and not name.startswith(_LIBRARIES))
+
+
+def _called_by_us(frame: FrameType) -> bool:
+    """Whether a function of the library is around the boundary that an error is leaving."""
+    above = frame.f_back
+    while above is not None and not _hidden(above):
+        above = above.f_back
+    return above is not None
+
+
+def _in_ipython() -> bool:
+    get = getattr(sys.modules["IPython"], "get_ipython", None)
+    return get is not None and get() is not None
+
+
+# ---- errors that nobody catches ----
+
+_NOTE = "(Frames of gpuarray are left out. Set GPUARRAY_TRACEBACK_FILTERING=off to see them.)"
+
+
+def install() -> None:
+    """Clean the errors that end a program or a thread before they are printed."""
+    if getattr(sys.excepthook, "__module__", None) == __name__:
+        return
+    print_error, print_thread_error = sys.excepthook, threading.excepthook
+
+    def hook(kind, error, trace):
+        print_error(kind, error, _printable(error, trace))
+
+    def thread_hook(args):
+        if args.exc_value is not None:
+            trace = _printable(args.exc_value, args.exc_traceback)
+            args = threading.ExceptHookArgs((args.exc_type, args.exc_value, trace, args.thread))
+        print_thread_error(args)
+
+    sys.excepthook, threading.excepthook = hook, thread_hook
+
+
+def _printable(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
+    if not isinstance(error, Exception) or _state.traceback_filtering in ("off", "tracebackhide"):
+        return trace
+    if any(_hidden(entry.tb_frame) for entry in _entries(trace)):
+        clean(error)
+    if error.__dict__.get(_LEFT_OUT) and _state.traceback_filtering != "remove_frames":
+        error.add_note(_NOTE)
+    return error.__traceback__

@@ -194,13 +194,7 @@ class Compiled(Lowered):
 
     def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str):
         super().__init__(graph, in_spec, out_spec, donated, fun_name)
-        self._executable = cache.compiled(
-            (graph.key, donated, config.state.fusion),
-            lambda: graph,
-            "jit",
-            donated=donated,
-            name=fun_name,
-        )
+        self._executable, self._constants = cache.compiled_graph(graph, fun_name, donated=donated)
 
     @property
     def plan(self):
@@ -235,7 +229,7 @@ class Compiled(Lowered):
         inputs: list = [transfer.own(x) for x in leaves]
         place = devices.default_place()
         arrays = [ArrayImpl(a, place, None) for a in self._executable.out_avals]
-        launch(self._executable, inputs, arrays, place, self._donated)
+        launch(self._executable, inputs, arrays, place, self._donated, self._constants)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     call = __call__

@@ -13,8 +13,10 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core import dtypes
+from gpuarray.util import Interned
 
-_interned: dict[tuple, ShapedArray] = {}
+#: Avals are alive as long as something has them, and these many of them longer.
+_interned = Interned(1 << 14)
 
 
 class ShapedArray:
@@ -36,26 +38,27 @@ class ShapedArray:
     def __new__(cls, shape, dtype, weak_type: bool = False, sharding=None) -> ShapedArray:
         key = (shape, dtype, weak_type, sharding)
         try:
-            return _interned[key]
-        except (KeyError, TypeError):
-            pass
+            known = _interned.get(key)
+        except TypeError:
+            known = key = None
+        if known is not None:
+            return known
         shape = tuple(int(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), sharding)
-        self = _interned.get(canonical)
-        if self is None:
-            self = object.__new__(cls)
-            set_ = object.__setattr__
-            set_(self, "shape", shape)
-            set_(self, "dtype", dtype)
-            set_(self, "weak_type", bool(weak_type))
-            set_(self, "sharding", sharding)
-            set_(self, "ndim", len(shape))
-            set_(self, "size", math.prod(shape))
-            # Two threads may arrive together: setdefault lets exactly one object win.
-            self = _interned.setdefault(canonical, self)
-        _interned[key] = self
+        return _interned.put(canonical, lambda: cls._made(*canonical), key)
+
+    @classmethod
+    def _made(cls, shape: tuple[int, ...], dtype: Any, weak_type: bool, sharding: Any):
+        self = object.__new__(cls)
+        set_ = object.__setattr__
+        set_(self, "shape", shape)
+        set_(self, "dtype", dtype)
+        set_(self, "weak_type", weak_type)
+        set_(self, "sharding", sharding)
+        set_(self, "ndim", len(shape))
+        set_(self, "size", math.prod(shape))
         return self
 
     def __setattr__(self, name, value):

@@ -26,7 +26,7 @@ from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.cache import compiled
+from gpuarray.runtime.cache import compiled, compiled_graph, watch
 from gpuarray.runtime.execute import check_numbers, launch
 from gpuarray.transforms.stage import check_alive
 
@@ -205,7 +205,8 @@ def flush_all() -> None:
         recorder.flush()
 
 
-_ops: dict[tuple, Op] = {}
+_ops = util.Recent(1 << 14)
+watch(_ops)
 
 
 class EvalTrace(traces.Trace):
@@ -239,7 +240,11 @@ class EvalTrace(traces.Trace):
             key = (prim, in_avals, params_key(params))
             op = _ops.get(key)
         if op is None:
-            op = _ops[key] = Op(prim, in_avals, params)
+            op = _ops.find(key)
+        if op is None:
+            op = Op(prim, in_avals, params)
+            if not any(callable(x) and util.captures(x) for x in params.values()):
+                _ops.put(key, op)
         if place is None:
             place = devices.default_place()
         state = config.state
@@ -327,11 +332,10 @@ def run_graph(graph: Graph, args: Sequence[Any]) -> list[ArrayImpl]:
         else:
             inputs.append(_scalar(x, v.aval))
     place = devices.default_place() if place is None else place
-    key = (graph.key, frozenset(), config.state.fusion)
-    executable = compiled(key, lambda: graph, "jit", name=graph.debug_name)
+    executable, constants = compiled_graph(graph, graph.debug_name)
     arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
     flush_all()  # a worker must not wait for what only this thread can dispatch
-    launch(executable, inputs, arrays, place)
+    launch(executable, inputs, arrays, place, constants=constants)
     state = config.state
     if state.debug_nans or state.debug_infs:
         check_results(graph, graph.debug_name, util.user_frame(), inputs, arrays)

@@ -16,7 +16,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
 from gpuarray.core.linear import check_defined
-from gpuarray.core.primitive import Primitive
+from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.value import Array
 
 
@@ -183,17 +183,23 @@ def check_alive(x: traces.Tracer) -> None:
     )
 
 
-_inferred: dict[tuple, list[ShapedArray]] = {}
+inferred = util.Recent(1 << 14)
 
 
 def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list[ShapedArray]:
-    """The result avals of a primitive, remembered: avals are interned, so the key is cheap."""
+    """The result avals of a primitive, remembered: avals are interned, so the key is cheap.
+
+    Not those of calls: what they hold would be kept, and knows its results anyway.
+    """
+    if prim.kind is Kind.CALL:
+        return prim.out_avals(avals, params)
     try:
         key = (prim, avals, tuple(params.items()))
-        found = _inferred.get(key)
+        found = inferred.get(key) or inferred.find(key)
         if found is None:
             found = prim.out_avals(avals, params)
-            _inferred[key] = found
+            if not any(callable(x) and util.captures(x) for x in params.values()):
+                inferred.put(key, found)
         return found
     except TypeError:
         # Unhashable params, or a rule's own complaint: the second call tells them apart.

@@ -91,10 +91,10 @@ class Recent:
 
     >>> squares = Recent(4)
     >>> for i in range(10):
-    ...     squares.put(i, i * i)
+    ...     _ = squares.put(i, i * i)
     ...     _ = squares.find(0)
     >>> list(squares.keys())
-    [8, 0, 9]
+    [8, 9, 0]
     """
 
     __slots__ = ("__weakref__", "_limit", "before", "get", "now")

@@ -7,12 +7,14 @@ compiled and why.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import logging
 import pathlib
 import threading
 import time
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
@@ -218,22 +220,42 @@ def report(line: Compiled, program: Program) -> None:
     if state.debug >= 4:
         print(run.source)
     if state.dump:
-        stem = "".join(
-            c if c.isalnum() else "_" for c in f"{next(_dumped):04d}_{line.kind}_{line.name}"
-        )
-        folder = pathlib.Path(state.dump)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{stem}.graph.txt").write_text(f"{plan.graph}\n")
-        (folder / f"{stem}.plan.txt").write_text(f"{plan}\n")
-        (folder / f"{stem}.py").write_text(f"{run.source}\n")
-        if program.gpu is not None and run.cuda:
-            (folder / f"{stem}.cu").write_text(run.cuda)
-            (folder / f"{stem}.cubin").write_bytes(run.cubin)
+        try:
+            dump(pathlib.Path(state.dump), line, program)
+        except (OSError, ValueError) as error:  # a path may hold what no path may
+            _say_unwritable(state.dump, str(error))
+
+
+@functools.lru_cache(16)
+def _say_unwritable(folder: str, reason: str) -> None:
+    """Said once, for what is dumped is not what was asked of the program."""
+    warnings.warn(
+        f"programs cannot be written to {folder!r} ({reason}): choose another folder for the "
+        "setting `dump`",
+        stacklevel=2,
+    )
+
+
+def dump(folder: pathlib.Path, line: Compiled, program: Program) -> None:
+    """Write a program's graph, plan and source to a folder."""
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in line.name)
+    stem = f"{next(_dumped):04d}_{line.kind}_{name[:_LONGEST]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    plan, run = program.plan, program.run
+    text: Any = {"encoding": "utf-8", "errors": "backslashreplace"}
+    (folder / f"{stem}.graph.txt").write_text(f"{plan.graph}\n", **text)
+    (folder / f"{stem}.plan.txt").write_text(f"{plan}\n", **text)
+    (folder / f"{stem}.py").write_text(f"{run.source}\n", **text)
+    if program.gpu is not None and run.cuda:
+        (folder / f"{stem}.cu").write_text(run.cuda, **text)
+        (folder / f"{stem}.cubin").write_bytes(run.cubin)
 
 
 _executables = Cache(lambda executable: weight(len(executable.plan.graph.eqns)))
 watch(_executables)
 _dumped = itertools.count(1)
+#: Characters of a function's name in that of a file, which may have 255 on most systems.
+_LONGEST = 100
 history: collections.deque[Compiled] = collections.deque(maxlen=1000)
 
 

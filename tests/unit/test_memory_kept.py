@@ -389,9 +389,9 @@ BOUNDED = {
         "compiler/cuda/prelude.py:blocks", "compiler/schedule.py:_stride",
         "drivers/cuda/device.py:gpus", "drivers/cuda/device.py:missing",
         "drivers/hostcc.py:_runtimes", "drivers/hostcc.py:_version", "drivers/hostcc.py:_watched",
-        "drivers/nvrtc.py:_library", "drivers/store.py:_passing_folder", "runtime/device.py:_cpus", "runtime/device.py:_gpus",
+        "drivers/nvrtc.py:_library", "runtime/device.py:_cpus", "runtime/device.py:_gpus",
         "runtime/device.py:_simulators", "runtime/stream.py:_streams",
-        "ops/generate.py:_generator",
+        "drivers/store.py:_passing", "ops/generate.py:_generator",
     ],
     "by a limit of its own": [
         "drivers/cubins.py:_known", "drivers/memory.py:_free",
@@ -468,3 +468,33 @@ def test_a_loop_makes_no_objects_that_stay():
     for i in range(400):
         once(i)
     assert objects() <= before + 200
+
+
+# ---- files ----
+
+
+def dumped(folder) -> list[str]:
+    return sorted(p.name for p in Path(folder).iterdir())
+
+
+@pytest.mark.parametrize("name", ["f" * 1000, "ü" * 300, "a/b\0c", "\ud800"])
+def test_any_function_name_is_dumped(tmp_path, name):
+    def f(x):
+        return x + 1
+
+    f.__name__ = name
+    config.update("dump", str(tmp_path / "new"))
+    assert float(ga.jit(f)(1.0)) == 2.0
+    names = dumped(tmp_path / "new")
+    assert len(names) == 3 and max(map(len, names)) < 160
+
+
+@pytest.mark.parametrize("kind", ["a file", "no name", "closed"])
+def test_a_folder_that_takes_nothing_is_said_once(tmp_path, kind):
+    (tmp_path / "file").write_text("")
+    folder = {"a file": tmp_path / "file", "no name": "a\0b", "closed": "/proc/none"}[kind]
+    cache._say_unwritable.cache_clear()
+    config.update("dump", str(folder))
+    with pytest.warns(UserWarning, match="cannot be written to") as said:
+        assert [float(ga.jit(lambda x, i=i: x + i)(1.0)) for i in range(3)] == [1.0, 2.0, 3.0]
+    assert len(said) == 1

@@ -140,30 +140,29 @@ class Recent:
 class Interned:
     """One object for each key, as long as somebody holds it, and a while longer.
 
-    `get(key)` finds what was made lately, in a plain dict; `put(key, make)` what is alive, or makes
+    `recent` is a plain dict of what was made lately; `put(key, make)` finds what is alive, or makes
     it.
     """
 
-    __slots__ = ("_alive", "_limit", "_lock", "_recent", "get")
+    __slots__ = ("_alive", "_limit", "_lock", "recent")
 
     def __init__(self, limit: int):
         self._limit = limit
-        self._recent: dict[Hashable, Any] = {}
+        self.recent: dict[Hashable, Any] = {}
         self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()  # a collection in here may end what waits for it
-        self.get = self._recent.get
 
     def put(self, key: Hashable, make: Callable[[], Any], also: Hashable = None) -> Any:
-        """The object of a key; `also`: another key under which `get` is to find it."""
+        """The object of a key; `also`: another key under which `recent` is to have it."""
         with self._lock:
             found = self._alive.get(key)
             if found is None:
                 found = self._alive[key] = make()
-            if len(self._recent) >= self._limit:
-                self._recent.clear()
-            self._recent[key] = found
+            if len(self.recent) >= self._limit:
+                self.recent.clear()
+            self.recent[key] = found
             if also is not None:
-                self._recent[also] = found
+                self.recent[also] = found
             return found
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from gpuarray.util import Interned
 
 #: Avals are alive as long as something has them, and these many of them longer.
 _interned = Interned(1 << 14)
+_recent = _interned.recent
 
 
 class ShapedArray:
@@ -38,11 +39,11 @@ class ShapedArray:
     def __new__(cls, shape, dtype, weak_type: bool = False, sharding=None) -> ShapedArray:
         key = (shape, dtype, weak_type, sharding)
         try:
-            known = _interned.get(key)
+            return _recent[key]
+        except KeyError:
+            pass
         except TypeError:
-            known = key = None
-        if known is not None:
-            return known
+            key = None
         shape = tuple(int(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)

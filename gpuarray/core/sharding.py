@@ -119,7 +119,7 @@ def place_of(device: Device, committed: bool = False, sharding: Sharding | None 
     sharding: how the user put it, where that was in other words
     """
     key = (device, committed, sharding)
-    place = _places.get(key)
+    place = _places.recent.get(key)
     if place is None:
         shown = sharding or SingleDeviceSharding(device)
         place = _places.put(key, lambda: Place(shown, committed, device))

@@ -31,6 +31,7 @@ from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.transfer import placed
+from gpuarray.util import captures
 
 
 class FlatCallback:
@@ -41,6 +42,11 @@ class FlatCallback:
         self.in_tree = in_tree
         self.kind = kind
         self.out_tree = out_tree  # None where results are thrown away
+
+    @property
+    def captures(self) -> bool:
+        """Whether it may hold values."""
+        return captures(self.callback_func)
 
     def _key(self) -> tuple:
         return (self.callback_func, self.in_tree, self.kind, self.out_tree)
@@ -221,6 +227,8 @@ class _Mixed(FlatCallback):
     def __init__(self, fun: Callable, in_tree: Any, kind: str, static: tuple):
         super().__init__(fun, in_tree, kind)
         self.static = static
+
+    captures = True  # pyright: ignore[reportAssignmentType]
 
     def _key(self) -> tuple:
         return (*super()._key(), self.static)

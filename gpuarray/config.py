@@ -11,6 +11,7 @@ update rewrites the copies of all threads. A thread's own overrides win over glo
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import difflib
 import os
@@ -126,6 +127,11 @@ _ROWS = (
     # compiled code
     Setting("enable_compilation_cache", bool, True, "Keep compiled kernels on disk."),
     Setting("compilation_cache_dir", str, None, "Folder of compiled kernels; wins over cache_dir."),
+    Setting("compile_cache_entries", range(1, 1 << 62), 1 << 14,
+            "Programs kept in memory, each counted as traced and as compiled; unused ones go.",
+            False, False),
+    Setting("compile_cache_bytes", range(1, 1 << 62), 1 << 28,
+            "Memory, estimated, of the programs that are kept; unused ones go.", False, False),
     Setting("dynamic_shapes", _check_static, False, "Shapes are always static: only False."),
     # gpuarray's own
     Setting("fusion", bool, True, "Fuse operations; off, each runs as a kernel of its own.",
@@ -260,7 +266,7 @@ class TraceKey:
     `canonical` and `promotions` are memos of functions that depend on these settings.
     """
 
-    __slots__ = ("canonical", "promotions", "values")
+    __slots__ = ("__weakref__", "canonical", "promotions", "values")
 
     def __init__(self, values: tuple):
         self.values = values
@@ -279,7 +285,9 @@ class TraceKey:
 
 
 _TRACED = tuple(row.name for row in _ROWS if row.traced)
-_trace_keys: dict[tuple, TraceKey] = {}
+#: The keys that something still has; the latest ones stay, and with them what they remember.
+_trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDictionary()
+_latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
 _lock = util.lock()
 _global: dict[str, Any] = {row.name: row.default for row in _ROWS}
 _UNSET: Any = object()
@@ -297,7 +305,11 @@ class _Thread:
         for name in names:
             values[name] = self.overrides.get(name, _global[name])
         key = tuple(values[name] for name in _TRACED)
-        values["trace_key"] = _trace_keys.get(key) or _trace_keys.setdefault(key, TraceKey(key))
+        found = _trace_keys.get(key)
+        if found is None:
+            found = _trace_keys[key] = TraceKey(key)
+            _latest_keys.append(found)
+        values["trace_key"] = found
 
 
 _threads: weakref.WeakSet[_Thread] = weakref.WeakSet()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,14 +24,15 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
+from gpuarray.drivers import cubins
 from gpuarray.layouts import Layouts, Where, layouts, run
 from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable
+from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import remembered
 from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.references import Ref, Referring, refuse_reference
-from gpuarray.transforms.stage import Touched, TracedFunction, stage
+from gpuarray.transforms.stage import Touched, TracedFunction, inferred, stage
 
 
 class Options(NamedTuple):
@@ -71,33 +71,8 @@ class Entry(NamedTuple):
 
     program: Program
     executable: Executable
+    constants: Constants
     fast: Callable[..., Any] | None
-
-
-class FunctionCache:
-    """What is known of one function under one set of options, shared by all its wrappers."""
-
-    def __init__(self):
-        self.fast: dict[tuple, Callable] = {}
-        self.entries = cache.OnceCache()
-        self.programs = cache.OnceCache()
-
-    def clear(self) -> None:
-        self.fast.clear()
-        self.entries.clear()
-        self.programs.clear()
-
-
-_functions: weakref.WeakKeyDictionary[Any, dict[Options, FunctionCache]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _cache_of(fun: Callable, options: Options) -> FunctionCache:
-    try:
-        return _functions.setdefault(fun, {}).setdefault(options, FunctionCache())
-    except TypeError:  # not hashable, or not weakly referenceable: the wrapper keeps it
-        return FunctionCache()
 
 
 class Jitted:
@@ -111,7 +86,7 @@ class Jitted:
         self._fun = fun
         self._options = options
         self._signature = _signature(fun)
-        self._cache = _cache_of(fun, options)
+        self._cache = cache.of_function(fun, options)
         self._fast = self._cache.fast
         self._referring: Referring | None = None  # how it is called if it touches references
 
@@ -156,13 +131,16 @@ class Jitted:
             return self._bind(call, (*key, axis_env()))
         entry = self._cache.entries.get(key)
         if entry is None:
+            # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
             if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
                 if all(isinstance(a, ArrayImpl) for a in args):
                     self._fast[(config.state.trace_key, *call.avals)] = entry.fast
         if entry.fast is not None:
             return entry.fast(*self._owned(call, args, kwargs))
-        return _launch(entry, self._owned(call, args, kwargs))
+        return _launch(
+            entry.program, entry.executable, entry.constants, *self._owned(call, args, kwargs)
+        )
 
     def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
         """The leaves as concrete arrays."""
@@ -313,28 +291,31 @@ class Jitted:
         reason = self._why(key)
         program = self._cache.programs.get_or_make(key, lambda: self._program(call))
         graph = program.graph
-        structure = (graph.key, program.donated, config.state.fusion)
-        executable = cache.compiled(
-            structure, lambda: graph, "jit", reason, donated=program.donated, name=self.__name__
-        )
+        executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
+        general = functools.partial(_launch, program, executable, constants)
         fast = None
         state = config.state
         checks = state.debug_nans or state.debug_infs or state.no_execution
         anywhere = program.where is None and executable.device is None
         plain = not program.donated and anywhere and not checks
         if plain and fastpath.fits(executable):
-            # Not through self: what is kept for a function must not keep the function.
-            fast = fastpath.generate(
-                executable, program.out_spec, lambda *leaves: _launch(entry, leaves)
-            )
-        entry = Entry(program, executable, fast)
-        return entry
+            # Nothing through self: what is kept for a function must not keep the function.
+            fast = fastpath.generate(executable, constants, program.out_spec, general)
+        known = self._cache
+        known.latest.append(key)
+        known.seen.put(hash(key), True)
+        return Entry(program, executable, constants, fast)
 
     def _why(self, key: tuple) -> str:
-        """Why this call had to be traced: how it differs from the nearest one seen before."""
-        known: list[Any] = list(self._cache.entries.keys())
+        """Why this call had to be traced: how it differs from the nearest of the last few."""
+        known = list(self._cache.latest)
         if not known:
             return "first call"
+        if self._cache.seen.find(hash(key)):
+            return (
+                "it was put out of the cache, which keeps what was used last (see the settings "
+                "compile_cache_entries and compile_cache_bytes)"
+            )
         settings, spec, statics, avals = key
 
         def likeness(other: tuple) -> int:
@@ -349,13 +330,11 @@ class Jitted:
         for i, (old, new) in enumerate(zip(near[3], avals, strict=False)):
             if old is not new:
                 return f"input {i} changed: {old!r} -> {new!r}"
-        if near[0] is not settings:
-            return f"a setting changed: {', '.join(near[0].differences(settings))}"
-        return "the cache was cleared"
+        return f"a setting changed: {', '.join(near[0].differences(settings))}"
 
     def _bind(self, call: Call, key: tuple):
         """Inside another trace the whole function is one equation."""
-        program = self._cache.programs.get(key)
+        program = self._cache.programs.find(key)
         if program is None:
             program = self._program(call)
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
@@ -448,12 +427,11 @@ def _without_statics(call: Call) -> Any:
     return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
 
 
-def _launch(entry: Entry, leaves: Sequence) -> Any:
+def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
     """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
-    program = entry.program
     inputs = list(leaves)
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
-    arrays = run(entry.executable, inputs, program.donated, program.where)
+    arrays = run(executable, inputs, program.donated, program.where, constants)
     if kept is not None:
         info = program.info
         lazy.check_results(program.graph, info.name, info, kept, arrays)
@@ -513,13 +491,14 @@ def _signature(fun) -> inspect.Signature | None:
         return None
 
 
+cache.watch(inferred)
+
+
 def clear_caches() -> None:
     """Forget everything that was traced and compiled, for all functions."""
-    for by_options in list(_functions.values()):
-        for one in by_options.values():
-            one.clear()
-    remembered.forget()
     cache.clear()
+    remembered.forget()
+    cubins.forget()
 
 
 _UNGIVEN: Any = object()

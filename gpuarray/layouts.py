@@ -19,7 +19,7 @@ from gpuarray.core.sharding import Device, Place, Sharding, one_device, place_of
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable, launch
+from gpuarray.runtime.execute import Constants, Executable, launch
 
 
 class Prefix(NamedTuple):
@@ -77,7 +77,11 @@ class Where(NamedTuple):
 
 
 def run(
-    executable: Executable, inputs: list[ArrayImpl], donated: frozenset[int], where: Where | None
+    executable: Executable,
+    inputs: list[ArrayImpl],
+    donated: frozenset[int],
+    where: Where | None,
+    constants: Constants,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
     place = None
@@ -97,7 +101,7 @@ def run(
     lazy.flush_all()
     places = (place,) * len(executable.out_avals) if where is None else where.places
     arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]
-    launch(executable, inputs, arrays, place, donated)
+    launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays
 
 

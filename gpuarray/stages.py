@@ -207,13 +207,7 @@ class Compiled(Lowered):
 
     def __init__(self, graph: Graph, in_spec, out_spec, donated, fun_name: str, where=None):
         super().__init__(graph, in_spec, out_spec, donated, fun_name, where)
-        self._executable = cache.compiled(
-            (graph.key, donated, config.state.fusion),
-            lambda: graph,
-            "jit",
-            donated=donated,
-            name=fun_name,
-        )
+        self._executable, self._constants = cache.compiled_graph(graph, fun_name, donated=donated)
 
     @property
     def plan(self):
@@ -246,7 +240,7 @@ class Compiled(Lowered):
                     f"{given.str_short()}"
                 )
         inputs: list = [host.own(x) for x in leaves]
-        arrays = run(self._executable, inputs, self._donated, self._where)
+        arrays = run(self._executable, inputs, self._donated, self._where, self._constants)
         return tree.unflatten_raw(self._out_spec, arrays)
 
     call = __call__

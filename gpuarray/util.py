@@ -1,6 +1,7 @@
 """Tiny helpers used on every floor.
 
-In: plain Python values and stack frames. Out: lazy modules, user code locations, checked axes.
+In: plain Python values and stack frames. Out: lazy modules, dicts with bounds, user code locations,
+checked axes.
 Floor 0: imports nothing of gpuarray.
 """
 
@@ -13,8 +14,8 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, ModuleType
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,107 @@ def _open_locks() -> None:
 
 os.register_at_fork(after_in_child=_open_locks)
 
+
+def captures(function: Any) -> bool:
+    """Whether a function may hold what is not its module's: values it closes over, an object.
+
+    >>> captures(len), captures(lambda x: x), captures([].append)
+    (False, False, True)
+    """
+    if isinstance(function, FunctionType):
+        return bool(function.__closure__ or function.__defaults__ or function.__kwdefaults__)
+    if isinstance(function, BuiltinFunctionType):
+        return not isinstance(function.__self__, ModuleType | None)
+    return not isinstance(function, (type, np.ufunc)) and getattr(function, "captures", True)
+
+
+class Recent:
+    """A dict of what was used lately, in two generations.
+
+    A new generation begins when this one holds half the limit; what was not asked for during a
+    whole generation is gone. So `get`, which looks at the present generation alone, is a plain
+    dict's, and no lookup keeps books; `find` also takes an entry over from the generation before.
+
+    >>> squares = Recent(4)
+    >>> for i in range(10):
+    ...     _ = squares.put(i, i * i)
+    ...     _ = squares.find(0)
+    >>> list(squares.keys())
+    [8, 9, 0]
+    """
+
+    __slots__ = ("__weakref__", "_limit", "before", "get", "now")
+
+    def __init__(self, limit: float = math.inf):
+        self._limit = limit
+        self.now: dict[Hashable, Any] = {}
+        self.before: dict[Hashable, Any] = {}
+        self.get = self.now.get
+
+    def find(self, key: Hashable) -> Any:
+        """The value of a key, or None."""
+        found = self.now.get(key)
+        if found is None and (found := self.before.pop(key, None)) is not None:
+            self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, value: Any) -> Any:
+        """Store a value, and return it."""
+        if 2 * len(self.now) >= self._limit:
+            self.turn()
+        self.now[key] = value
+        return value
+
+    def turn(self) -> None:
+        """Begin a new generation."""
+        self.before = dict(self.now)
+        self.now.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.before = {}
+        self.now.clear()
+
+    def keys(self) -> list[Hashable]:
+        """The keys, those of the present generation last."""
+        return [*self.before, *self.now]
+
+    def __len__(self) -> int:
+        return len(self.now) + len(self.before)
+
+
+class Interned:
+    """One object for each key, as long as somebody holds it, and a while longer.
+
+    `recent` is a plain dict of what was made lately; `put(key, make)` finds what is alive, or makes
+    it.
+    """
+
+    __slots__ = ("_alive", "_limit", "_lock", "recent")
+
+    def __init__(self, limit: int):
+        self._limit = limit
+        self.recent: dict[Hashable, Any] = {}
+        self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+        self._lock = lock()  # reentrant: a collection in here may end what waits for it
+
+    def put(self, key: Hashable, make: Callable[[], Any], also: Hashable = None) -> Any:
+        """The object of a key; `also`: another key under which `recent` is to have it."""
+        with self._lock:
+            found = self._alive.get(key)
+            if found is None:
+                found = self._alive[key] = make()
+            if len(self.recent) >= self._limit:
+                self.recent.clear()
+            self.recent[key] = found
+            if also is not None:
+                self.recent[also] = found
+            return found
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+
 #: Where this library's files are.
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
@@ -96,6 +198,8 @@ _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in
 def is_inside(filename: str) -> bool:
     """Whether a source file is this library's, or of one that calls back into it."""
     known = filename.startswith((PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
+    if len(_inside) >= 4096:  # notebooks name every cell
+        _inside.clear()
     _inside[filename] = known
     return known
 

@@ -16,6 +16,7 @@ from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.ops.axes import add_axis, move_axis
 from gpuarray.transforms.batch import BatchAxis
+from gpuarray.util import captures
 
 METHODS = (
     "sequential",
@@ -32,6 +33,11 @@ class ForEach(NamedTuple):
     callback: Callable[..., Sequence]
     mapped: tuple[bool, ...]
     size: int
+
+    @property
+    def captures(self) -> bool:
+        """Whether it may hold values."""
+        return captures(self.callback)
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
         inner = [

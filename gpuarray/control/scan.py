@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.control.surgery import (
+    check_counts,
     check_operands,
     chosen,
     cut,
@@ -49,6 +50,8 @@ def _scan_aval(*avals, jaxpr: Graph, length: int, num_consts: int, num_carry: in
     x_avals = [stacked(a, length) for a in jaxpr.in_avals[first_x:]]
     check_operands("scan", avals, [*jaxpr.in_avals[:first_x], *x_avals])
     out = jaxpr.out_avals
+    check_counts("scan", jaxpr, num_consts, num_carry, len(x_avals))
+    check_operands("scan", out[:num_carry], jaxpr.in_avals[num_consts:first_x])
     return [*out[:num_carry], *(stacked(a, length) for a in out[num_carry:])]
 
 

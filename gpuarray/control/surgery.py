@@ -134,6 +134,13 @@ def check_operands(what: str, given: Sequence[ShapedArray], expected: Sequence[S
         raise TypeError(f"{what} called with operands of types ({have}); its Graph takes ({want})")
 
 
+def check_counts(what: str, graph: Graph, *counts: int) -> None:
+    """ValueError where the kinds of inputs of a loop's Graph are not as many as it has inputs."""
+    if min(counts) < 0 or sum(counts) != len(graph.invars):
+        shown = " + ".join(map(str, counts))
+        raise ValueError(f"a Graph of {what} has {len(graph.invars)} inputs, not {shown}")
+
+
 def looping(
     compile: Callable, graph: Graph, first: int, count: int
 ) -> tuple[Callable[..., list], frozenset[int] | None]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.control.surgery import (
+    check_counts,
     check_operands,
     chosen,
     cut,
@@ -41,6 +42,12 @@ from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_gr
 def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int, body_nconsts: int):
     consts = cond_jaxpr.in_avals[:cond_nconsts]
     check_operands("while", avals, [*consts, *body_jaxpr.in_avals])
+    check_counts("while", body_jaxpr, body_nconsts, len(body_jaxpr.outvars))
+    check_counts("while", cond_jaxpr, cond_nconsts, len(body_jaxpr.outvars))
+    check_operands("while", body_jaxpr.out_avals, body_jaxpr.in_avals[body_nconsts:])
+    check_operands("while", body_jaxpr.out_avals, cond_jaxpr.in_avals[cond_nconsts:])
+    if [a.dtype for a in cond_jaxpr.out_avals] != [np.bool_]:
+        raise TypeError(f"the condition of while gives no bool but {cond_jaxpr.out_avals}")
     return body_jaxpr.out_avals
 
 

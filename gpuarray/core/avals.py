@@ -13,12 +13,15 @@ import numpy as np
 
 from gpuarray import config, errors
 from gpuarray.core import dtypes
+from gpuarray.util import Interned
 
 #: The most bytes an array may have, a process's address space; also one that is never stored, for
 #: whatever walks over it would not come to an end.
 LARGEST = 1 << 47
 
-_interned: dict[tuple, ShapedArray] = {}
+#: Avals are alive as long as something has them, and these many of them longer.
+_interned = Interned(1 << 14)
+_recent = _interned.recent
 
 
 class ShapedArray:
@@ -40,29 +43,30 @@ class ShapedArray:
     def __new__(cls, shape, dtype, weak_type: bool = False, sharding=None) -> ShapedArray:
         key = (shape, dtype, weak_type, sharding)
         try:
-            return _interned[key]
-        except (KeyError, TypeError):
+            return _recent[key]
+        except KeyError:
             pass
+        except TypeError:
+            key = None
         shape = tuple(int(d) for d in shape)
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), sharding)
-        self = _interned.get(canonical)
-        if self is None:
-            self = object.__new__(cls)
-            set_ = object.__setattr__
-            set_(self, "shape", shape)
-            set_(self, "dtype", dtype)
-            set_(self, "weak_type", bool(weak_type))
-            set_(self, "sharding", sharding)
-            set_(self, "ndim", len(shape))
-            size = math.prod(shape)
-            if size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63):
-                raise too_large(shape, dtype)
-            set_(self, "size", size)
-            # Two threads may arrive together: setdefault lets exactly one object win.
-            self = _interned.setdefault(canonical, self)
-        _interned[key] = self
+        return _interned.put(canonical, lambda: cls._made(*canonical), key)
+
+    @classmethod
+    def _made(cls, shape: tuple[int, ...], dtype: Any, weak_type: bool, sharding: Any):
+        self = object.__new__(cls)
+        set_ = object.__setattr__
+        set_(self, "shape", shape)
+        set_(self, "dtype", dtype)
+        set_(self, "weak_type", weak_type)
+        set_(self, "sharding", sharding)
+        set_(self, "ndim", len(shape))
+        size = math.prod(shape)
+        if size * dtype.itemsize > LARGEST or (shape and max(shape) >= 1 << 63):
+            raise too_large(shape, dtype)
+        set_(self, "size", size)
         return self
 
     def __setattr__(self, name, value):

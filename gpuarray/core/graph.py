@@ -97,6 +97,17 @@ class Eqn:
         return f"{self.primitive.name}({', '.join(map(repr, self.invars))})"
 
 
+class _Derived(dict):
+    """What was made of a Graph. A loop over sizes makes ever more: the oldest go."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= 64:
+            self.pop(next(iter(self)), None)
+        super().__setitem__(key, value)
+
+
 class Graph:
     """`{ lambda constvars ; invars. let eqns in outvars }`, with the values of the constants beside
     it.
@@ -129,7 +140,7 @@ class Graph:
         self.consts = list(consts)
         self.debug_name = debug_name
         self._key: tuple | None = None
-        self.derived: dict[Any, Any] = {}  # transformed versions, made once
+        self.derived = _Derived()  # transformed versions, made once
 
     # The ecosystem asks for a closed graph's `.jaxpr` and avals by these names.
     @property
@@ -249,6 +260,21 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
             yield value
         elif isinstance(value, (tuple, list)):
             yield from (item for item in value if isinstance(item, Graph))
+
+
+def is_pure_structure(graph: Graph) -> bool:
+    """Whether a Graph holds no value but scalars, and no function that holds any."""
+    if graph.consts:
+        return False
+    for eqn in graph.eqns:
+        for value in eqn.params.values():
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, Graph):
+                    if not is_pure_structure(item):
+                        return False
+                elif callable(item) and util.captures(item):
+                    return False
+    return True
 
 
 def effects(eqn: Eqn) -> Iterator[Primitive]:

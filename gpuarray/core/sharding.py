@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gpuarray.util import Interned
+
 
 class Device:
     """One thing that computes: a GPU, the CPU, or a simulated piece of it."""
@@ -119,7 +121,7 @@ class Place:
     There is one Place for each (see `place_of`), so they compare and hash by identity.
     """
 
-    __slots__ = ("committed", "device", "sharding")
+    __slots__ = ("__weakref__", "committed", "device", "sharding")
 
     def __init__(self, sharding: Any, committed: bool, device: Device):
         self.sharding = sharding
@@ -130,7 +132,7 @@ class Place:
         return f"Place({self.sharding!r}, committed={self.committed})"
 
 
-_places: dict[tuple, Place] = {}
+_places = Interned(1024)
 
 
 def place_of(device: Device, committed: bool = False, sharding: Sharding | None = None) -> Place:
@@ -139,10 +141,10 @@ def place_of(device: Device, committed: bool = False, sharding: Sharding | None 
     sharding: how the user put it, where that was in other words
     """
     key = (device, committed, sharding)
-    place = _places.get(key)
+    place = _places.recent.get(key)
     if place is None:
-        made = Place(sharding or SingleDeviceSharding(device), committed, device)
-        place = _places.setdefault(key, made)
+        shown = sharding or SingleDeviceSharding(device)
+        place = _places.put(key, lambda: Place(shown, committed, device))
     return place
 
 

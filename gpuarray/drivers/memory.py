@@ -73,6 +73,8 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
         memory = blocks.pop() if blocks else None
         if memory is not None:
             _kept -= rounded
+        if blocks == []:
+            del _free[rounded]
     if memory is None:
         memory = np.empty(rounded, np.uint8)
     return np.asarray(_Block(memory, (size,))).view(dtype).reshape(shape)

@@ -214,7 +214,7 @@ def build(
     writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
     source = "\n".join([head, *writer.lines])
     exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
-    function = writer.space["plan"]
+    function = writer.space.pop("plan")  # which it is not to hold itself
     function.source = source
     function.sites = writer.sites
     function.fresh = _fresh_outputs(plan)

@@ -17,9 +17,9 @@ cubins read by the sizes in their headers and do not look at what follows.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
-import functools
 import os
 import pathlib
 import stat
@@ -36,6 +36,7 @@ from gpuarray.util import lazy_module
 hashlib = lazy_module("hashlib")
 platformdirs = lazy_module("platformdirs", "GPUARRAY_CACHE_DIR names a folder without it.")
 secrets = lazy_module("secrets")
+shutil = lazy_module("shutil")
 tempfile = lazy_module("tempfile")
 
 _MAGIC = b"gpuarr01"
@@ -43,6 +44,8 @@ _SIZES = struct.Struct("<8sQQQ")  # magic; bytes of code, note and key
 _DIGEST = 32
 _NEW = ".new-"  # how the names of files begin that are being written
 _FORGOTTEN = 3600.0  # seconds after which nobody writes such a file any more
+#: A full folder is emptied by this part, and as many processes may fill it before all have looked.
+_PART, _PROCESSES = 16, 32
 
 
 class Entry(NamedTuple):
@@ -63,6 +66,9 @@ class Store:
     def __init__(self, folder: str, suffix: str, largest: int = 1 << 28, total: int = 1 << 30):
         self.name, self.suffix = folder, suffix
         self.largest, self.total = largest, total
+        # Bytes that this process may write to a folder (by device and inode) before it looks at
+        # what is there.
+        self._room: dict[tuple[int, int], int] = {}
 
     def path(self) -> pathlib.Path:
         """Where the folder is, or would be."""
@@ -73,9 +79,9 @@ class Store:
     def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> Entry:
         """The entry of a key; `make() -> (code, note)` where there is none that can be believed."""
         name = _name(key) + self.suffix
-        passing = pathlib.Path(_passing_folder().name, self.name)
-        homes = [self.path(), passing] if state.enable_compilation_cache else [passing]
-        for home in homes:
+        homes = [self.path()] if state.enable_compilation_cache else []
+        known = _passing.get(os.getpid())
+        for home in homes if known is None else [*homes, pathlib.Path(known, self.name)]:
             with contextlib.suppress(OSError), _opened(home) as folder:
                 if (found := self._read(folder, name, key)) is not None:
                     return Entry(home / name, *found)
@@ -83,19 +89,24 @@ class Store:
         data = _packed(code, note, key)
         for home in homes:
             try:
-                _make_folders(home)
-                with _opened(home) as folder:
-                    self._write(folder, name, data)
-                return Entry(home / name, code, note)
+                return Entry(self._kept(home, name, data), code, note)
             except OSError as error:
-                if home is passing:
-                    raise DeviceError(f"compiled code cannot be written: {error}") from error
                 warnings.warn(
                     f"compiled code cannot be kept in {home} ({error.strerror}): other processes "
                     "will compile again. Choose another folder with GPUARRAY_CACHE_DIR.",
                     stacklevel=2,
                 )
-        raise AssertionError  # the last home returns or raises
+        try:
+            return Entry(self._kept(_passing_folder() / self.name, name, data), code, note)
+        except OSError as error:
+            raise DeviceError(f"compiled code cannot be written: {error}") from error
+
+    def _kept(self, home: pathlib.Path, name: str, data: bytes) -> pathlib.Path:
+        """The path of a new file in a folder, which is made where it is missing."""
+        _make_folders(home)
+        with _opened(home) as folder:
+            self._write(folder, name, data)
+        return home / name
 
     # ---- files ----
     def _read(self, folder: int, name: str, key: bytes) -> tuple[bytes, bytes] | None:
@@ -137,23 +148,41 @@ class Store:
                 with contextlib.suppress(OSError):
                     os.unlink(new, dir_fd=folder)
                 raise
-        self._prune(folder, name)
+        self._prune(folder, name, len(data))
 
-    def _prune(self, folder: int, but: str) -> None:
-        """Remove what was left half written, and the oldest entries while all take too much."""
-        files = []
-        for name in os.listdir(folder):
-            with contextlib.suppress(FileNotFoundError):  # another process was faster
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if not stat.S_ISDIR(found.st_mode) and name != but:
-                    files.append((found.st_mtime, found.st_size, name))
-        room = self.total - os.stat(but, dir_fd=folder).st_size - sum(f[1] for f in files)
+    def _prune(self, folder: int, but: str, written: int) -> None:
+        """Remove what was left half written, and the oldest entries where all take too much.
+
+        To look at every file takes longer than to write one, so a process looks once, and again
+        when it has written its share of the room that there was.
+        """
+        found = os.fstat(folder)
+        place = found.st_dev, found.st_ino
+        left = self._room.get(place, 0) - written
+        if left <= 0:
+            left = max(0, self._scan(folder, but)) // _PROCESSES
+        self._room[place] = left
+
+    def _scan(self, folder: int, but: str) -> int:
+        """Look at all files, and remove those that go; the bytes that are free then."""
+        files, taken = [], 0
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # another process was faster
+                    found = entry.stat(follow_symlinks=False)
+                    if not stat.S_ISDIR(found.st_mode):
+                        taken += found.st_size
+                        if entry.name != but:
+                            files.append((found.st_mtime, found.st_size, entry.name))
+        full = taken > self.total
+        goal = self.total - self.total // _PART
         for age, size, name in sorted(files):
             forgotten = name.startswith(_NEW) and age < time.time() - _FORGOTTEN
-            if forgotten or (room < 0 and name.endswith(self.suffix)):
+            if forgotten or (full and taken > goal and name.endswith(self.suffix)):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
-                room += size
+                taken -= size
+        return self.total - taken
 
 
 # ---- the folder ----
@@ -197,9 +226,23 @@ def _make_folders(path: pathlib.Path) -> None:
         path.mkdir(mode=0o700)
 
 
-@functools.cache
-def _passing_folder():
-    return tempfile.TemporaryDirectory(prefix="gpuarray-")
+#: The folder of a process for what it cannot keep, by the process: a fork has another.
+_passing: dict[int, str] = {}
+
+
+def _passing_folder() -> pathlib.Path:
+    """A folder for this process alone, made when it is first needed and removed at its end."""
+    process = os.getpid()
+    if process not in _passing:
+        _passing[process] = made = tempfile.mkdtemp(prefix="gpuarray-")
+        atexit.register(_remove_passing, process, made)
+    return pathlib.Path(_passing[process])
+
+
+def _remove_passing(process: int, path: str) -> None:
+    if os.getpid() == process:
+        _passing.pop(process, None)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _name(key: bytes) -> str:

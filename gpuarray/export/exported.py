@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.autodiff import vjp
+from gpuarray.compiler.plan import plan_graph
 from gpuarray.compiler.simplify import inline_calls
 from gpuarray.control.call import jit_p
 from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p
@@ -22,9 +23,11 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
 from gpuarray.custom_derivatives import custom_vjp
+from gpuarray.drivers import numpy as driver
 from gpuarray.export.values import Reader, Writer
 from gpuarray.jit import jit
 from gpuarray.runtime.device import platform_named
+from gpuarray.runtime.execute import separated
 from gpuarray.staging import ShapeDtypeStruct
 
 _MAGIC = b"gpuarray program 1\n"
@@ -240,12 +243,47 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
         exported: Exported | None = None
         for part in reversed(header):
             graph = reader.graph(part["graph"])
-            verify(graph)
             in_tree, out_tree = reader.tree(part["arguments"]), reader.tree(part["results"])
-            exported = Exported(graph, in_tree, out_tree, str(part["name"]), exported)
+            if not isinstance(part["name"], str):
+                raise ValueError(f"not a name: {part['name']!r}")
+            exported = Exported(graph, in_tree, out_tree, part["name"], exported)
             exported._rules_lost = bool(part.get("rules"))
+            _verify(exported)
         if exported is None:
             raise ValueError("it is empty")
         return exported
-    except (KeyError, IndexError, TypeError, AttributeError, struct.error, RecursionError) as error:
+    except Exception as error:  # whatever a malformed file makes a rule say
         raise ValueError(f"the exported program is malformed: {error}") from None
+
+
+def _verify(exported: Exported) -> None:
+    """Raise what is wrong with a program that was read. It is traced and planned, and the function
+    of every operation is made, as before it runs: what its parameters lack is seen here.
+    """
+    graph, backward = exported.graph, exported._backward
+    verify(graph)
+    structure = exported.in_tree.node_data()
+    sides = exported.in_tree.children()
+    if structure is None or structure[0] is not tuple or len(sides) != 2:
+        raise ValueError("its arguments are no (args, kwargs)")
+    kinds = [side.node_data() for side in sides]
+    if [kind and kind[0] for kind in kinds] != [tuple, dict]:
+        raise ValueError("its arguments are no (args, kwargs)")
+    for spec, avals in ((exported.in_tree, graph.in_avals), (exported.out_tree, graph.out_avals)):
+        if spec.num_leaves != len(avals):
+            raise ValueError(f"{len(avals)} values in a structure of {spec.num_leaves}")
+        if tree.tree_structure(tree.tree_unflatten(spec, range(len(avals)))) != spec:
+            raise ValueError(f"no value has the structure {spec}")
+    if backward is not None:
+        cotangents = [a for a in graph.out_avals if is_inexact(a)]
+        wanted = [a for a in graph.in_avals if is_inexact(a)]
+        for found, like in (
+            (backward.graph.in_avals, [*graph.in_avals, *cotangents]),
+            (backward.graph.out_avals, wanted),
+        ):
+            if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in like]:
+                raise ValueError("its derivative is one of another program")
+    traced = exported._plain().trace(*(ShapeDtypeStruct(a.shape, a.dtype) for a in graph.in_avals))
+    plain, _ = separated(traced.jaxpr)
+    driver.build(plan_graph(plain), [])
+    str(graph)

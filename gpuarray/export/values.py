@@ -7,6 +7,7 @@ itself. Reading makes only what is on that list: no name in the data is ever imp
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -258,7 +259,11 @@ class Reader:
         self.pieces = pieces
 
     def value(self, x: Any) -> Any:
-        if x is None or isinstance(x, (bool, int, str)):
+        if x is None or isinstance(x, (bool, str)):
+            return x
+        if isinstance(x, int):
+            if not -(2**63) <= x < 2**64:
+                raise ValueError(f"not a number of 64 bits: {x}")
             return x
         if not isinstance(x, dict) or len(x) != 1:
             raise ValueError(f"not a value: {str(x)[:80]}")
@@ -276,7 +281,10 @@ class Reader:
         return complex(float.fromhex(real), float.fromhex(imag))
 
     def _tuple(self, body: Any) -> tuple:
-        return tuple(self.value(y) for y in body)
+        items = tuple(self.value(y) for y in body)
+        if {bool, int} <= {*map(type, items)}:  # equal to a shape, and yet none
+            raise ValueError(f"not numbers or truth values: {items}")
+        return items
 
     def _list(self, body: Any) -> list:
         return [self.value(y) for y in body]
@@ -296,9 +304,18 @@ class Reader:
 
     def _aval(self, body: Any) -> ShapedArray:
         name, shape, weak = body
-        if not all(type(n) is int and n >= 0 for n in shape):
+        if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) >= 2**60:
             raise ValueError(f"not a shape: {shape}")
         return ShapedArray(tuple(shape), _dtype_named(name), bool(weak))
+
+    def _literal(self, value: Any, aval: ShapedArray) -> Literal:
+        """A scalar of this aval."""
+        if not isinstance(value, (bool, int, float, complex, np.ndarray)) or aval.shape:
+            raise ValueError(f"not a scalar of {aval}: {value!r}")
+        stored = np.asarray(value, storage_dtype(aval))
+        if stored.shape or not (isinstance(value, np.ndarray) or _holds(aval, value)):
+            raise ValueError(f"not a scalar of {aval}: {value!r}")
+        return Literal(value[()] if isinstance(value, np.ndarray) else value, aval)
 
     def _primitive(self, body: Any) -> Primitive:
         found = registry.get(body)
@@ -339,7 +356,7 @@ class Reader:
                     raise ValueError(f"not a variable: {a}")
                 return known[a]
             value, aval = a
-            return Literal(self.value(value), self._aval(aval))
+            return self._literal(self.value(value), self._aval(aval))
 
         constvars = [define(a) for a in body["constants"]]
         invars = [define(a) for a in body["inputs"]]
@@ -350,6 +367,11 @@ class Reader:
             eqns.append(Eqn(self._primitive(name), operands, [define(a) for a in outs], given))
         outvars = [atom(a) for a in body["outputs"]]
         consts = [self._array(c) for c in body["values"]]
+        for v, c in zip(constvars, consts, strict=True):
+            if (c.shape, c.dtype) != (v.aval.shape, storage_dtype(v.aval)):
+                raise ValueError(f"a constant of {v.aval} is {c.dtype}{c.shape}")
+        if not isinstance(body["name"], str):
+            raise ValueError(f"not a name: {body['name']!r}")
         return Graph(invars, outvars, eqns, constvars, consts, body["name"])
 
     def tree(self, body: Any) -> PyTreeDef:
@@ -389,8 +411,15 @@ def _dtype_named(name: Any) -> Any:
             found = dtypes.KeyDtype(implementation(generator))
             if found.name == name:
                 return found
-    known = getattr(dtypes, name, None) if isinstance(name, str) else None
-    try:
-        return np.dtype(known if known is not None else name)
-    except TypeError:
-        raise ValueError(f"not a dtype: {name!r}") from None
+    if name == dtypes.float0.name:
+        return dtypes.float0
+    if name not in dtypes.lattice.NODES or name.endswith("*"):
+        raise ValueError(f"not a dtype: {name!r}")
+    return dtypes.as_dtype(name)
+
+
+def _holds(aval: ShapedArray, value: Any) -> bool:
+    """Whether a number of Python's is of the kind of a dtype, or of one that it converts to."""
+    kinds = {bool: "b", int: "iu", float: "f", complex: "c"}
+    order = "biufc"
+    return order.index(dtypes.kind_of(aval.dtype)) >= order.index(kinds[type(value)][0])

@@ -43,7 +43,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     if not isinstance(name, str):
         raise TypeError(f"the name of a composite must be a string, got {name!r}")
 
-    @functools.cache
+    @functools.lru_cache(256)
     def unit(names: tuple[str, ...], values: tuple) -> Callable:
         return _named(functools.partial(decomposition, **dict(zip(names, values, strict=True))))
 

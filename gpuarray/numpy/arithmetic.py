@@ -317,7 +317,7 @@ def power(x1, x2, /) -> Array:
 pow = power
 
 
-@functools.cache
+@functools.lru_cache(256)
 def integer_power(exponent: int) -> Callable[[Any], Array]:
     """The function x -> x ** exponent, multiplied out."""
     run = always(lambda x: lax.integer_pow(x, exponent))

@@ -33,7 +33,7 @@ from gpuarray.numpy.reductions import Fold, fold_axes
 from gpuarray.numpy.shapes import moveaxis
 from gpuarray.stages import ShapeDtypeStruct
 from gpuarray.staging import eval_shape
-from gpuarray.util import canonical_axes, canonical_axis
+from gpuarray.util import Recent, canonical_axes, canonical_axis
 
 
 class ufunc:
@@ -75,7 +75,7 @@ class ufunc:
         self._reduce, self._accumulate = reduce, accumulate
         self._at, self._reduceat = at, reduceat
         self._steps = _steps(self.function)
-        self._outcomes: dict[tuple, Any] = {}
+        self._outcomes = Recent(256)
 
     def __repr__(self) -> str:
         return f"<jnp.ufunc '{self.__name__}'>"
@@ -96,10 +96,11 @@ class ufunc:
     def _outcome(self, *operands: Array) -> Any:
         """The dtype that the function has for single elements of these arrays."""
         key = (config.state.trace_key, *(x.dtype for x in operands))
-        if key not in self._outcomes:
+        found = self._outcomes.find(key)
+        if found is None:
             elements = [ShapeDtypeStruct((), x.dtype) for x in operands]
-            self._outcomes[key] = eval_shape(self.function, *elements).dtype
-        return self._outcomes[key]
+            found = self._outcomes.put(key, eval_shape(self.function, *elements).dtype)
+        return found
 
     def _result(self, a: Array, dtype: Any) -> Any:
         """The dtype of what is folded: the one asked for, or that of two elements together."""

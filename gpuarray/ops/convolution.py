@@ -154,6 +154,11 @@ def _conv_aval(lhs: ShapedArray, rhs: ShapedArray, **p) -> ShapedArray:
     _check_conv(lhs, rhs, p)
     dtype = _result_dtype(lhs.dtype, p["preferred_element_type"])
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
+    if any(sorted(spec) != list(range(lhs.ndim)) for spec in (lhs_spec, rhs_spec, out_spec)):
+        raise ValueError(
+            "conv_general_dilated dimension numbers must name every axis once, got "
+            f"{p['dimension_numbers']} for operands of {lhs.ndim} dimensions."
+        )
     left = [lhs.shape[d] for d in lhs_spec]
     right = [rhs.shape[d] for d in rhs_spec]
     left[2:] = [dilated(n, d) for n, d in zip(left[2:], p["lhs_dilation"], strict=True)]

@@ -28,7 +28,14 @@ def _library(name: str, aval, pick, **rules) -> Primitive:
 # ---- triangular systems ----
 
 
-def _triangular_aval(a: ShapedArray, b: ShapedArray, *, left_side: bool, **_) -> ShapedArray:
+def _triangular_aval(
+    a: ShapedArray, b: ShapedArray, *, left_side: bool, lower: bool, transpose_a: int, **_
+) -> ShapedArray:
+    if lower not in (0, 1) or transpose_a not in (0, 1, 2):
+        raise ValueError(
+            "triangular_solve takes lower=True or False and transpose_a=0, 1 or 2, "
+            f"got {lower} and {transpose_a}."
+        )
     for position, x in enumerate((a, b)):
         check_matrix("triangular_solve", x, position)
     check_same_dtypes("triangular_solve", (a, b))
@@ -46,7 +53,7 @@ def _triangular_aval(a: ShapedArray, b: ShapedArray, *, left_side: bool, **_) ->
 
 def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
     a, b = avals
-    out = _triangular_aval(a, b, left_side=left_side)
+    out = _triangular_aval(a, b, left_side=left_side, lower=lower, transpose_a=transpose_a)
     half = out.dtype.itemsize < 4
     working = dtypes.float32 if half else out.dtype
     trans = 2 if transpose_a and conjugate_a else int(transpose_a)

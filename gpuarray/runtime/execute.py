@@ -7,17 +7,18 @@ asynchronously when it is worth a thread's while.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray import config, util
 from gpuarray.compiler.plan import Plan, plan_graph
+from gpuarray.compiler.simplify import inline_calls
 from gpuarray.control.call import needed_device
 from gpuarray.core import dtypes
-from gpuarray.core.avals import typed_scalar
-from gpuarray.core.graph import Graph
+from gpuarray.core.avals import ShapedArray, typed_scalar
+from gpuarray.core.graph import Graph, is_pure_structure
 from gpuarray.core.sharding import Device, Place
 from gpuarray.drivers import numpy as driver
 from gpuarray.drivers import simulator
@@ -34,8 +35,52 @@ from gpuarray.runtime.stream import Flight, stream_of
 ASYNC_FROM = 1 << 20
 
 
+class Constants:
+    """The values that a program reads beside its inputs, as buffers, made once for each device.
+
+    They belong to the Graph they come from, not to the Executable, which others like it share.
+    """
+
+    __slots__ = ("_avals", "_made", "_values")
+
+    def __init__(self, values: Sequence[Any] = (), avals: Sequence[ShapedArray] = ()):
+        self._values, self._avals = values, avals
+        self._made: dict[Any, list] = {}
+
+    def on(self, device: Device) -> list:
+        """The buffers for a device; do not change the list."""
+        found = self._made.get(device)
+        if found is None:
+            pairs = zip(self._values, self._avals, strict=True)
+            found = self._made[device] = [_buffer_of(x, a, device) for x, a in pairs]
+        return found
+
+
+NO_CONSTANTS = Constants()
+
+
+def separated(graph: Graph) -> tuple[Graph, Constants]:
+    """A Graph whose constants are its last inputs, and their values."""
+    found = graph.derived.get("separated")
+    if found is None:
+        found = graph.derived["separated"] = _separated(graph)
+    return found[0] or graph, found[1]
+
+
+def _separated(graph: Graph) -> tuple[Graph | None, Constants]:
+    if is_pure_structure(graph):
+        return None, NO_CONSTANTS  # the Graph itself, which must not hold itself
+    flat = inline_calls(graph)
+    made = Graph(
+        [*flat.invars, *flat.constvars], flat.outvars, flat.eqns, debug_name=flat.debug_name
+    )
+    return made, Constants(flat.consts, [v.aval for v in flat.constvars])
+
+
 class Executable:
     """A compiled Graph: its Plan, and the Programs that run it, made for each device that asks.
+
+    The Graph holds no constants: they are inputs (see `separated`).
 
     announce(program, seconds): told of every Program that was made
     """
@@ -71,7 +116,7 @@ class Executable:
                 found = self._programs.get(key)
                 if found is None:
                     start = time.perf_counter()
-                    found = Program(self, device)
+                    found = Program(self.plan, self.donated, device)
                     if self.announce is not None:
                         self.announce(found, time.perf_counter() - start)
                     self._programs[key] = found
@@ -81,23 +126,18 @@ class Executable:
 class Program:
     """An Executable's function on the buffers of a device."""
 
-    __slots__ = ("executable", "gpu", "run")
+    __slots__ = ("gpu", "plan", "run")
 
-    def __init__(self, executable: Executable, device: Device):
-        plan, donated = executable.plan, executable.donated
-        flat = plan.graph
-        consts = [
-            _buffer_of(c, v.aval, device) for v, c in zip(flat.constvars, flat.consts, strict=True)
-        ]
-        self.executable = executable
+    def __init__(self, plan: Plan, donated: frozenset[int], device: Device):
+        self.plan = plan
         self.gpu = gpu_of(device)
         self.run: Any
         if self.gpu is not None:
-            self.run = cuda_build(plan, consts, donated, gpu=self.gpu)
+            self.run = cuda_build(plan, (), donated, gpu=self.gpu)
         elif device.platform == "simulator":
-            self.run = simulator.build(plan, consts, donated)
+            self.run = simulator.build(plan, [], donated)
         else:
-            self.run = driver.build(plan, consts, donated)
+            self.run = driver.build(plan, [], donated)
 
     def __call__(self, *buffers) -> list:
         try:
@@ -135,18 +175,21 @@ def launch(
     place: Place,
     given_away: Iterable[int] = (),
     now: bool = False,
+    constants: Constants = NO_CONSTANTS,
 ) -> Flight | None:
     """Fill `arrays` with the results for `inputs` (arrays or scalars): now, or in the flight that
     is given back.
 
     given_away: numbers of inputs that are deleted: their memory belongs to the program from here on
     now: on this thread, however much work it is
+    constants: what the program reads behind its inputs
     """
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     device = place.device
     program = executable.on(device)
-    avals = executable.in_avals
+    behind = constants.on(device)
+    avals = executable.in_avals[: len(inputs)]
     if executable.donated:
         _check_given_once(inputs, given_away)
     for i in given_away:
@@ -174,10 +217,10 @@ def launch(
                 for x, a in zip(sources, avals, strict=True)
             ]
             sources.clear()
-            return program(*buffers, *owned)
+            return program(*buffers, *behind, *owned)
 
         return stream_of(device).submit(job, arrays)
-    for array, buffer in zip(arrays, program(*sources, *owned), strict=True):
+    for array, buffer in zip(arrays, program(*sources, *behind, *owned), strict=True):
         array._bufs = [buffer]
         array._work = None
     return None

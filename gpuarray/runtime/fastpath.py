@@ -15,7 +15,7 @@ from gpuarray.core.sharding import Place
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.execute import Executable, explained
+from gpuarray.runtime.execute import Constants, Executable, explained
 
 
 def fits(executable: Executable) -> bool:
@@ -26,7 +26,7 @@ def fits(executable: Executable) -> bool:
 
 
 def generate(
-    executable: Executable, out_spec: Any, general: Callable[..., Any]
+    executable: Executable, constants: Constants, out_spec: Any, general: Callable[..., Any]
 ) -> Callable[..., Any]:
     """A function of the program's inputs as ArrayImpls, specialised to their number and the
     result's structure; where all are in another place than the default, to that place.
@@ -39,21 +39,24 @@ def generate(
             return general(*arrays)
         found = made.get(place)
         if found is None:
-            found = made[place] = _written(executable, out_spec, place, general, general)
+            found = made[place] = _written(executable, constants, out_spec, place, general, general)
         return found(*arrays)
 
-    return _written(executable, out_spec, devices.default_place(), general, elsewhere)
+    place = devices.default_place()
+    return _written(executable, constants, out_spec, place, general, elsewhere)
 
 
 def _written(
     executable: Executable,
+    constants: Constants,
     out_spec: Any,
     place: Place,
     general: Callable[..., Any],
     elsewhere: Callable[..., Any],
 ) -> Callable[..., Any]:
     """The function for arrays in one place."""
-    count = len(executable.in_avals)
+    behind = constants.on(place.device)
+    count = len(executable.in_avals) - len(behind)
     program = executable.on(place.device)
     space: dict[str, Any] = {
         "Array": ArrayImpl,
@@ -67,6 +70,7 @@ def _written(
         "program": program,
         "explained": explained,
         "renewed": driver.renewed,
+        **{f"c{i}": x for i, x in enumerate(behind)},
     }
     args = [f"a{i}" for i in range(count)]
     arglist = ", ".join(args)
@@ -82,10 +86,11 @@ def _written(
             "    except TypeError:  # pending or deleted",
             f"        return general({arglist})",
         ]
-    buffers = "*buffers" if args else ""
-    run = (
-        f"local.run({', '.join(['plan', buffers])})" if program.gpu is None else f"plan({buffers})"
-    )
+    given = ["*buffers"] * bool(args) + [f"c{i}" for i in range(len(behind))]
+    if program.gpu is None:
+        run = f"local.run({', '.join(['plan', *given])})"
+    else:
+        run = f"plan({', '.join(given)})"
     lines += [
         "    try:",
         f"        out = {run}",
@@ -100,7 +105,7 @@ def _written(
         results.append(f"Array(aval{i}, place, [out[{i}]])")
     lines.append(f"    return {_structure(out_spec, results)}")
     exec("\n".join(lines), space)  # noqa: S102 - text made here, of generated names only
-    return space["fast"]
+    return space.pop("fast")  # it reads the rest: a function that reads itself would be a cycle
 
 
 def _structure(spec: Any, results: list[str]) -> str:

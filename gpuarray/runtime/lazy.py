@@ -25,13 +25,14 @@ from gpuarray.core.sharding import Device, Place, place_of
 from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.cache import compiled
+from gpuarray.runtime.cache import compiled_graph, watch
 from gpuarray.runtime.execute import check_numbers, launch
 from gpuarray.runtime.host import own
 from gpuarray.runtime.recording import Op, flush_all, recorder_of
 from gpuarray.transforms.stage import check_alive
 
-_ops: dict[tuple, Op] = {}
+_ops = util.Recent(1 << 14)
+watch(_ops)
 
 
 class EvalTrace(traces.Trace):
@@ -67,7 +68,11 @@ class EvalTrace(traces.Trace):
             key = (prim, in_avals, params_key(params))
             op = _ops.get(key)
         if op is None:
-            op = _ops[key] = Op(prim, in_avals, params)
+            op = _ops.find(key)
+        if op is None:
+            op = Op(prim, in_avals, params)
+            if not any(callable(x) and util.captures(x) for x in params.values()):
+                _ops.put(key, op)
         if place is None:
             place = devices.default_place()
         state = config.state
@@ -176,14 +181,13 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
         else:
             inputs.append(_scalar(traces.owned(x), v.aval))
     place = devices.default_place() if place is None else place
-    key = (graph.key, frozenset(), config.state.fusion)
-    executable = compiled(key, lambda: graph, "jit", name=graph.debug_name)
+    executable, constants = compiled_graph(graph, graph.debug_name)
     device = same_device(device, executable.device)
     if device is not None:
         place = common_place(place, place_of(device, True))
     arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
     flush_all()  # a worker must not wait for what only this thread can dispatch
-    launch(executable, inputs, arrays, place)
+    launch(executable, inputs, arrays, place, constants=constants)
     state = config.state
     if state.debug_nans or state.debug_infs:
         check_results(graph, graph.debug_name, util.user_frame(), inputs, arrays)

@@ -20,6 +20,7 @@ from gpuarray import config
 from gpuarray.core import trace as traces
 from gpuarray.core.value import Array
 from gpuarray.transforms.batch import axis_env
+from gpuarray.util import Recent
 
 
 class _Made(NamedTuple):
@@ -29,7 +30,7 @@ class _Made(NamedTuple):
     value: Any
 
 
-_made: weakref.WeakKeyDictionary[Callable, dict[tuple, _Made]] = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Callable, Recent] = weakref.WeakKeyDictionary()
 
 #: How many kinds of calls of one function are kept.
 LIMIT = 64
@@ -57,16 +58,15 @@ def remembered(
     key = (key, config.state.trace_key, axis_env())
     known = _made.get(function)
     if known is not None:
-        entry = known.get(key)
+        entry = known.find(key)
         if entry is not None and _same(entry.outside, outside):
             return entry.value
     value = make()
     traced = any(isinstance(c, traces.Tracer) for c in constants(value))
     if not traced and not any(x is function for x in outside):  # which would keep itself alive
-        known = _made.setdefault(function, {})
-        if len(known) >= LIMIT:
-            known.clear()
-        known[key] = _Made(outside, value)
+        if known is None:
+            known = _made.setdefault(function, Recent(LIMIT))
+        known.put(key, _Made(outside, value))
     return value
 
 

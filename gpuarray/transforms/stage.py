@@ -16,7 +16,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
 from gpuarray.core.linear import check_defined
-from gpuarray.core.primitive import Primitive
+from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.value import Array
 
 
@@ -183,20 +183,25 @@ def check_alive(x: traces.Tracer) -> None:
     )
 
 
-_inferred: dict[tuple, list[ShapedArray]] = {}
+inferred = util.Recent(1 << 14)
 
 
 def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list[ShapedArray]:
-    """The result avals of a primitive, remembered: avals are interned, so the key is cheap."""
+    """The result avals of a primitive, remembered: avals are interned, so the key is cheap.
+
+    Not those of calls: what they hold would be kept, and knows its results anyway.
+    """
+    if prim.kind is Kind.CALL:
+        return prim.out_avals(avals, params)
     key: tuple | None = (prim, avals, tuple(params.items()))
     try:
-        found = _inferred.get(key)
+        found = inferred.get(key) or inferred.find(key)
     except TypeError:  # params that cannot be hashed
         found = key = None
     if found is None:
         found = prim.out_avals(avals, params)
-        if key is not None:
-            _inferred[key] = found
+        if key is not None and not any(callable(x) and util.captures(x) for x in params.values()):
+            inferred.put(key, found)
     return found
 
 

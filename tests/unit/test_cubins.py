@@ -65,8 +65,9 @@ def cache(tmp_path):
 def forget() -> None:
     """As in a new process: what was kept for this one goes too."""
     cubins.forget()
-    store._passing_folder().cleanup()
-    store._passing_folder.cache_clear()
+    cubins._store._room.clear()
+    for process, path in list(store._passing.items()):
+        store._remove_passing(process, path)
 
 
 def load(compiler, source="a source", arch="sm_90", options=OPTIONS, version=VERSION):
@@ -495,6 +496,7 @@ def test_the_oldest_go_when_the_folder_is_full(cache, compiler, monkeypatch):
     load(compiler, "source 0")
     size = only_file(cache).stat().st_size
     monkeypatch.setattr(cubins._store, "total", 4 * size + size // 2)
+    cubins._store._room.clear()
     for i in range(1, 4):
         load(compiler, f"source {i}")
     for i, path in enumerate(sorted(cache.iterdir(), key=lambda p: p.stat().st_mtime_ns)):
@@ -514,6 +516,7 @@ def test_what_a_crash_left_is_removed_when_nobody_writes_it_any_more(cache, comp
     old.write_bytes(b"x")
     new.write_bytes(b"x")
     os.utime(old, (1000, 1000))
+    forget()
     load(compiler, "another")
     assert not old.exists() and new.exists()
 
@@ -526,6 +529,89 @@ def test_an_entry_that_is_too_large_is_not_kept(cache, compiler, monkeypatch):
         with pytest.raises(DeviceError, match="cannot be written"):
             load(compiler, "x" * 200)
     assert not list(cache.iterdir())
+
+
+def test_a_write_does_not_look_at_all_files(cache, compiler, monkeypatch):
+    """One look at the folder, and few more until it is full."""
+    looks = []
+    scan = store.Store._scan
+    monkeypatch.setattr(store.Store, "_scan", lambda *args: looks.append(1) or scan(*args))
+    load(compiler, "source 0")
+    size = only_file(cache).stat().st_size
+    monkeypatch.setattr(cubins._store, "total", 2000 * size)
+    for i in range(300):
+        load(compiler, f"source {i}")
+    assert len(list(cache.iterdir())) == 300
+    assert 1 <= len(looks) <= 12
+    monkeypatch.setattr(cubins._store, "total", 100 * size)
+    cubins._store._room.clear()
+    for i in range(300, 400):
+        load(compiler, f"source {i}")
+        assert len(list(cache.iterdir())) <= 100
+
+
+FILL = """
+    import os, sys
+    from gpuarray.config import config
+    from gpuarray.drivers import store
+
+    config.update("cache_dir", sys.argv[1])
+    kept = store.Store("filled", ".bin", total=1 << 20)
+    children = []
+    for number in range(8):
+        children.append(os.fork())
+        if not children[-1]:
+            for i in range(100):
+                kept.load(b"%d %d" % (number, i), lambda: (os.urandom(4000), b""))
+            os._exit(0)
+    print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+"""
+
+
+def test_eight_processes_that_fill_a_folder_keep_its_bound(tmp_path):
+    tmp_path.chmod(0o700)
+    command = [sys.executable, "-c", textwrap.dedent(FILL), str(tmp_path)]
+    root = pathlib.Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == str([0] * 8), done.stderr
+    files = list((tmp_path / "filled").iterdir())
+    assert len(files) > 150 and sum(f.stat().st_size for f in files) <= 1 << 20
+
+
+PASSING = """
+    import os, sys
+    from gpuarray.config import config
+    from gpuarray.drivers import store
+
+    config.update("cache_dir", sys.argv[1])
+    config.update("jax_enable_compilation_cache", sys.argv[2] == "kept")
+    kept = store.Store("kind", ".bin")
+    first = kept.load(b"key", lambda: (b"code", b"note"))
+    assert first.path.read_bytes().startswith(b"code")
+    child = os.fork()
+    if not child:  # it ends as programs do, and leaves what is its parent's
+        kept.load(b"other", lambda: (b"code", b"note"))
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert first.path.exists()
+    if sys.argv[3] == "fails":
+        raise ValueError("the end")
+"""
+
+
+@pytest.mark.parametrize("how", ["kept", "not kept"])
+@pytest.mark.parametrize("end", ["returns", "fails"])
+def test_no_folder_is_left_behind(tmp_path, how, end):
+    cache, left = tmp_path / "cache", tmp_path / "left"
+    cache.mkdir(mode=0o700)
+    left.mkdir()
+    command = [sys.executable, "-c", textwrap.dedent(PASSING), str(cache), how, end]
+    root = pathlib.Path(__file__).resolve().parents[2]
+    env = {**os.environ, "TMPDIR": str(left)}
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode == (end == "fails"), done.stderr
+    assert list(left.iterdir()) == []
+    assert (how == "kept") == any(cache.rglob("*.bin"))
 
 
 RACE = """

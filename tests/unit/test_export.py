@@ -1,6 +1,7 @@
 """Programs as bytes (`gpuarray.export`)."""
 
 import collections
+import copy
 import hashlib
 import json
 import random
@@ -14,6 +15,7 @@ import gpuarray.numpy as gnp
 from gpuarray import export, lax
 from gpuarray.compiler.simplify import inline_calls
 from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.export import exported
 from gpuarray.export.values import Reader, Writer
 from tests.samples import samples
 
@@ -191,3 +193,147 @@ FORGERIES = {
 def test_forgery_is_refused(name):
     with pytest.raises(ValueError):
         export.deserialize(forged(FORGERIES[name]))
+
+
+# ---- any other bytes ----
+
+
+def opened(data):
+    """The header of stored programs, and what follows it."""
+    head = len(exported._MAGIC) + 8
+    (length,) = struct.unpack("<Q", data[head - 8 : head])
+    return json.loads(bytes(data[head : head + length])), bytes(data[head + length : -32])
+
+
+def sealed(header: bytes, rest: bytes) -> bytes:
+    """Bytes with the right sizes and digest, whatever they say."""
+    body = exported._MAGIC + struct.pack("<Q", len(header)) + header + rest
+    return body + hashlib.sha256(body).digest()
+
+
+STORED = {
+    "pointwise": lambda x: {"y": gnp.tanh(x) * gnp.ones(3), "z": (x.sum(), [x.astype("int32")])},
+    "scan": lambda x: lax.scan(lambda s, row: (s + row, s * row), gnp.ones(3), x),
+    "cond": lambda x: lax.cond(x[0, 0] > 0, lambda v: v + 1, lambda v: v * 2, x),
+    "while": lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (0, x)),
+    "linalg": lambda x: gnp.linalg.solve(x @ x.T + gnp.eye(2), x),
+    "index": lambda x: x.at[0, 1].add(5.0)[:, ::-1][:, gnp.array([0, 2])],
+    "sort": lambda x: (gnp.sort(x), gnp.cumsum(x, axis=1), gnp.fft.fft(x)),
+    "random": lambda x: x + ga.random.normal(ga.random.key(0), (3,)),
+}
+
+WRONG = [
+    None, True, False, 0, 1, -1, 2, 5, 100, 2**31, 2**63, 2**70, 10**30, -5, 1.5, "", "x",
+    "float32", "int32", "key<fry>", "*", [], {}, [0], [1, 2], [[]], {"tuple": []},
+    {"float": "nan"}, {"float": "zz"}, {"dtype": "float64"}, {"dtype": "V8"}, {"dtype": "O"},
+    {"primitive": "add"}, {"enum": ["Precision", "HIGH"]}, {"record": ["System", []]}, {"int": 3},
+    "object", "<U3", "datetime64[s]",
+]  # fmt: skip
+WORDS = ["add", "mul", "sin", "dot_general", "reshape", "scan", "while", "cond", "sort", "gather",
+         "iota", "float16", "int8", "bool", "complex64", "reduce_sum", "list", "dict"]  # fmt: skip
+
+
+def paths(value, path=()):
+    yield path
+    pairs = enumerate(value) if isinstance(value, list) else ()
+    for key, inner in value.items() if isinstance(value, dict) else pairs:
+        yield from paths(inner, (*path, key))
+
+
+def at(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def mutant(rng, header):
+    """A header with one to three changes."""
+    header = copy.deepcopy(header)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        places = [p for p in paths(header) if p]
+        if not places:
+            break
+        *above, key = rng.choice(places)
+        parent = at(header, above)
+        old, way = parent[key], rng.randrange(6)
+        if way == 0:
+            del parent[key]
+        elif way == 1 and isinstance(parent, list):
+            parent.insert(key, copy.deepcopy(old))
+        elif way == 2:
+            parent[key] = copy.deepcopy(at(header, rng.choice(places)))
+        elif way == 3 and type(old) is int:
+            parent[key] = old + rng.choice([-1, 1, 2, -2, 1000, 2**33])
+        elif way == 4 and isinstance(old, str):
+            parent[key] = rng.choice([*WORDS, old + "x"])
+        else:
+            parent[key] = copy.deepcopy(rng.choice(WRONG))
+    return header
+
+
+def tried(data) -> bool:
+    """Whether bytes are a program; then it must run. All other bytes are a ValueError."""
+    try:
+        program = ga.export.deserialize(data)
+    except ValueError:
+        return False
+    assert str(program) and repr(program) and program.out_avals is not None
+    text = str(program)
+    costly = max([a.size for a in program.in_avals], default=0) > 10**5
+    if (
+        "while[" not in text
+        and not costly
+        and ga.jit(program._plain())
+        .lower(*(ga.ShapeDtypeStruct(a.shape, a.dtype) for a in program.in_avals))
+        .plan.work
+        < 1e7
+    ):  # a loop may be one without end
+        values = [gnp.ones(a.shape, a.dtype) for a in program.in_avals]
+        args, kwargs = ga.tree_util.tree_unflatten(program.in_tree, values)
+        ga.block_until_ready(program.call(*args, **kwargs))
+    return True
+
+
+@pytest.fixture(scope="module")
+def stored():
+    x = gnp.arange(6.0).reshape(2, 3)
+    return {k: ga.export.export(ga.jit(f))(x).serialize() for k, f in STORED.items()}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_changed_structure_is_refused_or_runs(name, stored):
+    header, rest = opened(stored[name])
+    rng = random.Random(name)
+    accepted = 0
+    for _ in range(300):
+        accepted += tried(sealed(json.dumps(mutant(rng, header)).encode(), rest))
+    assert 0 < accepted < 150
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_changed_bytes_are_refused_or_run(name, stored):
+    header, rest = opened(stored[name])
+    text, rng = json.dumps(header).encode(), random.Random(name)
+    for _ in range(300):
+        changed = bytearray(text)
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            i = rng.randrange(len(changed))
+            way = rng.randrange(3)
+            changed[i : i + (way != 0)] = bytes([rng.randrange(256)]) if way < 2 else b""
+        tried(sealed(bytes(changed), rest))
+    for size in range(0, len(stored[name]), 7):
+        assert not tried(stored[name][:size])
+
+
+def nested(depth):
+    return b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"", b"[]", b"{}", b"null", b"[[],[]]", nested(100_000), b"[" + b"9" * 10_000 + b",[]]"],
+    ids=["empty", "list", "dict", "null", "no program", "deep", "long number"],
+)
+def test_other_headers_are_refused(header):
+    with pytest.raises(ValueError, match="malformed"):
+        ga.export.deserialize(sealed(header, b""))

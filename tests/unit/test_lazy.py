@@ -42,7 +42,7 @@ def test_chain_is_one_program_and_dead_values_are_never_made(big):
     del y
     z.block_until_ready()
     assert len(programs()) == before + 1
-    executable = max(cache._executables._values.values(), key=lambda e: len(e.graph.eqns))
+    executable = max(cache._executables.values(), key=lambda e: len(e.graph.eqns))
     np.testing.assert_allclose(np.asarray(z)[:3], np.exp(np.sin(0.5) * 2 + 0.5), rtol=1e-6)
     assert executable is not None
 

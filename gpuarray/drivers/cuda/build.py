@@ -323,7 +323,7 @@ class _Writer:
             self.sites = {number + 1: eqn for number, eqn in self.sites.items()}
         text = "\n".join([f"def plan({', '.join(arguments)}):", *("    " + x for x in self.lines)])
         exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
-        function = self.space["plan"]
+        function = self.space.pop("plan")
         function.source = f"{text}\n\n{source}" if source else text
         function.cuda, function.cubin = source, binary
         function.sites = self.sites

@@ -1,4 +1,4 @@
-"""Whose memory a GPU's kernels write: what is given away, handed on or exported.
+"""Whose memory a GPU's kernels write, and when it is filled.
 
 In: every primitive, random programs, loops, branches, other libraries, the stand-in for CuPy. Out:
 the values that NumPy's rules give, with and without donation; no race, and nothing written that
@@ -25,6 +25,8 @@ from gpuarray.drivers.cuda.device import gpus
 from gpuarray.errors import DeviceError
 from tests import programs
 from tests.fake_cupy import installed
+from tests.fake_cupy.memory import view
+from tests.fake_cupy.world import world
 from tests.samples import Sample, samples, values
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
@@ -303,3 +305,103 @@ HANDED_ON = {
 @pytest.mark.parametrize("name", list(HANDED_ON))
 def test_a_result_that_is_an_operand_keeps_its_memory(gpu, name):
     agrees(gpu, HANDED_ON[name], np.round(TABLE * 4))
+
+
+# ---- what is exported ----
+
+
+def told_by_dlpack(x):
+    import cupy
+
+    return cupy.from_dlpack(x)
+
+
+def told_by_interface(x):
+    """What consumers do with it: they keep the array, and read at the address."""
+    return x.__cuda_array_interface__["data"][0], x
+
+
+def told_by_pointer(x):
+    return x.unsafe_buffer_pointer(), x
+
+
+def seen(told) -> np.ndarray:
+    """What the consumer finds."""
+    if not isinstance(told, tuple):
+        return told.get()
+    address, array = told
+    world.finish()
+    return view(address, N * 4).view(np.float32).copy()
+
+
+@pytest.mark.parametrize("through", ["itself", "a view"])
+@pytest.mark.parametrize("tell", [told_by_dlpack, told_by_interface, told_by_pointer])
+def test_exported_memory_is_neither_written_nor_used_again(gpu, tell, through):
+    x = gnp.asarray(LINE) + 0
+    told = tell(x)
+    given = x if through == "itself" else x.reshape(20, 30)
+    out = ga.jit(lambda v: v * 0 + 99, donate_argnums=0)(given)
+    assert given.is_deleted()
+    others = [gnp.asarray(LINE) + i for i in range(8)]  # who would get the memory if it were free
+    np.testing.assert_array_equal(np.asarray(out).reshape(N), np.full(N, 99, np.float32))
+    np.testing.assert_array_equal(np.asarray(others[3]), LINE + 3)
+    np.testing.assert_array_equal(seen(told), LINE)
+
+
+@pytest.mark.parametrize("tell", [told_by_dlpack, told_by_interface, told_by_pointer])
+def test_memory_that_a_consumer_let_go_is_used_again(gpu, tell):
+    x = gnp.asarray(LINE) + 0
+    told = tell(x)
+    there = x._buffer().pointer
+    y = x.reshape(20, 30)
+    del told, x
+    assert ga.jit(lambda v: v * 2, donate_argnums=0)(y)._buffer().pointer == there
+
+
+def test_a_deletion_leaves_exported_memory_alone(gpu):
+    x = gnp.asarray(LINE) + 0
+    told = told_by_pointer(x)
+    x.delete()
+    others = [gnp.asarray(LINE) + i for i in range(8)]
+    assert x.is_deleted() and all(o._buffer().pointer != told[0] for o in others)
+    np.testing.assert_array_equal(seen(told), LINE)
+
+
+# ---- when results are there ----
+
+
+def steps_of_libraries() -> list[Sample]:
+    """A sample of each primitive whose plan has a step without a kernel."""
+    found: dict[str, Sample] = {}
+    for sample in every():
+        with ga.enable_x64(sample.wide):
+            plan = plan_graph(beside(sample))
+        if any(isinstance(s, Eqn) and s.primitive.kind is not Kind.VIEW for s in plan.device_steps):
+            found.setdefault(sample.primitive.name, sample)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("sample", steps_of_libraries(), ids=str)
+def test_a_result_is_not_ready_before_it_is_there(gpu, sample):
+    """A result that is read at once is what it is when everything has run."""
+    with ga.enable_x64(sample.wide):
+        (there,) = gpus()
+        ins = [Var(a) for a in sample.avals]
+        outs = [Var(a) for a in sample.primitive.out_avals(sample.avals, sample.params)]
+        plan = plan_graph(Graph(ins, outs, [Eqn(sample.primitive, ins, outs, sample.params)]))
+        run = build.build(plan, [np.asarray(c) for c in plan.graph.consts], gpu=there)
+        before = there.launched()
+        out = run(*[there.copy(there.upload(np.asarray(x))) for x in values(sample)])
+        ours = [b for b in out if b.nbytes and b.shape]
+        assert all(before < b.ticket <= there.latest for b in ours)
+        early = bits(out)
+        gpu.finish()
+        assert early == [b.cupy().get().tobytes() for b in out]
+
+
+@pytest.mark.parametrize("batch", [(), (4,)])
+def test_a_product_that_leaves_as_it_is_comes_after_its_work(gpu, batch):
+    a = np.random.default_rng(0).uniform(-1, 1, (*batch, 16, 16)).astype(np.float32)
+    c = ga.jit(lambda a, b: a @ b)(gnp.asarray(a), gnp.asarray(a))
+    assert not c._buffer().ticket <= gpus()[0]._reached
+    np.testing.assert_allclose(np.asarray(c), a @ a, 1e-4, 1e-4)

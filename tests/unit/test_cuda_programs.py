@@ -243,7 +243,7 @@ def test_a_donated_buffer_is_written_over(gpu):
     f = ga.jit(lambda a, b: a * 2 + b, donate_argnums=0)
     for held in (False, True):
         a = gnp.asarray(A) + 1
-        address = a.block_until_ready().unsafe_buffer_pointer()
+        address = a.block_until_ready()._buffer().pointer
         keep = ga.device_put(a, ga.devices()[0]) if held else None
         out = f(a, gnp.asarray(A))
         assert a.is_deleted()

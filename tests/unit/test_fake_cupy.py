@@ -519,9 +519,11 @@ def in_files(name):
     parts = path.split(".")[1:]
     files = glob.glob(os.path.join(top, *parts, "*.py"))
     files += glob.glob(os.path.join(top, "..", "cupy_backends", "cuda", "libs", parts[-1] + ".*so"))
+    files += glob.glob(os.path.join(top, *parts) + ".*so")
     for file in files:
         with open(file, "rb") as opened:
-            found = re.search(rb"\\b" + last.encode() + rb"(\\([^()]+\\))", opened.read())
+            begin = rb"\\b" + last.encode() + rb"(?:\\.__init__)?"
+            found = re.search(begin + rb"(\\([^()]+\\))", opened.read())
         if found:
             return last + found[1].decode()
     return "" if name in parents else None

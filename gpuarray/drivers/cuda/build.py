@@ -319,6 +319,10 @@ class _Writer:
             self.as_graph(before)
         self.line("t = launched()")
         self.line("recent(note)")
+        left = (self.values[a].buffer for a in graph.outvars if isinstance(a, Var))
+        for name in dict.fromkeys(left):
+            if name.startswith("b"):  # its ticket may not have been drawn yet
+                self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.line(f"return [{', '.join(self.result(a) for a in graph.outvars)}]")
         if len(gpus()) > 1:  # launches and pools look at the device of the calling thread
             self.space["device"] = gpu.device

@@ -293,6 +293,45 @@ def test_other_libraries_share_the_memory(gpu):
     assert not hasattr(ga.device_put(x, "cpu"), "__cuda_array_interface__")
 
 
+# ---- kernels that users wrote ----
+
+AXPY = """
+extern "C" __global__ void __launch_bounds__(128)
+axpy(const T* __restrict__ x, const T* y,
+     T* out) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < OUT0_SIZE) out[i] = A * x[i] + y[i];
+}
+"""
+TYPES = {
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "float32": "float",
+}
+
+
+@pytest.mark.parametrize("dtype", list(TYPES))
+def test_kernels_of_users(gpu, dtype):
+    """Neighbouring bytes are written by different threads: that is no race."""
+    f = ga.cuda_op(
+        AXPY.replace("T*", f"{TYPES[dtype]}*"),
+        "axpy",
+        out=lambda x, y, A: x,
+        block=128,
+        numpy=lambda x, y, A: (A * x + y).astype(x.dtype),
+    )
+    with ga.enable_x64(True):
+        x = np.arange(300).astype(dtype) % 19
+        for donated in ((), (0,)):
+            twice = ga.jit(lambda v: f(f(v + 1, v, A=2), v, A=3), donate_argnums=donated)
+            found = twice(gnp.asarray(x) + 0)
+            np.testing.assert_array_equal(np.asarray(found), (3 * (2 * (x + 1) + x) + x))
+    assert not gpu.faults
+
+
 # ---- what is said ----
 
 

@@ -19,12 +19,12 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random
 from gpuarray.config import config, strict
-from gpuarray.core import dtypes
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.drivers import hostcc
 from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
 from tests.fake_cupy import installed
 from tests.generic.test_primitives import as_array, stored
+from tests.nearness import assert_near
 from tests.samples import Sample, samples, values
 
 try:
@@ -44,20 +44,6 @@ def on_cpu(f, *args):
     """The leaves of a result as the CPU computes it."""
     with ga.default_device(ga.devices("cpu")[0]):
         return [np.asarray(x) for x in ga.tree.leaves(f(*map(gnp.asarray, args)))]
-
-
-def agree(found, expected, ulps: float = 64) -> None:
-    """Whether arrays are equal, up to rounding where they are floats."""
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    if dtypes.kind_of(expected.dtype) not in "fc":
-        np.testing.assert_array_equal(found, expected)
-        return
-    real = dtypes.to_real_dtype(expected.dtype)
-    wide = np.complex128 if dtypes.kind_of(expected.dtype) == "c" else np.float64
-    unit = float(dtypes.finfo(real).eps)
-    found, expected = found.astype(wide), expected.astype(wide)
-    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
-    np.testing.assert_allclose(found, expected, ulps * unit, ulps * unit * scale)
 
 
 # ---- every primitive ----
@@ -97,7 +83,7 @@ def test_primitive(gpu, sample):
         for x, e in zip(found, expected, strict=True):
             assert x.devices() == set(ga.devices("cuda"))
             if sample.primitive.name not in MANY:
-                agree(stored(x), e, 4096)
+                assert_near(stored(x), e, units=4096)
 
 
 # ---- programs ----
@@ -207,7 +193,7 @@ def test_program(gpu, program, how):
         found = ga.tree.leaves(f(gnp.asarray(A)))
     for x, e in zip(found, expected, strict=True):
         assert x.devices() == set(ga.devices("gpu"))
-        agree(np.asarray(x), e, 4096)
+        assert_near(np.asarray(x), e, units=4096)
 
 
 # ---- devices and memory ----

@@ -66,6 +66,7 @@ NAMES = {
         "solve_triangular": libraries.solve_triangular,
     },
     "cupy.cuda.memory": {
+        "Memory": memory.Memory,
         "MemoryPointer": memory.MemoryPointer,
         "MemoryPool": memory.MemoryPool,
         "OutOfMemoryError": errors.OutOfMemoryError,

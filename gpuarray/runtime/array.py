@@ -27,10 +27,11 @@ class ArrayImpl(Array):
     """A concrete array.
 
     `_bufs` is the list of per-device buffers, None while pending or after deletion; `_work` is what
-    fills it (anything with `resolve()`), None once it is ready.
+    fills it (anything with `resolve()`), None once it is ready. `_exported` is the buffer whose
+    address somebody was told, and exists from then on: what holds this array may read there.
     """
 
-    __slots__ = ("__weakref__", "_bufs", "_place", "_work", "aval")
+    __slots__ = ("__weakref__", "_bufs", "_exported", "_place", "_work", "aval")
 
     aval: ShapedArray
     _bufs: list | None
@@ -110,7 +111,8 @@ class ArrayImpl(Array):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._place.device.platform != "gpu":
             raise AttributeError(f"an array on {self._place.device} is not in a GPU's memory")
-        return self._buffer().__cuda_array_interface__
+        buffer = self._exported = self._buffer()
+        return buffer.__cuda_array_interface__
 
     def __reduce__(self):
         # A NumPy array travels; pickling of NumPy arrays is NumPy's own.
@@ -298,8 +300,12 @@ class ArrayImpl(Array):
         self._work = self._bufs = None  # work under way then finds nobody waiting
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the first element."""
-        buffer = self._buffer()
+        """The address of the first element.
+
+        Its memory is this array's as long as the array object lives: a donation of the array or a
+        deletion does not hand it to others.
+        """
+        buffer = self._exported = self._buffer()
         return buffer.pointer if type(buffer) is Buffer else np.asarray(buffer).ctypes.data
 
 

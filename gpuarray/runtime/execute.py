@@ -160,10 +160,10 @@ def explained(program: Program, error: Exception) -> Exception:
             if eqn is not None:
                 where = f"{eqn.primitive.name} recorded at {eqn.site}"
         trace = trace.tb_next
-    if isinstance(error, MemoryError):
-        return out_of_memory(error, where)
     if program.gpu is not None:
         error = program.gpu.failed(error)
+    if isinstance(error, MemoryError):
+        return out_of_memory(error, where)
     error.add_note(f"raised while running {where}")
     return error
 

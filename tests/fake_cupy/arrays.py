@@ -7,6 +7,7 @@ its arrays as work of that stream, so that what another stream does to them must
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -24,16 +25,25 @@ def get_default_memory_pool() -> MemoryPool:
     return _default
 
 
-_allocator: list[Callable[[int], MemoryPointer]] = []
+class _Allocators(threading.local):
+    """Where the arrays of a thread take their memory, the last one now."""
+
+    def __init__(self):
+        self.stack: list[Callable[[int], MemoryPointer]] = []
+
+
+_allocators = _Allocators()
+_allocator: Callable[[int], MemoryPointer] = _default.malloc
 
 
 def set_allocator(allocator=None) -> None:
-    """Where arrays take their memory."""
-    _allocator[:] = [allocator or _default.malloc]
+    """Where arrays take their memory in all threads."""
+    global _allocator
+    _allocator = allocator or _default.malloc
 
 
 def alloc(size: int) -> MemoryPointer:
-    return _allocator[-1](size)
+    return (_allocators.stack or [_allocator])[-1](size)
 
 
 class using_allocator:
@@ -43,10 +53,10 @@ class using_allocator:
         self._allocator = allocator or _default.malloc
 
     def __enter__(self) -> None:
-        _allocator.append(self._allocator)
+        _allocators.stack.append(self._allocator)
 
     def __exit__(self, *args) -> None:
-        _allocator.pop()
+        _allocators.stack.pop()
 
 
 class ndarray:
@@ -187,6 +197,41 @@ def library(name: str) -> Callable:
     return routine
 
 
+class PlanCache:
+    """Plans of transforms, each with the memory that it works in."""
+
+    def __init__(self):
+        self._plans: dict[tuple, MemoryPointer] = {}
+
+    def clear(self) -> None:
+        self._plans.clear()
+
+    def note(self, name: str, x: ndarray) -> None:
+        key = (name, x.shape, x.dtype, x.data.device_id, world.machine)
+        if key not in self._plans and not world.idle:
+            self._plans[key] = alloc(x.nbytes // 2)
+
+
+_plans = PlanCache()
+
+
+def get_plan_cache() -> PlanCache:
+    """The plans that are kept."""
+    return _plans
+
+
+def transform(name: str) -> Callable:
+    """A function of NumPy's `fft`, for which a plan is made first."""
+    function = library(f"fft.{name}")
+
+    def routine(a, *args, **kwargs):
+        _plans.note(name, a)
+        return function(a, *args, **kwargs)
+
+    routine.__name__ = routine.__qualname__ = name
+    return routine
+
+
 def call(function: Callable, *args, writes=None, wrap: bool = True, **kwargs):
     """A function of the host on arrays of a device, as work of the current stream."""
     world.count("library")
@@ -288,6 +333,3 @@ def _mapped(x, change):
     if isinstance(x, dict):
         return {k: _mapped(v, change) for k, v in x.items()}
     return x
-
-
-set_allocator()

@@ -26,6 +26,7 @@ _RUNTIME = {
 }
 _DRIVER = {
     1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
+    2: ("CUDA_ERROR_OUT_OF_MEMORY", "out of memory"),
     200: ("CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"),
     301: ("CUDA_ERROR_FILE_NOT_FOUND", "file not found"),
     400: ("CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"),
@@ -50,6 +51,33 @@ class CUDADriverError(RuntimeError):
     def __init__(self, status: int):
         self.status = status
         super().__init__("{}: {}".format(*_DRIVER[status]))
+
+
+class CUBLASError(RuntimeError):
+    """A call of cuBLAS failed."""
+
+    def __init__(self, status: int):
+        self.status = status
+        names = {1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 13: "EXECUTION_FAILED"}
+        super().__init__(f"CUBLAS_STATUS_{names[status]}")
+
+
+class CUSOLVERError(RuntimeError):
+    """A call of cuSOLVER failed."""
+
+    def __init__(self, status: int):
+        self.status = status
+        names = {1: "NOT_INITIALIZED", 2: "ALLOC_FAILED", 6: "EXECUTION_FAILED"}
+        super().__init__(f"CUSOLVER_STATUS_{names[status]}")
+
+
+class CuFFTError(RuntimeError):
+    """A call of cuFFT failed; its number has another name than those of the others."""
+
+    def __init__(self, result: int):
+        self.result = result
+        names = {2: "CUFFT_ALLOC_FAILED", 6: "CUFFT_EXEC_FAILED"}
+        super().__init__(names[result])
 
 
 class NVRTCError(RuntimeError):

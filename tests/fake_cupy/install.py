@@ -47,10 +47,17 @@ NAMES = {
         "set_allocator": arrays.set_allocator,
         "using_allocator": arrays.using_allocator,
     },
-    "cupy.cuda.cublas": {"gemmStridedBatchedEx": libraries.gemmStridedBatchedEx},
+    "cupy.cuda.cublas": {
+        "CUBLASError": errors.CUBLASError,
+        "gemmStridedBatchedEx": libraries.gemmStridedBatchedEx,
+    },
+    "cupy.cuda.cufft": {"CuFFTError": errors.CuFFTError},
+    "cupy.cuda.cusolver": {"CUSOLVERError": errors.CUSOLVERError},
     "cupy.cuda.device": {"get_cublas_handle": libraries.get_cublas_handle},
     "cupy.cuda.driver": {"CUDADriverError": errors.CUDADriverError},
     "cupy.cuda.function": {"Function": kernels.Function, "Module": kernels.Module},
+    "cupy.fft": {name: arrays.transform(name) for name in ("fftn", "ifftn", "irfftn", "rfftn")},
+    "cupy.fft.config": {"get_plan_cache": arrays.get_plan_cache},
     "cupy.linalg": {"cholesky": libraries.cholesky, "eig": libraries.eig},
     "cupyx": {"errstate": libraries.errstate, "seterr": libraries.seterr},
     "cupyx.scipy": {},
@@ -59,6 +66,7 @@ NAMES = {
         "solve_triangular": libraries.solve_triangular,
     },
     "cupy.cuda.memory": {
+        "Memory": memory.Memory,
         "MemoryPointer": memory.MemoryPointer,
         "MemoryPool": memory.MemoryPool,
         "OutOfMemoryError": errors.OutOfMemoryError,
@@ -91,7 +99,6 @@ NAMES = {
 LIBRARY = {
     "cupy": "all argsort ascontiguousarray full_like isfinite searchsorted sort stack "
     "take_along_axis where",
-    "cupy.fft": "fftn ifftn irfftn rfftn",
     "cupy.linalg": "eigh qr svd",
 }
 
@@ -122,6 +129,7 @@ def _forget() -> None:
     lazy.flush_all()  # what was recorded and forgotten holds its operands
     ga.clear_caches()
     device.forget_gpus()
+    arrays.get_plan_cache().clear()
     for name, module in list(sys.modules.items()):
         if name.startswith("gpuarray.drivers.cuda"):
             for value in vars(module).values():

@@ -105,28 +105,45 @@ class Signature(NamedTuple):
     most_threads: int
 
 
-_SIZES = {"unsigned": 4, "int": 4, "float": 4, "double": 8, "long": 8, "short": 2, "char": 1}
-_KERNEL = re.compile(
-    r'extern "C" __global__ void(?: __launch_bounds__\((\d+)[^)]*\))? (\w+)\(([^)]*)\)'
+#: Bytes of an element by a word of its type, the most telling word first: the `char` of
+#: `unsigned char`, the `long` of `unsigned long long`.
+_SIZES = {
+    "char": 1, "bool": 1, "short": 2, "double": 8, "float": 4, "long": 8, "int": 4, "unsigned": 4,
+}  # fmt: skip
+#: Kernels, however they are laid out, and what is another name until further notice: kernels that
+#: users wrote have the name of each call by a macro.
+_LINES = re.compile(
+    r"^[ \t]*#define[ \t]+(?P<other>\w+)[ \t]+(?P<name>[A-Za-z_]\w*)[ \t]*$"
+    r"|^[ \t]*#undef[ \t]+(?P<gone>\w+)"
+    r"|__global__\s+(?:void\s+)?(?:__launch_bounds__\((?P<most>\d+)[^)]*\)\s*)?(?:void\s+)?"
+    r"(?P<kernel>\w+)\s*\((?P<inside>[^)]*)\)\s*\{",
+    re.MULTILINE,
 )
 
 
 @functools.lru_cache(maxsize=1024)
 def signatures(source: str) -> dict[str, Signature]:
     """All kernels of a text."""
-    found = {}
-    for most, name, inside in _KERNEL.findall(source):
-        parts = [p.strip() for p in inside.split(",") if p.strip()]
-        found[name] = Signature(tuple(map(_parameter, parts)), int(most or 1024))
+    found, names = {}, {}
+    for match in _LINES.finditer(source):
+        if match["other"]:
+            names[match["other"]] = match["name"]
+        elif match["gone"]:
+            names.pop(match["gone"], None)
+        else:
+            parts = [p.strip() for p in match["inside"].split(",") if p.strip()]
+            name = names.get(match["kernel"], match["kernel"])
+            parameters = tuple(map(_parameter, parts))
+            found[name] = Signature(parameters, int(match["most"] or 1024))
     return found
 
 
 def _parameter(text: str) -> Parameter:
-    words = re.findall(r"\w+", text)
-    name = words[-1]
-    size = 4 if name == "work" else _SIZES.get(words[1] if words[0] == "const" else words[0], 1)
-    pointer = "*" in text
-    return Parameter(name, pointer, "const" not in words, "__restrict__" in words, size)
+    *words, name = re.findall(r"\w+", text)
+    size = next((size for word, size in _SIZES.items() if word in words), 1)
+    if name == "work":  # bytes, of which counters of 4 are made
+        size = 4
+    return Parameter(name, "*" in text, "const" not in words, "__restrict__" in words, size)
 
 
 @functools.lru_cache(maxsize=256)

@@ -142,12 +142,28 @@ class BaseMemory:
 
 
 class Memory(BaseMemory):
-    """Memory of its own, outside of all pools: only nothing at all is asked for that way."""
+    """Memory outside of all pools; giving it back to the system waits for all work."""
 
     def __init__(self, size: int):
+        self.size, self.device_id = size, world.thread.device
+        self._block: Block | None = None
         if size:
-            raise CUDARuntimeError(1)
-        self.device_id = world.thread.device
+            with world.lock:
+                world.count("allocation")
+                if world.taken[self.device_id] + size > world.memory:
+                    raise CUDARuntimeError(2)
+                self._block = _new_block(size, self.device_id)
+                self._block.hand_out(size)
+                self.ptr = self._block.address
+
+    def __del__(self):
+        block, self._block = getattr(self, "_block", None), None
+        if block is not None and block.machine == world.machine:
+            with world.lock:
+                world.finish(self.device_id)
+                block.give_back()
+                world.blocks.remove(block)
+                world.taken[self.device_id] -= block.size
 
 
 class UnownedMemory(BaseMemory):

@@ -24,11 +24,11 @@ from tests.generic.transformed import (
     SIZE,
     TRANSFORMS,
     Program,
-    assert_nearly_equal,
     batches,
     derivatives,
     few_axes,
 )
+from tests.nearness import assert_near
 from tests.samples import Sample
 
 simulated.need_compiler()
@@ -88,7 +88,7 @@ def check(made: Built) -> None:
     expected = host.local.run(host.compile_graph(made.graph), *p.inputs)
     first = simulated.run(made.function, p.inputs, seeds[0])
     for f, e in zip(first, map(np.asarray, expected), strict=True):
-        assert_nearly_equal(f, e, str(p), ulps)
+        assert_near(f, e, str(p), ulps)
     for seed in seeds[1:]:
         again = simulated.run(made.function, p.inputs, seed)
         assert [x.tobytes() for x in first] == [x.tobytes() for x in again], str(p)

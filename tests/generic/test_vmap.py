@@ -10,13 +10,13 @@ from tests.generic.smooth import ROWS, one_of_each
 from tests.generic.test_primitives import as_array, stored
 from tests.generic.transformed import (
     SIZE,
-    assert_nearly_equal,
     axes_to_try,
     call,
     few_axes,
     neighbours,
     plain,
 )
+from tests.nearness import assert_near
 from tests.samples import Sample, values
 
 FEW = {str(s) for s in one_of_each(ROWS)}
@@ -48,7 +48,7 @@ def check(sample: Sample, size: int, all_axes: list[tuple[int | None, ...]]) -> 
                     alone[chosen] = [stored(y) for y in call(sample, *xs)]
                 loop.append(alone[chosen])
             for y, *each in zip(map(stored, found), *loop, strict=True):
-                assert_nearly_equal(y, np.stack(each)[:size], f"in_axes={axes}")
+                assert_near(y, np.stack(each)[:size], f"in_axes={axes}")
 
 
 @pytest.mark.parametrize("size", [SIZE, 1, 0])
@@ -84,4 +84,4 @@ def test_results_may_be_batched_anywhere(sample):
         for axis in (-1, *range(1, min((y.ndim for y in front), default=1))):
             for y, first in zip(ga.vmap(f, out_axes=axis)(*args), front, strict=True):
                 turned = np.moveaxis(stored(first), 0, axis % y.ndim)  # of keys, not of their words
-                assert_nearly_equal(stored(y), turned, f"out_axes={axis}")
+                assert_near(stored(y), turned, f"out_axes={axis}")

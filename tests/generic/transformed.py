@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuarray as ga
-from gpuarray.core import dtypes
 from gpuarray.core.graph import Graph
 from tests.generic.smooth import CONSTANT, CONSTANT_TWICE, Curve, is_inexact
 from tests.samples import Sample, values
@@ -214,19 +213,3 @@ def plain(sample: Sample) -> Sample:
 
 
 # ---- results ----
-
-
-def assert_nearly_equal(
-    found: np.ndarray, expected: np.ndarray, what: str, ulps: float = 64
-) -> None:
-    """Numbers that differ by few units in the last place of the largest; the rest is the same."""
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
-    kind = dtypes.kind_of(found.dtype)
-    if kind not in "fc":
-        np.testing.assert_array_equal(found, expected, what)
-        return
-    ulp = float(dtypes.finfo(found.dtype).eps)
-    wide = np.complex128 if kind == "c" else np.float64
-    found, expected = found.astype(wide), expected.astype(wide)
-    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
-    np.testing.assert_allclose(found, expected, ulps * ulp, ulps * ulp * scale, err_msg=what)

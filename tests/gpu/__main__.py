@@ -1,7 +1,8 @@
 """`python -m tests.gpu PART [--budget SECONDS] [--only RE] [--jobs N]`: see __init__.py.
 
-In: a part. Out: lines as things end, files under build/gpu, a summary there and in $OUT; the exit
-status is 1 if something failed, 3 if nothing did but time ran out before the end.
+In: a part. Out: lines as things end, files under build/gpu, a summary there and in $OUT that is
+written anew whenever something has ended; the exit status is 1 if something failed, 3 if nothing
+did but time ran out before the end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,23 +24,36 @@ from xml.etree import ElementTree
 
 import gpuarray as ga
 from bench.suite import commit
-from tests.gpu import golden, ulps
+from tests.gpu import first, golden, shard, ulps
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = [sys.executable, "-m", "bench", "--gpu"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 GOLDEN = [sys.executable, "-m", "tests.gpu.golden"]
 #: The workloads of `quick`, and who takes part.
 SIX = "^(saxpy|softmax|full_sum|layer_norm|dispatch_jit|mandelbrot)$"
 #: Tests that say most about a GPU come first.
-FIRST = "generic elementwise folds gather kernel tiles loops random jit lazy numpy nn".split()
-#: Seconds that one thing may take.
-LIMIT = 280.0
+FIRST = "elementwise folds gather kernel tiles loops random jit lazy numpy nn".split()
+#: Test files that launch nothing on a GPU: those that say so, by what they run kernels on, and
+#: those of settings, texts, tools and other machines.
+ELSEWHERE = re.compile(r"need_compiler\(\)|tests\.fake_cupy|fake_gpu")
+NOTHING = set(
+    "bench cli compat config coverage cubins cuda_text dtypes floors gpu_parts kernel_counts "
+    "mesh nearness parity_harness project reference references simplify tree".split()
+)
+#: Seconds that a command may take, and that one thing in it may.
+BUDGET, LIMIT = 540.0, 280.0
+#: Shares of the generic tests. The number is fixed, so that a later run goes on with the same.
+SHARES = 14
+PARTS = "first quick generic tests bench sanitize repeat long".split()
 #: The exit status of what goes on where it ended when it is run again.
 MORE = 3
 
 
 class Item(NamedTuple):
-    """Something to try: a name and a command; `report` is JUnit's file, where it writes one."""
+    """Something to try: a name and a command; `report` is JUnit's file, or that of a share of the
+    tests, where it writes one.
+    """
 
     name: str
     command: list[str]
@@ -57,6 +72,11 @@ def phases(part: str, folder: Path, budget: float, jobs: int) -> list[tuple[int,
     if part == "bench":
         command = [*BENCH, "--budget", f"{max(budget - 15, 5):g}", *figures]
         return [(1, [Item("bench", command, limit=budget)])]
+    if part == "first":
+        command = [sys.executable, "-m", "tests.gpu.first"]
+        return [(1, [Item(n, [*command, n], limit=90) for n in first.QUESTIONS])]
+    if part == "generic":
+        return [(max(jobs, min(SHARES, (os.cpu_count() or 2) - 2)), _shares(folder))]
     if part == "tests":
         return [(jobs, _test_files(folder))]
     if part == "repeat":
@@ -68,17 +88,37 @@ def phases(part: str, folder: Path, budget: float, jobs: int) -> list[tuple[int,
     if tool is None:
         sys.exit("compute-sanitizer is not on the PATH: the part `sanitize` needs it")
     each = [
-        Item(f"{check}-{kind}", [tool, "--tool", check, "--error-exitcode", "9", *GOLDEN, name])
+        Item(
+            f"{check}-{kind}",
+            [tool, "--tool", check, "--error-exitcode", "9", *GOLDEN, "--no-pool", name],
+        )
         for check in ("memcheck", "racecheck", "synccheck", "initcheck")
         for kind, name in golden.kinds().items()
     ]
     return [(min(jobs, 2), each)]
 
 
+def _shares(folder: Path) -> list[Item]:
+    """The generic tests, every fourteenth of them in one process."""
+    made = []
+    for k in range(SHARES):
+        report = folder / f"share-{k}.jsonl"
+        options = ["-p", "tests.gpu.shard", f"--share={k}/{SHARES}", f"--results={report}"]
+        command = [*PYTEST, str(ROOT / "tests" / "generic"), *options]
+        made.append(Item(f"share-{k}", command, report, BUDGET))
+    return made
+
+
+def launches(path: Path) -> bool:
+    """Whether the tests of a file launch anything on a GPU."""
+    if path.stem.removeprefix("test_") in NOTHING or {"ecosystem", "generic"} & set(path.parts):
+        return False
+    return not ELSEWHERE.search(path.read_text(encoding="utf-8"))
+
+
 def _test_files(folder: Path) -> list[Item]:
-    """The tests, a process for each file."""
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    files = [f for f in files if "ecosystem" not in f.parts]
+    """The other tests, a process for each file."""
+    files = [f for f in sorted((ROOT / "tests").rglob("test_*.py")) if launches(f)]
 
     def rank(path: Path) -> int:
         name = str(path.relative_to(ROOT))
@@ -88,8 +128,7 @@ def _test_files(folder: Path) -> list[Item]:
     for path in sorted(files, key=rank):
         name = path.stem if path.parent.name == "unit" else f"{path.parent.name}-{path.stem}"
         report = folder / f"{name}.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-        made.append(Item(name, [*command, f"--junitxml={report}"], report))
+        made.append(Item(name, [*PYTEST, str(path), f"--junitxml={report}"], report))
     return made
 
 
@@ -122,7 +161,13 @@ def attempt(item: Item, folder: Path, limit: float) -> dict[str, Any]:
 
 
 def _counts(report: Path) -> dict[str, Any]:
-    """How many tests passed, and which did not."""
+    """How many tests passed, and which did not; of shares also how many asked nothing of a GPU."""
+    if report.suffix == ".jsonl":
+        lines = shard.results_in(report)
+        outcomes = [line["outcome"] for line in lines]
+        bad = [f"{x['id']}: {x['why'][-200:]}" for x in lines if x["outcome"] == "failed"]
+        idle = sum(line["tickets"] == 0 for line in lines)
+        return {"passed": outcomes.count("passed"), "failed": bad, "idle": idle}
     passed, failed = 0, []
     for case in ElementTree.parse(report).iter("testcase"):
         bad = [x for kind in ("failure", "error") for x in case.findall(kind)]
@@ -150,8 +195,25 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     done: dict[str, dict[str, Any]] = {}
     left: list[str] = []
+    homes = [folder, *([Path(os.environ["OUT"])] if os.environ.get("OUT") else [])]
+    lock = threading.Lock()
+
+    def note() -> None:
+        """Write down what there is: who runs this may be stopped at any time."""
+        with lock:
+            summary = {"part": part, "commit": folder.parent.name, "left": left, "results": done}
+            text = json.dumps(summary, indent=1)
+            for home in homes:
+                (home / f"gpu-{part}.json").write_text(text, encoding="utf-8")
+            for path in (*folder.glob("figures/*.*"), *folder.glob("*.jsonl")):
+                for home in homes[1:]:
+                    shutil.copy(path, home)
 
     def take(item: Item) -> None:
+        attempt_once(item)
+        note()
+
+    def attempt_once(item: Item) -> None:
         path = folder / f"{item.name}.json"
         if path.exists():
             done[item.name] = json.loads(path.read_text(encoding="utf-8"))
@@ -173,14 +235,6 @@ def run(
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             list(pool.map(take, each))
     bad = [f for f in done.values() if f["status"] not in (0, 5)]  # 5: no test in that file
-    summary = {"part": part, "commit": folder.parent.name, "left": left, "results": done}
-    homes = [folder, *([Path(os.environ["OUT"])] if os.environ.get("OUT") else [])]
-    for home in homes:
-        text = json.dumps(summary, indent=1)
-        (home / f"gpu-{part}.json").write_text(text, encoding="utf-8")
-    for path in (folder / "figures").glob("*.*"):
-        for home in homes[1:]:
-            shutil.copy(path, home)
     for found in bad:
         say(f"\n--- {said(found)}")
         say("\n".join(found.get("failed", [])[:20]) or found.get("end", "")[-1000:])
@@ -191,11 +245,13 @@ def run(
 def main() -> int:
     """Run a part."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu")
-    parser.add_argument("part", choices="quick tests bench sanitize repeat long".split())
-    parser.add_argument("--budget", type=float, default=560.0, metavar="SECONDS")
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--budget", type=float, default=500.0, metavar="SECONDS")
     parser.add_argument("--only", default="", metavar="RE", help="things whose name matches")
     parser.add_argument("--jobs", type=int, default=0, help="so many at a time")
     args = parser.parse_args()
+    if not 0 < args.budget <= BUDGET:
+        parser.error(f"--budget must be at most {BUDGET:g} seconds, got {args.budget:g}")
     ga.config.update("jax_platforms", "cpu")  # here; what is started sees the GPU
     folder = ROOT / "build" / "gpu" / commit() / args.part
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ from bench.__main__ import main
 from bench.measure import Record
 from gpuarray.cli.timing import Samples
 from gpuarray.drivers import nvrtc
-from tests.gpu import __main__ as parts
 from tests.gpu import golden, ulps
 
 OURS = ("fused", "unfused", "numpy")
@@ -331,33 +330,3 @@ def test_functions_are_measured_on_some_of_their_operands(monkeypatch):
     for name in ulps.FUNCTIONS:
         found = ulps.measure(name, None, some)
         assert found["ok"], found
-
-
-@pytest.mark.parametrize("part", "quick tests bench sanitize repeat long".split())
-def test_every_part_has_things_to_try_under_names_of_their_own(part, monkeypatch, tmp_path):
-    monkeypatch.setattr(parts.shutil, "which", lambda name: f"/bin/{name}")
-    todo = parts.phases(part, tmp_path, 560.0, 4)
-    names = [item.name for _, each in todo for item in each]
-    assert names and len(set(names)) == len(names)
-    if part == "sanitize":  # one program for each kind of kernel
-        kinds = golden.kinds()
-        assert {"map", "rows", "columns", "all", "tiles", "scan", "loop", "many"} <= set(kinds)
-        assert {f"memcheck-{kind}" for kind in kinds} <= set(names)
-
-
-def test_parts_go_on_where_they_ended(tmp_path):
-    good = parts.Item("good", [sys.executable, "-c", "print('fine')"])
-    bad = parts.Item("bad", [sys.executable, "-c", "raise SystemExit(7)"])
-    more = parts.Item("more", [sys.executable, "-c", f"raise SystemExit({parts.MORE})"])
-    said: list[str] = []
-    todo = [(1, [good, bad]), (1, [more])]
-    assert parts.run("tests", todo, tmp_path, 60.0, said.append) == 1
-    assert "1 ok, 1 failed, 1 left: ['more']" in said[-1]
-    assert sorted(p.name for p in tmp_path.glob("*.json")) == [
-        "bad.json",
-        "good.json",
-        "gpu-tests.json",
-    ]
-    said.clear()
-    assert parts.run("tests", [(1, [good])], tmp_path, 60.0, said.append) == 0
-    assert len(said) == 1  # it is not tried again

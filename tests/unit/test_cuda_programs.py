@@ -19,12 +19,12 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random
 from gpuarray.config import config, strict
-from gpuarray.core import dtypes
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.drivers import hostcc
 from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
 from tests.fake_cupy import installed
 from tests.generic.test_primitives import as_array, stored
+from tests.nearness import assert_near
 from tests.samples import Sample, samples, values
 
 try:
@@ -44,20 +44,6 @@ def on_cpu(f, *args):
     """The leaves of a result as the CPU computes it."""
     with ga.default_device(ga.devices("cpu")[0]):
         return [np.asarray(x) for x in ga.tree.leaves(f(*map(gnp.asarray, args)))]
-
-
-def agree(found, expected, ulps: float = 64) -> None:
-    """Whether arrays are equal, up to rounding where they are floats."""
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    if dtypes.kind_of(expected.dtype) not in "fc":
-        np.testing.assert_array_equal(found, expected)
-        return
-    real = dtypes.to_real_dtype(expected.dtype)
-    wide = np.complex128 if dtypes.kind_of(expected.dtype) == "c" else np.float64
-    unit = float(dtypes.finfo(real).eps)
-    found, expected = found.astype(wide), expected.astype(wide)
-    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
-    np.testing.assert_allclose(found, expected, ulps * unit, ulps * unit * scale)
 
 
 # ---- every primitive ----
@@ -97,7 +83,7 @@ def test_primitive(gpu, sample):
         for x, e in zip(found, expected, strict=True):
             assert x.devices() == set(ga.devices("cuda"))
             if sample.primitive.name not in MANY:
-                agree(stored(x), e, 4096)
+                assert_near(stored(x), e, units=4096)
 
 
 # ---- programs ----
@@ -207,7 +193,7 @@ def test_program(gpu, program, how):
         found = ga.tree.leaves(f(gnp.asarray(A)))
     for x, e in zip(found, expected, strict=True):
         assert x.devices() == set(ga.devices("gpu"))
-        agree(np.asarray(x), e, 4096)
+        assert_near(np.asarray(x), e, units=4096)
 
 
 # ---- devices and memory ----
@@ -243,7 +229,7 @@ def test_a_donated_buffer_is_written_over(gpu):
     f = ga.jit(lambda a, b: a * 2 + b, donate_argnums=0)
     for held in (False, True):
         a = gnp.asarray(A) + 1
-        address = a.block_until_ready().unsafe_buffer_pointer()
+        address = a.block_until_ready()._buffer().pointer
         keep = ga.device_put(a, ga.devices()[0]) if held else None
         out = f(a, gnp.asarray(A))
         assert a.is_deleted()
@@ -291,6 +277,45 @@ def test_other_libraries_share_the_memory(gpu):
     np.testing.assert_array_equal(np.from_dlpack(ga.device_put(x, "cpu")), A * 2)
     del theirs
     assert not hasattr(ga.device_put(x, "cpu"), "__cuda_array_interface__")
+
+
+# ---- kernels that users wrote ----
+
+AXPY = """
+extern "C" __global__ void __launch_bounds__(128)
+axpy(const T* __restrict__ x, const T* y,
+     T* out) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < OUT0_SIZE) out[i] = A * x[i] + y[i];
+}
+"""
+TYPES = {
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "float32": "float",
+}
+
+
+@pytest.mark.parametrize("dtype", list(TYPES))
+def test_kernels_of_users(gpu, dtype):
+    """Neighbouring bytes are written by different threads: that is no race."""
+    f = ga.cuda_op(
+        AXPY.replace("T*", f"{TYPES[dtype]}*"),
+        "axpy",
+        out=lambda x, y, A: x,
+        block=128,
+        numpy=lambda x, y, A: (A * x + y).astype(x.dtype),
+    )
+    with ga.enable_x64(True):
+        x = np.arange(300).astype(dtype) % 19
+        for donated in ((), (0,)):
+            twice = ga.jit(lambda v: f(f(v + 1, v, A=2), v, A=3), donate_argnums=donated)
+            found = twice(gnp.asarray(x) + 0)
+            np.testing.assert_array_equal(np.asarray(found), (3 * (2 * (x + 1) + x) + x))
+    assert not gpu.faults
 
 
 # ---- what is said ----

@@ -25,18 +25,15 @@ from gpuarray.drivers import numpy as host
 from gpuarray.drivers import simulator
 from tests import kernels, simulated
 from tests.golden import shape
+from tests.nearness import SUMS, assert_near, terms_of, ulps
 from tests.samples import Sample, samples, values
 
 simulated.need_compiler()
 
-#: Half units in the last place by which results may differ: sums in another order, and logarithms
-#: of logarithms.
-LIMITS = dict.fromkeys(("reduce_window_sum", "cumsum", "cumprod", "cumlogsumexp"), 16)
-LIMITS |= {
-    "random_gamma": 64,
-    "conv_general_dilated": 256,
-    "dot_general": 256,
-}  # sums of both signs
+#: Half units in the last place by which results may differ, those of sums of the sizes of their
+#: terms: sums in another order, and logarithms of logarithms.
+LIMITS = dict.fromkeys(SUMS, 64) | dict.fromkeys(("cumprod", "cumlogsumexp"), 16)
+LIMITS |= {"random_gamma": 64}
 #: What has no type in CUDA text.
 FOREIGN = ("float8_e4m3fn", "float8_e5m2", "int4")
 #: Kinds whose samples are run elsewhere.
@@ -100,8 +97,8 @@ def test_primitive(name, compiled):
             listed = expected if s.primitive.multiple_results else [expected]
             for seed in simulated.SEEDS:
                 found = simulated.run(compiled[str(s)], values(s), seed)
-                for f, e in zip(found, map(np.asarray, listed), strict=True):
-                    distance = simulated.ulps(f, e)
+                for f, e, t in zip(found, map(np.asarray, listed), terms_of(s), strict=True):
+                    distance = ulps(f, e, t)
                     assert distance <= LIMITS.get(name, 0), f"{s}: got\n{f}\nexpected\n{e}"
 
 
@@ -330,9 +327,7 @@ def test_way(name):
         made = simulated.built(lowered.jaxpr)
     first = simulated.run(made, arguments, 1)
     for f, e in zip(first, ga.tree.leaves(ga.jit(function)(*arguments)), strict=True):
-        e = np.asarray(e)
-        scale = float(np.abs(e).max())
-        np.testing.assert_allclose(f, e, 1e-5, 1e-5 * scale)
+        assert_near(f, np.asarray(e))
     for seed in simulated.SEEDS[1:]:
         for f, again in zip(first, simulated.run(made, arguments, seed), strict=True):
             assert f.tobytes() == again.tobytes()

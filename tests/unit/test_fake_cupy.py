@@ -22,7 +22,7 @@ import pytest
 
 from gpuarray.drivers import hostcc
 from gpuarray.errors import DeviceError
-from tests.fake_cupy import NAMES, world
+from tests.fake_cupy import NAMES, kernels, world
 from tests.fake_cupy.install import _MODULES, LIBRARY, check
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
@@ -492,6 +492,29 @@ def test_idle_machine_does_nothing(cupy):
     assert not any(q.waiting for q in world.queues.values())
 
 
+def test_kernels_are_found_by_the_name_they_have_after_the_preprocessor():
+    found = kernels.signatures(
+        """
+        #define SIZE 3
+        #define scale c0_scale
+        extern "C" __global__ void scale(const unsigned char* x, unsigned short *y) {}
+        #undef scale
+        # define other
+        extern "C" __global__ void
+        __launch_bounds__(64, 2) scale(
+            const unsigned long long* __restrict__ table, signed char* __restrict__ z, bool* b,
+            short* s, const long long* l, double* d, unsigned* u, unsigned char* work)
+        { }
+        """
+    )
+    assert list(found) == ["c0_scale", "scale"]
+    assert [p.itemsize for p in found["c0_scale"].parameters] == [1, 2]
+    assert [p.writes for p in found["c0_scale"].parameters] == [False, True]
+    assert [p.itemsize for p in found["scale"].parameters] == [8, 1, 1, 2, 8, 8, 4, 4]
+    assert [p.alone for p in found["scale"].parameters] == [True, True, *[False] * 6]
+    assert [s.most_threads for s in found.values()] == [1024, 64]
+
+
 def test_results_of_kernels_are_remembered_by_their_inputs(cupy):
     world.remembered = {}
     p = Program(cupy)
@@ -519,9 +542,11 @@ def in_files(name):
     parts = path.split(".")[1:]
     files = glob.glob(os.path.join(top, *parts, "*.py"))
     files += glob.glob(os.path.join(top, "..", "cupy_backends", "cuda", "libs", parts[-1] + ".*so"))
+    files += glob.glob(os.path.join(top, *parts) + ".*so")
     for file in files:
         with open(file, "rb") as opened:
-            found = re.search(rb"\\b" + last.encode() + rb"(\\([^()]+\\))", opened.read())
+            begin = rb"\\b" + last.encode() + rb"(?:\\.__init__)?"
+            found = re.search(begin + rb"(\\([^()]+\\))", opened.read())
         if found:
             return last + found[1].decode()
     return "" if name in parents else None

@@ -1,5 +1,6 @@
 """jit: caching, static arguments, donation, tracing errors, looking inside."""
 
+import ctypes
 import functools
 import threading
 
@@ -139,10 +140,19 @@ def test_donation_never_changes_a_view_of_the_buffer():
 def test_donated_update_happens_in_place():
     x = gnp.zeros(1 << 20) + 1.0
     x.block_until_ready()
-    address = x.unsafe_buffer_pointer()
+    address = np.asarray(x).ctypes.data
     out = ga.jit(lambda a: a.at[3].set(7.0), donate_argnums=0)(x)
     assert out.unsafe_buffer_pointer() == address
     assert float(out[3]) == 7.0 and float(out[4]) == 1.0
+
+
+def test_memory_whose_address_was_told_is_not_donated():
+    x = gnp.zeros(1 << 20) + 1.0
+    address = x.unsafe_buffer_pointer()
+    out = ga.jit(lambda a: a.at[3].set(7.0), donate_argnums=0)(x)
+    assert x.is_deleted() and out.unsafe_buffer_pointer() != address
+    assert (ctypes.c_float * 4).from_address(address)[:] == [1.0] * 4
+    assert float(out[3]) == 7.0
 
 
 def test_update_without_donation_leaves_the_input():

@@ -469,10 +469,13 @@ class _Refiner:
         (operand, *others) = eqn.invars
         if not isinstance(operand, Var) or self.resolve(operand) in self.sunk:
             return False
-        rest = [a for a in others if isinstance(a, Var)]
-        if can_reach(eqn) and operand in self.from_memory(rest, self.recipes(rest)):
-            return False  # it is read elsewhere too while it changes
         self.place_value(operand)
+        changed = self.resolve(operand)
+        for a in (a for a in others if isinstance(a, Var)):
+            behind = self.from_memory([a], self.recipes([a]))
+            if any(self.resolve(v) is changed for v in behind):  # it would be read while it changes
+                self.sunk.discard(self.aliased(a))
+                self.place_value(a)
         return True
 
 

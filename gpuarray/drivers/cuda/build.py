@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.emit_cuda import Emitted
+from gpuarray.compiler.forms.in_place import overwritable
 from gpuarray.compiler.groups.group import Group, Step
 from gpuarray.compiler.places.indexing import contiguous_offset
 from gpuarray.compiler.plan import Plan, plan_graph, step_eqns, step_inputs, step_outputs
@@ -184,6 +185,11 @@ class _Writer:
         self.views = {
             v: e for e, _ in steps if isinstance(e, Eqn) and _is_view(e) for v in e.outvars
         }
+        #: What runs the equations that have no kernel, and which of their results have memory of
+        #: their own: others may be operands that were handed on.
+        self.routines = {
+            s: self.routine(s) for s, _ in steps if isinstance(s, Eqn) and not _is_view(s)
+        }
         self.memory: dict[Var, _Memory] = {}
         self.last = self.last_reads()
         self.plan_memory()
@@ -198,13 +204,19 @@ class _Writer:
     def last_reads(self) -> dict[Var, int]:
         """The last step that reads the memory of a value; one behind all for what leaves."""
         last: dict[Var, int] = {}
-        for i, (step, _) in enumerate(self.steps):
-            if not _is_view(step):
-                for v in step_inputs(step):
-                    last[self.root(v)] = i
         for a in self.plan.graph.outvars:
             if isinstance(a, Var):
                 last[self.root(a)] = len(self.steps)
+        for i, (step, _) in reversed(list(enumerate(self.steps))):
+            if _is_view(step):
+                continue
+            end = i
+            if isinstance(step, Eqn):  # a result that is an operand is read in the operand's memory
+                _, fresh = self.routines[step]
+                handed_on = (v for k, v in enumerate(step.outvars) if k not in fresh)
+                end = max((last.get(v, i) for v in handed_on), default=i)
+            for v in map(self.root, step_inputs(step)):
+                last[v] = max(last.get(v, i), end)
         return last
 
     def plan_memory(self) -> None:
@@ -213,54 +225,45 @@ class _Writer:
         for i, (step, kernel) in enumerate(self.steps):
             if kernel is None:
                 continue
-            for number, v in enumerate(step_outputs(step)):
+            assert isinstance(step, Group)
+            for number, v in enumerate(step.outputs):
                 old = kernel.aliases.get(number)
-                if old is not None and (taken := self.taken_over(old, i)) is not None:
-                    memory = self.memory[v] = taken
-                else:
-                    memory = self.memory[v] = _Memory(v.aval.nbytes, i, i)
+                sources = [] if v not in results else map(self.root, kernel.inputs)
+                sources = [x for x in sources if x in self.inputs]
+                if old is not None:
+                    sources = [self.root(old)]
+                found = (self.taken_over(x, v, step, kernel, i) for x in sources)
+                memory = next((m for m in found if m is not None), None)
+                if memory is None:
+                    memory = _Memory(v.aval.nbytes, i, i)
+                self.memory[v] = memory
                 memory.last = max(memory.last, self.last.get(v, i))
                 memory.result |= v in results
-                if memory.result and memory.donor is None and old is None:
-                    memory.donor = self.donor(step, kernel, v, i)
-                    if memory.donor is not None:  # an input may be an output too
-                        free = kernel.text.replace("__restrict__ ", "")
-                        self.steps[i] = step, dataclasses.replace(kernel, text=free)
         pieces = {id(m): m for m in self.memory.values() if not m.result}
         self.shared_bytes = _packed(list(pieces.values()))
 
-    def taken_over(self, old: Var, i: int) -> _Memory | None:
-        """The memory of a value that dies at step i, for what is written over it there."""
-        source = self.root(old)
-        if self.last[source] != i or source.aval.nbytes != old.aval.nbytes:
-            return None
-        number = self.inputs.get(source)
-        if number in self.donated and number not in self.donors():
-            return _Memory(old.aval.nbytes, i, i, result=True, donor=number)
-        return self.memory.get(source)
-
-    def donors(self) -> set[int | None]:
-        return {m.donor for m in self.memory.values()}
-
-    def donor(self, step: Step, kernel: Emitted, v: Var, i: int) -> int | None:
-        """A donated input that dies at this step and that its kernel may overwrite with `v`: each
-        element is read by the thread that writes it, and by no other.
+    def taken_over(
+        self, source: Var, v: Var, step: Group, kernel: Emitted, i: int
+    ) -> _Memory | None:
+        """The memory of a value that dies at step i, where that is given away or the plan's own and
+        the kernel may write `v` over it.
         """
-        if not isinstance(step, Group) or kernel.kind != "map":
+        number = self.inputs.get(source)
+        if number is None:
+            memory = self.memory.get(source)
+        elif number in self.donated and all(m.donor != number for m in self.memory.values()):
+            memory = _Memory(v.aval.nbytes, i, i, result=True, donor=number)
+        else:
+            memory = None
+        if memory is None or self.last.get(source) != i or source.aval.nbytes != v.aval.nbytes:
             return None
-        dims = step.made[v].dims
-        for source in kernel.inputs:
-            number = self.inputs.get(source)
-            if number not in self.donated or self.last[source] != i or number in self.donors():
-                continue
-            loads = [x for x in step.loads() if x.source is source]
-            if (
-                source.aval.shape == v.aval.shape
-                and storage_dtype(source.aval).itemsize == storage_dtype(v.aval).itemsize
-                and all(not x.views and x.dims == dims for x in loads)
-            ):
-                return number
-        return None
+        readers = [x for x in kernel.inputs if self.root(x) is source]
+        if readers:
+            if not overwritable(step, kernel, v).issuperset(readers):
+                return None
+            free = kernel.text.replace("__restrict__ ", "")  # an input is an output too
+            self.steps[i] = step, dataclasses.replace(kernel, text=free)
+        return memory
 
     # ---- text ----
     def bind(self, prefix: str, value: Any) -> str:
@@ -316,6 +319,10 @@ class _Writer:
             self.as_graph(before)
         self.line("t = launched()")
         self.line("recent(note)")
+        left = (self.values[a].buffer for a in graph.outvars if isinstance(a, Var))
+        for name in dict.fromkeys(left):
+            if name.startswith("b"):  # its ticket may not have been drawn yet
+                self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.line(f"return [{', '.join(self.result(a) for a in graph.outvars)}]")
         if len(gpus()) > 1:  # launches and pools look at the device of the calling thread
             self.space["device"] = gpu.device
@@ -426,9 +433,8 @@ class _Writer:
 
     def call(self, eqn: Eqn) -> None:
         """A routine of a library, a loop, a Python function."""
-        function = self.bind(
-            "".join(c if c.isalnum() else "_" for c in eqn.primitive.name), self.routine(eqn)
-        )
+        run, _ = self.routines[eqn]
+        function = self.bind("".join(c if c.isalnum() else "_" for c in eqn.primitive.name), run)
         operands = ", ".join(self.buffer(a) for a in eqn.invars)
         for v in eqn.outvars:
             name = f"b{len(self.values)}"
@@ -439,25 +445,29 @@ class _Writer:
             f"{names}{comma} = {function}({operands})" if names else f"{function}({operands})", eqn
         )
 
-    def routine(self, eqn: Eqn) -> Callable[..., Any]:
-        """What runs an equation that has no kernel: it takes and gives Buffers."""
+    def routine(self, eqn: Eqn) -> tuple[Callable[..., Any], frozenset[int]]:
+        """What runs an equation that has no kernel: it takes and gives Buffers. Beside it, the
+        numbers of the results that it makes in memory of their own.
+        """
         prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
-        if prim.assemble is not None:
-            return prim.assemble(avals, self.inside, **eqn.params)
+        every = frozenset(range(len(eqn.outvars)))
+        if prim.assemble is not None:  # a branch or a loop may hand on what it was given
+            return prim.assemble(avals, self.inside, **eqn.params), frozenset()
         found = library.routine(eqn, self.gpu)
         if found is not None:
-            return found
+            return found, every
         if prim.name in library.FRESH:
-            return _drawing(eqn, self.inside, self.gpu)
+            return _drawing(eqn, self.inside, self.gpu), every
         parts = library.parts(eqn)
         if parts is not None:
             with contextlib.suppress(TypeError):  # not for these operands
                 made = self.inside(_graph_of(parts, eqn))
-                return made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
+                run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
+                return run, made.fresh
         nothing = any(a.size == 0 for a in avals)
         if not nothing and prim.name not in library.HOST:
             _fall_back(prim.name, "there is neither a kernel nor a routine for it")
-        return _by_host(eqn, self.gpu)
+        return _by_host(eqn, self.gpu), _uploaded(eqn.outvars)
 
     def drop(self, i: int) -> None:
         """Let go of the Buffers that nobody reads after step i."""
@@ -482,8 +492,10 @@ class _Writer:
     def fresh(self) -> frozenset[int]:
         """The numbers of the outputs whose memory is the plan's own and no other output's."""
         roots = [self.root(a) if isinstance(a, Var) else None for a in self.plan.graph.outvars]
-        foreign = {None, *self.plan.graph.invars, *self.plan.graph.constvars}
-        return frozenset(i for i, v in enumerate(roots) if v not in foreign and roots.count(v) == 1)
+        own = set(self.memory)
+        for eqn, (_, numbers) in self.routines.items():
+            own |= {eqn.outvars[k] for k in numbers}
+        return frozenset(i for i, v in enumerate(roots) if v in own and roots.count(v) == 1)
 
 
 def _is_view(step: Step) -> bool:
@@ -539,6 +551,13 @@ def _fall_back(what: str, why: object) -> None:
     warnings.warn(message, FallbackWarning, stacklevel=2)
 
 
+def _uploaded(values: Sequence[Atom]) -> frozenset[int]:
+    """The numbers of those that have memory of their own when they come from the host: single
+    values are kept for whoever asks for the same.
+    """
+    return frozenset(i for i, v in enumerate(values) if v.aval.shape)
+
+
 def _by_host(eqn: Eqn, gpu: Gpu) -> Callable[..., Any]:
     """An equation by its NumPy rule: waits for its operands, and brings the results back."""
     function = host.function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params)
@@ -564,6 +583,7 @@ def _on_host(
         values = map(np.asarray, buffers[:count])  # behind them come the donated ones
         return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
 
-    run.source, run.sites, run.fresh = inside.source, {}, inside.fresh
+    run.source, run.sites = inside.source, {}
+    run.fresh = inside.fresh & _uploaded(plan.graph.outvars)
     run.cuda, run.cubin = "", b""
     return run

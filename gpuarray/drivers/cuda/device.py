@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib.util
 import itertools
 import math
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,16 @@ ALIGNMENT = 16
 PINNED = 1 << 25
 #: The ticket of what was launched under a number that is not drawn yet.
 UNDRAWN = math.inf
-#: CUDA's number of the error that there is no memory left.
-NO_MEMORY = 2
+#: The errors of CuPy, CUDA and its libraries, by name since a library that is not installed cannot
+#: be asked, and each one's number for there being no memory left.
+FAILURES = {
+    "OutOfMemoryError": None,
+    "CUDARuntimeError": 2,
+    "CUDADriverError": 2,
+    "CUBLASError": 3,
+    "CUSOLVERError": 2,
+    "CuFFTError": 2,
+}
 #: So many single values are kept on a GPU for whoever asks for them again.
 SCALARS = 1024
 
@@ -68,10 +77,14 @@ def gpus() -> list[Gpu]:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether CUDA raised it."""
-    if missing():
-        return False
-    return isinstance(error, (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError))
+    """Whether CUDA or one of its libraries raised it."""
+    return type(error).__name__ in FAILURES
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it says that a GPU has no memory left."""
+    number = getattr(error, "status", getattr(error, "result", None))
+    return number == FAILURES.get(type(error).__name__, -1)
 
 
 # ---- one of them ----
@@ -167,7 +180,7 @@ class Gpu:
         with contextlib.suppress(Exception):  # what was held for work that is over may go
             self.stream.synchronize()
             self._look()
-        if getattr(error, "status", None) == NO_MEMORY:
+        if is_out_of_memory(error):
             return OutOfMemory(f"{self.name} (cuda:{self.index}): {error}")
         launched = "".join(f"\n    {note()}" for note in self.recent) or " nothing"
         return DeviceError(
@@ -178,20 +191,58 @@ class Gpu:
         )
 
     # ---- memory ----
-    def allocate(self, nbytes: int) -> Any:
-        """Memory from the pool. Another pool of CuPy's gives back what it keeps before this one
-        gives up.
+    def retried(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function returns that takes memory; where there was none left it is called once
+        more, after everything that nobody uses was given back. It must bear being called again.
         """
+        try:
+            return function(*arguments)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        self.release()
+        return function(*arguments)
+
+    def allocate(self, nbytes: int) -> Any:
+        """Memory from the pool."""
         try:
             return self.malloc(nbytes)
         except MemoryError:
-            cupy.get_default_memory_pool().free_all_blocks()
+            return self.retried(self.malloc, nbytes)
+
+    def library_memory(self, nbytes: int) -> Any:
+        """Memory for a library of CuPy's: from the same pool, and the part of it that plans use."""
+        with cupy.cuda.Stream.null:
             return self.malloc(nbytes)
 
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A routine of a library on our stream, which takes its memory where plans take theirs."""
+
+        def run() -> Any:
+            with self.device, self.stream, cupy.cuda.using_allocator(self.library_memory):
+                return function(*arguments)
+
+        return self.retried(run)
+
+    def release(self) -> None:
+        """Give back to the system whatever nobody uses: what is held for work that is over, blocks
+        that pools keep, plans of transforms.
+        """
+        with contextlib.suppress(Exception):  # what went wrong earlier is told elsewhere
+            self.wait()
+        gc.collect()
+        with self.device:
+            cupy.fft.config.get_plan_cache().clear()
+            for pool in (self._pool, cupy.get_default_memory_pool()):
+                pool.free_all_blocks()
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
-        """A new buffer that holds anything."""
-        memory = self.allocate(math.prod(shape) * dtype.itemsize)
-        return Buffer(memory.ptr, shape, dtype, memory, self, 0)
+        """A new buffer for whoever fills it; until a ticket for that is drawn it counts as under
+        way.
+        """
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = self.allocate(nbytes)
+        return Buffer(memory.ptr, shape, dtype, memory, self, UNDRAWN if nbytes else 0)
 
     def zeroed(self, nbytes: int) -> Any:
         """Memory that is zero."""
@@ -201,11 +252,7 @@ class Gpu:
 
     def pinned(self, nbytes: int) -> Any:
         """Memory of the host that copies may run from and to by themselves."""
-        try:
-            return cupy.cuda.alloc_pinned_memory(nbytes)
-        except Exception:
-            self.wait()  # copies that are over let theirs go
-            return cupy.cuda.alloc_pinned_memory(nbytes)
+        return self.retried(cupy.cuda.alloc_pinned_memory, nbytes)  # copies that are over let go
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes that are taken, that the pool keeps for the next arrays, and that there are."""
@@ -224,7 +271,7 @@ class Gpu:
         self.wait()
         with self.device:
             before = self._pool.total_bytes()
-            self._pool.free_all_blocks()
+            self.release()
             return before - self._pool.total_bytes()
 
     # ---- copies ----
@@ -303,12 +350,15 @@ class Gpu:
 
     def import_dlpack(self, exporter: Any) -> Buffer:
         """The memory behind a DLPack capsule, which its owner will use again once we let go."""
-        with self.device, self.stream:  # the exporter makes its work come before ours
+
+        def taken() -> Buffer:
             array = cupy.from_dlpack(exporter)
             buffer = self.adopt(array)
             if buffer.memory is array.data:
                 buffer.memory = _Borrowed(self, array.data)
             return buffer
+
+        return self.call(taken)  # on our stream: the exporter makes its work come before ours
 
 
 class _Borrowed:
@@ -463,8 +513,13 @@ def is_exclusive(buffer: Any, holders: int) -> bool:
     if type(buffer) is not Buffer or type(buffer.memory) is _Borrowed:
         return False
     # Two more references are this function's argument and the one getrefcount is given; of the
-    # memory, the buffer's and that one.
-    return sys.getrefcount(buffer) <= holders + 2 and sys.getrefcount(buffer.memory) <= 2
+    # memory, the buffer's and that one; of the block behind it, which arrays of CuPy's hold that
+    # were exported, the memory's and that one.
+    return (
+        sys.getrefcount(buffer) <= holders + 2
+        and sys.getrefcount(buffer.memory) <= 2
+        and sys.getrefcount(buffer.memory.mem) <= 2
+    )
 
 
 class _Download:

@@ -34,9 +34,9 @@ def load(kernels: Sequence[Emitted], gpu: Gpu) -> tuple[dict[str, Any], str, byt
         return {}, "", b""
     source = complete("\n".join(k.text for k in kernels))
     cubin = cubins.load(source, gpu.arch, (), cupy.cuda.nvrtc.getVersion(), _compile)
+    module = cupy.cuda.function.Module()
     with gpu.device:
-        module = cupy.cuda.function.Module()
-        module.load(cubin.data)
+        gpu.retried(module.load, cubin.data)
         return {k.name: module.get_function(k.name) for k in kernels}, source, cubin.data
 
 

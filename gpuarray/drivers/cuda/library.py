@@ -19,7 +19,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.primitive import Kind, Primitive, registry
 from gpuarray.drivers.cuda import products, recurrences, reflectors
-from gpuarray.drivers.cuda.device import Buffer, Gpu, cupy
+from gpuarray.drivers.cuda.device import Buffer, Gpu, cupy, is_failure
 from gpuarray.ops import random_parts
 from gpuarray.ops.define import do
 from gpuarray.ops.fft import FftType
@@ -43,11 +43,13 @@ def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
         return None
     types = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
 
+    def on_arrays(*buffers: Buffer) -> list[Buffer]:
+        out = function(*(b.cupy() for b in buffers))
+        several = out if eqn.primitive.multiple_results else [out]
+        return [gpu.adopt(x, *t) for x, t in zip(several, types, strict=True)]
+
     def run(*buffers: Buffer) -> Any:
-        with gpu.device, gpu.stream:
-            out = function(*(b.cupy() for b in buffers))
-            several = out if eqn.primitive.multiple_results else [out]
-            made = [gpu.adopt(x, *t) for x, t in zip(several, types, strict=True)]
+        made = gpu.call(on_arrays, *buffers)
         return made if eqn.primitive.multiple_results else made[0]
 
     return run
@@ -308,7 +310,10 @@ def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **para
         finite = cupy.all(cupy.isfinite(a))  # the iteration may not end on others
         try:
             values, vectors = cupy.linalg.eig(cupy.where(finite, a, a.dtype.type(0)))
-        except RuntimeError:  # a cuSOLVER without it
+        except RuntimeError as error:
+            if is_failure(error):
+                raise
+            # a cuSOLVER without it
             found = registry["eig"].numpy_function([matrix], params)(cupy.asnumpy(a))
             return tuple(map(cupy.asarray, found))
         out = (values, vectors) if compute_right_eigenvectors else (values,)

@@ -73,10 +73,7 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
     right = (_ELEMENT[avals[0].dtype.name], m if turned_a else k, m * k)
     compute = _TF32 if params["tf32"] else _COMPUTE[wide.name]
 
-    def run(a: Buffer, b: Buffer) -> Buffer:
-        out = gpu.empty(aval.shape, dtype)
-        if not out.size:
-            return out
+    def product(a: Buffer, b: Buffer, out: Buffer) -> None:
         with gpu.device, gpu.stream:
             cupy.cuda.cublas.gemmStridedBatchedEx(
                 cupy.cuda.device.get_cublas_handle(),
@@ -84,6 +81,11 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
                 b.pointer, *left, a.pointer, *right, zero.ctypes.data,
                 out.pointer, _ELEMENT[dtype.name], n, m * n, batch, compute, _DEFAULT_ALGORITHM,
             )  # fmt: skip
+
+    def run(a: Buffer, b: Buffer) -> Buffer:
+        out = gpu.empty(aval.shape, dtype)
+        if out.size:
+            gpu.retried(product, a, b, out)
         return out
 
     return run

@@ -1,0 +1,193 @@
+"""The first questions to a GPU: `python -m tests.gpu.first NAME`, a line of JSON each.
+
+In: the name of a question. Out: what reading the driver cannot settle: whether a result is there
+when it says so, who owns memory, what calls cost; the exit status is 1 where an answer is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray.drivers.cuda import device, kernels
+from tests.nearness import largest, ulps
+
+Answer = dict[str, Any]
+QUESTIONS: dict[str, Callable[[], Answer]] = {}
+
+FILL = 'extern "C" __global__ void fill(float* out) { out[threadIdx.x] = 3.0f; }'
+
+
+def question(function: Callable[[], Answer]) -> Callable[[], Answer]:
+    QUESTIONS[function.__name__] = function
+    return function
+
+
+def near(found: Any, expected: np.ndarray, units: float = 2048) -> bool:
+    """Whether sums of products are right up to rounding."""
+    expected = expected.astype(np.asarray(found).dtype)
+    return ulps(np.asarray(found), expected, largest(expected)) <= units
+
+
+def microseconds(call: Callable[[], Any], times: int) -> float:
+    """What a call costs the host at best, the work behind it not counted."""
+    (gpu, *_), best = device.gpus(), float("inf")
+    for _ in range(3):
+        gpu.wait()
+        start = time.perf_counter()
+        for _ in range(times):
+            call()
+        best = min(best, time.perf_counter() - start)
+    gpu.wait()
+    return round(best / times * 1e6, 2)
+
+
+@question
+def products() -> Answer:
+    """A stack of products leaves the library as it is: is it there when it says so?"""
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, (8, n, n)).astype(np.float32) for n in (SIZE, SIZE))
+    made = ga.jit(lambda x, y: x @ y)(gnp.asarray(a), gnp.asarray(b))
+    ticket, reached = made._buffer().ticket, device.gpus()[0]._reached
+    value = np.asarray(made)  # read at once
+    right = near(value, a.astype(float) @ b.astype(float))
+    return {"ok": right and ticket > 0, "right": right, "ticket": ticket, "reached": reached}
+
+
+@question
+def donation() -> Answer:
+    """Memory given away is used again; what was exported or is read elsewhere is left alone."""
+    import cupy
+
+    line = np.arange(6000, dtype=np.float32)
+    x = gnp.asarray(line) + 0
+    there = x._buffer().pointer
+    again = ga.jit(lambda v: v * 2, donate_argnums=0)(x)._buffer().pointer == there
+    x = gnp.asarray(line) + 0
+    consumer = cupy.from_dlpack(x)
+    ga.jit(lambda v: v * 0 + 99, donate_argnums=0)(x).block_until_ready()
+    kept = bool((cupy.asnumpy(consumer) == line).all())
+    x = gnp.asarray(line) + 0
+    rolled = np.asarray(ga.jit(lambda v: gnp.roll(v, 1) + v, donate_argnums=0)(x))
+    right = bool((rolled == np.roll(line, 1) + line).all())
+    return {"ok": again and kept and right, "used again": again, "kept": kept, "rolled": right}
+
+
+@question
+def costs() -> Answer:
+    """Microseconds of the host for what every program does."""
+    import cupy
+
+    (gpu, *_) = device.gpus()
+    module = cupy.cuda.function.Module()
+    module.load(kernels._compile(FILL, gpu.arch, ()).binary)
+    fill, out = module.get_function("fill"), gpu.empty((32,), np.dtype(np.float32))
+    x, host = gnp.ones(1024).block_until_ready(), np.ones(16, np.float32)
+    one = ga.jit(lambda v: v + 1)
+    ten = ga.jit(lambda v: [v := gnp.cumsum(v) * 0.5 for _ in range(10)][-1])
+    with gpu.device:
+        found = {
+            "launch": microseconds(lambda: fill((1,), (32,), (out.pointer,), 0, gpu.stream), TIMES),
+            "malloc and free": microseconds(lambda: gpu.allocate(4096), TIMES),
+            "event": microseconds(lambda: cupy.cuda.Event().record(gpu.stream), TIMES),
+        }
+    found |= {
+        "jit of one kernel": microseconds(lambda: one(x), TIMES),
+        "jit of ten and more": microseconds(lambda: ten(x), TIMES // 5),
+        "eager": microseconds(lambda: (x + 1).is_ready(), TIMES),
+        "upload of 64 bytes": microseconds(lambda: gnp.asarray(host), TIMES),
+        "operation and download": microseconds(lambda: np.asarray(x + 1), TIMES // 5),
+    }
+    return {"ok": True, **found}
+
+
+@question
+def nothing() -> Answer:
+    """Arrays of no elements through kernels and libraries."""
+    empty = np.zeros((0, 3), np.float32)
+    calls = {
+        "sort": (lambda: gnp.sort(gnp.asarray(empty)), (0, 3)),
+        "argsort": (lambda: gnp.argsort(gnp.asarray(empty.T)), (3, 0)),
+        "sum": (lambda: gnp.asarray(empty).sum(0), (3,)),
+        "product": (lambda: gnp.asarray(empty).T @ gnp.asarray(empty), (3, 3)),
+        "fft": (lambda: gnp.fft.fft(gnp.asarray(empty)), (0, 3)),
+        "cholesky": (lambda: gnp.linalg.cholesky(gnp.zeros((0, 2, 2))), (0, 2, 2)),
+    }
+    found: Answer = {}
+    for name, (call, shape) in calls.items():
+        try:
+            found[name] = np.asarray(call()).shape == shape
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"[:200]
+    return {"ok": all(x is True for x in found.values()), **found}
+
+
+@question
+def ptx() -> Answer:
+    """A GPU that NVIDIA's compiler does not know yet gets PTX, which the driver translates."""
+    import cupy
+
+    (gpu, *_), api = device.gpus(), cupy.cuda.nvrtc
+    known = api.getSupportedArchs
+    api.getSupportedArchs = lambda: [75, 80]
+    try:
+        compiled = kernels._compile(FILL, gpu.arch, ())
+    finally:
+        api.getSupportedArchs = known
+    module = cupy.cuda.function.Module()
+    out = gpu.empty((32,), np.dtype(np.float32))
+    with gpu.device:
+        module.load(compiled.binary)
+        module.get_function("fill")((1,), (32,), (out.pointer,), 0, gpu.stream)
+    value = float(np.asarray(out)[5])
+    return {"ok": value == 3.0, "begins": repr(compiled.binary[:16]), "value": value}
+
+
+@question
+def pools() -> Answer:
+    """Memory that one part of the library keeps is there for every other part."""
+    import cupy
+
+    (gpu, *_) = device.gpus()
+    with gpu.device:
+        free, _ = cupy.cuda.Device(gpu.index).mem_info
+    count = int(free * 0.7) // 4
+    gnp.zeros(count, "float32").block_until_ready()  # kept by the pool from here on
+    for call in (gnp.sort, gnp.fft.rfft):
+        ga.jit(call)(gnp.zeros(count // 16, "float32")).block_until_ready()
+    gnp.zeros(count, "float32").block_until_ready()
+    stats = gpu.memory_stats()
+    return {"ok": True, "freed": gpu.free(), **stats}
+
+
+#: The side of the matrices of `products`, and how often `costs` calls; a test makes them smaller.
+SIZE, TIMES = 1024, 500
+
+
+def main() -> int:
+    """Ask the questions that are named."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    good = True
+    for name in parser.parse_args().names or QUESTIONS:
+        start = time.perf_counter()
+        try:
+            found = QUESTIONS[name]()
+        except Exception as error:
+            found = {"ok": False, "why": f"{type(error).__name__}: {error}"[:2000]}
+        good &= found["ok"]
+        seconds = round(time.perf_counter() - start, 2)
+        print(json.dumps({"name": name, **found, "seconds": seconds}), flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

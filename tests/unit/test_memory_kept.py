@@ -399,7 +399,7 @@ BOUNDED = {
     ],
     "by what is alive or under way": [
         "core/treedef.py:_interned", "drivers/cubins.py:_turns", "random/arguments.py:_consumed",
-        "drivers/simulator.py:_waiting",
+        "drivers/simulator.py:_waiting", "util.py:_scopes",
     ],
     "not: a library that was loaded stays, and simulated kernels are for tests": [
         "drivers/simulator.py:_made",

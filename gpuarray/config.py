@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import util
-
 
 class Setting(NamedTuple):
     """One row of the table: what the setting may be, its default, and what depends on it."""
@@ -288,7 +286,8 @@ _TRACED = tuple(row.name for row in _ROWS if row.traced)
 #: The keys that something still has; the latest ones stay, and with them what they remember.
 _trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDictionary()
 _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
-_lock = util.lock()
+_lock = threading.RLock()
+os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # pyright: ignore[reportAttributeAccessIssue]
 _global: dict[str, Any] = {row.name: row.default for row in _ROWS}
 _UNSET: Any = object()
 

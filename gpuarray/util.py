@@ -338,6 +338,33 @@ def user_frame() -> Site:
         frame = back
 
 
+#: Rooms and files through which an operation comes on its way from the line that says `x + y`.
+_ON_THE_WAY = tuple(
+    PACKAGE + os.path.join(*parts)
+    for parts in (
+        ("core", ""),
+        ("lax", ""),
+        ("runtime", ""),
+        ("transforms", ""),
+        ("numpy", "dispatch.py"),
+        ("numpy", "promotion.py"),
+        ("numpy", "selection.py"),
+        ("numpy", "ufunc.py"),
+    )
+)
+
+
+def is_users_expression() -> bool:
+    """Whether the operation at hand stands in a user's program, and not in a function of this
+    library's that is made of several: settings that forbid what a user did not mean (promotion,
+    nan) are about the former.
+    """
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_ON_THE_WAY) and frame.f_back is not None:
+        frame = frame.f_back
+    return not is_inside(frame.f_code.co_filename)
+
+
 def read_only(x: Any) -> np.ndarray:
     """A NumPy value as a view that cannot be made writeable: it sees the memory through a
     read-only memoryview, which asks the array that owns it for no more.

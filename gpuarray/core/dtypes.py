@@ -397,7 +397,20 @@ def promote_types(a: Any, b: Any) -> Any:
     >>> promote_types("int32", "float16"), promote_types("bfloat16", float)
     (dtype('float16'), dtype(bfloat16))
     """
-    strict = _state.numpy_dtype_promotion == "strict"
+    return _promoted(a, b, _state.numpy_dtype_promotion == "strict")
+
+
+def wider(a: Any, b: Any) -> Any:
+    """Return the type to which two dtypes promote, also where the settings forbid to promote
+    without being asked: for the library's own intermediate values.
+
+    >>> wider("float16", "float32")
+    dtype('float32')
+    """
+    return _promoted(a, b, False)
+
+
+def _promoted(a: Any, b: Any, strict: bool) -> Any:
     nodes = []
     for d in (a, b):
         if isinstance(d, ExtendedDType):

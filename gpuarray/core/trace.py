@@ -6,7 +6,6 @@ boxed value. The base trace, which evaluates, lives above this floor and moves i
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import Any
 
@@ -75,15 +74,25 @@ def owned(x: Any) -> Any:
     return _State.base.own(x) if isinstance(x, np.ndarray) else x
 
 
-@contextlib.contextmanager
-def current(trace: Trace):
-    """Make `trace` the innermost one inside the block."""
-    outer = state.trace
-    state.trace = trace
-    try:
-        yield trace
-    finally:
-        state.trace = outer
+class current:
+    """Make `trace` the innermost one inside the block.
+
+    An interrupt can come before the block is left properly. Whoever opens a trace therefore puts
+    the outer one back once more, in a `finally` of its own, which no interrupt precedes.
+    """
+
+    __slots__ = ("_outer", "_trace")
+
+    def __init__(self, trace: Trace):
+        self._trace = trace
+
+    def __enter__(self) -> Trace:
+        self._outer = state.trace
+        state.trace = self._trace
+        return self._trace
+
+    def __exit__(self, *_: object) -> None:
+        state.trace = self._outer
 
 
 def base_trace():

@@ -64,7 +64,7 @@ def dot_product_attention(
     # Heads that share a key stand side by side: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T,
     # G, S).
     grouped = (batch, length, shared, heads // max(shared, 1), width)
-    wide = dtypes.promote_types(q.dtype, np.float32)
+    wide = dtypes.wider(q.dtype, np.float32)
     scores = lax.dot_general(
         q.reshape(grouped), k, (((4,), (3,)), ((0, 2), (0, 2))), preferred_element_type=wide
     )

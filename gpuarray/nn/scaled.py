@@ -79,7 +79,7 @@ def scaled_matmul(
                 f"but got shapes {x.shape} and {y.shape}"
             )
     dtype = dtypes.check_user_dtype(preferred_element_type, "scaled_matmul")
-    wide = dtypes.promote_types(dtype, np.float32)
+    wide = dtypes.wider(dtype, np.float32)
     a, b = _dequantized("lhs", a, a_scales, wide), _dequantized("rhs", b, b_scales, wide)
     product = lax.dot_general(a, b, (((2,), (2,)), ((0,), (0,))), preferred_element_type=wide)
     return product.astype(dtype)

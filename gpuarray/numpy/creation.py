@@ -286,7 +286,7 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
     a, b = arrays("linspace", start, stop)
     wanted = through if dtype is None else dtype
     if kind_of(wanted) in "fc":
-        through = dtypes.promote_types(through, wanted)
+        through = dtypes.wider(through, wanted)
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     gaps = num - 1 if endpoint else num

@@ -14,12 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from gpuarray import config, lax
+from gpuarray.config import numpy_dtype_promotion, numpy_rank_promotion
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.dtypes import TypePromotionError
 from gpuarray.core.trace import is_base
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
+from gpuarray.util import is_users_expression
 
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})
@@ -365,7 +368,13 @@ def binary(
         ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}
         if len(ranks) > 1:
             same_rank = run
-            run = lambda x, y: same_rank(*promote_shapes(name, x, y))
+
+            def run(x: Any, y: Any) -> Array:
+                if _state.numpy_rank_promotion != "allow" and not is_users_expression():
+                    with numpy_rank_promotion("allow"):
+                        return same_rank(*promote_shapes(name, x, y))
+                return same_rank(*promote_shapes(name, x, y))
+
         if fx is None and fy is None:
             return run
         if fx is None:
@@ -387,7 +396,15 @@ def binary(
             run = plans.get((name, kx, ky))
             if run is None:
                 check_arraylike(name, x, y)
-                run = plans[name, kx, ky] = plan(x, y, kx, ky)
+                try:
+                    run = plan(x, y, kx, ky)
+                except TypePromotionError:
+                    # The setting is about a user's own expressions, not those of this library.
+                    if _state.numpy_dtype_promotion == "standard" or is_users_expression():
+                        raise
+                    with numpy_dtype_promotion("standard"):
+                        return function(x, y)
+                plans[name, kx, ky] = run
             return run(x, y)
         except Exception as error:
             clean(error)

@@ -188,7 +188,7 @@ def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
         raise ValueError(f"q must be have rank <= 1, got shape {q.shape}")
     result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
     # Positions are counted in float32 at least: half precision counts to 2048.
-    through = dtypes.promote_types(result, dtypes.float32) if result.itemsize < 4 else result
+    through = dtypes.wider(result, dtypes.float32) if result.itemsize < 4 else result
     axes = canonical_axes(plain_axis(axis), a.ndim)
     values = _last(as_type(a, through), axes)
     if values.shape[-1] == 0:

@@ -191,7 +191,7 @@ def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
                 "variance of an array of complex values: the result is real anyway, so leave dtype "
                 "out, or give a complex one."
             )
-    through = compute_dtype(own if wanted is None else dtypes.promote_types(own, wanted))
+    through = compute_dtype(own if wanted is None else dtypes.wider(own, wanted))
     x = as_type(a, through)
     if centre is None:
         centre = _mean(x, where, axis=axis, dtype=through, keepdims=True)

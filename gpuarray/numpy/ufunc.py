@@ -294,7 +294,10 @@ class ufunc:
         """
         self._binary("outer")
         A, B = arrays(f"{self.__name__}.outer", A, B)
-        return self.function(lax.expand_dims(A, range(A.ndim, A.ndim + B.ndim)), B)
+        rank = A.ndim + B.ndim
+        return self.function(
+            lax.expand_dims(A, range(A.ndim, rank)), lax.expand_dims(B, range(A.ndim))
+        )
 
 
 ufunc.__module__ = "gpuarray.numpy"

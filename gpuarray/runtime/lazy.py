@@ -51,8 +51,12 @@ class EvalTrace(traces.Trace):
                     pending = True
             elif isinstance(a, traces.Tracer):
                 check_alive(a)
-                with traces.current(a._trace):
+                outer = traces.state.trace
+                try:
+                    traces.state.trace = a._trace
                     return a._trace.process(prim, args, params)
+                finally:
+                    traces.state.trace = outer
             else:
                 check_defined(a, prim.name)
                 avals.append(aval_of(a))
@@ -104,7 +108,7 @@ class EvalTrace(traces.Trace):
         if foreign:
             out = [_apart(x, args) for x in out] if op.multiple else _apart(out, args)
         if state.debug_nans or state.debug_infs:
-            check_numbers(prim.name, out if op.multiple else [out], util.user_frame())
+            check_made(prim.name, out if op.multiple else [out], values)
         if op.multiple:
             return [ArrayImpl(a, place, [b]) for a, b in zip(op.avals, out, strict=True)]
         return ArrayImpl(op.avals[0], place, [out])
@@ -117,7 +121,8 @@ class EvalTrace(traces.Trace):
         at_once = checked or not state.fusion or op.prim.effect
         out = recorder.run(op, args) if at_once else recorder.record(op, args)
         if checked:
-            check_numbers(op.prim.name, [x._buffer() for x in out], util.user_frame())
+            given = [x._buffer() if type(x) is ArrayImpl else x for x in args]
+            check_made(op.prim.name, [x._buffer() for x in out], given)
         return out if op.multiple else out[0]
 
     def own(self, x: np.ndarray) -> Any:
@@ -138,6 +143,28 @@ class EvalTrace(traces.Trace):
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
         return prim.decompose(*args, **params)
+
+
+def check_made(name: str, results: list, operands: list) -> None:
+    """Raise where an operation makes a bad number under debug_nans or debug_infs.
+
+    A function of this library's that is made of several operations may use nan or inf on its way,
+    as a start or a guard; one of them is to blame only if its operands had none.
+    """
+    site = util.user_frame()
+    try:
+        check_numbers(name, results, site)
+    except FloatingPointError:
+        if util.is_users_expression() or not _has_bad(name, operands, site):
+            raise
+
+
+def _has_bad(name: str, values: list, site: Any) -> bool:
+    try:
+        check_numbers(name, values, site)
+    except FloatingPointError:
+        return True
+    return False
 
 
 def _apart(out: Any, args: tuple) -> Any:

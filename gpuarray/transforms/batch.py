@@ -153,7 +153,8 @@ def batch_flat(
     dims: Sequence[int | None],
 ) -> tuple[list, list[int | None]]:
     """Run a flat function on values with an extra axis: results and where theirs is."""
-    trace = BatchTrace(traces.state.trace, axis)
+    outer = traces.state.trace
+    trace = BatchTrace(outer, axis)
     boxed = [
         v if d is None else trace.box(traces.owned(v), d) for v, d in zip(values, dims, strict=True)
     ]
@@ -161,6 +162,7 @@ def batch_flat(
         with traces.current(trace), named_axis(axis):
             outputs = fun(*boxed)
     finally:
+        traces.state.trace = outer
         trace.alive = False
     pairs = [trace.split(traces.owned(x)) for x in outputs]
     return [v for v, _ in pairs], [d for _, d in pairs]

@@ -146,7 +146,8 @@ def jvp_flat(
     """Run a flat function on primals and tangents (Zero allowed): results and tangents (Zero where
     none).
     """
-    trace = JVPTrace(traces.state.trace if parent is None else parent)
+    outer = traces.state.trace
+    trace = JVPTrace(outer if parent is None else parent)
     boxed = [
         trace.box(traces.owned(p), t) if is_inexact(aval_of(p)) else p
         for p, t in zip(primals, tangents, strict=True)
@@ -155,6 +156,7 @@ def jvp_flat(
         with traces.current(trace):
             outputs = fun(*boxed)
     finally:
+        traces.state.trace = outer
         trace.alive = False
     pairs = [trace.split(traces.owned(x)) for x in outputs]
     return [p for p, _ in pairs], [t for _, t in pairs]

@@ -49,5 +49,6 @@ def linearize_flat(
         out_linear = [not is_zero(t) for _, t in pairs]
         graph = unknown.finish([t for _, t in pairs if not is_zero(t)])
     finally:
+        traces.state.trace = outer
         unknown.alive = trace.alive = False
     return Linearized([p for p, _ in pairs], graph, in_linear, out_linear)

@@ -99,6 +99,7 @@ def split_graph(
 def _split(graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool]) -> Split:
     info = TracedFunction(split_graph, "partial evaluation")
     known, unknown = GraphTrace(info), GraphTrace(info)
+    outer = traces.state.trace
     try:
         inputs = [
             (unknown if u else known).new_input(v.aval)
@@ -118,6 +119,7 @@ def _split(graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool]) -> S
             [x for x, u in zip(out, out_unknown, strict=True) if not u] + [c for _, c in needed]
         )
     finally:
+        traces.state.trace = outer
         known.alive = unknown.alive = False
     now.debug_name = graph.debug_name
     rest = Graph(

@@ -225,6 +225,7 @@ def stage(
 
     threads: the caller catches `Touched`, and traces again with the reference as an argument.
     """
+    outer = traces.state.trace
     trace = GraphTrace(info)
     tracers = [trace.new_input(a) for a in avals]
     # What is staged may be used again in other scopes: the call has them.
@@ -243,9 +244,10 @@ def stage(
             "new one."
         ) from None
     finally:
+        traces.state.trace = outer
+        trace.alive = False
         if scope:
             util.enter_scope(scope)
-        trace.alive = False
     if config.state.check_tracer_leaks:  # not where it failed: the error's traceback holds tracers
         _check_leaks(trace, tracers)
     return graph

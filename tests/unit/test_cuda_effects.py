@@ -4,6 +4,8 @@ In: callbacks with and without results, in and outside transformations, some of 
 each effect happens once, in order, when it is asked for; a failure reaches what needs it.
 """
 
+import os
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,28 @@ def test_a_failed_effect_raises_at_once_and_touches_nothing_else(gpu):
         np.asarray(y + z)
     np.testing.assert_array_equal(z, np.arange(4.0) * 3 + 4)
     np.testing.assert_array_equal(w + x, np.arange(4.0) * 4 + 4)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_says_that_it_has_no_gpu(gpu):
+    x = gnp.arange(4.0).block_until_ready()
+    child = os.fork()
+    if child == 0:
+        good = False
+        try:
+            with ga.default_device(ga.devices("cpu")[0]):
+                good = float(gnp.ones(3).sum()) == 3.0
+            for use in (
+                lambda: np.asarray(x + 1.0),
+                lambda: np.asarray(x),
+                lambda: repr(gnp.ones(5)),
+            ):
+                try:
+                    use()
+                    good = False
+                except DeviceError as error:
+                    good &= "forked" in str(error) and "spawn" in str(error)
+        finally:
+            os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(x, np.arange(4.0))

@@ -228,6 +228,46 @@ def test_an_exception_at_any_line_leaves_right_values(error, compiled, stride):
     assert count > 500  # the program has so many lines, or nothing was tried
 
 
+def nested(x):
+    """Traces inside traces: a jitted loop and a branch under vmap and grad."""
+    step = lambda c, v: (c * 2.0 + v, c)
+    loop = ga.jit(lambda y: ga.lax.scan(step, y, gnp.ones(3))[0])
+    branch = lambda y: ga.lax.cond(y > 0, lambda z: z * 2.0, lambda z: z - 2.0, y)
+    return ga.vmap(ga.grad(lambda y: ga.checkpoint(loop)(branch(y)) ** 2))(x)
+
+
+def test_an_interrupt_leaves_no_trace_behind(stride=9973):
+    """Neither at any call of the library's, nor where a block that changes the trace is left."""
+    expected = np.asarray(nested(gnp.ones(3)))
+    for name in ("process", "batch_flat", "jvp_flat", "linearized", "stage", "split_graph"):
+
+        def at_exit(frame, event, _, name=name):
+            back = frame.f_back
+            if event == "call" and frame.f_code.co_name == "__exit__" and back is not None:
+                if back.f_code.co_name == name:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+
+        ga.clear_caches()
+        sys.settrace(at_exit)
+        try:
+            nested(gnp.ones(3))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        np.testing.assert_array_equal(gnp.ones(3) + 1.0, 2.0)
+        np.testing.assert_array_equal(nested(gnp.ones(3)), expected)
+    count, reached = 1, True
+    while reached:
+        ga.clear_caches()
+        reached = raise_at(count, KeyboardInterrupt, lambda: nested(gnp.ones(3)))
+        np.testing.assert_array_equal(gnp.ones(3) + 1.0, 2.0)
+        np.testing.assert_array_equal(nested(gnp.ones(3)), expected)
+        count += stride
+    assert count > 2 * stride
+
+
 def test_an_interrupt_is_heard_and_loses_nothing():
     """A real signal, in the middle of long work."""
 

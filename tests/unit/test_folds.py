@@ -64,7 +64,6 @@ VALUES = {
     "argmin finds nan": (lambda: lax.argmin(arr(1, NAN, 3, NAN, dtype=BF16), 0, np.int32), 1),
     "argmax of zeros": (lambda: lax.argmax(arr(-0.0, 0.0), 0, np.int32), 0),
     "argmin of columns": (lambda: lax.argmin(-X, 0, np.int8), [2, 2, 2, 2]),
-    "argmax wraps its index": (lambda: lax.argmax(np.arange(300), 0, np.uint8), 43),
     "cumsum": (lambda: lax.cumsum(X, 1), X.cumsum(1)),
     "cumsum reversed": (lambda: lax.cumsum(X, 0, reverse=True), X[::-1].cumsum(0)[::-1]),
     "cumsum of float16": (

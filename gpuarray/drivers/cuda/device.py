@@ -18,6 +18,7 @@ import gc
 import importlib.util
 import itertools
 import math
+import os
 import sys
 import threading
 from collections import deque
@@ -359,6 +360,31 @@ class Gpu:
             return buffer
 
         return self.call(taken)  # on our stream: the exporter makes its work come before ours
+
+
+class _Lost(Gpu):
+    """A GPU in a process that was forked from one that used it: CUDA's state is not there."""
+
+    def hold(self, thing: Any) -> None:
+        """Keep nothing: the parent owns the memory."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("hold", "index", "name", "arch"):
+            return super().__getattribute__(name)
+        raise DeviceError(
+            "this process was forked from one that had used a GPU, and CUDA does not work on the "
+            "other side of a fork. Start processes with multiprocessing's 'spawn' or 'forkserver', "
+            "or fork before the first use of the GPU."
+        )
+
+
+def _lose_gpus() -> None:
+    if gpus.cache_info().currsize:
+        for gpu in gpus():
+            gpu.__class__ = _Lost
+
+
+os.register_at_fork(after_in_child=_lose_gpus)
 
 
 class _Borrowed:

@@ -228,7 +228,7 @@ def conv_parts(lhs, rhs, **p):
     windows = shaped(permuted(windows, (1, 2, 3, 0, 4)), (groups, depth, images * count))
     matrix = shaped(w, (groups, features // groups, depth))
     working = working_dtype(
-        dtypes.promote_types(dtype, aval_of(w).dtype) if dtype != aval_of(w).dtype else dtype,
+        dtypes.wider(dtype, aval_of(w).dtype) if dtype != aval_of(w).dtype else dtype,
         out.dtype,
     )
     made = _product(

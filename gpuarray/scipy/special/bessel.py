@@ -191,7 +191,7 @@ def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     seed = like(math.sqrt(0.25 / math.pi), theta)  # that of degree and order l
     for l in range(n_max + 1):
         above = size < l
-        up = gnp.where(above, (4.0 * l * l - 1) / (l * l - gnp.where(above, square, 0)), 0)
+        up = gnp.where(above, (4.0 * l * l - 1) / (l * l - gnp.where(above, square, -1)), 0)
         back = gnp.where(size < l - 1, ((l - 1.0) ** 2 - square) / (4.0 * (l - 1) ** 2 - 1), 0)
         moved = lax.sqrt(up) * (cosine * now - lax.sqrt(back) * before)
         before, now = now, gnp.where(size == l, seed, moved)

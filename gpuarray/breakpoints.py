@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from gpuarray import callbacks
 from gpuarray.core import tree
-from gpuarray.core.value import Array
+from gpuarray.core.trace import Tracer
 from gpuarray.util import is_inside
 
 
@@ -180,7 +180,8 @@ def breakpoint(
         raise ValueError(f"Debugger backend {backend!r} is not known: expected 'cli' or None")
     frames = _frames(inspect.currentframe(), filter_frames)[:num_frames]
     leaves, rebuild = _flat([frame.names for frame in frames])
-    numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Array)]
+    # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.
+    numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
 
     def stop(*values: Any) -> None:
         filled = list(leaves)

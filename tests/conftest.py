@@ -55,11 +55,16 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def settings_put_back():
-    """Undo what a test did to the global settings, so that no test depends on the one before."""
+    """Undo what a test did to the global settings, ours and those of NumPy's printer, so that no
+    test depends on the one before.
+    """
     from gpuarray.config import config
 
     before = dict(config.values)
+    printing = np.get_printoptions()
     yield
+    if np.get_printoptions() != printing:
+        np.set_printoptions(**printing)
     for name, value in config.values.items():
         if value != before[name]:
             config.update(name, before[name])

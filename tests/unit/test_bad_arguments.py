@@ -124,7 +124,6 @@ def test_no_error_of_the_inside(module):
     values = _values()
     found = collections.defaultdict(list)
     before = signal.signal(signal.SIGALRM, _late)
-    printing = np.get_printoptions()
     try:
         for name in sorted(dir(space)):
             function = getattr(space, name)
@@ -141,7 +140,6 @@ def test_no_error_of_the_inside(module):
                     found[name].append((place, named, repr(error)[:120]))
     finally:
         signal.signal(signal.SIGALRM, before)
-        np.set_printoptions(**printing)
     assert not found, "\n".join(f"{k}: {v[0]}" for k, v in found.items())
 
 

@@ -40,7 +40,7 @@ def between(low: float, high: float, n: int = 300_001) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "exact", "spans", "limit"),
     [
-        ("erf", sp.erf, [(-4.5, 4.5), (-0.1, 0.1)], 2),
+        ("erf", sp.erf, [(-4.5, 4.5), (-0.1, 0.1)], 3),  # 2 where NumPy's loops have FMA
         ("erfc", sp.erfc, [(-4.5, 10.2), (-0.1, 0.1), (9, 10.2)], 1),
     ],
 )

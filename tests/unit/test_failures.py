@@ -17,6 +17,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.core.trace import current
 from gpuarray.errors import JaxRuntimeError
 from gpuarray.extend.core import Primitive
 
@@ -239,23 +240,32 @@ def nested(x):
 def test_an_interrupt_leaves_no_trace_behind(stride=9973):
     """Neither at any call of the library's, nor where a block that changes the trace is left."""
     expected = np.asarray(nested(gnp.ones(3)))
-    for name in ("process", "batch_flat", "jvp_flat", "linearized", "stage", "split_graph"):
+    double = lambda x: x * 2.0
+    outermost = {
+        "stage": lambda: ga.jit(lambda x: x * 2.0)(1.0),
+        "batch_flat": lambda: ga.vmap(double)(gnp.ones(3)),
+        "jvp_flat": lambda: ga.jvp(double, (1.0,), (1.0,)),
+        "linearize_flat": lambda: ga.grad(double)(1.0),
+    }
+    for name, run in outermost.items():
+        hit = []
 
-        def at_exit(frame, event, _, name=name):
+        def at_exit(frame, event, _, name=name, hit=hit):
             back = frame.f_back
-            if event == "call" and frame.f_code.co_name == "__exit__" and back is not None:
-                if back.f_code.co_name == name:
-                    sys.settrace(None)
-                    raise KeyboardInterrupt
+            leaves = event == "call" and frame.f_code is current.__exit__.__code__
+            if leaves and back is not None and back.f_code.co_name == name:
+                sys.settrace(None)
+                hit.append(name)
+                raise KeyboardInterrupt
 
-        ga.clear_caches()
         sys.settrace(at_exit)
         try:
-            nested(gnp.ones(3))
+            run()
         except KeyboardInterrupt:
             pass
         finally:
             sys.settrace(None)
+        assert hit == [name]  # or nothing was tried
         np.testing.assert_array_equal(gnp.ones(3) + 1.0, 2.0)
         np.testing.assert_array_equal(nested(gnp.ones(3)), expected)
     count, reached = 1, True

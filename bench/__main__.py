@@ -19,9 +19,9 @@ from pathlib import Path
 from bench import floors, host, measure, peers, results, suite, workloads
 from bench.measure import Effort, Record
 from bench.peers import FUSED
+from gpuarray.backends.cuda import nvrtc
+from gpuarray.backends.cuda.device import missing
 from gpuarray.cli.progress import Progress
-from gpuarray.drivers import nvrtc
-from gpuarray.drivers.cuda.device import missing
 
 
 def main(argv: Sequence[str] | None = None) -> int:

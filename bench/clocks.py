@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gpuarray.drivers.cuda import device as cuda
+from gpuarray.backends.cuda import device as cuda
 
 #: Bytes that are written to keep a GPU busy, more than any cache holds; no faster than so many a
 #: second.

@@ -22,8 +22,8 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from bench.peers import FUSED, JAX, NUMPY, TORCH, Peer
-from gpuarray.drivers import cubins, nvrtc
-from gpuarray.drivers import numpy as driver
+from gpuarray.backends.cuda import cubins, nvrtc
+from gpuarray.backends.numpy import program as driver
 
 ROOT = Path(__file__).resolve().parents[1]
 _SMALL = np.linspace(0.1, 1.0, 16, dtype=np.float32)

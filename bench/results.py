@@ -20,8 +20,8 @@ from bench.measure import Record
 from bench.peers import ALL, FUSED, GPU, OURS, Peer
 from gpuarray.cli import charts
 from gpuarray.cli.timing import duration
-from gpuarray.compiler.report import columns, plural, size
-from gpuarray.drivers.tiles import thread_count
+from gpuarray.compiler.explain.tables import columns, plural, size
+from gpuarray.backends.numpy.tiles import thread_count
 
 
 def circumstances(

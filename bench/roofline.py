@@ -13,7 +13,7 @@ from typing import Any
 from bench.measure import Record
 from bench.peers import FUSED, OURS
 from gpuarray.cli.charts import COLOURS
-from gpuarray.compiler.drawing import FAINT, RULE, Drawing
+from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 760, 520, 70, 56, 30
 

@@ -31,7 +31,7 @@ import gpuarray.numpy as gnp
 from bench import clocks, host, measure, peers, versions
 from bench.peers import FUSED, Peer
 from bench.workloads import BY_NAME, Draw, Size, Workload
-from gpuarray.drivers.cuda import device as cuda
+from gpuarray.backends.cuda import device as cuda
 from gpuarray.errors import FallbackWarning
 
 #: Bytes of arguments that are kept on the host.

@@ -6,9 +6,9 @@ Floor 6. In: the runtime's own records. Out: text and plain data.
 
 from __future__ import annotations
 
-from gpuarray.breakpoints import breakpoint as breakpoint
-from gpuarray.callbacks import debug_callback as callback
-from gpuarray.callbacks import debug_print as print
+from gpuarray.api.callbacks import debug_callback as callback
+from gpuarray.api.callbacks import debug_print as print
+from gpuarray.api.debugger import breakpoint as breakpoint
 from gpuarray.runtime import cache
 
 __all__ = ["breakpoint", "cache_report", "callback", "clear_report", "print"]

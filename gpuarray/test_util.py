@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.autodiff import jvp, vjp
-from gpuarray.core import dtypes, tree
+from gpuarray.api.grad import jvp, vjp
+from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.pytree import tree
 
 #: Relative errors that are fine, by dtype: what a difference of two rounded values loses.
 _TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 2e-3, "complex64": 2e-3}

@@ -1,27 +1,27 @@
 """gpuarray.tree: the functions of `gpuarray.tree_util` that are used most, under short names.
 
 In: pytrees. Out: what `tree_util.tree_<name>` gives. `static` marks a dataclass field as structure.
-Floor 6: thin over core/tree.py.
+Floor 6: thin over pytree/tree.py.
 """
 
 import dataclasses as _dataclasses
 from typing import Any as _Any
 
-from gpuarray.core import tree as _tree
+from gpuarray.pytree import tree
 
-all = _tree.tree_all
-broadcast = _tree.tree_broadcast
-flatten = _tree.tree_flatten
-flatten_with_path = _tree.tree_flatten_with_path
-leaves = _tree.tree_leaves
-leaves_with_path = _tree.tree_leaves_with_path
-map = _tree.tree_map
-map_with_path = _tree.tree_map_with_path
-reduce = _tree.tree_reduce
-reduce_associative = _tree.tree_reduce_associative
-structure = _tree.tree_structure
-transpose = _tree.tree_transpose
-unflatten = _tree.tree_unflatten
+all = tree.tree_all
+broadcast = tree.tree_broadcast
+flatten = tree.tree_flatten
+flatten_with_path = tree.tree_flatten_with_path
+leaves = tree.tree_leaves
+leaves_with_path = tree.tree_leaves_with_path
+map = tree.tree_map
+map_with_path = tree.tree_map_with_path
+reduce = tree.tree_reduce
+reduce_associative = tree.tree_reduce_associative
+structure = tree.tree_structure
+transpose = tree.tree_transpose
+unflatten = tree.tree_unflatten
 
 
 def static(**kwargs: _Any) -> _Any:

@@ -2,10 +2,10 @@
 
 In: lists, tuples, dicts, None, registered classes, nested as you like. Out: leaves, structures,
 mapped trees, key paths. `gpuarray.tree` has the common ones under shorter names.
-Floor 6: thin over core/tree.py.
+Floor 6: thin over pytree/tree.py.
 """
 
-from gpuarray.core.tree import (
+from gpuarray.pytree.tree import (
     DictKey,
     FlattenedIndexKey,
     GetAttrKey,

@@ -26,12 +26,12 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler import schedule
-from gpuarray.compiler.cuda import prelude
-from gpuarray.compiler.emit_cuda import Emitted, emit
+from gpuarray.backends import hostcc
+from gpuarray.compiler.cuda import schedule
+from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.text import prelude
 from gpuarray.core import dtypes
 from gpuarray.core.graph import storage_dtype
-from gpuarray.drivers import hostcc
 from gpuarray.errors import CompileError, DeviceError
 from tests import golden
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuarray.backends.numpy import program as host
 from gpuarray.core import dtypes
-from gpuarray.drivers import numpy as host
 from tests.samples import Sample, values
 
 #: Primitives whose results are sums of elements of their operands, or of products of them.

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from gpuarray.compiler.cuda.prelude import complete
-from gpuarray.compiler.emit_cuda import Emitted
-from gpuarray.drivers import nvrtc
+from gpuarray.backends.cuda import nvrtc
+from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.text.prelude import complete
 
 #: Turing, Ampere, Hopper, Blackwell.
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")

@@ -26,7 +26,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Primitive, registry
-from gpuarray.ops.random import implementation, implementations
+from gpuarray.primitives.random.ops import implementation, implementations
 
 Operands = list[tuple[tuple[int, ...], str]]
 Row = tuple[Operands, dict[str, Any], Any]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.callbacks import FlatCallback
+from gpuarray.api.callbacks import FlatCallback
 from gpuarray.control.custom_vmap import FlatRule
-from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import registry
+from gpuarray.pytree import tree
 from gpuarray.transforms.jvp import jvp_flat
 from tests.samples import Table
 

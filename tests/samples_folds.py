@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core import dtypes
-from gpuarray.ops.elementwise import ge_p, le_p
+from gpuarray.primitives.elementwise.arithmetic import ge_p, le_p
 from tests.samples import Table, distinct, ordered, scalar_graph
 
 FLOATS = ["float32", "float16", "bfloat16", "float64"]

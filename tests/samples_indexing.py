@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.primitive import registry
-from gpuarray.ops.indexing import (
+from gpuarray.primitives.indexing.ops import (
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core import dtypes
-from gpuarray.ops.convolution import ConvDimensionNumbers
-from gpuarray.ops.fft import FftType
-from gpuarray.ops.ragged import RaggedDotDimensionNumbers
+from gpuarray.primitives.contract.convolution import ConvDimensionNumbers
+from gpuarray.primitives.contract.fft import FftType
+from gpuarray.primitives.contract.ragged import RaggedDotDimensionNumbers
 from tests.samples import Operands, Table, positive_definite, triangular
 
 EXACT = ["float32", "float64", "complex64", "complex128"]  # what LAPACK has

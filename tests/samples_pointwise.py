@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuarray.core import dtypes
-from gpuarray.ops.elementwise import RoundingMethod
+from gpuarray.primitives.elementwise.arithmetic import RoundingMethod
 from tests.samples import Row, Table
 
 FLOATS = "float32 float16 bfloat16 float64".split()

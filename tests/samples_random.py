@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuarray.core import dtypes
-from gpuarray.ops.random import RandomAlgorithm, implementations
+from gpuarray.primitives.random.ops import RandomAlgorithm, implementations
 from tests.samples import Table
 
 SAMPLES: Table = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 # The primitives that these rows are about load with their namespace, not with the package.
-import gpuarray.ops.hypergeometric
-import gpuarray.ops.integrals  # noqa: F401
+import gpuarray.primitives.elementwise.hypergeometric
+import gpuarray.primitives.elementwise.integrals  # noqa: F401
 from tests.samples import Table
 from tests.samples_pointwise import COMPLEXES, FLOATS
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
-from gpuarray.compiler.cuda.prelude import complete
-from gpuarray.compiler.emit_cuda import Emitted
-from gpuarray.compiler.plan import plan_graph
+from gpuarray.backends import hostcc, simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.graph import Graph, storage_dtype
-from gpuarray.drivers import hostcc, simulator
-from gpuarray.drivers import numpy as host
 from gpuarray.errors import DeviceError
 from tests.nearness import largest, ulps
 

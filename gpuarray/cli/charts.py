@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuarray.compiler.drawing import FAINT, RULE, Drawing
+from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing
 from gpuarray.util import lazy_module
 
 pyplot = lazy_module("matplotlib.pyplot")

@@ -12,7 +12,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.report import plural
+from gpuarray.compiler.explain.tables import plural
 
 
 class Result(NamedTuple):

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuarray as ga
-from gpuarray.compiler.report import plural, size
+from gpuarray.backends.cuda.device import missing as gpus_missing
+from gpuarray.backends.numpy.tiles import thread_count
+from gpuarray.backends.store import platformdirs
+from gpuarray.compiler.explain.tables import plural, size
 from gpuarray.config import settings, state
-from gpuarray.drivers.cuda.device import missing as gpus_missing
-from gpuarray.drivers.store import platformdirs
-from gpuarray.drivers.tiles import thread_count
 
 
 class Section(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.axes import add_axis, move_axis
+from gpuarray.primitives.axes import add_axis, move_axis
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.util import captures
 

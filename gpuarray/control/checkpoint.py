@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuarray.compiler.simplify import drop_dead, inline_calls
+from gpuarray.compiler.rewrite.simplify import drop_dead, inline_calls
 from gpuarray.control.call import jit_p
 from gpuarray.control.callback import io_callback_p
 from gpuarray.control.surgery import chosen, cut, graph_work, merged, others, staged

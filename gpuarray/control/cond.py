@@ -32,9 +32,9 @@ from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Graph, Var, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.axes import move_axis
-from gpuarray.ops.define import do
-from gpuarray.ops.linear import zeros
+from gpuarray.primitives.axes import move_axis
+from gpuarray.primitives.define import do
+from gpuarray.primitives.linear import zeros
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, Split, set_partial_rule, split_graph

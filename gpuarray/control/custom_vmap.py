@@ -16,8 +16,8 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.axes import add_axis, move_axis
-from gpuarray.ops.linear import instantiate
+from gpuarray.primitives.axes import add_axis, move_axis
+from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.jvp import jvp_flat

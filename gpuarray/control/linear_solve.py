@@ -16,8 +16,8 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import do
-from gpuarray.ops.linear import add_any, instantiate
+from gpuarray.primitives.define import do
+from gpuarray.primitives.linear import add_any, instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
 from gpuarray.transforms.graphs import batch_graph
 from gpuarray.transforms.jvp import jvp_flat

@@ -32,8 +32,8 @@ from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate, has_effect
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.axes import move_axis
-from gpuarray.ops.linear import add_any, instantiate, zeros
+from gpuarray.primitives.axes import move_axis
+from gpuarray.primitives.linear import add_any, instantiate, zeros
 from gpuarray.transforms.batch import BatchAxis, matched
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph

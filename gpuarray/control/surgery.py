@@ -15,7 +15,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, evaluate, storage_dtype, subgraphs
 from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.core.primitive import Kind, registry
-from gpuarray.ops.linear import instantiate, zeros
+from gpuarray.primitives.linear import instantiate, zeros
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.stage import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat

@@ -32,8 +32,8 @@ from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.ops.define import do
-from gpuarray.ops.linear import instantiate
+from gpuarray.primitives.define import do
+from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
 from gpuarray.transforms.graphs import batch_graph, jvp_graph
 from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph

@@ -3,5 +3,5 @@
 Floor 6. In: other public modules. Out: their names.
 """
 
-from gpuarray.callbacks import io_callback as io_callback
+from gpuarray.api.callbacks import io_callback as io_callback
 from gpuarray.config import enable_x64 as enable_x64

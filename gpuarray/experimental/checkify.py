@@ -27,16 +27,15 @@ from gpuarray.control.scan import scan_p
 from gpuarray.control.surgery import cut
 from gpuarray.control.while_loop import while_p
 from gpuarray.core import trace as traces
-from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Eqn, Graph, Literal, graphs_in, last_uses
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.elementwise import div_p
-from gpuarray.ops.indexing import (
+from gpuarray.primitives.elementwise.arithmetic import div_p
+from gpuarray.primitives.elementwise.convert import convert_element_type_p
+from gpuarray.primitives.indexing.ops import (
     gather_p,
     scatter_add_p,
     scatter_max_p,
@@ -45,7 +44,8 @@ from gpuarray.ops.indexing import (
     scatter_p,
     scatter_sub_p,
 )
-from gpuarray.ops.movement import dynamic_slice_p, dynamic_update_slice_p
+from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
+from gpuarray.pytree import tree
 from gpuarray.transforms.stage import TracedFunction, stage
 from gpuarray.tree_util import register_pytree_node
 

@@ -13,22 +13,22 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.autodiff import vjp
-from gpuarray.compiler.plan import plan_graph
-from gpuarray.compiler.simplify import inline_calls
+from gpuarray.api.custom_vjp import custom_vjp
+from gpuarray.api.grad import vjp
+from gpuarray.api.inspect import ShapeDtypeStruct
+from gpuarray.api.jit import jit
+from gpuarray.backends.numpy import program as driver
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import jit_p
 from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p
-from gpuarray.core import tree
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
-from gpuarray.custom_derivatives import custom_vjp
-from gpuarray.drivers import numpy as driver
 from gpuarray.export.values import Reader, Writer
-from gpuarray.jit import jit
+from gpuarray.pytree import tree
 from gpuarray.runtime.device import platform_named
 from gpuarray.runtime.execute import separated
-from gpuarray.staging import ShapeDtypeStruct
 
 _MAGIC = b"gpuarray program 1\n"
 _DIGEST = 32

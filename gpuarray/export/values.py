@@ -13,26 +13,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray.compiler.simplify import inline_calls
+from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.linear_solve import System
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Primitive, registry
-from gpuarray.core.treedef import PyTreeDef, default_registry
-from gpuarray.ops.convolution import ConvDimensionNumbers
-from gpuarray.ops.elementwise import RoundingMethod
-from gpuarray.ops.fft import FftType
-from gpuarray.ops.indexing_checks import (
+from gpuarray.primitives.contract.convolution import ConvDimensionNumbers
+from gpuarray.primitives.contract.fft import FftType
+from gpuarray.primitives.contract.precision import DotAlgorithmPreset, Precision
+from gpuarray.primitives.contract.ragged import RaggedDotDimensionNumbers
+from gpuarray.primitives.elementwise.arithmetic import RoundingMethod
+from gpuarray.primitives.elementwise.transcendental import AccuracyMode
+from gpuarray.primitives.indexing.shapes import (
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
-from gpuarray.ops.linalg import EighImplementation, EigImplementation, SvdAlgorithm
-from gpuarray.ops.precision import DotAlgorithmPreset, Precision
-from gpuarray.ops.ragged import RaggedDotDimensionNumbers
-from gpuarray.ops.random import KeyImpl, RandomAlgorithm, implementation
-from gpuarray.ops.transcendental import AccuracyMode
+from gpuarray.primitives.linalg.ops import EighImplementation, EigImplementation, SvdAlgorithm
+from gpuarray.primitives.random.ops import KeyImpl, RandomAlgorithm, implementation
+from gpuarray.pytree.structure import PyTreeDef, default_registry
 from gpuarray.runtime.array import ArrayImpl
 
 _ENUMS = {

@@ -14,9 +14,9 @@ from gpuarray.core.linear import Zero as Zero
 from gpuarray.core.linear import is_zero
 from gpuarray.core.primitive import LINEAR, Primitive
 from gpuarray.interpreters.tables import RuleTable
-from gpuarray.ops.linear import add_any as add_tangents
-from gpuarray.ops.linear import broadcast_like
-from gpuarray.ops.linear import instantiate as instantiate_zeros
+from gpuarray.primitives.linear import add_any as add_tangents
+from gpuarray.primitives.linear import broadcast_like
+from gpuarray.primitives.linear import instantiate as instantiate_zeros
 from gpuarray.transforms.jvp import JVPTracer as JVPTracer
 from gpuarray.transforms.jvp import jvp_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.interpreters.tables import RuleTable
-from gpuarray.ops.axes import move_axis as moveaxis
+from gpuarray.primitives.axes import move_axis as moveaxis
 from gpuarray.transforms.batch import BatchAxis, batch_of, batch_pointwise
 from gpuarray.transforms.batch import BatchTracer as BatchTracer
 

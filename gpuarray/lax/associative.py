@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bits import bitwise_or
@@ -21,6 +20,7 @@ from gpuarray.lax.control import as_array
 from gpuarray.lax.elementwise import add
 from gpuarray.lax.shapes import concatenate, pad, rev
 from gpuarray.lax.slicing import slice_in_dim
+from gpuarray.pytree import tree
 from gpuarray.util import canonical_axis
 
 

@@ -12,7 +12,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, binary, unary
 from gpuarray.lax.args import operand as as_operand
-from gpuarray.ops.bits import (
+from gpuarray.primitives.elementwise.bits import (
     and_p,
     bitcast_convert_type_p,
     clz_p,

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray.control.surgery import opened
-from gpuarray.core import dtypes, tree
+from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.value import Array
 from gpuarray.lax.convert import convert
+from gpuarray.pytree import tree
 from gpuarray.transforms.references import refuse_reference
-from gpuarray.transforms.remembered import remembered
 from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.trace_cache import remembered
 
 
 class Body(NamedTuple):

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors
-from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
@@ -20,7 +19,8 @@ from gpuarray.lax.args import operands
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import eq, select
 from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, full_like, reshape, squeeze
-from gpuarray.ops import collective as ops
+from gpuarray.primitives.collective import ops as ops
+from gpuarray.pytree import tree
 from gpuarray.transforms import batch
 from gpuarray.util import canonical_axis, prod
 

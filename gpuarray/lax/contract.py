@@ -15,18 +15,20 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
-from gpuarray.ops.contract import DotDimensionNumbers as DotDimensionNumbers
-from gpuarray.ops.contract import dot_general_p
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.elementwise import mul_p
-from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p
-from gpuarray.ops.precision import DotAlgorithm as DotAlgorithm
-from gpuarray.ops.precision import DotAlgorithmPreset as DotAlgorithmPreset
-from gpuarray.ops.precision import Precision as Precision
-from gpuarray.ops.precision import PrecisionLike as PrecisionLike
-from gpuarray.ops.precision import canonicalize_precision
-from gpuarray.ops.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
-from gpuarray.ops.ragged import ragged_dot_general_p
+from gpuarray.primitives.contract.ops import DotDimensionNumbers as DotDimensionNumbers
+from gpuarray.primitives.contract.ops import dot_general_p
+from gpuarray.primitives.contract.precision import DotAlgorithm as DotAlgorithm
+from gpuarray.primitives.contract.precision import DotAlgorithmPreset as DotAlgorithmPreset
+from gpuarray.primitives.contract.precision import Precision as Precision
+from gpuarray.primitives.contract.precision import PrecisionLike as PrecisionLike
+from gpuarray.primitives.contract.precision import canonicalize_precision
+from gpuarray.primitives.contract.ragged import (
+    RaggedDotDimensionNumbers as RaggedDotDimensionNumbers,
+)
+from gpuarray.primitives.contract.ragged import ragged_dot_general_p
+from gpuarray.primitives.elementwise.arithmetic import mul_p
+from gpuarray.primitives.elementwise.convert import convert_element_type_p
+from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p
 from gpuarray.runtime.transfer import placed
 
 

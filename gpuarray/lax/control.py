@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config, errors
-from gpuarray.batching import vmap
+from gpuarray.api.vmap import vmap
 from gpuarray.control.cond import cond_p
 from gpuarray.control.scan import scan_p
 from gpuarray.control.surgery import chosen, cut, merged, opened, opened_together, others, reordered
 from gpuarray.control.while_loop import while_p
-from gpuarray.core import dtypes, tree
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.trace import Tracer, owned
@@ -37,6 +37,7 @@ from gpuarray.lax.convert import convert, convert_element_type
 from gpuarray.lax.elementwise import add, clamp, lt, ne
 from gpuarray.lax.shapes import concatenate, expand_dims, reshape
 from gpuarray.lax.slicing import index_in_dim, slice
+from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 
 _UNGIVEN: Any = object()
@@ -636,13 +637,11 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
         reshape(_part(x, 0, full), (batches, batch_size, *aval_of(x).shape[1:])) for x in arrays
     ]
     rest = [_part(x, full, n) for x in arrays] if full < n else None
-    body = lambda _, x: ((), many(x))
-    out = _scan(body, (), tree.unflatten(spec, head), None, False, 1, f, "map of batches")[1]
+    xs = tree.unflatten(spec, head)
+    out = _scan(lambda _, x: ((), many(x)), (), xs, None, False, 1, f, "map of batches")[1]
     tail = None if rest is None else many(tree.unflatten(spec, rest))
     out = tree.tree_map(lambda y: reshape(y, (full, *y.shape[2:])), out)
-    if tail is None:
-        return out
-    return tree.tree_map(lambda a, b: concatenate([a, b], 0), out, tail)
+    return out if tail is None else tree.tree_map(lambda a, b: concatenate([a, b], 0), out, tail)
 
 
 def _part(x: Any, start: int, stop: int) -> Any:

@@ -16,7 +16,13 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, binary, unary
 from gpuarray.lax.args import operand as as_operand
-from gpuarray.ops.convert import complex_p, conj_p, convert_element_type_p, imag_p, real_p
+from gpuarray.primitives.elementwise.convert import (
+    complex_p,
+    conj_p,
+    convert_element_type_p,
+    imag_p,
+    real_p,
+)
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:

@@ -15,16 +15,16 @@ import numpy as np
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.contract import PrecisionLike, dot_general, element_type
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.convolution import ConvDimensionNumbers as ConvDimensionNumbers
-from gpuarray.ops.convolution import (
+from gpuarray.primitives.contract.convolution import ConvDimensionNumbers as ConvDimensionNumbers
+from gpuarray.primitives.contract.convolution import (
     ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
 )
-from gpuarray.ops.convolution import conv_general_dilated_p, conv_shape, dilated
-from gpuarray.ops.elementwise import add_p, eq_p
-from gpuarray.ops.generate import iota_p
-from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p, rev_p, transpose_p
-from gpuarray.ops.precision import Precision, canonicalize_precision
+from gpuarray.primitives.contract.convolution import conv_general_dilated_p, conv_shape, dilated
+from gpuarray.primitives.contract.precision import Precision, canonicalize_precision
+from gpuarray.primitives.elementwise.arithmetic import add_p, eq_p
+from gpuarray.primitives.elementwise.convert import convert_element_type_p
+from gpuarray.primitives.movement.generate import iota_p
+from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p, rev_p, transpose_p
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import prod
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from gpuarray.core import dtypes, tree
+from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, binary, operand, operands, unary
-from gpuarray.ops.elementwise import RoundingMethod as RoundingMethod
-from gpuarray.ops.elementwise import (
+from gpuarray.primitives.elementwise.arithmetic import RoundingMethod as RoundingMethod
+from gpuarray.primitives.elementwise.arithmetic import (
     abs_p,
     add_p,
     ceil_p,
@@ -43,6 +43,7 @@ from gpuarray.ops.elementwise import (
     stop_gradient_p,
     sub_p,
 )
+from gpuarray.pytree import tree
 
 # ---- arithmetic ----
 

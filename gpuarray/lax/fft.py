@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.jit import jit
 from gpuarray.lax.args import ArrayLike, dtype_of, operands
 from gpuarray.lax.convert import convert_element_type
-from gpuarray.ops.fft import FftType as FftType
-from gpuarray.ops.fft import fft_p
+from gpuarray.primitives.contract.fft import FftType as FftType
+from gpuarray.primitives.contract.fft import fft_p
 
 
 def _type_of(fft_type) -> FftType:

@@ -15,16 +15,10 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of
 from gpuarray.lax.args import operand as bindable
 from gpuarray.lax.shapes import full
-from gpuarray.ops.indexing import (
-    GatherDimensionNumbers as GatherDimensionNumbers,
-)
-from gpuarray.ops.indexing import (
-    GatherScatterMode as GatherScatterMode,
-)
-from gpuarray.ops.indexing import (
-    ScatterDimensionNumbers as ScatterDimensionNumbers,
-)
-from gpuarray.ops.indexing import (
+from gpuarray.primitives.indexing.ops import GatherDimensionNumbers as GatherDimensionNumbers
+from gpuarray.primitives.indexing.ops import GatherScatterMode as GatherScatterMode
+from gpuarray.primitives.indexing.ops import ScatterDimensionNumbers as ScatterDimensionNumbers
+from gpuarray.primitives.indexing.ops import (
     default_fill,
     gather_p,
     scatter_add_p,

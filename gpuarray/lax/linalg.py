@@ -1,8 +1,8 @@
 """Linear algebra on stacks of matrices: factorisations, eigenvalues, systems of equations.
 
-Floor 6. In: arrays whose last two axes are matrices. Out: the primitives of ops/linalg.py and
-ops/solve.py, with what a user expects around them (symmetrised inputs, cleared triangles, factors
-in the usual order).
+Floor 6. In: arrays whose last two axes are matrices. Out: the primitives of
+primitives/linalg, with what a user expects around them (symmetrised inputs, cleared triangles,
+factors in the usual order).
 """
 
 from __future__ import annotations
@@ -19,31 +19,29 @@ from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import add, div, ge, select_n
 from gpuarray.lax.polar import qdwh as qdwh
-from gpuarray.ops.elementwise import add_p
-from gpuarray.ops.generate import iota_p
-from gpuarray.ops.linalg import (
-    EighImplementation as EighImplementation,
-)
-from gpuarray.ops.linalg import EigImplementation as EigImplementation
-from gpuarray.ops.linalg import SvdAlgorithm as SvdAlgorithm
-from gpuarray.ops.linalg import cholesky_p as cholesky_p
-from gpuarray.ops.linalg import eig_p as eig_p
-from gpuarray.ops.linalg import eigh_p as eigh_p
-from gpuarray.ops.linalg import geqrf_p as geqrf_p
-from gpuarray.ops.linalg import hessenberg_p as hessenberg_p
-from gpuarray.ops.linalg import lu_p as lu_p
-from gpuarray.ops.linalg import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
-from gpuarray.ops.linalg import qr_p as qr_p
-from gpuarray.ops.linalg import schur_p as schur_p
-from gpuarray.ops.linalg import svd_p as svd_p
-from gpuarray.ops.linalg import tridiagonal_p as tridiagonal_p
-from gpuarray.ops.movement import broadcast_in_dim_p, squeeze_p, transpose_p
-from gpuarray.ops.solve import cholesky_update_p as cholesky_update_p
-from gpuarray.ops.solve import householder_product_p as householder_product_p
-from gpuarray.ops.solve import ormqr_p as ormqr_p
-from gpuarray.ops.solve import symmetric_product_p as symmetric_product_p
-from gpuarray.ops.solve import triangular_solve_p as triangular_solve_p
-from gpuarray.ops.solve import tridiagonal_solve_p as tridiagonal_solve_p
+from gpuarray.primitives.elementwise.arithmetic import add_p
+from gpuarray.primitives.linalg.ops import EighImplementation as EighImplementation
+from gpuarray.primitives.linalg.ops import EigImplementation as EigImplementation
+from gpuarray.primitives.linalg.ops import SvdAlgorithm as SvdAlgorithm
+from gpuarray.primitives.linalg.ops import cholesky_p as cholesky_p
+from gpuarray.primitives.linalg.ops import eig_p as eig_p
+from gpuarray.primitives.linalg.ops import eigh_p as eigh_p
+from gpuarray.primitives.linalg.ops import geqrf_p as geqrf_p
+from gpuarray.primitives.linalg.ops import hessenberg_p as hessenberg_p
+from gpuarray.primitives.linalg.ops import lu_p as lu_p
+from gpuarray.primitives.linalg.ops import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
+from gpuarray.primitives.linalg.ops import qr_p as qr_p
+from gpuarray.primitives.linalg.ops import schur_p as schur_p
+from gpuarray.primitives.linalg.ops import svd_p as svd_p
+from gpuarray.primitives.linalg.ops import tridiagonal_p as tridiagonal_p
+from gpuarray.primitives.linalg.solve import cholesky_update_p as cholesky_update_p
+from gpuarray.primitives.linalg.solve import householder_product_p as householder_product_p
+from gpuarray.primitives.linalg.solve import ormqr_p as ormqr_p
+from gpuarray.primitives.linalg.solve import symmetric_product_p as symmetric_product_p
+from gpuarray.primitives.linalg.solve import triangular_solve_p as triangular_solve_p
+from gpuarray.primitives.linalg.solve import tridiagonal_solve_p as tridiagonal_solve_p
+from gpuarray.primitives.movement.generate import iota_p
+from gpuarray.primitives.movement.ops import broadcast_in_dim_p, squeeze_p, transpose_p
 
 
 def _transposed(x: Any, conjugate: bool = False) -> Any:

@@ -21,8 +21,8 @@ from gpuarray.lax.elementwise import eq, lt, select
 from gpuarray.lax.reductions import reduce_max, reduce_sum
 from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full_like, transpose
 from gpuarray.lax.transcendental import sqrt
-from gpuarray.ops.linalg import cholesky_p, qr_p
-from gpuarray.ops.solve import triangular_solve_p
+from gpuarray.primitives.linalg.ops import cholesky_p, qr_p
+from gpuarray.primitives.linalg.solve import triangular_solve_p
 
 #: Above this weight the Cholesky factorisation of a step loses digits, and QR takes its place.
 _STEEP = 100.0

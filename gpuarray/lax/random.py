@@ -14,8 +14,8 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, operands
-from gpuarray.ops.random import RandomAlgorithm as RandomAlgorithm
-from gpuarray.ops.random import rng_bit_generator_p
+from gpuarray.primitives.random.ops import RandomAlgorithm as RandomAlgorithm
+from gpuarray.primitives.random.ops import rng_bit_generator_p
 from gpuarray.runtime.transfer import placed
 
 

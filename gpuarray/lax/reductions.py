@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, util
-from gpuarray.core import dtypes, tree
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.primitive import Primitive
@@ -21,8 +21,15 @@ from gpuarray.core.value import Array
 from gpuarray.lax import bits, elementwise
 from gpuarray.lax.args import operand as bindable
 from gpuarray.lax.args import shape_of
-from gpuarray.ops.cumulative import cumlogsumexp_p, cummax_p, cummin_p, cumprod_p, cumsum_p
-from gpuarray.ops.reduce import (
+from gpuarray.primitives.order.sort import approx_top_k_p, sort_p, top_k_p
+from gpuarray.primitives.reduce.cumulative import (
+    cumlogsumexp_p,
+    cummax_p,
+    cummin_p,
+    cumprod_p,
+    cumsum_p,
+)
+from gpuarray.primitives.reduce.ops import (
     argmax_p,
     argmin_p,
     identity_of,
@@ -35,7 +42,7 @@ from gpuarray.ops.reduce import (
     reduce_sum_p,
     reduce_xor_p,
 )
-from gpuarray.ops.sort import approx_top_k_p, sort_p, top_k_p
+from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.stage import TracedFunction, stage
 

@@ -20,9 +20,9 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.generate import empty_p, iota_p, rng_uniform_p
-from gpuarray.ops.movement import (
+from gpuarray.primitives.elementwise.convert import convert_element_type_p
+from gpuarray.primitives.movement.generate import empty_p, iota_p, rng_uniform_p
+from gpuarray.primitives.movement.ops import (
     broadcast_in_dim_p,
     concatenate_p,
     pad_p,

@@ -12,14 +12,14 @@ from typing import Any
 from gpuarray.control.custom import custom_jvp_call_p
 from gpuarray.control.linear_solve import System, linear_solve_p
 from gpuarray.control.surgery import cut, transpose_filled
-from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bodies import Body, check_operands, stage_body
 from gpuarray.lax.elementwise import neg
-from gpuarray.ops.linear import instantiate, zeros
+from gpuarray.primitives.linear import instantiate, zeros
+from gpuarray.pytree import tree
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, binary, operands, unary
-from gpuarray.ops.special import (
+from gpuarray.primitives.elementwise.special import (
     bessel_i0e_p,
     bessel_i1e_p,
     digamma_p,

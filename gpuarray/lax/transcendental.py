@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, binary, operand, unary
-from gpuarray.ops.transcendental import AccuracyMode as AccuracyMode
-from gpuarray.ops.transcendental import Tolerance as Tolerance
-from gpuarray.ops.transcendental import (
+from gpuarray.primitives.elementwise.transcendental import AccuracyMode as AccuracyMode
+from gpuarray.primitives.elementwise.transcendental import Tolerance as Tolerance
+from gpuarray.primitives.elementwise.transcendental import (
     acos_p,
     acosh_p,
     asin_p,

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.core import tree
 from gpuarray.lax.args import shape_of
 from gpuarray.lax.convolution import padtype_to_pads
 from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
-from gpuarray.ops.window import (
+from gpuarray.primitives.reduce.window import (
     check_window,
     dilated,
     reduce_window_max_p,
@@ -25,6 +24,7 @@ from gpuarray.ops.window import (
     reduce_window_sum_p,
     window_shape,
 )
+from gpuarray.pytree import tree
 
 _PRIMITIVES = {
     np.add: reduce_window_sum_p,

@@ -34,12 +34,7 @@ from gpuarray.numpy.promotion import (
     value,
     zero_of,
 )
-from gpuarray.ops.bits import (
-    and_p,
-    or_p,
-    shift_right_logical_p,
-)
-from gpuarray.ops.elementwise import (
+from gpuarray.primitives.elementwise.arithmetic import (
     add_p,
     div_p,
     eq_p,
@@ -51,6 +46,7 @@ from gpuarray.ops.elementwise import (
     neg_p,
     sub_p,
 )
+from gpuarray.primitives.elementwise.bits import and_p, or_p, shift_right_logical_p
 
 kind_of = dtypes.kind_of
 inexact, numeric = dtypes.to_inexact_dtype, dtypes.to_numeric_dtype

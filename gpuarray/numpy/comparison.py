@@ -29,7 +29,8 @@ from gpuarray.numpy.promotion import (
     unary,
     zero_of,
 )
-from gpuarray.ops.bits import (
+from gpuarray.primitives.elementwise.arithmetic import eq_p, ge_p, gt_p, le_p, lt_p, ne_p
+from gpuarray.primitives.elementwise.bits import (
     and_p,
     not_p,
     or_p,
@@ -38,7 +39,6 @@ from gpuarray.ops.bits import (
     shift_right_logical_p,
     xor_p,
 )
-from gpuarray.ops.elementwise import eq_p, ge_p, gt_p, le_p, lt_p, ne_p
 
 kind_of = dtypes.kind_of
 numeric = dtypes.to_numeric_dtype

@@ -16,8 +16,8 @@ from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray
 from gpuarray.core.value import Array
-from gpuarray.ops.convert import convert_element_type_p
-from gpuarray.ops.elementwise import copy_p
+from gpuarray.primitives.elementwise.arithmetic import copy_p
+from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.runtime.transfer import device_put, own, placed
 
 _PYTHON = frozenset({bool, int, float, complex})

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
+from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
-from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.numpy.arithmetic import add, multiply, remainder
 from gpuarray.numpy.comparison import equal, less_equal, logical_and, logical_or, not_equal
 from gpuarray.numpy.composite import composite
@@ -36,7 +36,7 @@ from gpuarray.numpy.promotion import (
     value,
     zero_of,
 )
-from gpuarray.ops.bits import and_p, or_p
+from gpuarray.primitives.elementwise.bits import and_p, or_p
 
 kind_of = dtypes.kind_of
 inexact = dtypes.to_inexact_dtype

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from gpuarray.batching import vmap
-from gpuarray.core import tree
+from gpuarray.api.vmap import vmap
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -21,6 +20,7 @@ from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import arange
 from gpuarray.numpy.operands import array, arrays, as_tuple
 from gpuarray.numpy.shapes import broadcast_shapes, expand_dims, reshape
+from gpuarray.pytree import tree
 from gpuarray.util import canonical_axis
 
 

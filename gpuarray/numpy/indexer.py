@@ -18,7 +18,7 @@ from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.promotion import constant
-from gpuarray.ops.elementwise import add_p, lt_p, select_n_p
+from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, select_n_p
 from gpuarray.transforms.jvp import JVPTracer
 
 _state = config.state

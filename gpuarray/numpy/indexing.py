@@ -23,7 +23,7 @@ from gpuarray.numpy.arithmetic import power, true_divide
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import convert, value
 from gpuarray.numpy.shapes import add_axes, stretch
-from gpuarray.ops.movement import (
+from gpuarray.primitives.movement.ops import (
     broadcast_in_dim_p,
     dynamic_slice_p,
     dynamic_update_slice_p,

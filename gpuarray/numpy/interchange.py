@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.value import Array
-from gpuarray.ops.elementwise import copy_p
+from gpuarray.primitives.elementwise.arithmetic import copy_p
 from gpuarray.runtime.device import place_for
 from gpuarray.runtime.transfer import borrowed, device_put, own
 

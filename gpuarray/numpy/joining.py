@@ -31,7 +31,7 @@ from gpuarray.numpy.shapes import (
     reshape,
     stretch,
 )
-from gpuarray.ops.movement import stack_p, unstack_p
+from gpuarray.primitives.movement.ops import stack_p, unstack_p
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 

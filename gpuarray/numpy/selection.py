@@ -23,7 +23,7 @@ from gpuarray.numpy.indexing import getitem
 from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promoted
 from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
 from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
-from gpuarray.ops.elementwise import ne_p, select_n_p
+from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
 
 
 def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=None) -> Any:

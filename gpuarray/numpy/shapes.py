@@ -18,8 +18,14 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.operands import array, arrays, as_tuple
-from gpuarray.ops.elementwise import copy_p
-from gpuarray.ops.movement import broadcast_in_dim_p, reshape_p, rev_p, squeeze_p, transpose_p
+from gpuarray.primitives.elementwise.arithmetic import copy_p
+from gpuarray.primitives.movement.ops import (
+    broadcast_in_dim_p,
+    reshape_p,
+    rev_p,
+    squeeze_p,
+    transpose_p,
+)
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axes, canonical_axis
 

@@ -15,8 +15,8 @@ from gpuarray.numpy.joining import unstack
 from gpuarray.numpy.operands import array, arrays, promoted
 from gpuarray.numpy.selection import choose_by
 from gpuarray.numpy.shapes import flip, ravel
-from gpuarray.ops.search import searchsorted_p
-from gpuarray.ops.sort import sort_p
+from gpuarray.primitives.order.search import searchsorted_p
+from gpuarray.primitives.order.sort import sort_p
 from gpuarray.util import canonical_axis
 
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config, lax
+from gpuarray.api.inspect import eval_shape
+from gpuarray.api.stages import ShapeDtypeStruct
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import clean
@@ -31,8 +33,6 @@ from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.numpy.promotion import arrays, broadcast_to, select, zero_of
 from gpuarray.numpy.reductions import Fold, fold_axes
 from gpuarray.numpy.shapes import moveaxis
-from gpuarray.stages import ShapeDtypeStruct
-from gpuarray.staging import eval_shape
 from gpuarray.util import Recent, canonical_axes, canonical_axis
 
 

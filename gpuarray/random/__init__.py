@@ -4,7 +4,7 @@ Floor 6. Every public name of the modules in this folder. Split a key before eac
 `key, subkey = random.split(key)`, then `random.normal(subkey, (3, 2))`.
 """
 
-from gpuarray.ops.gamma import random_gamma_p as random_gamma_p
+from gpuarray.primitives.random.gamma import random_gamma_p as random_gamma_p
 from gpuarray.random.basic import bernoulli as bernoulli
 from gpuarray.random.basic import bits as bits
 from gpuarray.random.basic import normal as normal

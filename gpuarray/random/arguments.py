@@ -18,7 +18,7 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.errors import KeyReuseError
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.ops.random import KeyImpl, implementation, random_wrap_p
+from gpuarray.primitives.random.ops import KeyImpl, implementation, random_wrap_p
 from gpuarray.runtime import transfer
 
 _consumed: dict[int, weakref.ref] = {}

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
+from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
-from gpuarray.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.ops.movement import reshape_p, slice_p, squeeze_p
-from gpuarray.ops.random import random_bits_p, random_split_p, stream_params
+from gpuarray.primitives.movement.ops import reshape_p, slice_p, squeeze_p
+from gpuarray.primitives.random.ops import random_bits_p, random_split_p, stream_params
 from gpuarray.random.arguments import (
     float_dtype,
     one_key,

@@ -18,13 +18,13 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
+from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
-from gpuarray.jit import jit
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, shape_of
 from gpuarray.lax.control import scan, while_loop
-from gpuarray.ops.random import random_split_p, stream_params
+from gpuarray.primitives.random.ops import random_split_p, stream_params
 from gpuarray.random.arguments import (
     float_dtype,
     int_dtype,

@@ -10,12 +10,12 @@ import operator
 from typing import Any
 
 from gpuarray import lax
+from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
-from gpuarray.ops.gamma import random_gamma_p
-from gpuarray.ops.random import random_split_p, stream_params
+from gpuarray.primitives.random.gamma import random_gamma_p
+from gpuarray.primitives.random.ops import random_split_p, stream_params
 from gpuarray.random.arguments import float_dtype, one_key, placed, ranked, sample_shape, spread
 from gpuarray.random.basic import _normal, _rademacher, as_, keys_from, sampler
 from gpuarray.random.continuous import _combined, _exponential, _with

@@ -19,7 +19,7 @@ from gpuarray.core.value import Array
 from gpuarray.lax.args import operand, shape_of
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.lax.elementwise import add
-from gpuarray.ops.random import (
+from gpuarray.primitives.random.ops import (
     implementations,
     random_clone_p,
     random_fold_in_p,

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors
+from gpuarray.backends.cuda.device import Buffer
 from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.sharding import Place, Shard
 from gpuarray.core.value import Array
-from gpuarray.drivers.cuda.device import Buffer
 from gpuarray.runtime import device as devices
 from gpuarray.util import read_only
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
+from gpuarray.backends import hostcc
+from gpuarray.backends.cuda import device as cuda
 from gpuarray.config import config, state
 from gpuarray.core.sharding import (
     Device,
@@ -20,8 +22,6 @@ from gpuarray.core.sharding import (
     one_device,
     place_of,
 )
-from gpuarray.drivers import hostcc
-from gpuarray.drivers.cuda import device as cuda
 from gpuarray.errors import DeviceError, JaxRuntimeError
 
 _log = logging.getLogger("gpuarray")

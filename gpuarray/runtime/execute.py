@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, util
-from gpuarray.compiler.plan import Plan, plan_graph
-from gpuarray.compiler.simplify import inline_calls
+from gpuarray.backends import simulator
+from gpuarray.backends.cuda.device import is_exclusive as of_gpu
+from gpuarray.backends.cuda.program import build as cuda_build
+from gpuarray.backends.numpy import program as driver
+from gpuarray.backends.numpy.memory import is_exclusive as of_host
+from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import needed_device
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, is_pure_structure
 from gpuarray.core.sharding import Device, Place
-from gpuarray.drivers import numpy as driver
-from gpuarray.drivers import simulator
-from gpuarray.drivers.cuda.build import build as cuda_build
-from gpuarray.drivers.cuda.device import is_exclusive as of_gpu
-from gpuarray.drivers.memory import is_exclusive as of_host
 from gpuarray.errors import JaxRuntimeError
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.device import gpu_of, stored

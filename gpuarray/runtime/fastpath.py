@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuarray.core import tree
+from gpuarray.backends.numpy import program as driver
 from gpuarray.core.sharding import Place
-from gpuarray.drivers import numpy as driver
+from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, explained

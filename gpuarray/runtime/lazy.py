@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config, util
-from gpuarray.compiler.simplify import inline_calls
+from gpuarray.backends.numpy import program as driver
+from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
@@ -22,7 +23,6 @@ from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Device, Place, place_of
-from gpuarray.drivers import numpy as driver
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled_graph, watch

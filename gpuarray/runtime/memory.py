@@ -10,8 +10,8 @@ import gc
 import math
 
 from gpuarray import errors
+from gpuarray.backends.numpy import memory as pool
 from gpuarray.core.sharding import Device
-from gpuarray.drivers import memory as pool
 from gpuarray.runtime import device as devices
 from gpuarray.runtime.array import ArrayImpl
 

@@ -18,12 +18,12 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuarray import config, util
+from gpuarray.backends.numpy import program as driver
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.sharding import Place
-from gpuarray.drivers import numpy as driver
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import held, launch

@@ -14,12 +14,13 @@ import numpy as np
 
 from gpuarray.config import state
 from gpuarray.control.call import constrained
-from gpuarray.core import dtypes, tree
+from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
 from gpuarray.core.mesh import NamedSharding
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
+from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy
 from gpuarray.runtime.array import ArrayImpl

@@ -20,7 +20,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.errors import MissingRuleError, UnboundAxisError
-from gpuarray.ops.axes import add_axis, move_axis, set_rank
+from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 
 
 class BatchAxis(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.ops.linear import instantiate
+from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.stage import TracedFunction, stage

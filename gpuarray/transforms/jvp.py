@@ -24,7 +24,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_DIFFERENTIABLE, Primitive, Sentinel
 from gpuarray.errors import MissingRuleError
-from gpuarray.ops.linear import add_any, broadcast_like, instantiate
+from gpuarray.primitives.linear import add_any, broadcast_like, instantiate
 
 
 class JVPTracer(traces.Tracer):

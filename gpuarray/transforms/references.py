@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuarray import errors
-from gpuarray.core import dtypes, tree
+from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.ops.define import do
+from gpuarray.primitives.define import do
+from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchTrace
 from gpuarray.transforms.stage import GraphTrace, Touched, TracedFunction
 

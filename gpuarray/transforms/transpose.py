@@ -20,7 +20,7 @@ from gpuarray.core.graph import Eqn, Graph, Literal, Var, bind
 from gpuarray.core.linear import Undefined, Zero, is_zero
 from gpuarray.core.primitive import Sentinel
 from gpuarray.errors import MissingRuleError
-from gpuarray.ops.linear import add_any
+from gpuarray.primitives.linear import add_any
 
 
 @util.replays

@@ -7,7 +7,7 @@
 
 //@ GA_LONG GA_LONG_CALLED
 // Long functions are inlined; in a source that uses one of them often, GA_LONG_CALLED takes the place of GA_LONG
-// for that one (compiler/cuda/prelude.py): compiling copies of it would take longer than calling it.
+// for that one (compiler/text/prelude.py): compiling copies of it would take longer than calling it.
 #define GA_LONG(name, function) GA_BOTH(name, function)
 #define GA_LONG_CALLED(name, function)                        \
     GA_OUTLINE float name(float x) { return function##f(x); } \

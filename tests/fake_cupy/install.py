@@ -131,7 +131,7 @@ def _forget() -> None:
     device.forget_gpus()
     arrays.get_plan_cache().clear()
     for name, module in list(sys.modules.items()):
-        if name.startswith("gpuarray.drivers.cuda"):
+        if name.startswith("gpuarray.backends.cuda"):
             for value in vars(module).values():
                 if type(value) is _LazyModule and value.__name__.partition(".")[0] in TOPS:
                     value._lazy[0] = None

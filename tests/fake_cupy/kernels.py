@@ -1,7 +1,7 @@
 """Modules and kernels of the stand-in: the text of a kernel is its machine code.
 
 In: CUDA C++ text through the names of NVRTC, of modules and of RawKernel. Out: functions whose
-launches run, when their turn comes, on the simulator (gpuarray.drivers.hostcc), which checks every
+launches run, when their turn comes, on the simulator (gpuarray.backends.hostcc), which checks every
 access of theirs.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuarray.drivers import hostcc
+from gpuarray.backends import hostcc
 from tests.fake_cupy.errors import CUDADriverError, CUDARuntimeError, NVRTCError
 from tests.fake_cupy.memory import Block, MemoryPointer, block_at, use_of
 from tests.fake_cupy.world import Use, site, world

@@ -15,8 +15,8 @@ from gpuarray.config import config
 from gpuarray.core import dtypes
 from gpuarray.core.graph import evaluate, storage_dtype, verify
 from gpuarray.core.primitive import Kind, registry
-from gpuarray.core.tree import flatten
 from gpuarray.core.value import Array
+from gpuarray.pytree.tree import flatten
 from tests.nearness import assert_near
 from tests.samples import Sample, samples, values
 

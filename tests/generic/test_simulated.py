@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import gpuarray as ga
+from gpuarray.backends import simulator
+from gpuarray.backends.numpy import program as host
 from gpuarray.config import strict
 from gpuarray.core.graph import Graph
-from gpuarray.drivers import numpy as host
-from gpuarray.drivers import simulator
 from tests import nvrtc, simulated
 from tests.generic.smooth import DIFFERENTIABLE, ROWS, one_of_each, refusal
 from tests.generic.transformed import (

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.emit_cuda import Emitted, emit
-from gpuarray.compiler.plan import Plan
+from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.pipeline import Plan
 
 HERE = pathlib.Path(__file__).parent
 Program = tuple[Callable, tuple]

@@ -17,7 +17,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.drivers.cuda import device, kernels
+from gpuarray.backends.cuda import device, kernels
 from tests.nearness import largest, ulps
 
 Answer = dict[str, Any]

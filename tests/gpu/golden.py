@@ -16,9 +16,9 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.emit_cuda import emit
+from gpuarray.backends.cuda.device import gpus
+from gpuarray.compiler.cuda.emit import emit
 from gpuarray.core import dtypes
-from gpuarray.drivers.cuda.device import gpus
 from tests.golden import Program, programs
 
 #: Units in the last place that sums in another order may differ by, relative to the largest value.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuarray.drivers.cuda import device
+from gpuarray.backends.cuda import device
 
 #: Tests that launch nothing: of registries, of NumPy's rules, of graphs, or on other machines.
 LAUNCHES_NOTHING = re.compile(

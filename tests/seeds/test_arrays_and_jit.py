@@ -9,7 +9,8 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import jit, lax, random
+from gpuarray import lax, random
+from gpuarray.api import jit
 
 
 def printed(capsys, *values) -> str:

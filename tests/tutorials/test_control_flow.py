@@ -7,7 +7,8 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import grad, jit, lax, vmap
+from gpuarray import grad, lax, vmap
+from gpuarray.api import jit
 
 
 def close(got, expected, rtol=1e-5, atol=1e-6):

@@ -9,7 +9,8 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import jit, lax
+from gpuarray import lax
+from gpuarray.api import jit
 
 # ---- pure functions ----
 

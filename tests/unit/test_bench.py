@@ -11,8 +11,8 @@ import pytest
 from bench import clocks, floors, host, measure, peers, results, suite, versions, worker, workloads
 from bench.__main__ import main
 from bench.measure import Record
+from gpuarray.backends.cuda import nvrtc
 from gpuarray.cli.timing import Samples
-from gpuarray.drivers import nvrtc
 from tests.gpu import golden, ulps
 
 OURS = ("fused", "unfused", "numpy")
@@ -91,7 +91,7 @@ def test_host_calls_compute_the_same_everywhere():
 
 
 def test_the_null_driver_runs_nothing_and_goes_away():
-    from gpuarray.drivers import numpy as driver
+    from gpuarray.backends.numpy import program as driver
 
     before = driver.build
     with host.null_driver():

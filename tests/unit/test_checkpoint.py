@@ -8,7 +8,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.ad_checkpoint import checkpoint_name, print_saved_residuals
+from gpuarray.api.checkpoint import checkpoint_name, print_saved_residuals
 
 P = ga.checkpoint_policies
 W = np.linspace(-1, 1, 9).reshape(3, 3).astype(np.float32)

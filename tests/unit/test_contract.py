@@ -10,9 +10,9 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.ops import convolution
-from gpuarray.ops.contract import integer_product, joined_dtype
-from gpuarray.ops.convolution import conv_general_dilated_p
+from gpuarray.primitives.contract import convolution
+from gpuarray.primitives.contract.convolution import conv_general_dilated_p
+from gpuarray.primitives.contract.ops import integer_product, joined_dtype
 
 rng = np.random.default_rng(0)
 BF16 = ml_dtypes.bfloat16

@@ -21,9 +21,10 @@ import time
 
 import pytest
 
+from gpuarray.backends import store
+from gpuarray.backends.cuda import cubins
+from gpuarray.backends.cuda.nvrtc import Compiled, Resources
 from gpuarray.config import config
-from gpuarray.drivers import cubins, store
-from gpuarray.drivers.nvrtc import Compiled, Resources
 from gpuarray.errors import DeviceError
 
 OPTIONS, VERSION = ("-lineinfo",), (13, 0)
@@ -553,7 +554,7 @@ def test_a_write_does_not_look_at_all_files(cache, compiler, monkeypatch):
 FILL = """
     import os, sys
     from gpuarray.config import config
-    from gpuarray.drivers import store
+    from gpuarray.backends import store
 
     config.update("cache_dir", sys.argv[1])
     kept = store.Store("filled", ".bin", total=1 << 20)
@@ -581,7 +582,7 @@ def test_eight_processes_that_fill_a_folder_keep_its_bound(tmp_path):
 PASSING = """
     import os, sys
     from gpuarray.config import config
-    from gpuarray.drivers import store
+    from gpuarray.backends import store
 
     config.update("cache_dir", sys.argv[1])
     config.update("jax_enable_compilation_cache", sys.argv[2] == "kept")
@@ -617,8 +618,8 @@ def test_no_folder_is_left_behind(tmp_path, how, end):
 RACE = """
     import os, sys, traceback
     from gpuarray.config import config
-    from gpuarray.drivers import cubins
-    from gpuarray.drivers.nvrtc import Compiled, Resources
+    from gpuarray.backends.cuda import cubins
+    from gpuarray.backends.cuda.nvrtc import Compiled, Resources
 
     code = bytes(range(256)) * 4096
     config.update("cache_dir", sys.argv[1])

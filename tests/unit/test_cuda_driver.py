@@ -19,9 +19,10 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import errors
+from gpuarray.backends import hostcc
+from gpuarray.backends.cuda import device
+from gpuarray.backends.cuda import program as build
 from gpuarray.config import config
-from gpuarray.drivers import hostcc
-from gpuarray.drivers.cuda import build, device
 from gpuarray.errors import DeviceError, OutOfMemory
 from gpuarray.runtime import execute
 from gpuarray.runtime.lazy import flush_all

@@ -12,7 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.drivers import hostcc
+from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError, JaxRuntimeError
 from gpuarray.experimental import io_callback
 from tests.fake_cupy import installed

@@ -16,12 +16,12 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler.plan import plan_graph
+from gpuarray.backends import hostcc
+from gpuarray.backends.cuda import program as build
+from gpuarray.backends.cuda.device import gpus
+from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
-from gpuarray.drivers import hostcc
-from gpuarray.drivers.cuda import build
-from gpuarray.drivers.cuda.device import gpus
 from gpuarray.errors import DeviceError
 from tests import programs
 from tests.fake_cupy import installed

@@ -14,7 +14,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.drivers import hostcc
+from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError, OutOfMemory
 from tests.fake_cupy import installed
 from tests.fake_cupy.errors import (

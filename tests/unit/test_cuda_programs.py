@@ -18,9 +18,9 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random
+from gpuarray.backends import hostcc
 from gpuarray.config import config, strict
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.drivers import hostcc
 from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
 from tests.fake_cupy import installed
 from tests.generic.test_primitives import as_array, stored

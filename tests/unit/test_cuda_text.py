@@ -17,12 +17,12 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.cuda import prelude
-from gpuarray.compiler.emit_cuda import Emitted, emit
-from gpuarray.compiler.plan import plan_graph
+from gpuarray.backends.cuda import nvrtc as compiler
+from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.compiler.text import prelude
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Combine, Kind, registry
-from gpuarray.drivers import nvrtc as compiler
 from tests import golden, nvrtc
 from tests.kernels import has_kernel
 from tests.samples import Sample, samples

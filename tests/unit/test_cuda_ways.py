@@ -16,14 +16,15 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random
-from gpuarray.compiler.plan import plan_graph
+from gpuarray.backends.cuda import library
+from gpuarray.backends.cuda import program as build
+from gpuarray.backends.cuda.device import gpus
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.config import strict
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import registry
-from gpuarray.drivers import numpy as host
-from gpuarray.drivers.cuda import build, library
-from gpuarray.drivers.cuda.device import gpus
-from gpuarray.ops.ragged import RaggedDotDimensionNumbers
+from gpuarray.primitives.contract.ragged import RaggedDotDimensionNumbers
 from tests import simulated
 from tests.fake_cupy import installed
 from tests.nearness import assert_near

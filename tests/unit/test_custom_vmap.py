@@ -5,7 +5,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.custom_batching import custom_vmap, sequential_vmap
+from gpuarray.api.custom_vmap import custom_vmap, sequential_vmap
 from gpuarray.test_util import check_grads
 
 X = np.linspace(0.1, 1.0, 3).astype(np.float32)

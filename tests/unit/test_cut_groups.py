@@ -12,8 +12,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.groups import cuts
-from gpuarray.compiler.schedule import schedule_columns
+from gpuarray.compiler.cuda.schedule import schedule_columns
+from gpuarray.compiler.lower import split_passes
 from tests import golden, programs, simulated
 
 simulated.need_compiler()
@@ -58,14 +58,14 @@ def test_each_pass_reads_the_input_and_the_last_one_alone_writes():
     assert [k.bytes_read // whole for k in found.kernels] == [1, 1, 1]
     assert [k.bytes_written // whole for k in found.kernels] == [0, 0, 1]
     assert all(k.grid * k.block >= 1 << 16 for k in found.kernels)
-    assert {b.reason for b in found.why_not_fused} == {cuts.WHY}
+    assert {b.reason for b in found.why_not_fused} == {split_passes.WHY}
     assert "too few to fill a GPU" in str(found)
 
 
 @pytest.fixture
 def always(monkeypatch):
     """Launches cost nothing: whatever has too few rows is cut."""
-    monkeypatch.setattr(cuts, "LAUNCH_BYTES", 0)
+    monkeypatch.setattr(split_passes, "LAUNCH_BYTES", 0)
 
 
 def filled(*shape: int) -> np.ndarray:
@@ -134,7 +134,7 @@ def test_random_programs_with_every_group_cut_that_can_be():
             made = simulated.built(function.lower(*inputs).jaxpr)
             found = simulated.run(made, inputs)
             shown = ga.explain(function, platform="cuda")(*inputs)
-            cut += any(b.reason == cuts.WHY for b in shown.why_not_fused)
+            cut += any(b.reason == split_passes.WHY for b in shown.why_not_fused)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
     assert cut >= 5

@@ -13,16 +13,16 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.emit_cuda import emit
-from gpuarray.compiler.groups.group import Group
-from gpuarray.compiler.places.indexing import contiguous_offset
-from gpuarray.compiler.plan import plan_graph
-from gpuarray.compiler.source import emitted
+from gpuarray.backends import simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda.emit import emit
+from gpuarray.compiler.explain.source import emitted
+from gpuarray.compiler.fuse.group import Group
+from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.config import config, strict
 from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, registry
-from gpuarray.drivers import numpy as host
-from gpuarray.drivers import simulator
 from tests import kernels, simulated
 from tests.golden import shape
 from tests.nearness import SUMS, assert_near, terms_of, ulps

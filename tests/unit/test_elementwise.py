@@ -13,7 +13,7 @@ from gpuarray import lax
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, registry
 from gpuarray.lax import args
-from gpuarray.ops.numerics import choose, order_key
+from gpuarray.primitives.numpy_rules import choose, order_key
 
 NAN, INF = math.nan, math.inf
 BF16 = ml_dtypes.bfloat16

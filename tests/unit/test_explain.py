@@ -7,8 +7,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler import report
-from gpuarray.compiler.explain import Kernel, Operation, Value
+from gpuarray.compiler.explain.facts import Kernel, Operation, Value, tables
 
 ROWS, COLUMNS = 200, 300
 X = ga.ShapeDtypeStruct((ROWS, COLUMNS), "float32")
@@ -57,7 +56,7 @@ def test_user_lines_are_the_lines_of_this_file():
     first = softmax.__code__.co_firstlineno
     (kernel,) = ga.explain(softmax)(X).kernels
     assert kernel.user_lines == (f"test_explain.py:{first + 1}", f"test_explain.py:{first + 2}")
-    assert report.line_ranges(kernel) == f"test_explain.py:{first + 1}-{first + 2}"
+    assert tables.line_ranges(kernel) == f"test_explain.py:{first + 1}-{first + 2}"
     assert {o.function for o in kernel.operations} == {"softmax"}
 
 
@@ -173,13 +172,13 @@ def test_facts_of_a_target_are_shown_by_name():
     ("nbytes", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (123_456_789, "123 MB")]
 )
 def test_sizes(nbytes, text):
-    assert report.size(nbytes) == text
+    assert tables.size(nbytes) == text
 
 
 def test_columns_line_up():
     rows = [("a", "1"), ("long", "1000")]
-    assert report.columns(rows, right=[1]) == ["a        1", "long  1000"]
-    assert report.columns([]) == []
+    assert tables.columns(rows, right=[1]) == ["a        1", "long  1000"]
+    assert tables.columns([]) == []
 
 
 def test_explaining_computes_nothing():

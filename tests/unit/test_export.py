@@ -13,7 +13,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import export, lax
-from gpuarray.compiler.simplify import inline_calls
+from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.export import exported
 from gpuarray.export.values import Reader, Writer

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuarray.drivers import hostcc
+from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError
 from tests.fake_cupy import NAMES, kernels, world
 from tests.fake_cupy.install import _MODULES, LIBRARY, check
@@ -573,7 +573,7 @@ print(json.dumps(found))
 def names_in_the_driver() -> set[str]:
     """The names of CuPy that the driver's source spells, by its own short names for them too."""
     found: set[str] = set()
-    for path in (ROOT / "gpuarray/drivers/cuda").glob("*.py"):
+    for path in (ROOT / "gpuarray/backends/cuda").glob("*.py"):
         tree = ast.parse(path.read_text())
         known = {"cupy": "cupy", "cupyx": "cupyx"}
 

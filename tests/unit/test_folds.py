@@ -13,9 +13,9 @@ import gpuarray as ga
 from gpuarray import lax
 from gpuarray.core.primitive import registry
 from gpuarray.lax.shapes import as_array
-from gpuarray.ops.reduce import extreme
-from gpuarray.ops.sort import approx_length
-from gpuarray.ops.window import ge_p, le_p
+from gpuarray.primitives.order.sort import approx_length
+from gpuarray.primitives.reduce.ops import extreme
+from gpuarray.primitives.reduce.window import ge_p, le_p
 from tests.samples import dtype_named, samples, values
 
 NAN, INF = np.nan, np.inf

@@ -7,8 +7,8 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.backends.numpy import tiles
 from gpuarray.config import config
-from gpuarray.drivers import tiles
 from tests import programs
 
 #: What may differ: the order of additions inside reductions.

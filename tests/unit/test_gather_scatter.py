@@ -10,7 +10,7 @@ import pytest
 from gpuarray import lax
 from gpuarray.core.avals import ShapedArray
 from gpuarray.lax.shapes import as_array
-from gpuarray.ops.indexing import default_fill, gather_p, scatter_max_p, update_graph
+from gpuarray.primitives.indexing.ops import default_fill, gather_p, scatter_max_p, update_graph
 from tests.samples import Sample, dtype_named, samples, values
 
 G, S, Mode = lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers, lax.GatherScatterMode

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import gpuarray as ga
-from gpuarray.drivers import hostcc
-from gpuarray.drivers.cuda import device
+from gpuarray.backends import hostcc
+from gpuarray.backends.cuda import device
 from gpuarray.errors import DeviceError
 from tests.fake_cupy import installed
 from tests.gpu import __main__ as parts

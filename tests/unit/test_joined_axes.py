@@ -13,7 +13,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.emit_cuda import Emitted
+from gpuarray.compiler.cuda.emit import Emitted
 from tests import golden, simulated
 from tests.unit.test_kernel_tiles import filled, kernels
 

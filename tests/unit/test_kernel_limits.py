@@ -17,7 +17,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.emit_cuda import Emitted, NoCudaRule, emit
+from gpuarray.compiler.cuda.emit import Emitted, NoCudaRule, emit
 from gpuarray.core import dtypes
 from gpuarray.errors import DeviceError
 from tests import golden, nvrtc, simulated

@@ -12,7 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.emit_cuda import Emitted, emit
+from gpuarray.compiler.cuda.emit import Emitted, emit
 from tests import golden, simulated
 
 simulated.need_compiler()

@@ -13,8 +13,8 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.emit_cuda import Emitted, emit, emit_view
-from gpuarray.compiler.schedule import schedule_tiles
+from gpuarray.compiler.cuda.emit import Emitted, emit, emit_view
+from gpuarray.compiler.cuda.schedule import schedule_tiles
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind

@@ -13,9 +13,9 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.emit_cuda import Emitted, emit
-from gpuarray.compiler.forms import reader
-from gpuarray.compiler.schedule import schedule_columns
+from gpuarray.compiler.cuda import reader
+from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.cuda.schedule import schedule_columns
 from tests import nvrtc, simulated
 from tests.unit.test_kernel_tiles import filled
 

@@ -12,12 +12,12 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler.cuda.prelude import complete
-from gpuarray.compiler.emit_cuda import emit
+from gpuarray.backends import hostcc, simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda.emit import emit
+from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
-from gpuarray.drivers import hostcc, simulator
-from gpuarray.drivers import numpy as host
 from gpuarray.errors import DeviceError
 from tests import nvrtc
 from tests.golden import shape

@@ -12,14 +12,14 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler.cuda.prelude import complete
-from gpuarray.compiler.emit_cuda import emit
-from gpuarray.compiler.forms.many import TILE, tiles_of
-from gpuarray.compiler.groups import multi
+from gpuarray.backends import hostcc, simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda.batch import TILE, tiles_of
+from gpuarray.compiler.cuda.emit import emit
+from gpuarray.compiler.lower import horizontal
+from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
-from gpuarray.drivers import hostcc, simulator
-from gpuarray.drivers import numpy as host
 from gpuarray.errors import DeviceError
 from gpuarray.runtime import cache
 from tests import golden, nvrtc
@@ -76,12 +76,12 @@ def test_text_does_not_depend_on_the_number_of_groups():
 
 def test_few_groups_stay_alone():
     p = plan(lambda xs: [x * 2 for x in xs], [shape("float32", 8 + i) for i in range(3)])
-    assert len(p.groups) == multi.FEWEST - 1
+    assert len(p.groups) == horizontal.FEWEST - 1
     assert not any(g.parts for g in p.groups)
 
 
 def test_large_groups_stay_alone():
-    big = [shape("float32", multi.SMALL + 8 * i) for i in range(1, 6)]
+    big = [shape("float32", horizontal.SMALL + 8 * i) for i in range(1, 6)]
     assert not any(g.parts for g in plan(lambda xs: [x * 2 for x in xs], big).groups)
 
 

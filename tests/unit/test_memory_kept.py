@@ -23,7 +23,7 @@ from gpuarray.config import _trace_keys, config
 from gpuarray.core import avals
 from gpuarray.core.avals import ShapedArray
 from gpuarray.runtime import cache, lazy
-from gpuarray.transforms import remembered, stage
+from gpuarray.transforms import stage, trace_cache
 from gpuarray.util import Interned, Recent
 
 PACKAGE = Path(ga.__file__).parent
@@ -302,7 +302,7 @@ def test_clearing_forgets_everything():
     f(gnp.ones(3)), ga.grad(lambda x: f(x).sum())(gnp.ones(3)), gnp.ones(1 << 17) + 1
     ga.clear_caches()
     everything = [f._cache.entries, f._cache.programs, f._cache.fast, f._cache.latest]
-    everything += [cache._executables, lazy._ops, stage.inferred, remembered._made]
+    everything += [cache._executables, lazy._ops, stage.inferred, trace_cache._made]
     assert [len(c) for c in everything] == [0] * 8
     assert f(gnp.ones(3)).tolist() == [4.0] * 3
 
@@ -376,33 +376,34 @@ def test_avals_are_one_while_alive():
 #: with what bounds it. A new one belongs into util.Recent, cache.Cache or, with its reason, here.
 BOUNDED = {
     "by the dtypes, operations and types that there are": [
-        "compiler/cuda/types.py:_name", "compiler/places/reach.py:RULES",
+        "compiler/text/types.py:_name", "compiler/lower/elements.py:RULES",
         "core/avals.py:_scalar_avals", "core/primitive.py:registry", "lax/args.py:_numeric",
-        "ops/indexing_rules.py:update_graph", "ops/reduce.py:extreme",
+        "primitives/indexing/transforms.py:update_graph", "primitives/reduce/ops.py:extreme",
         "transforms/partial.py:_partial_rules", "core/lattice.py:above",
     ],
     "by what was registered or imported": [
-        "compat/private/traceback_util.py:_excluded", "core/treekinds.py:_registered",
+        "compat/private/traceback_util.py:_excluded", "pytree/kinds.py:_registered",
         "export/values.py:_by_name", "export/values.py:_by_type", "util.py:_replayers",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
-        "compiler/cuda/prelude.py:blocks", "compiler/schedule.py:_stride",
-        "drivers/cuda/device.py:gpus", "drivers/cuda/device.py:missing",
-        "drivers/hostcc.py:_runtimes", "drivers/hostcc.py:_version", "drivers/hostcc.py:_watched",
-        "drivers/nvrtc.py:_library", "runtime/device.py:_cpus", "runtime/device.py:_gpus",
+        "compiler/text/prelude.py:blocks", "compiler/cuda/schedule.py:_stride",
+        "backends/cuda/device.py:gpus", "backends/cuda/device.py:missing",
+        "backends/hostcc.py:_runtimes", "backends/hostcc.py:_version",
+        "backends/hostcc.py:_watched", "backends/cuda/nvrtc.py:_library",
+        "runtime/device.py:_cpus", "runtime/device.py:_gpus",
         "runtime/device.py:_simulators", "runtime/stream.py:_streams",
-        "drivers/store.py:_passing", "ops/generate.py:_generator",
+        "backends/store.py:_passing", "primitives/movement/generate.py:_generator",
     ],
     "by a limit of its own": [
-        "drivers/cubins.py:_known", "drivers/memory.py:_free",
+        "backends/cuda/cubins.py:_known", "backends/numpy/memory.py:_free",
         "util.py:_inside",
     ],
     "by what is alive or under way": [
-        "core/treedef.py:_interned", "drivers/cubins.py:_turns", "random/arguments.py:_consumed",
-        "drivers/simulator.py:_waiting", "util.py:_scopes",
+        "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
+        "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "util.py:_scopes",
     ],
     "not: a library that was loaded stays, and simulated kernels are for tests": [
-        "drivers/simulator.py:_made",
+        "backends/simulator.py:_made",
     ],
 }  # fmt: skip
 

@@ -9,9 +9,9 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.drivers import sums, tiles
-from gpuarray.ops import folds
-from gpuarray.ops.folds import fold, sum_of_products
+from gpuarray.backends.numpy import sums, tiles
+from gpuarray.primitives.reduce import host as folds
+from gpuarray.primitives.reduce.host import fold, sum_of_products
 
 SHAPES = [
     (0,),

@@ -8,8 +8,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.compiler.groups.products import turned
-from gpuarray.drivers import numpy as driver
+from gpuarray.backends.numpy import program as driver
+from gpuarray.compiler.rewrite.products import turned
 
 
 def numbers(*lengths: int) -> np.ndarray:

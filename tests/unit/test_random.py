@@ -11,8 +11,8 @@ import gpuarray.numpy as gnp
 from gpuarray import random
 from gpuarray.errors import KeyReuseError
 from gpuarray.lax import RandomAlgorithm, rng_bit_generator
-from gpuarray.ops import generators
-from gpuarray.ops.random import random_bits_p
+from gpuarray.primitives.random import host as generators
+from gpuarray.primitives.random.ops import random_bits_p
 
 U32 = np.uint32
 STREAMS = [False, True]

@@ -5,7 +5,7 @@ import gc
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.transforms import remembered
+from gpuarray.transforms import trace_cache
 
 
 def counted(calls: list):
@@ -31,9 +31,9 @@ def scaled_step(carry, x):
 
 def traces_of(function, run) -> int:
     """How many kinds of calls of `function` are remembered after `run`."""
-    remembered.forget()
+    trace_cache.forget()
     run()
-    return len(remembered._made.get(function, {}))
+    return len(trace_cache._made.get(function, {}))
 
 
 def test_a_body_is_kept_for_each_kind_of_call():
@@ -129,19 +129,19 @@ def test_settings_and_axes_are_part_of_the_key():
 
 
 def test_forgotten_with_the_function():
-    remembered.forget()
+    trace_cache.forget()
 
     def step(carry, x):
         return carry + x, None
 
     lax.scan(step, 0.0, gnp.arange(3.0))
-    assert step in remembered._made
+    assert step in trace_cache._made
     del step
     gc.collect()
-    assert not remembered._made
+    assert not trace_cache._made
     lax.scan(plain_step, 0.0, gnp.arange(3.0))
     ga.clear_caches()
-    assert not remembered._made
+    assert not trace_cache._made
 
 
 def test_branches_keep_their_graphs():

@@ -9,7 +9,7 @@ from scipy import special as sp
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.drivers import hostcc
+from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError
 from gpuarray.scipy import special
 from tests.accuracy.table import ROWS, measure
@@ -167,8 +167,8 @@ def test_one_kernel(name):
 @pytest.mark.skipif(not HAS_COMPILER, reason="the simulator needs a C++ compiler")
 @pytest.mark.parametrize("names", np.array_split(list(KERNELS), 8), ids=lambda n: n[0])
 def test_kernels_give_what_numpy_gives(names):
-    from gpuarray.drivers import numpy as host
-    from gpuarray.drivers import simulator
+    from gpuarray.backends import simulator
+    from gpuarray.backends.numpy import program as host
 
     for name in names:
         function, xs = KERNELS[name][0], grid(KERNELS[name][1])

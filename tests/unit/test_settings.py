@@ -13,10 +13,10 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import errors, lax, nn, random
+from gpuarray.backends.numpy import tiles
+from gpuarray.backends.simulator import _fall_back
+from gpuarray.backends.store import Store
 from gpuarray.core.avals import ShapedArray
-from gpuarray.drivers import tiles
-from gpuarray.drivers.simulator import _fall_back
-from gpuarray.drivers.store import Store
 
 #: The module: the attribute `gpuarray.config` is the settings object.
 config_module = sys.modules["gpuarray.config"]

@@ -16,17 +16,17 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler import emit_cuda
-from gpuarray.compiler.cuda.rules import NoCudaRule
-from gpuarray.compiler.forms import tiles as form_tiles
-from gpuarray.compiler.plan import plan_graph
+from gpuarray.backends import hostcc, simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda import emit
+from gpuarray.compiler.cuda import tiles as form_tiles
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.compiler.text.expressions import NoCudaRule
 from gpuarray.config import config, strict
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
-from gpuarray.drivers import hostcc, simulator
-from gpuarray.drivers import numpy as host
 from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
 from gpuarray.runtime import device
 from tests import programs, simulated
@@ -198,7 +198,7 @@ def test_random_programs(forms, fuzz_count, monkeypatch):
     count = max(200, fuzz_count // 100)
     if forms != "as they are":  # else arrays would have to be large
         monkeypatch.setattr(form_tiles, "SHORT_RUN", 2)
-        monkeypatch.setattr(emit_cuda, "LONG", 4)
+        monkeypatch.setattr(emit, "LONG", 4)
     kinds: set[str] = set()
     with ga.enable_x64(True), strict(True):
         for start in range(0, count, 200):

@@ -9,7 +9,7 @@ from scipy import special as sp
 
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import registry
-from gpuarray.ops.numerics import order_key
+from gpuarray.primitives.numpy_rules import order_key
 
 NAN, INF = math.nan, math.inf
 

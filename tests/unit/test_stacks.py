@@ -10,7 +10,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.ops import stacks
+from gpuarray.primitives.linalg import host as stacks
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 SHAPES = [(40, 1, 1), (50, 2, 2), (33, 3, 3), (8, 5, 4, 4), (32, 16, 16), (40, 3, 5), (40, 6, 2)]

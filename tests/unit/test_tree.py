@@ -1,7 +1,7 @@
 """Pytrees: what is a node, what a structure is and compares to, paths, prefixes, registration.
 
 In: tables of trees with their leaves and printed structure (the reference's own), random trees, and
-misuse with the error it must give. Out: assertions on core/tree.py through the public namespaces.
+misuse with the error it must give. Out: assertions on pytree/tree.py through the public namespaces.
 """
 
 import collections
@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from gpuarray import tree
 from gpuarray import tree_util as tu
-from gpuarray.core import tree as core
-from gpuarray.core import treedef, treekinds
+from gpuarray.pytree import kinds as treekinds
+from gpuarray.pytree import structure as treedef
+from gpuarray.pytree import tree as core
 
 OD, DD = collections.OrderedDict, collections.defaultdict
 Pt = collections.namedtuple("Pt", "x y")

@@ -11,12 +11,12 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler import emit_cuda
-from gpuarray.compiler.cuda.rules import Reducer
-from gpuarray.compiler.plan import plan_graph
-from gpuarray.compiler.schedule import SHARED_BYTES, schedule_columns
+from gpuarray.compiler.cuda import emit
+from gpuarray.compiler.cuda.schedule import SHARED_BYTES, schedule_columns
+from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.primitive import MOST_STATE, Combine, Kind, registry, state_bytes
-from gpuarray.ops.define import reduction
+from gpuarray.primitives.define import reduction
 from tests import simulated
 
 
@@ -281,7 +281,7 @@ def test_slots_hold_what_is_put_in():
         np.ones(70_000, "f")
     )
     (group,) = plan_graph(graph).on_device.groups
-    emitted = emit_cuda.emit(group)
+    emitted = emit.emit(group)
     sizes = [Reducer(m.eqn).bytes for m in group.members]
     assert sizes == [4, 32, 128]
     assert emitted.workspace == emitted.schedule.splits * (16 + 32 + 128) + 16

@@ -11,10 +11,10 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.groups.vectors import LEAST, components
+from gpuarray.backends import hostcc, simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.rewrite.small_axes import LEAST, components
 from gpuarray.config import strict
-from gpuarray.drivers import hostcc, simulator
-from gpuarray.drivers import numpy as host
 from gpuarray.errors import DeviceError
 from tests.golden import shape
 

@@ -1,1 +1,1 @@
-"""CUDA as a language: types, what each primitive is written as, what every source includes."""
+"""Kernels as CUDA C++: the schedule of each, and a template for every form."""

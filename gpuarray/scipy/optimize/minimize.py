@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
-from gpuarray.autodiff import value_and_grad
+from gpuarray.api.grad import value_and_grad
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.linalg.decompositions import identity

@@ -13,11 +13,11 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
+from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
-from gpuarray.ops.integrals import gamma_p
+from gpuarray.primitives.elementwise.integrals import gamma_p
 from gpuarray.runtime.memory import check_host_size
 from gpuarray.scipy.special.loggamma import complex_loggamma
 from gpuarray.scipy.special.operands import inexact, like, real, strong

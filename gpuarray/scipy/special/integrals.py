@@ -9,8 +9,8 @@ from __future__ import annotations
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.ops.hypergeometric import hyp1f1_p, hyp2f1_p
-from gpuarray.ops.integrals import (
+from gpuarray.primitives.elementwise.hypergeometric import hyp1f1_p, hyp2f1_p
+from gpuarray.primitives.elementwise.integrals import (
     cosine_integral_p,
     expi_p,
     expn_p,

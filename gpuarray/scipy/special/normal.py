@@ -12,12 +12,12 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
+from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
-from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
-from gpuarray.ops.integrals import dawsn_p, erfcx_p, owens_t_p, wofz_p
+from gpuarray.primitives.elementwise.integrals import dawsn_p, erfcx_p, owens_t_p, wofz_p
 from gpuarray.scipy.special.operands import inexact, polynomial, real, single_or_double, strong
 
 _ROOT_2PI = math.sqrt(2 * math.pi)

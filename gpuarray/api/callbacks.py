@@ -1,0 +1,359 @@
+"""Python functions called from inside programs: `pure_callback`, `io_callback`, and what
+`gpuarray.debug` makes of them.
+
+Floor 6. In: a user's function, the shapes of its results, arguments. Out: its results as arrays, in
+every transformation. The function gets concrete arrays and may use all of the library.
+"""
+
+from __future__ import annotations
+
+import string
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray import errors
+from gpuarray.control.callback import (
+    METHODS,
+    debug_callback_p,
+    debug_print_p,
+    io_callback_p,
+    pure_callback_p,
+)
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.sharding import one_device, place_of
+from gpuarray.core.tracebacks import boundary
+from gpuarray.core.value import Array
+from gpuarray.pytree import tree
+from gpuarray.runtime import device as devices
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.transfer import placed
+from gpuarray.util import captures
+
+
+class FlatCallback:
+    """A user's function on buffers. Equal for equal functions, so programs are found again."""
+
+    def __init__(self, callback_func: Callable, in_tree: Any, kind: str, out_tree: Any = None):
+        self.callback_func = callback_func
+        self.in_tree = in_tree
+        self.kind = kind
+        self.out_tree = out_tree  # None where results are thrown away
+
+    @property
+    def captures(self) -> bool:
+        """Whether it may hold values."""
+        return captures(self.callback_func)
+
+    def _key(self) -> tuple:
+        return (self.callback_func, self.in_tree, self.kind, self.out_tree)
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __repr__(self) -> str:
+        return f"_FlatCallback(callback_func={self.callback_func}, in_tree={self.in_tree})"
+
+    def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
+        try:
+            out = self.call([_array(a, b) for a, b in zip(avals, buffers, strict=True)])
+            return [] if self.out_tree is None else self._checked(out, result_avals)
+        except Exception as error:
+            raise errors.JaxRuntimeError(
+                f"INTERNAL: CpuCallback error calling callback: {self.kind} of "
+                f"{self.callback_func} failed:\n{traceback.format_exc()}"
+            ) from error
+
+    def call(self, leaves: list) -> Any:
+        """The function itself, on arrays."""
+        args, kwargs = tree.unflatten(self.in_tree, leaves)
+        return self.callback_func(*args, **kwargs)
+
+    def _checked(self, out: Any, avals: Sequence[ShapedArray]) -> list:
+        """Results as buffers of the avals that were promised."""
+        leaves, found = tree.flatten(out)
+        if found != self.out_tree:
+            raise ValueError(
+                f"{self.kind}: the callback returned a result of structure {found}, but "
+                f"result_shape_dtypes has structure {self.out_tree}"
+            )
+        return [self._buffer(x, a) for x, a in zip(leaves, avals, strict=True)]
+
+    def _buffer(self, x: Any, aval: ShapedArray) -> Any:
+        if isinstance(x, Array) and isinstance(aval.dtype, dtypes.KeyDtype):
+            return np.array(x._buffer())  # pyright: ignore[reportAttributeAccessIssue]
+        value = np.array(x)  # a copy: the user may keep writing to what was returned
+        dtype = dtypes.canonicalize_dtype(value.dtype)
+        weak = isinstance(x, (bool, int, float, complex))
+        fits = np.can_cast(dtype, aval.dtype, "same_kind") if weak else dtype == aval.dtype
+        if value.shape != aval.shape or not fits:
+            raise ValueError(
+                f"{self.kind}: the callback returned {value.dtype}{list(value.shape)}, but "
+                f"result_shape_dtypes promised {aval.str_short()}"
+            )
+        return value.astype(storage_dtype(aval), copy=False)
+
+
+def _array(aval: ShapedArray, buffer: Any) -> ArrayImpl:
+    # A copy: the program may write over its buffers when it no longer needs them.
+    value = buffer.copy() if isinstance(buffer, np.ndarray) else buffer
+    place = devices.default_place()
+    if place.device.platform == "gpu":  # callbacks compute where their arguments are
+        place = place_of(devices.devices("cpu")[0])
+    return ArrayImpl(aval, place, [value])
+
+
+def _result_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...]]:
+    leaves, spec = tree.flatten(result_shape_dtypes)
+    avals = []
+    for x in leaves:
+        if not (hasattr(x, "shape") and hasattr(x, "dtype")):
+            raise TypeError(
+                "result_shape_dtypes must hold things with a shape and a dtype, such as "
+                f"ShapeDtypeStruct((3,), 'float32'), got {x!r}"
+            )
+        dtype = x.dtype if isinstance(x.dtype, dtypes.KeyDtype) else np.dtype(x.dtype)
+        if dtypes.canonicalize_dtype(dtype) != dtype:
+            raise ValueError(
+                "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is "
+                f"disabled: got {dtype}"
+            )
+        avals.append(ShapedArray(x.shape, dtype))
+    return spec, tuple(avals)
+
+
+def _checked_leaves(tree_of_args: Any) -> tuple[list, Any]:
+    leaves, spec = tree.flatten(tree_of_args)
+    for x in leaves:
+        aval_of(x)  # raises for what is no array
+    return leaves, spec
+
+
+def _need_callable(callback: Any, name: str) -> None:
+    if not callable(callback):
+        raise TypeError(f"first argument to `{name}` must be a callable, got {callback!r}")
+
+
+def _placed(name: str, out: list, sharding: Any) -> list:
+    if sharding is not None:  # an error even where there are no results
+        one_device(sharding, f"`sharding` argument of {name}")
+    return [placed(name, x, sharding) for x in out]
+
+
+@boundary
+def pure_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function that has no side effects, from inside any program.
+
+    It may be called any number of times, or never if nobody needs its result.
+
+    result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
+    sharding: the device of the results
+    vmap_method: what vmap does: "sequential" calls it for every element; "expand_dims" calls it
+    once, with a new leading axis on every argument, of length 1 where it is the same for all;
+    "broadcast_all" the same with full length; None refuses
+
+    >>> import numpy as np, gpuarray as ga
+    >>> out = ga.ShapeDtypeStruct((), np.float32)
+    >>> f = ga.jit(lambda x: ga.pure_callback(lambda v: np.sin(v), out, x))
+    >>> f(0.0)
+    Array(0., dtype=float32)
+    """
+    _need_callable(callback, "pure_callback")
+    if vmap_method is not None and vmap_method not in METHODS:
+        raise ValueError(
+            f"vmap_method must be on of the allowed methods {[*METHODS, None]}, but got: "
+            f"{vmap_method}"
+        )
+    leaves, in_spec = _checked_leaves((args, kwargs))
+    spec, avals = _result_avals(result_shape_dtypes)
+    flat = FlatCallback(callback, in_spec, "pure_callback", spec)
+    out = pure_callback_p.bind(
+        *leaves, callback=flat, result_avals=avals, sharding=None, vmap_method=vmap_method
+    )
+    return tree.unflatten(spec, _placed("pure_callback", out, sharding))
+
+
+@boundary
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function for its side effects, from inside any program: once for each run.
+
+    result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them;
+    None for nothing
+    ordered: keep the order of all such calls, across programs (they always run in the order of the
+    program that holds them)
+
+    >>> import numpy as np, gpuarray as ga
+    >>> seen = []
+    >>> f = ga.jit(lambda x: (ga.experimental.io_callback(seen.append, None, x), x + 1)[1])
+    >>> f(1.0), seen
+    (Array(2., dtype=float32, weak_type=True), [Array(1., dtype=float32, weak_type=True)])
+    """
+    _need_callable(callback, "io_callback")
+    leaves, in_spec = _checked_leaves((args, kwargs))
+    spec, avals = _result_avals(result_shape_dtypes)
+    flat = FlatCallback(callback, in_spec, "io_callback", spec)
+    out = io_callback_p.bind(
+        *leaves, callback=flat, ordered=ordered, result_avals=avals, sharding=None
+    )
+    return tree.unflatten(spec, _placed("io_callback", out, sharding))
+
+
+# ---- what gpuarray.debug is made of ----
+
+
+class _Mixed(FlatCallback):
+    """A callback some of whose arguments are Python values that no program holds."""
+
+    def __init__(self, fun: Callable, in_tree: Any, kind: str, static: tuple):
+        super().__init__(fun, in_tree, kind)
+        self.static = static
+
+    captures = True  # pyright: ignore[reportAssignmentType]
+
+    def _key(self) -> tuple:
+        return (*super()._key(), self.static)
+
+    def __hash__(self) -> int:
+        return hash(self._key()[:3])  # Python values need not be hashable
+
+    def call(self, leaves: list) -> Any:
+        rest = iter(leaves)
+        held = dict(self.static)
+        count = len(leaves) + len(held)
+        return super().call([held[i] if i in held else next(rest) for i in range(count)])
+
+
+def _is_value(x: Any) -> bool:
+    return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
+
+
+def _split(args: tuple, kwargs: dict) -> tuple[list, tuple, Any]:
+    leaves, spec = tree.flatten((args, kwargs))
+    static = tuple((i, x) for i, x in enumerate(leaves) if not _is_value(x))
+    return [x for x in leaves if _is_value(x)], static, spec
+
+
+@boundary
+def debug_callback(
+    callback: Callable[..., Any],
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Call a Python function for its side effects, from inside any program, without results.
+
+    It sees primals only, and once for each element under vmap.
+
+    >>> import gpuarray as ga
+    >>> _ = ga.jit(lambda x: (ga.debug.callback(lambda v: print(float(v)), x), x)[1])(2.0)
+    2.0
+    """
+    _need_callable(callback, "debug.callback")
+    values, static, spec = _split(args, kwargs)
+    flat = _Mixed(callback, spec, "debug.callback", static)
+    debug_callback_p.bind(
+        *values,
+        callback=flat,
+        effect="OrderedDebugEffect" if ordered else "DebugEffect",
+        partitioned=partitioned,
+    )
+
+
+class _Check(string.Formatter):
+    """Goes through a format string without formatting anything."""
+
+    def format_field(self, value, format_spec):
+        return ""
+
+    def check_unused_args(self, used_args, args, kwargs):
+        unused = [a for i, a in enumerate(args) if i not in used_args]
+        if unused:
+            raise ValueError(f"Unused positional arguments to `jax.debug.print`: {unused}")
+        names = [k for k in kwargs if k not in used_args]
+        if names:
+            raise ValueError(
+                "Unused keyword arguments to `jax.debug.print`: "
+                f'{names}. You may be passing an f-string (i.e, `f"{{x}}"`) into '
+                "`jax.debug.print` and instead should be passing in a regular string."
+            )
+
+
+class _Printer:
+    """Prints arguments in a format."""
+
+    def __init__(self, fmt: str):
+        self.fmt = fmt
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        plain = tree.tree_map(_printable, (args, kwargs))
+        print(self.fmt.format(*plain[0], **plain[1]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Printer) and self.fmt == other.fmt
+
+    def __hash__(self) -> int:
+        return hash(self.fmt)
+
+
+def _printable(x: Any) -> Any:
+    if not isinstance(x, Array) or isinstance(x.dtype, dtypes.KeyDtype):
+        return x
+    value = np.asarray(x)
+    return value if value.shape else value[()]
+
+
+def debug_print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Print values when they are computed, from inside any program: `fmt` as for `str.format`.
+
+    >>> import gpuarray as ga
+    >>> @ga.jit
+    ... def f(x):
+    ...     ga.debug.print("x = {}, {twice:.2f}", x, twice=2 * x)
+    ...     return x
+    >>> _ = f(1.5)
+    x = 1.5, 3.00
+    """
+    if not isinstance(fmt, str):
+        raise TypeError(f"expected str, got {type(fmt).__name__}: the format comes first")
+    if not skip_format_check:
+        _Check().format(fmt, *args, **kwargs)
+    values, static, spec = _split(args, kwargs)
+    flat = _Mixed(_Printer(fmt), spec, "debug.print", static)
+    debug_print_p.bind(
+        *values,
+        callback=flat,
+        fmt=fmt,
+        in_tree=spec,
+        ordered=ordered,
+        partitioned=partitioned,
+        static_args=tuple(x for _, x in static),
+    )

@@ -1,0 +1,327 @@
+"""`checkpoint` (also `remat`): less memory for derivatives, at the price of computing twice.
+
+Floor 6. In: a function, and a policy that says which intermediate values to keep. Out: the same
+function, whose backward pass computes again what was not kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpuarray.control.checkpoint import Decision, name_p, remat_p
+from gpuarray.control.surgery import opened
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Literal
+from gpuarray.core.linear import is_inexact
+from gpuarray.core.tracebacks import boundary
+from gpuarray.lax import conv_general_dilated_p, dot_general_p
+from gpuarray.pytree import tree
+from gpuarray.transforms.graphs import jvp_graph
+from gpuarray.transforms.partial import split_graph
+from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
+from gpuarray.transforms.stage import TracedFunction, stage
+
+#: What a policy may answer beside True and False.
+Saveable = Decision("Saveable", True)
+Recompute = Decision("Recompute", False)
+
+
+class Offloadable(Decision):
+    """Keep the value, in another memory. Where there is one memory only, it is kept there."""
+
+    def __init__(self, src: str, dst: str):
+        super().__init__(f"Offloadable(src={src!r}, dst={dst!r})", True)
+        self.src, self.dst = src, dst
+
+
+# ---- policies: policy(primitive, *avals, **params) -> whether to keep the result ----
+
+
+def everything_saveable(*_, **__) -> bool:
+    """Keep everything, as without checkpoint."""
+    return True
+
+
+def nothing_saveable(*_, **__) -> bool:
+    """Compute everything again: the default."""
+    return False
+
+
+def dots_saveable(prim, *_, **__) -> bool:
+    """Keep the results of matrix products and convolutions."""
+    return prim in (dot_general_p, conv_general_dilated_p)
+
+
+def dots_with_no_batch_dims_saveable(prim, *_, **params) -> bool:
+    """Keep the results of matrix products without batch dimensions."""
+    if prim is not dot_general_p:
+        return False
+    _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
+    return not lhs_batch and not rhs_batch
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Callable:
+    """As `dots_with_no_batch_dims_saveable`, and keep them in another memory."""
+
+    def policy(prim, *avals, **params):
+        keep = dots_with_no_batch_dims_saveable(prim, *avals, **params)
+        return Offloadable(offload_src, offload_dst) if keep else Recompute
+
+    return policy
+
+
+def save_anything_except_these_names(*names_not_to_save: str) -> Callable:
+    """Keep everything but the values of these names."""
+    names = frozenset(names_not_to_save)
+
+    def policy(prim, *_, **params):
+        return params["name"] not in names if prim is name_p else True
+
+    return policy
+
+
+def save_any_names_but_these(*names_not_to_save: str) -> Callable:
+    """Keep named values only, those of other names than these."""
+    names = frozenset(names_not_to_save)
+
+    def policy(prim, *_, **params):
+        return params["name"] not in names if prim is name_p else False
+
+    return policy
+
+
+def save_only_these_names(*names_which_can_be_saved: str) -> Callable:
+    """Keep the values of these names only."""
+    names = frozenset(names_which_can_be_saved)
+
+    def policy(prim, *_, **params):
+        return params["name"] in names if prim is name_p else False
+
+    return policy
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
+) -> Callable:
+    """Keep the values of some names here, and of others in another memory."""
+    here, there = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
+    if here & there:
+        raise ValueError(
+            f"The names should be exclusive and should not intersect in names_which_can_be_saved "
+            f"and names_which_can_be_offloaded. Got names_which_can_be_saved={sorted(here)}, "
+            f"names_which_can_be_offloaded={sorted(there)} and the "
+            f"intersection={sorted(here & there)}"
+        )
+
+    def policy(prim, *_, **params):
+        name = params["name"] if prim is name_p else None
+        if name in there:
+            return Offloadable(offload_src, offload_dst)
+        return Saveable if name in here else Recompute
+
+    return policy
+
+
+def save_from_both_policies(policy_1: Callable, policy_2: Callable) -> Callable:
+    """Keep what either policy keeps."""
+
+    def policy(prim, *avals, **params):
+        return policy_1(prim, *avals, **params) or policy_2(prim, *avals, **params)
+
+    return policy
+
+
+checkpoint_policies = SimpleNamespace(
+    everything_saveable=everything_saveable,
+    nothing_saveable=nothing_saveable,
+    dots_saveable=dots_saveable,
+    checkpoint_dots=dots_saveable,
+    dots_with_no_batch_dims_saveable=dots_with_no_batch_dims_saveable,
+    checkpoint_dots_with_no_batch_dims=dots_with_no_batch_dims_saveable,
+    offload_dot_with_no_batch_dims=offload_dot_with_no_batch_dims,
+    save_anything_except_these_names=save_anything_except_these_names,
+    save_any_names_but_these=save_any_names_but_these,
+    save_only_these_names=save_only_these_names,
+    save_and_offload_only_these_names=save_and_offload_only_these_names,
+    save_from_both_policies=save_from_both_policies,
+)
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """`x`, its leaves under a name that policies know them by.
+
+    >>> import gpuarray.numpy as gnp
+    >>> checkpoint_name(gnp.ones(2), "hidden")
+    Array([1., 1.], dtype=float32)
+    """
+    return tree.tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
+
+
+# ---- the transformation ----
+
+
+def _static_positions(fun: Callable, nums: Any, names: Any, count: int) -> frozenset[int]:
+    given = (nums,) if isinstance(nums, (int, np.integer)) else tuple(nums)
+    positions = [operator.index(n) for n in given]
+    if names:
+        known = list(inspect.signature(fun).parameters)
+        positions += [known.index(n) for n in ((names,) if isinstance(names, str) else names)]
+    for n in positions:
+        if not -count <= n < count and not names:
+            raise ValueError(
+                f"the `static_argnums` argument to `checkpoint` is static_argnums={nums}, but "
+                f"the function was called with {count} positional arguments"
+            )
+    return frozenset(n % count for n in positions if -count <= n < count)
+
+
+def _leaf_names(fun: Callable, args: tuple, kwargs: dict, fixed: frozenset[int]) -> list[str]:
+    """What messages call the leaves: the names of the parameters, with the path inside each."""
+    try:
+        known = [
+            p.name
+            for p in inspect.signature(fun).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        known = []
+    names = []
+    positions = [i for i in range(len(args) + len(fixed)) if i not in fixed]
+    for i, arg in zip(positions, args, strict=True):
+        base = known[i] if i < len(known) else f"args[{i}]"
+        names += [base + path for path in tree.leaf_paths(arg)]
+    for key in sorted(kwargs):
+        names += [key + path for path in tree.leaf_paths(kwargs[key])]
+    return names
+
+
+def checkpoint(
+    fun: Callable | None = None,
+    *,
+    prevent_cse: bool | Sequence[bool] = True,
+    policy: Callable[..., Any] | None = None,
+    static_argnums: int | tuple[int, ...] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Any:
+    """`fun`, whose derivative keeps its arguments only and computes the rest again when needed.
+
+    policy: which intermediate values to keep all the same: one of `checkpoint_policies`, or a
+    function of a primitive, the avals of its operands and its parameters
+    prevent_cse: keep the second computation apart from the first, also where both are in one
+    program; False where that program is the body of a loop
+    static_argnums, static_argnames: arguments that are Python values
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> @ga.checkpoint
+    ... def f(x):
+    ...     return gnp.sin(gnp.sin(x))
+    >>> ga.grad(f)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(
+            checkpoint,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+        )
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    static_names = (
+        (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    )
+
+    @boundary
+    @functools.wraps(fun)
+    def checkpointed(*args, **kwargs):
+        fixed = _static_positions(fun, static_argnums, static_names, len(args))
+        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+        named = {k: v for k, v in kwargs.items() if k not in static_names}
+        constants = {k: v for k, v in kwargs.items() if k in static_names}
+        names = _leaf_names(fun, dynamic, named, fixed)
+        info = TracedFunction(fun, "checkpoint / remat", names)
+
+        def attempt(refs: list[Ref]) -> Any:
+            leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
+            out_spec: Any = None
+
+            def flat(*values):
+                nonlocal out_spec
+                given, by_name, held = tree.unflatten(in_spec, values)
+                rest = iter(given)
+                whole = [a if i in fixed else next(rest) for i, a in enumerate(args)]
+                result = threaded(fun, refs)(held, *whole, **by_name, **constants)
+                out, out_spec = tree.flatten(result)
+                for x in out:
+                    aval_of(x)
+                return out
+
+            graph = stage(flat, [aval_of(x) for x in leaves], info, threads=True)
+            if any(isinstance(c, traces.Tracer) for c in graph.consts):
+                leaves = [*graph.consts, *leaves]
+                graph = opened(graph)
+            out = remat_p.bind(
+                *leaves,
+                jaxpr=graph,
+                prevent_cse=prevent_cse if isinstance(prevent_cse, bool) else tuple(prevent_cse),
+                differentiated=False,
+                policy=policy,
+            )
+            held, result = tree.unflatten(out_spec, out)
+            write_back(refs, held)
+            return result
+
+        return threading(attempt)
+
+    return checkpointed
+
+
+remat = checkpoint
+
+
+def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
+    """Print which values the derivative of `f` keeps from the forward pass, and who makes them.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> print_saved_residuals(ga.checkpoint(gnp.sin), 1.0)
+    f32[] from the argument x
+    """
+    leaves, in_spec = tree.flatten((args, kwargs))
+    paths = _leaf_names(f, args, kwargs, frozenset())
+
+    def flat(*values):
+        given, named = tree.unflatten(in_spec, values)
+        return tree.flatten(f(*given, **named))[0]
+
+    graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "print_saved_residuals"))
+    nonzero = tuple(is_inexact(v.aval) for v in graph.invars)
+    unknown = [False] * len(nonzero) + [True] * sum(nonzero)
+    split = split_graph(jvp_graph(graph, nonzero).graph, unknown)
+    known = split.known
+    made_by = {v: e for e in known.eqns for v in e.outvars}
+    place = {v: i for i, v in enumerate([*known.invars, *made_by])}  # arguments first
+    kept = known.outvars[len(known.outvars) - split.residuals :]
+    for a in sorted(kept, key=lambda a: -1 if isinstance(a, Literal) else place[a]):
+        kind = a.aval.str_short(short_dtypes=True)
+        if isinstance(a, Literal):
+            print(f"{kind} from a literal")
+        elif a in made_by:
+            eqn = made_by[a]
+            named = eqn.params["name"] if eqn.primitive is name_p else None
+            what = f"named '{named}'" if named else f"output of {eqn.primitive.name}"
+            print(f"{kind} {what} from {eqn.site}")
+        else:
+            print(f"{kind} from the argument {paths[known.invars.index(a)]}")

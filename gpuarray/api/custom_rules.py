@@ -1,0 +1,242 @@
+"""What custom rules have in common: symbolic zeros, arguments by position, checks.
+
+Floor 6. In: user functions and their arguments. Out: flat ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.primitives.linear import instantiate
+from gpuarray.pytree import tree
+from gpuarray.pytree.tree import tree_map
+from gpuarray.runtime.host import own
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is zero everywhere, as rules with `symbolic_zeros=True` see it.
+
+    >>> import gpuarray.numpy as gnp
+    >>> SymbolicZero.from_primal_value(gnp.ones(3)).shape
+    (3,)
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray):
+        self.aval = aval
+
+    @staticmethod
+    def from_primal_value(x: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return SymbolicZero(tangent_aval(aval_of(x)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of every axis."""
+        return self.aval.shape
+
+    @property
+    def dtype(self):
+        """The element type."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    def __repr__(self) -> str:
+        return "SymbolicZero"
+
+
+@dataclasses.dataclass(frozen=True)
+class CustomVJPPrimal:
+    """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether a cotangent
+    of it will be asked for. In a pytree it is a leaf.
+    """
+
+    value: Any
+    perturbed: bool
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangents of a pytree of values, as arrays or as SymbolicZeros.
+
+    >>> import gpuarray.numpy as gnp
+    >>> zero_from_primal(gnp.ones(2))
+    Array([0., 0.], dtype=float32)
+    """
+
+    def zero(leaf):
+        aval = tangent_aval(aval_of(leaf))
+        if symbolic_zeros:
+            return SymbolicZero(aval)
+        made = instantiate(Zero(aval))
+        return made if isinstance(made, np.ndarray) else leaf * 0
+
+    return tree.tree_map(zero, val)
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The values of a pytree of CustomVJPPrimals."""
+    return tree_map(lambda p: p.value, tree)
+
+
+# ---- what both have in common ----
+
+
+def name_of(fun: Any) -> str:
+    return getattr(fun, "__name__", None) or type(fun).__name__
+
+
+def _positional_count(signature: inspect.Signature | None) -> int:
+    """With how many positional arguments a call is complete; -1 if that depends."""
+    if signature is None:
+        return -1
+    params = signature.parameters.values()
+    plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in params)
+    return len(params) if plain else -1
+
+
+class CustomFunction:
+    """A function, the arguments that are not differentiated, and calls by position."""
+
+    kind = ""
+
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ):
+        if not callable(fun):
+            raise TypeError(f"Expected a callable value, got {fun}")
+        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
+        self.fun = fun
+        try:
+            self._signature = inspect.signature(fun)
+        except (TypeError, ValueError):
+            self._signature = None
+        self._count = _positional_count(self._signature)
+        nums = (
+            (operator.index(nondiff_argnums),)
+            if isinstance(nondiff_argnums, (int, np.integer))
+            else tuple(map(operator.index, nondiff_argnums))
+        )
+        names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
+        if names and self._signature is not None:
+            known = list(self._signature.parameters)
+            nums += tuple(known.index(n) for n in names)
+        self.nondiff_argnums = nums
+
+    def _positional(self, args: tuple, kwargs: dict) -> tuple:
+        """All arguments by position, defaults included."""
+        if len(args) == self._count and not kwargs:
+            return args
+        if self._signature is None:
+            if kwargs:
+                raise TypeError(f"{name_of(self.fun)} has no signature: give arguments by position")
+            return args
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"The input arguments to the {self.kind}-decorated function {name_of(self.fun)}"
+                f"{self._signature} could not be resolved to positional-only arguments. Binding "
+                f"failed with the error: {error}"
+            ) from None
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"keyword arguments of the {self.kind}-decorated function {name_of(self.fun)} "
+                "could not be resolved to positional-only arguments: "
+                f"{', '.join(bound.kwargs)} can be given by name only"
+            )
+        return bound.args
+
+    def _split(self, args: tuple) -> tuple[frozenset[int], tuple, tuple]:
+        """Which positions are not differentiated, their values in that order, and the others."""
+        nums = [n + len(args) if n < 0 else n for n in self.nondiff_argnums]
+        for n in nums:
+            if not 0 <= n < len(args):
+                raise ValueError(
+                    f"nondiff_argnums={self.nondiff_argnums} of {name_of(self.fun)} names argument "
+                    f"{n}, but it was called with {len(args)} arguments"
+                )
+        fixed = frozenset(nums)
+        return (
+            fixed,
+            tuple(args[n] for n in sorted(fixed)),
+            tuple(a for i, a in enumerate(args) if i not in fixed),
+        )
+
+    def _whole(self, fixed: frozenset[int], static: tuple, dynamic: Sequence) -> list:
+        """All arguments in order again."""
+        a, b = iter(static), iter(dynamic)
+        return [next(a if i in fixed else b) for i in range(len(static) + len(dynamic))]
+
+
+class Results:
+    """The structure of a function's result, as its calls and its rule find it."""
+
+    def __init__(self):
+        self.of_fun: Any = None
+        self.of_rule: Any = None
+
+    @property
+    def spec(self) -> Any:
+        return self.of_rule if self.of_fun is None else self.of_fun
+
+
+def operands(args: Any) -> tuple[Any, list, Any]:
+    """Arguments with Arrays in the place of NumPy arrays, their leaves and structure."""
+    leaves, spec = tree.flatten(args)
+    for x in leaves:
+        aval_of(x)  # raises for what is no array
+    if any(isinstance(x, np.ndarray) for x in leaves):
+        leaves = [traces.owned(x) for x in leaves]
+        args = tree.unflatten(spec, leaves)
+    return args, leaves, spec
+
+
+def flatten_outputs(out: Any) -> tuple[list, Any]:
+    leaves, spec = tree.flatten(out)
+    for x in leaves:
+        aval_of(x)  # raises for what is no array
+    return [traces.owned(x) for x in leaves], spec
+
+
+def to_symbolic(x: Any) -> Any:
+    return SymbolicZero(x.aval) if is_zero(x) else as_array(x)
+
+
+def as_array(x: Any) -> Any:
+    """A (co)tangent as rules may expect it: with the attributes of an array."""
+    x = instantiate(x)
+    return own(x) if isinstance(x, (bool, int, float, complex)) else x
+
+
+def from_symbolic(x: Any) -> Any:
+    """A rule's (co)tangent as transformations take it."""
+    if isinstance(x, SymbolicZero):
+        return Zero(x.aval)
+    if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
+        return Zero(ShapedArray(x.shape, dtypes.float0))
+    return x

@@ -1,0 +1,216 @@
+"""`custom_vjp`: a function with its own rule for cotangents.
+
+Floor 6. In: a function of pytrees, its forward and its backward rule. Out: a callable that reverse
+mode differentiates by these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray import errors
+from gpuarray.api.custom_rules import (
+    CustomFunction,
+    CustomVJPPrimal,
+    Results,
+    as_array,
+    flatten_outputs,
+    from_symbolic,
+    name_of,
+    operands,
+    to_symbolic,
+)
+from gpuarray.control.custom import (
+    custom_vjp_call_p,
+    named_like,
+)
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
+from gpuarray.primitives.linear import cast_like
+from gpuarray.pytree import tree
+
+
+class custom_vjp(CustomFunction):
+    """A function with its own rule for cotangents: reverse mode only.
+
+    nondiff_argnums, nondiff_argnames: arguments that are Python values (functions, sizes): `fwd`
+    gets them in their places, `bwd` first
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> @ga.custom_vjp
+    ... def f(x, y):
+    ...     return gnp.sin(x) * y
+    >>> def f_fwd(x, y):
+    ...     return f(x, y), (gnp.cos(x), gnp.sin(x), y)
+    >>> def f_bwd(residuals, g):
+    ...     cos_x, sin_x, y = residuals
+    ...     return cos_x * g * y, sin_x * g
+    >>> f.defvjp(f_fwd, f_bwd)
+    >>> ga.grad(f)(0.0, 2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+
+    kind = "custom_vjp"
+
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ):
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self.fwd: Callable | None = None
+        self.bwd: Callable | None = None
+        self.symbolic_zeros = False
+        self.optimize_remat = False
+
+    def defvjp(
+        self,
+        fwd: Callable,
+        bwd: Callable,
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Give the rules: `fwd(*args) -> (output, residuals)` and `bwd(residuals, cotangent) ->
+        cotangents`, one an argument (None: zero).
+
+        symbolic_zeros: `fwd` gets CustomVJPPrimals, which say whether they are differentiated, and
+        cotangents that are nothing come to `bwd` as SymbolicZero
+        optimize_remat: accepted; what `fwd` computes for nobody is dropped in any case
+        """
+        self.fwd, self.bwd = fwd, bwd
+        self.symbolic_zeros, self.optimize_remat = symbolic_zeros, optimize_remat
+
+    @boundary
+    def __call__(self, *args, **kwargs):
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(
+                f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp."
+            )
+        fixed, static, dynamic = self._split(self._positional(args, kwargs))
+        for x in tree.flatten(static)[0]:
+            if isinstance(x, traces.Tracer):
+                raise errors.UnexpectedTracerError(
+                    "Found a Tracer object passed as an argument to a custom_vjp function in a "
+                    "position indicated by nondiff_argnums as non-differentiable. Tracers cannot "
+                    "be passed as non-differentiable arguments to custom_vjp functions; "
+                    "nondiff_argnums is for arguments that cannot be or contain tracers, such as "
+                    "functions. Make it an ordinary argument, whose cotangent `bwd` gives as None."
+                )
+        dynamic, leaves, in_spec = operands(dynamic)
+        if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
+            return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
+        results = Results()
+
+        def flat(*values):
+            given = tree.unflatten(in_spec, values)
+            out, results.of_fun = flatten_outputs(self.fun(*self._whole(fixed, static, given)))
+            return out
+
+        fwd, bwd = self._flat_rules(fixed, static, leaves, in_spec, results)
+        out = custom_vjp_call_p.bind(
+            *leaves,
+            name=name_of(self.fun),
+            call_jaxpr=named_like(flat, self.fun),
+            fwd=named_like(fwd, self.fwd),
+            bwd=named_like(bwd, self.bwd),
+            num_consts=0,
+            symbolic_zeros=self.symbolic_zeros,
+        )
+        return tree.unflatten(results.spec, out)
+
+    def _flat_rules(
+        self, fixed: frozenset[int], static: tuple, leaves: list, in_spec: Any, results: Results
+    ) -> tuple[Callable, Callable]:
+        fwd_rule, bwd_rule, symbolic = self.fwd, self.bwd, self.symbolic_zeros
+        assert fwd_rule is not None and bwd_rule is not None
+        names = f"Custom VJP fwd rule {name_of(fwd_rule)} for function {name_of(self.fun)}"
+        residual_spec: Any = None
+
+        def fwd(primals, perturbed):
+            nonlocal residual_spec
+            if symbolic:
+                primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
+            given = tree.unflatten(in_spec, primals)
+            pair = fwd_rule(*self._whole(fixed, static, given))
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
+                raise TypeError(
+                    f"{names} must produce a pair (list or tuple of length two) where the first "
+                    "element represents the primal output (equal to those of the "
+                    f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
+                    "represents residuals (i.e. values stored from the forward pass for use on the "
+                    f"backward pass), but instead of a pair {name_of(fwd_rule)} produced "
+                    f"{pair}."
+                )
+            out, spec = flatten_outputs(pair[0])
+            if results.of_fun is not None and spec != results.of_fun:
+                raise TypeError(
+                    f"{names} must produce a pair (list or tuple of length two) where the first "
+                    "element represents the primal output (equal to the output of the "
+                    f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
+                    "represents residuals, but instead the fwd rule output's first element had "
+                    f"structure {spec}, while the function's output has structure {results.of_fun}."
+                )
+            results.of_rule = spec
+            residuals, residual_spec = flatten_outputs(pair[1])
+            return out, residuals
+
+        def bwd(residuals, cotangents):
+            given = [to_symbolic(ct) if symbolic else as_array(ct) for ct in cotangents]
+            found = bwd_rule(
+                *static,
+                tree.unflatten(residual_spec, residuals),
+                tree.unflatten(results.spec, given),
+            )
+            return _cotangents(found, in_avals, in_spec)
+
+        in_avals = [aval_of(x) for x in leaves]
+        return fwd, bwd
+
+
+def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
+    """One cotangent a leaf of the arguments; None above any of them means zeros."""
+    if isinstance(found, list) and len(found) == len(tree.treedef_children(in_spec)):
+        found = tuple(found)
+    given, spec = tree.flatten(found)
+    if spec != in_spec:
+        given = _spread(found, in_avals, in_spec, spec)
+    out = []
+    for i, (ct, aval) in enumerate(zip(given, in_avals, strict=True)):
+        ct, want = from_symbolic(ct), tangent_aval(aval)
+        if ct is None or is_zero(ct) or not is_inexact(aval):
+            out.append(Zero(want))
+            continue
+        if aval_of(ct).shape != want.shape:
+            # An error within vmap names the shapes of one element.
+            raise ValueError(
+                "Custom VJP bwd rule must produce an output with the same type as the args tuple "
+                f"of the primal function, but at output[{i}] the bwd rule produced an output of "
+                f"type {aval_of(ct).str_short()} corresponding to an input of type "
+                f"{aval.str_short()}, so the shapes do not match"
+            )
+        out.append(cast_like(ct, want))
+    return out
+
+
+def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
+    """Cotangents whose structure is a prefix of the arguments', with None at its short ends."""
+    arguments = tree.unflatten(in_spec, in_avals)
+    is_none = lambda x: x is None
+    try:
+        given = tree.prefix_broadcast(found, arguments, is_leaf=is_none)
+    except ValueError:
+        given = None
+    single = sum(x is not None for x in tree.tree_leaves(found, is_none))
+    whole = isinstance(found, (tuple, list))
+    if not whole or given is None or sum(x is not None for x in given) != single:
+        raise TypeError(
+            "Custom VJP bwd rule must produce an output with the same container (pytree) structure "
+            "as the args tuple of the primal function, and in particular must produce a tuple of "
+            f"length equal to the number of arguments to the primal function, but got bwd output "
+            f"structure {spec} for primal input structure {in_spec}."
+        )
+    return given

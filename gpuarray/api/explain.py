@@ -1,0 +1,66 @@
+"""`explain`: what a function becomes when it is compiled, without running it.
+
+Floor 6. In: a Python function and the arguments it would be called with. Out: an Explanation to
+read, print or draw.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+
+from gpuarray.api.jit import Jitted, jit
+from gpuarray.backends.cuda import nvrtc
+from gpuarray.backends.cuda.library import host_reason
+from gpuarray.compiler.explain.facts import Explanation as Explanation
+from gpuarray.compiler.explain.facts import explain_plan
+from gpuarray.compiler.explain.source import device_facts
+
+
+def explain(
+    fun: Callable,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    platform: str | None = None,
+    arch: str = "sm_90",
+) -> Callable[..., Explanation]:
+    """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
+
+    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
+    operations make the same kernels, as far as they are recorded together.
+
+    With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
+    GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
+    What runs on the host even then says why: its fact `on the host`.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> def mse(a, b):
+    ...     return gnp.mean((a - b) ** 2)
+    >>> e = ga.explain(mse)(gnp.ones((8, 4)), gnp.zeros((8, 4)))
+    >>> e.launches, e.kernels[0].ops
+    (1, ('sub', 'integer_pow', 'reduce_sum', 'div'))
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    platform = "cuda" if platform == "gpu" else platform
+    if platform not in (None, "cpu", "cuda"):
+        raise ValueError(f"platform must be None, 'cpu', 'gpu' or 'cuda', got {platform!r}")
+    # A function that is jitted already keeps its own options.
+    jitted = (
+        fun
+        if isinstance(fun, Jitted)
+        else jit(fun, static_argnums=static_argnums, static_argnames=static_argnames)
+    )
+
+    @functools.wraps(fun)
+    def explain_it(*args, **kwargs) -> Explanation:
+        lowered = jitted.lower(*args, **kwargs)
+        plan = lowered.plan.on_device if platform == "cuda" else lowered.plan
+        if platform != "cuda":
+            return explain_plan(plan, lowered.fun_name)
+        compile = nvrtc.compile if nvrtc.available() else None
+        facts = device_facts(plan, arch, compile)
+        return explain_plan(plan, lowered.fun_name, facts, host_reason)
+
+    return explain_it

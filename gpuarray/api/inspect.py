@@ -1,0 +1,162 @@
+"""Looking at functions without running them, and steering what is traced.
+
+Floor 6. In: Python functions. Out: their Graphs and shapes; contexts that change how code inside
+them is traced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray import util
+from gpuarray.api import stages
+from gpuarray.api.jit import Jitted, Options
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import Graph
+from gpuarray.core.tracebacks import boundary
+from gpuarray.primitives.linear import zeros
+from gpuarray.pytree import tree
+from gpuarray.transforms.batch import BatchAxis, named_axis
+from gpuarray.transforms.references import Ref
+
+
+def make_jaxpr(
+    fun: Callable,
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: bool = False,
+    abstracted_axes: Any = None,
+) -> Callable[..., Any]:
+    """A function that returns the Graph of `fun` for the arguments it is given; printing it shows
+    the equations.
+
+    axis_env: names and lengths of axes that collectives in `fun` may name
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.make_jaxpr(lambda x: 2 * x)(gnp.ones(3))
+    { lambda ; a:f32[3]. let b:f32[3] = mul 2.0:f32[] a in (b,) }
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if abstracted_axes is not None:
+        raise NotImplementedError(
+            f"make_jaxpr traces static shapes only, got abstracted_axes={abstracted_axes!r}: trace "
+            "once for each shape."
+        )
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+
+    @boundary
+    @functools.wraps(fun)
+    def trace_it(*args, **kwargs) -> Any:
+        # A wrapper of its own, not the function's cache: printing must show what tracing does now.
+        jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
+        with contextlib.ExitStack() as around:
+            for name, size in axis_env or ():
+                around.enter_context(named_axis(BatchAxis(size, name)))
+            traced = jitted.trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
+    return trace_it
+
+
+@boundary
+def eval_shape(fun: Callable, *args, **kwargs) -> Any:
+    """The structure of `fun(*args, **kwargs)` as ShapeDtypeStructs, without computing anything.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.eval_shape(gnp.sum, ga.ShapeDtypeStruct((3, 4), "float32"))
+    ShapeDtypeStruct(shape=(), dtype=float32)
+    """
+
+    def traced(*args, **kwargs):
+        return tree.tree_map(_of_shape, fun(*args, **kwargs))
+
+    return Jitted(traced, Options()).eval_shape(*args, **kwargs)
+
+
+def _of_shape(x: Any) -> Any:
+    """An array where a function returns a shape and dtype for one."""
+    return zeros(x.aval) if isinstance(x, stages.ShapeDtypeStruct) else x
+
+
+def typeof(x):
+    """The aval of a value: what tracing knows of it.
+
+    >>> import gpuarray as ga
+    >>> print(ga.typeof(1.0))  # ~ marks a weak type
+    ~float32[]
+    """
+    return x.type if isinstance(x, Ref) else aval_of(x)
+
+
+class named_scope(contextlib.ContextDecorator):
+    """A name for what is recorded inside the block (or the function), for whoever reads programs.
+
+    `explain`, error messages and printed graphs show it beside the user's line, those inside of
+    others as 'outer/inner'; an equation has it as `source_info.name_stack`.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> def f(x):
+    ...     with ga.named_scope("model"):
+    ...         return gnp.sin(x)
+    >>> ga.make_jaxpr(f)(1.0).eqns[0].source_info.name_stack
+    'model'
+    """
+
+    def __init__(self, name: str):
+        if not isinstance(name, str):
+            raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+        self.name = name
+        self._around: list[str] = []
+
+    def __enter__(self) -> None:
+        around = util.enter_scope("")
+        util.enter_scope(f"{around}/{self.name}".strip("/"))
+        self._around.append(around)
+
+    def __exit__(self, *exc: object) -> None:
+        util.enter_scope(self._around.pop())
+
+    def _recreate_cm(self) -> named_scope:  # a decorated function may run on several threads
+        return named_scope(self.name)
+
+
+def named_call(fun: Callable, *, name: str | None = None) -> Callable:
+    """`fun` with everything it records inside `named_scope(name)`.
+
+    >>> import gpuarray as ga
+    >>> graph = ga.make_jaxpr(ga.named_call(lambda x: 2 * x, name="twice"))(1.0)
+    >>> graph.eqns[0].source_info.name_stack
+    'twice'
+    """
+    scope = name or getattr(fun, "__name__", "call")
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        with named_scope(scope):
+            return fun(*args, **kwargs)
+
+    return call
+
+
+def ensure_compile_time_eval():
+    """A context in which operations on concrete values are computed at once, even while tracing.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> @ga.jit
+    ... def f(x):
+    ...     with ga.ensure_compile_time_eval():
+    ...         n = int(gnp.sum(gnp.ones(3)))
+    ...     return x * n
+    >>> f(2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    return traces.base_trace()
+
+
+ShapeDtypeStruct = stages.ShapeDtypeStruct
+ClosedJaxpr = Graph

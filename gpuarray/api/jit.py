@@ -1,0 +1,594 @@
+"""`jit`: trace a function once for each kind of input, then only launch what was compiled.
+
+Floor 6. In: a Python function. Out: a callable whose second call with like arguments costs a dict
+lookup and a launch. The cache belongs to the *function*, not to the wrapper, so `jit(f)` written
+again in a loop still
+hits.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray import config
+from gpuarray.api import argnums, stages
+from gpuarray.api.layouts import Layouts, Where, layouts, run
+from gpuarray.backends.cuda import cubins
+from gpuarray.control.call import jit_p
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.tracebacks import boundary, clean
+from gpuarray.core.value import Array
+from gpuarray.pytree import tree
+from gpuarray.runtime import cache, fastpath, host, lazy
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.execute import Constants, Executable
+from gpuarray.transforms import trace_cache
+from gpuarray.transforms.batch import axis_env
+from gpuarray.transforms.references import Ref, Referring, refuse_reference
+from gpuarray.transforms.stage import Touched, TracedFunction, inferred, stage
+
+
+class Options(NamedTuple):
+    """How a function is jitted: part of its cache key."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+    layouts: Layouts | None = None
+
+
+class Call(NamedTuple):
+    """A call taken apart: what decides compilation, and the values."""
+
+    leaves: list
+    spec: Any
+    statics: tuple
+    avals: tuple[ShapedArray, ...]
+
+
+class Program(NamedTuple):
+    """A traced function for one kind of call."""
+
+    graph: Graph
+    out_spec: Any
+    donated: frozenset[int]
+    info: TracedFunction
+    where: Where | None = None
+
+
+class Entry(NamedTuple):
+    """A compiled function for one kind of call."""
+
+    program: Program
+    executable: Executable
+    constants: Constants
+    fast: Callable[..., Any] | None
+
+
+class Jitted:
+    """What `jit` returns, called like the function; `.lower` and `.trace` show what it becomes."""
+
+    __name__: str
+
+    def __init__(self, fun: Callable, options: Options):
+        self.__name__ = type(fun).__name__  # of an object that is called; a function has its own
+        functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
+        self._fun = fun
+        self._options = options
+        self._signature = _signature(fun)
+        self._cache = cache.of_function(fun, options)
+        self._fast = self._cache.fast
+        self._referring: Referring | None = None  # how it is called if it touches references
+
+    def __call__(self, *args, **kwargs):
+        try:  # a boundary of tracebacks, without the cost of a function
+            if not kwargs and traces.state.trace is lazy.base:
+                try:
+                    fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
+                except AttributeError:  # containers, Python scalars, NumPy arrays
+                    fast = None
+                if fast is not None:
+                    return fast(*args)
+            return self._general_call(args, kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    def _general_call(self, args: tuple, kwargs: dict):
+        if config.state.disable_jit:
+            return self._fun(*args, **kwargs)
+        if self._referring is None:
+            try:
+                return self._call_without_references(args, kwargs)
+            except Touched as touched:
+                self._referring = self._with_references([touched.ref])
+            except TypeError:
+                if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
+                    raise
+                self._referring = self._with_references([])
+        return self._referring(args, kwargs)
+
+    def _with_references(self, touched: list[Ref]) -> Referring:
+        options = self._options
+        statics = options.static_argnums, options.static_argnames
+        pure = lambda fun: _Pure(fun, _shifted(options))
+        return Referring(self._fun, self._signature, statics, pure, touched)
+
+    def _call_without_references(self, args: tuple, kwargs: dict):
+        call = self._take_apart(args, kwargs)
+        key = (config.state.trace_key, call.spec, call.statics, call.avals)
+        if traces.state.trace is not lazy.base:
+            return self._bind(call, (*key, axis_env()))
+        entry = self._cache.entries.get(key)
+        if entry is None:
+            # New, or of the generation before: then it was taken off the fast ones too.
+            entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
+            if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
+                if all(isinstance(a, ArrayImpl) for a in args):
+                    self._fast[(config.state.trace_key, *call.avals)] = entry.fast
+        if entry.fast is not None:
+            return entry.fast(*self._owned(call, args, kwargs))
+        return _launch(
+            entry.program, entry.executable, entry.constants, *self._owned(call, args, kwargs)
+        )
+
+    def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
+        """The leaves as concrete arrays."""
+        leaves = call.leaves
+        try:
+            for i, x in enumerate(leaves):
+                if type(x) is not ArrayImpl:
+                    leaves[i] = host.own(x, call.avals[i])
+        except OverflowError as error:
+            self._explain_bad_leaf(args, kwargs, error)
+            raise
+        return leaves
+
+    # ---- tracing and compiling ----
+    def _take_apart(self, args: tuple, kwargs: dict) -> Call:
+        options = self._options
+        statics: list = []
+        if options.static_argnums or options.static_argnames:
+            args, kwargs, statics = self._split_statics(args, kwargs)
+        leaves, spec = tree.flatten_raw((args, kwargs))
+        try:
+            avals = tuple([aval_of(x) for x in leaves])
+        except (TypeError, OverflowError) as error:
+            self._explain_bad_leaf(args, kwargs, error)
+            raise
+        return Call(leaves, spec, tuple(statics), avals)
+
+    def _split_statics(self, args: tuple, kwargs: dict):
+        nums, names = self._options.static_argnums, self._options.static_argnames
+        statics = []
+        kept = []
+        positions = {n if n >= 0 else len(args) + n for n in nums}
+        for i, value in enumerate(args):
+            if i in positions:
+                statics.append((i, _hashable(value, i)))
+                kept.append(None)  # its place, so that positions stay what they are
+            else:
+                kept.append(value)
+        dynamic = {}
+        for name in sorted(kwargs):
+            if name in names:
+                statics.append((name, _hashable(kwargs[name], name)))
+            else:
+                dynamic[name] = kwargs[name]
+        return tuple(kept), dynamic, statics
+
+    def _explain_bad_leaf(self, args, kwargs, error) -> None:
+        for name, x in zip(
+            self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True
+        ):
+            try:
+                host.own(x, aval_of(x))
+            except OverflowError:
+                raise OverflowError(
+                    "An overflow was encountered while parsing an argument to a jitted "
+                    "computation, whose "
+                    f"argument path is {name}. Got {type(x)} with value {x}; int32 holds up to "
+                    f"2147483647. "
+                    "Use a float, or switch on 64-bit types (jax_enable_x64)."
+                ) from error
+            except TypeError:
+                raise TypeError(
+                    f"Error interpreting argument to {self._fun} as an abstract array. The "
+                    f"problematic value is "
+                    f"of type {type(x)} and was passed to the function at path {name}. A jitted "
+                    f"function takes "
+                    "arrays and containers of arrays: mark other arguments static with "
+                    "static_argnums or "
+                    "static_argnames, or register their class as a pytree."
+                ) from None
+
+    def _leaf_names(self, args: tuple, kwargs: dict) -> list[str]:
+        """A readable name for every leaf: the argument's, with the path inside it."""
+        names = []
+        for i, arg in enumerate(args):
+            base = self._positional_name(i)
+            names += [base + path for path in tree.leaf_paths(arg)]
+        for key in sorted(kwargs):
+            names += [key + path for path in tree.leaf_paths(kwargs[key])]
+        return names
+
+    def _positional_name(self, i: int) -> str:
+        if self._signature is not None:
+            params = list(self._signature.parameters.values())
+            positional = [
+                p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            ]
+            if i < len(positional):
+                return positional[i].name
+            variadic = [p.name for p in params if p.kind is p.VAR_POSITIONAL]
+            if variadic:
+                return f"{variadic[0]}[{i - len(positional)}]"
+        return f"args[{i}]"
+
+    def _program(self, call: Call) -> Program:
+        """Trace the function for one kind of call."""
+        if self._signature is not None:
+            self._check_signature(call, self._signature)
+        args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
+        info = TracedFunction(self._fun, "jit", self._leaf_names(args, kwargs))
+        statics = dict(call.statics)
+        out_spec: Any = None
+
+        def flat(*tracers):
+            nonlocal out_spec
+            args, kwargs = tree.unflatten_raw(call.spec, tracers)
+            if statics:
+                args = tuple(statics.get(i, a) for i, a in enumerate(args))
+                kwargs = kwargs | {k: v for k, v in statics.items() if isinstance(k, str)}
+            result = self._fun(*args, **kwargs)
+            leaves, out_spec = tree.flatten_raw(result)
+            return [_check_output(x, info) for x in leaves]
+
+        graph = stage(flat, call.avals, info, threads=True)
+        where = None
+        if self._options.layouts is not None:
+            result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
+            dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
+            where = self._options.layouts.for_call(dynamic, kwargs, result, graph)
+        return Program(graph, out_spec, self._donated(args, kwargs), info, where)
+
+    def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
+        """Which leaves are given away (`args` hold leaf numbers here)."""
+        options = self._options
+        found: set[int] = set()
+        for n in options.donate_argnums:
+            if -len(args) <= n < len(args):
+                found.update(tree.flatten_raw(args[n])[0])
+        for name in options.donate_argnames:
+            if name in kwargs:
+                found.update(tree.flatten_raw(kwargs[name])[0])
+        return frozenset(found)
+
+    def _check_signature(self, call: Call, signature: inspect.Signature) -> None:
+        args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
+        statics = {k: v for k, v in call.statics if isinstance(k, str)}
+        try:
+            signature.bind(*args, **kwargs, **statics)
+        except TypeError as error:
+            name = getattr(self._fun, "__qualname__", repr(self._fun))
+            raise TypeError(f"{name}(): {error}") from None
+
+    def _compile(self, call: Call, key: tuple) -> Entry:
+        if config.state.no_tracing:
+            raise RuntimeError(
+                f"re-tracing function {self.__name__} for `jit`, but 'no_tracing' is set"
+            )
+        reason = self._why(key)
+        program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        graph = program.graph
+        executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
+        general = functools.partial(_launch, program, executable, constants)
+        fast = None
+        state = config.state
+        checks = state.debug_nans or state.debug_infs or state.no_execution
+        anywhere = program.where is None and executable.device is None
+        plain = not program.donated and anywhere and not checks
+        if plain and fastpath.fits(executable):
+            # Nothing through self: what is kept for a function must not keep the function.
+            fast = fastpath.generate(executable, constants, program.out_spec, general)
+        known = self._cache
+        known.latest.append(key)
+        known.seen.put(hash(key), True)
+        return Entry(program, executable, constants, fast)
+
+    def _why(self, key: tuple) -> str:
+        """Why this call had to be traced: how it differs from the nearest of the last few."""
+        known = list(self._cache.latest)
+        if not known:
+            return "first call"
+        if self._cache.seen.find(hash(key)):
+            return (
+                "it was put out of the cache, which keeps what was used last (see the settings "
+                "compile_cache_entries and compile_cache_bytes)"
+            )
+        settings, spec, statics, avals = key
+
+        def likeness(other: tuple) -> int:
+            same = sum(a == b for a, b in zip(other[3], avals, strict=False))
+            return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
+
+        near = max(known, key=likeness)
+        if near[1] != spec:
+            return f"the arguments' structure changed: {near[1]} -> {spec}"
+        if near[2] != statics:
+            return f"a static argument changed: {dict(near[2])} -> {dict(statics)}"
+        for i, (old, new) in enumerate(zip(near[3], avals, strict=False)):
+            if old is not new:
+                return f"input {i} changed: {old!r} -> {new!r}"
+        return f"a setting changed: {', '.join(near[0].differences(settings))}"
+
+    def _bind(self, call: Call, key: tuple):
+        """Inside another trace the whole function is one equation."""
+        program = self._cache.programs.find(key)
+        if program is None:
+            program = self._program(call)
+            if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
+                self._cache.programs.put(key, program)
+        graph = program.graph
+        leaves = call.leaves
+        if any(isinstance(c, traces.Tracer) for c in graph.consts):
+            # Values of an outer trace come in as arguments: a Graph holds only concrete constants.
+            leaves = [*graph.consts, *leaves]
+            graph = Graph(
+                [*graph.constvars, *graph.invars],
+                graph.outvars,
+                graph.eqns,
+                debug_name=graph.debug_name,
+            )
+        donated = tuple(i in program.donated for i in range(len(call.leaves)))
+        chosen = self._options.layouts
+        if self._options.inline and chosen is None:
+            out = evaluate(graph, *leaves)
+        else:
+            out = jit_p.bind(
+                *leaves,
+                name=self.__name__,
+                jaxpr=graph,
+                donated_invars=donated if any(donated) else None,
+                keep_unused=self._options.keep_unused,
+                inline=False,
+                device=None if chosen is None else chosen.device,
+            )
+        return tree.unflatten_raw(program.out_spec, out)
+
+    # ---- looking inside ----
+    @boundary
+    def trace(self, *args, **kwargs) -> stages.Traced:
+        """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
+        call = self._take_apart(args, kwargs)
+        key = (config.state.trace_key, call.spec, call.statics, call.avals)
+        try:
+            program = self._cache.programs.get_or_make(key, lambda: self._program(call))
+        except Touched as touched:
+            raise ValueError(
+                f"{self.__name__} reads or writes a mutable array reference of type "
+                f"{touched.ref.type} from outside: such functions can be called, but not be "
+                "looked at. Give it the value as an argument, and return the new one."
+            ) from None
+        return stages.Traced(
+            program.graph,
+            _without_statics(call),
+            program.out_spec,
+            program.donated,
+            self.__name__,
+            program.where,
+        )
+
+    @boundary
+    def lower(self, *args, **kwargs) -> stages.Lowered:
+        """Trace and simplify without running: `.lower(x).compile().as_text()`."""
+        return self.trace(*args, **kwargs).lower()
+
+    @boundary
+    def eval_shape(self, *args, **kwargs):
+        """The result's structure as ShapeDtypeStructs, without running."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget what was traced and compiled for this function."""
+        self._cache.clear()
+
+    _clear_cache = clear_cache
+
+    def _cache_size(self) -> int:
+        return len(self._cache.entries)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jitted {self._fun!r}>"
+
+    def __reduce__(self):
+        return _jitted, (self._fun, self._options)
+
+
+def _without_statics(call: Call) -> Any:
+    """The structure of the arguments that a compiled function takes: static ones are built in."""
+    if not call.statics:
+        return call.spec
+    fixed = dict(call.statics)
+    args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
+    return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
+
+
+def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
+    """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
+    inputs = list(leaves)
+    kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
+    arrays = run(executable, inputs, program.donated, program.where, constants)
+    if kept is not None:
+        info = program.info
+        lazy.check_results(program.graph, info.name, info, kept, arrays)
+    return tree.unflatten_raw(program.out_spec, arrays)
+
+
+def _jitted(fun, options):
+    return Jitted(fun, options)
+
+
+class _Pure(Jitted):
+    """A function whose references are arguments: those it still touches are for its caller."""
+
+    def _general_call(self, args: tuple, kwargs: dict):
+        return self._call_without_references(args, kwargs)
+
+
+def _shifted(options: Options) -> Options:
+    """The options of a function that takes one more argument, the first."""
+    move = lambda nums: tuple(n + 1 if n >= 0 else n for n in nums)
+    return options._replace(
+        static_argnums=move(options.static_argnums), donate_argnums=move(options.donate_argnums)
+    )
+
+
+def _check_output(x, info: TracedFunction):
+    if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
+        return x
+    if hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    refuse_reference(x, info)
+    raise TypeError(
+        f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
+        f"not a valid "
+        "JAX type: return arrays, Python scalars, or containers of them."
+    )
+
+
+def _hashable(value, where):
+    try:
+        hash(value)
+    except TypeError as error:
+        name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
+        raise ValueError(
+            f"Non-hashable static arguments are not supported. An error occurred while trying to "
+            f"hash an object "
+            f"of type {type(value)}, {value}, passed as {name}. The error was: TypeError: {error}. "
+            "Pass a tuple instead of a list, or leave the argument traced."
+        ) from None
+    return value
+
+
+def _signature(fun) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
+
+
+cache.watch(inferred)
+
+
+def clear_caches() -> None:
+    """Forget everything that was traced and compiled, for all functions."""
+    cache.clear()
+    trace_cache.forget()
+    cubins.forget()
+
+
+_UNGIVEN: Any = object()
+
+
+def jit(
+    fun: Callable = _UNGIVEN,
+    /,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """Compile a function: traced once for each kind of arguments, fused into few kernels, then only
+    launched.
+
+    static_argnums/static_argnames: arguments that are Python values, part of the cache key
+    donate_argnums/donate_argnames: arguments whose memory the results may use; they are deleted
+    device, backend, in_shardings, out_shardings: the one device it runs on, said for all, for
+    arguments or for results (a prefix of their pytree)
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> @ga.jit
+    ... def f(x):
+    ...     return gnp.sum(x * x)
+    >>> f(gnp.arange(3.0))
+    Array(5., dtype=float32)
+    """
+    if fun is _UNGIVEN:
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            compiler_options=compiler_options,
+        )
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(
+            f"jit cannot trace the generator function {fun}: return a list instead of yielding"
+        )
+    sig = _signature(fun)
+    static_nums, static_names = argnums.nums_and_names(
+        sig,
+        argnums.indices(static_argnums, "static_argnums"),
+        argnums.names(static_argnames, "static_argnames"),
+        "static",
+    )
+    donate_nums, donate_names = argnums.nums_and_names(
+        sig,
+        argnums.indices(donate_argnums, "donate_argnums"),
+        argnums.names(donate_argnames, "donate_argnames"),
+        "donate",
+    )
+    both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)
+    if both:
+        raise ValueError(
+            f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}"
+        )
+    if compiler_options:
+        raise ValueError(
+            f"jit takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "
+            "has to set, such as `fusion`, is a setting: gpuarray.config.update(name, value)."
+        )
+    if device is not None and backend is not None:
+        raise ValueError(f"jit takes device={device!r} or backend={backend!r}, not both")
+    options = Options(
+        static_nums,
+        static_names,
+        donate_nums,
+        donate_names,
+        bool(keep_unused),
+        bool(inline),
+        layouts(device if device is not None else backend, in_shardings, out_shardings),
+    )
+    return Jitted(fun, options)

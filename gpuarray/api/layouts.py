@@ -1,0 +1,141 @@
+"""What the options `device`, `in_shardings` and `out_shardings` of `jit` ask for.
+
+Floor 6. In: those options. Out: the one device that the compiled function runs on, which arguments
+may be moved to it, and where each result is said to lie. What asks for more than one device is
+refused by `core.sharding.one_device`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuarray.control.call import same_device
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Graph
+from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.sharding import Device, Place, Sharding, one_device, place_of
+from gpuarray.pytree import tree
+from gpuarray.runtime import device as devices
+from gpuarray.runtime import lazy
+from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.execute import Constants, Executable, launch
+
+
+class Prefix(NamedTuple):
+    """Shardings as a prefix of a pytree, in a form that can be hashed."""
+
+    name: str
+    leaves: tuple[Sharding | None, ...]
+    spec: Any
+
+    def over(self, full: Any, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
+        """The sharding of every leaf of `full`; a ValueError if it does not fit."""
+        prefix = tree.tree_unflatten(self.spec, self.leaves)
+        found = tree.prefix_broadcast(prefix, full, _ends, f"jit {self.name}")
+        for sharding, aval in zip(found, avals, strict=True):
+            if isinstance(sharding, NamedSharding):
+                sharding.shard_shape(aval.shape)
+        return found
+
+
+class Layouts(NamedTuple):
+    """Where a jitted function runs: part of its cache key."""
+
+    device: Device
+    moves_all: bool = False  # every argument goes there, wherever it was put
+    ins: Prefix | None = None
+    outs: Prefix | None = None
+
+    def for_call(self, args: tuple, kwargs: dict, result: Any, graph: Graph) -> Where:
+        """What they mean for arguments and a result of these structures."""
+        moved = (self.moves_all,) * len(graph.invars)
+        if self.ins is not None:
+            if kwargs:
+                raise ValueError(
+                    "jit does not support kwargs when in_shardings is specified: pass all "
+                    "arguments by position."
+                )
+            moved = tuple(
+                self.moves_all or s is not None for s in self.ins.over(args, graph.in_avals)
+            )
+        wanted = [None] * len(graph.outvars)
+        if self.outs is not None:
+            wanted = self.outs.over(result, graph.out_avals)
+        places = tuple(devices.place_for(self.device if s is None else s) for s in wanted)
+        return Where(self.device, moved, places)
+
+
+class Where(NamedTuple):
+    """The device for one kind of call, whether each flat argument goes there from any other
+    device, and the Place of each flat result.
+    """
+
+    device: Device
+    moved: tuple[bool, ...]
+    places: tuple[Place, ...]
+
+
+def run(
+    executable: Executable,
+    inputs: list[ArrayImpl],
+    donated: frozenset[int],
+    where: Where | None,
+    constants: Constants,
+) -> list[ArrayImpl]:
+    """The results of a program: where its inputs are, or where `where` and the program say."""
+    place = None
+    device = same_device(executable.device, None if where is None else where.device)
+    for i, x in enumerate(inputs):
+        if where is None or not where.moved[i]:
+            place = x._place if place is None else lazy.common_place(place, x._place)
+    if device is not None:
+        chosen = place_of(device, True)
+        if place is not None:
+            lazy.common_place(place, chosen)  # raises
+        place = chosen
+    place = place or devices.default_place()
+    for x in inputs:
+        if x.is_deleted():
+            x._buffer()  # raises
+    lazy.flush_all()
+    places = (place,) * len(executable.out_avals) if where is None else where.places
+    arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]
+    launch(executable, inputs, arrays, place, donated, constants=constants)
+    return arrays
+
+
+def layouts(target: Any, in_shardings: Any, out_shardings: Any) -> Layouts | None:
+    """The options of `jit` checked and taken together; None if they say nothing."""
+    device = None if target is None else devices.place_for(target).device
+    # The arguments are a tuple.
+    ins = _prefix(
+        "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings
+    )
+    outs = _prefix("out_shardings", out_shardings)
+    for prefix in [p for p in (ins, outs) if p is not None]:
+        for sharding in [s for s in prefix.leaves if s is not None]:
+            device = same_device(device, one_device(sharding, f"jit {prefix.name}"))
+    return None if device is None else Layouts(device, target is not None, ins, outs)
+
+
+def _ends(x: Any) -> bool:
+    return x is None or isinstance(x, (Sharding, PartitionSpec))
+
+
+def _prefix(name: str, shardings: Any) -> Prefix | None:
+    leaves, spec = tree.tree_flatten(shardings, _ends)
+    for leaf in leaves:
+        if isinstance(leaf, PartitionSpec):
+            raise RuntimeError(
+                f"jit requires a mesh for the PartitionSpec {leaf} in {name}: give "
+                "NamedSharding(mesh, spec) instead."
+            )
+        if not _ends(leaf):
+            raise TypeError(
+                f"{name} leaf specifications are expected to be Sharding instances or None, but "
+                f"got {leaf!r}"
+            )
+    if all(leaf is None for leaf in leaves):
+        return None
+    return Prefix(name, tuple(leaves), spec)

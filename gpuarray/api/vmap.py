@@ -1,0 +1,186 @@
+"""`vmap`: a function of one thing becomes a function of many.
+
+Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all
+at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from gpuarray.core.avals import aval_of
+from gpuarray.core.tracebacks import boundary
+from gpuarray.pytree import tree
+from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
+
+
+def vmap(
+    fun: Callable,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable:
+    """`fun` over an extra axis of its arguments, without a loop.
+
+    in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
+    arguments; None for arguments that are the same for all
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.vmap(gnp.dot)(gnp.ones((3, 4)), gnp.ones((3, 4)))
+    Array([4., 4., 4.], dtype=float32)
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)  # a list would be a pytree of its own kind
+    if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            "positional "
+            f"arguments passed to the function, but got {in_axes}."
+        )
+
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in tree.flatten_raw(axes)[0]:
+            if not (axis is None or _is_axis(axis)):
+                raise TypeError(
+                    f"vmap {name} must be an int, None, or (nested) container with those types as "
+                    f"leaves, but got {axes}."
+                )
+    if spmd_axis_name is not None:
+        raise NotImplementedError(
+            f"vmap got spmd_axis_name={spmd_axis_name!r}, which spreads the mapped axis over the "
+            "devices of a mesh: a computation runs on one device so far. Leave it out; axis_name "
+            "is the name for collectives."
+        )
+
+    @boundary
+    @functools.wraps(fun)
+    def mapped(*args, **kwargs):
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments passed to the function, but got "
+                f"len(in_axes)={len(in_axes)}, "
+                f"len(args)={len(args)}"
+            )
+        leaves, spec = tree.flatten((args, kwargs))
+        dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
+        dims = [_checked(x, d) for x, d in zip(leaves, dims, strict=True)]
+        size = _size(fun, leaves, dims, axis_size, args, kwargs)
+        out_spec: Any = None
+
+        def flat(*values):
+            nonlocal out_spec
+            inner_args, inner_kwargs = tree.unflatten(spec, values)
+            out, out_spec = tree.flatten(fun(*inner_args, **inner_kwargs))
+            for x in out:
+                aval_of(x)
+            return out
+
+        axis = BatchAxis(size, axis_name)
+        out, out_dims = batch_flat(flat, axis, leaves, dims)
+        wanted = _out_dims(out_axes, out_spec, len(out))
+        placed = []
+        for x, dim, want in zip(out, out_dims, wanted, strict=True):
+            if want is None and dim is not None:
+                raise ValueError(
+                    f"vmap has mapped output but out_axes is None: the output has an axis at {dim} "
+                    "that differs along the mapped axis. Reduce over it inside, or give its place."
+                )
+            rank = aval_of(x).ndim + (dim is None)
+            if want is not None and not -rank <= want < rank:
+                raise ValueError(
+                    f"vmap out_axes {want} is out of bounds for an output of rank {rank}"
+                )
+            want = want + rank if want is not None and want < 0 else want
+            placed.append(matched(x, dim, want, size))
+        return tree.unflatten(out_spec, placed)
+
+    return mapped
+
+
+def _is_axis(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool)
+
+
+def _dims(in_axes: Any, args: tuple) -> list[int | None]:
+    """One axis a leaf of the positional arguments."""
+    if in_axes is None or isinstance(in_axes, int):
+        return [in_axes] * len(tree.flatten(args)[0])
+    return tree.prefix_broadcast(in_axes, args, is_leaf=lambda x: x is None, name="vmap in_axes")
+
+
+def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
+    if out_axes is None or isinstance(out_axes, int):
+        return [out_axes] * count
+    dummy = tree.unflatten(spec, range(count))
+    return tree.prefix_broadcast(out_axes, dummy, is_leaf=lambda x: x is None, name="vmap out_axes")
+
+
+def _checked(x: Any, dim: Any) -> int | None:
+    if dim is None:
+        return None
+    rank = aval_of(x).ndim
+    if not -rank <= dim < rank:
+        raise ValueError(
+            f"vmap was requested to map its argument along axis {dim}, which implies that its "
+            f"rank should "
+            f"be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
+            f"{aval_of(x).shape})"
+        )
+    return dim % rank
+
+
+def _size(
+    fun: Callable, leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict
+) -> int:
+    """The common length of the mapped axes."""
+    found: dict[int, list[int]] = {}
+    for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
+        if d is not None:
+            found.setdefault(aval_of(x).shape[d], []).append(i)
+    if not found:
+        if axis_size is None:
+            raise ValueError("vmap must have at least one non-None value in in_axes")
+        return axis_size
+    size = next(iter(found))
+    if len(found) == 1 and axis_size in (None, size):
+        return size
+    names = _argument_names(fun, args, kwargs)
+    lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
+    most = max(found, key=lambda n: len(found[n]))
+    for n in sorted(found, key=lambda n: n != most):
+        which, i = found[n], found[n][0]
+        count = f"most axes ({len(which)} of them)" if n == most else f"some axes ({len(which)})"
+        what = "one axis had" if len(which) == 1 else f"{count} had"
+        eg = "" if len(which) == 1 else " e.g."
+        sep = ":" if len(which) == 1 else ","
+        lines.append(
+            f"{what} size {n}{sep}{eg} axis {dims[i]} of {names[i]} of type "
+            f"{aval_of(leaves[i]).str_short()}"
+        )
+    listed = ";".join(f"\n  * {line}" for line in lines)
+    raise ValueError(f"vmap got inconsistent sizes for array axes to be mapped:{listed}")
+
+
+def _argument_names(fun: Callable, args: tuple, kwargs: dict) -> list[str]:
+    """What to call each leaf of the arguments, by the names that the function gives them."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):  # a builtin function, say
+        parameters = []
+    names = []
+    for i, arg in enumerate(args):
+        named = i < len(parameters) and parameters[i].kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        name = f"argument {parameters[i].name}" if named else f"args[{i}]"
+        names += [name + path for path in tree.leaf_paths(arg)]
+    return names + [f"kwargs{path}" for path in tree.leaf_paths(kwargs)]

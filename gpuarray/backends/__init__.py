@@ -1,0 +1,1 @@
+"""Machines: what compiles and runs a plan on each."""

@@ -1,0 +1,131 @@
+"""Kernels on a GPU: text to functions that can be launched.
+
+Floor 4. In: emitted kernels. Out: CuPy's `Function`s by the kernels' names. One source a plan goes
+through NVIDIA's compiler, or comes as machine code from the cache (backends/cuda/cubins.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.cuda import cubins, nvrtc
+from gpuarray.backends.cuda.device import Buffer, Gpu, cupy
+from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.text.prelude import complete
+from gpuarray.errors import CompileError
+
+#: A plan of at least so many kernels may be replayed as a graph, for so many sets of addresses,
+#: which are looked for among so many.
+GRAPH_FROM, GRAPHS, SEEN = 4, 8, 64
+#: So many tables of addresses of a kernel are kept.
+TABLES = 16
+
+
+def load(kernels: Sequence[Emitted], gpu: Gpu) -> tuple[dict[str, Any], str, bytes]:
+    """The kernels as functions of (grid, block, arguments, shared memory, stream); their source and
+    their machine code.
+    """
+    if not kernels:
+        return {}, "", b""
+    source = complete("\n".join(k.text for k in kernels))
+    cubin = cubins.load(source, gpu.arch, (), cupy.cuda.nvrtc.getVersion(), _compile)
+    module = cupy.cuda.function.Module()
+    with gpu.device:
+        gpu.retried(module.load, cubin.data)
+        return {k.name: module.get_function(k.name) for k in kernels}, source, cubin.data
+
+
+def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
+    """Machine code from the compiler that came with CuPy; PTX for a GPU that is newer than it."""
+    api = cupy.cuda.nvrtc
+    number, known = int(arch.removeprefix("sm_")), [int(a) for a in api.getSupportedArchs()]
+    native = number in known
+    flags = [f"--gpu-architecture={arch}", *nvrtc.OPTIONS, *options]
+    if native:
+        flags.append("--ptxas-options=--verbose")
+    else:
+        flags[0] = f"--gpu-architecture=compute_{max(a for a in known if a <= number)}"
+    started = time.perf_counter()
+    program = api.createProgram(source, "kernels.cu", (), ())
+    try:
+        try:
+            api.compileProgram(program, flags)
+        except api.NVRTCError as error:
+            log = api.getProgramLog(program).strip()
+            raise CompileError(f"NVRTC could not compile for {arch}: {error}\n{log}") from None
+        log = api.getProgramLog(program)
+        binary = api.getCUBIN(program) if native else api.getPTX(program)
+    finally:
+        api.destroyProgram(program)
+    binary = binary.encode() if isinstance(binary, str) else binary
+    return nvrtc.Compiled(binary, log, time.perf_counter() - started, nvrtc.resources(log))
+
+
+class Table:
+    """Addresses as an array on the GPU, for kernels that look theirs up."""
+
+    def __init__(self, gpu: Gpu):
+        self._gpu = gpu
+        self._known: dict[tuple[int, ...], Buffer] = {}
+
+    def __call__(self, *addresses: int) -> Buffer:
+        found = self._known.get(addresses)
+        if found is None:
+            if len(self._known) >= TABLES:
+                self._known.clear()
+            found = self._gpu.upload(np.array(addresses, np.uint64))
+            self._known[addresses] = found
+        return found
+
+
+class Replay:
+    """Launches as a CUDA graph: recorded when a set of addresses comes for the second time.
+
+    What lies at these addresses is taken by the call that replays them, so a graph owns nothing.
+    """
+
+    def __init__(self, launches: Callable[..., None], gpu: Gpu):
+        self._launches, self._gpu = launches, gpu
+        self._seen: set[tuple[int, ...]] = set()
+        self._graphs: dict[tuple[int, ...], Any] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *addresses: int) -> None:
+        graph = self._graphs.get(addresses)
+        if graph is None and addresses in self._seen and len(self._graphs) < GRAPHS:
+            with self._lock:
+                graph = self._graphs[addresses] = self._recorded(addresses)
+        if graph is not None:
+            graph.launch(self._gpu.stream)
+            return
+        if len(self._seen) < SEEN:
+            self._seen.add(addresses)
+        self._launches(self._gpu.stream, *addresses)
+
+    def _recorded(self, addresses: tuple[int, ...]) -> Any:
+        """The graph of the launches, recorded on a stream that nobody else uses."""
+        with self._gpu.device:
+            stream = cupy.cuda.Stream(non_blocking=True)
+            with stream:
+                stream.begin_capture()
+                try:
+                    self._launches(stream, *addresses)
+                finally:
+                    graph = stream.end_capture()
+            return graph
+
+
+def announced(function: Any, kernel: Emitted) -> Callable[..., None]:
+    """A kernel that says when it is launched."""
+    title = kernel.text.partition("\n")[0].removeprefix("// ")
+
+    def launch(grid, block, arguments, shared, stream) -> None:
+        print(f"# launch {title}    {grid[0]} x {block[0]} threads")
+        function(grid, block, arguments, shared, stream)
+
+    return launch

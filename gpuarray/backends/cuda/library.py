@@ -1,0 +1,423 @@
+"""Routines of CuPy's libraries for what is no kernel of ours: products, sorting, transforms,
+factorisations.
+
+Floor 4. In: an equation and a GPU. Out: a function from Buffers to Buffers, or None. PARTS says
+what an equation consists of that a GPU runs, ROUTINES what runs it on CuPy arrays, as rows of
+(primitive, maker); a maker is given the avals and params, and may refuse with a TypeError.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.cuda import products, recurrences, reflectors
+from gpuarray.backends.cuda.device import Buffer, Gpu, cupy, is_failure
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Eqn, storage_dtype
+from gpuarray.core.primitive import Kind, Primitive, registry
+from gpuarray.primitives.contract.fft import FftType
+from gpuarray.primitives.define import do
+from gpuarray.primitives.random import parts as random_parts
+from gpuarray.util import lazy_module
+
+cupyx = lazy_module("cupyx")
+_solvers = lazy_module("cupyx.scipy.linalg")
+
+
+def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
+    """What runs an equation by a library; None where there is nothing."""
+    avals = [a.aval for a in eqn.invars]
+    if eqn.primitive is products.gemm_p:
+        return products.gemm(avals, eqn.params, gpu)
+    maker = ROUTINES.get(eqn.primitive.name)
+    if maker is None:
+        return None
+    try:
+        function = maker(avals, **eqn.params)
+    except TypeError:  # not for these operands
+        return None
+    types = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
+
+    def on_arrays(*buffers: Buffer) -> list[Buffer]:
+        out = function(*(b.cupy() for b in buffers))
+        several = out if eqn.primitive.multiple_results else [out]
+        return [gpu.adopt(x, *t) for x, t in zip(several, types, strict=True)]
+
+    def run(*buffers: Buffer) -> Any:
+        made = gpu.call(on_arrays, *buffers)
+        return made if eqn.primitive.multiple_results else made[0]
+
+    return run
+
+
+def parts(eqn: Eqn) -> Callable[..., Any] | None:
+    """An equation in terms of primitives that a GPU runs, as a function of values."""
+    found = PARTS.get(eqn.primitive.name, eqn.primitive.decompose)
+    if found is None:
+        return None
+    params = dict(eqn.params)
+    if found is products.conv_parts:
+        params["result"] = eqn.outvars[0].aval
+    if found is _approx_top_k_parts:
+        params = {k: params[k] for k in ("k", "reduction_dimension", "is_max_k")}
+        params["length"] = eqn.outvars[0].aval.shape[params["reduction_dimension"]]
+    return lambda *values: found(*values, **params)
+
+
+# ---- order ----
+def _spoken(aval: ShapedArray) -> None:
+    """Raise where CuPy has no numbers of this type."""
+    if storage_dtype(aval).kind not in "biufc":
+        raise TypeError(f"CuPy does not compute with {aval.str_short()}")
+
+
+def _keys(x: Any) -> list[Any]:
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
+
+
+def _sort(avals, *, dimension: int, is_stable: bool, num_keys: int):
+    for aval in avals[:num_keys]:
+        _spoken(aval)
+    if len(avals) == 1 and avals[0].dtype.kind != "c":
+        return lambda x: [cupy.sort(x, axis=dimension)]
+
+    def sort(*xs):
+        order = None  # by the last key first: sorting is stable, so earlier keys win
+        for key in [part for x in xs[:num_keys] for part in _keys(x)][::-1]:
+            if order is not None:
+                key = cupy.take_along_axis(key, order, dimension)
+            found = cupy.argsort(key, axis=dimension, kind="stable")
+            order = found if order is None else cupy.take_along_axis(order, found, dimension)
+        return [cupy.take_along_axis(x, order, dimension) for x in xs]
+
+    return sort
+
+
+def _top_k_parts(x, *, k: int, axis: int):
+    """`top_k`: sorted by keys that count downwards, with the positions."""
+    return _selected(_downwards(x), x, k, axis)
+
+
+def _selected(key, x, k: int, axis: int):
+    """The elements with the `k` smallest keys along an axis, and where they were."""
+    aval = aval_of(x)
+    places = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
+    out = do.sort(key, x, places, dimension=axis, is_stable=True, num_keys=1)
+    starts, stops = [0] * aval.ndim, list(aval.shape)
+    stops[axis] = k
+    return [
+        do.slice(v, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
+        for v in out[1:]
+    ]
+
+
+def _approx_top_k_parts(x, *, k: int, reduction_dimension: int, is_max_k: bool, length: int):
+    """`approx_top_k`: exact, and so within every recall target."""
+    axis = reduction_dimension % aval_of(x).ndim
+    return _selected(_downwards(x) if is_max_k else _upwards(x), x, length, axis)
+
+
+def _downwards(x):
+    """Integers in the opposite of the total order of the elements."""
+    return getattr(do, "not")(_upwards(x))
+
+
+def _upwards(x):
+    """Integers in the total order of the elements."""
+    dtype = aval_of(x).dtype
+    kind = dtypes.kind_of(dtype)
+    if kind == "f":
+        bits = do.bitcast_convert_type(x, new_dtype=np.dtype(f"i{dtype.itemsize}"))
+        shape = aval_of(bits).shape
+        largest = _full(np.iinfo(aval_of(bits).dtype).max, aval_of(bits).dtype, shape)
+        zero = _full(0, aval_of(bits).dtype, shape)
+        # Negative floats count backwards in their bits: flip all of them but the sign.
+        return do.select_n(do.lt(bits, zero), bits, do.xor(bits, largest))
+    return x
+
+
+def _symmetric_product_parts(a, c, *, alpha: float, beta: float):
+    """`symmetric_product`: alpha a a^T + beta c."""
+    dtype, rank = aval_of(a).dtype, aval_of(a).ndim
+    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    lead = tuple(range(rank - 2))
+    numbers = (((rank - 1,), (rank - 1,)), (lead, lead))
+    product = do.dot_general(
+        a, a, dimension_numbers=numbers, precision=None, preferred_element_type=wide,
+        out_sharding=None,
+    )  # fmt: skip
+    scaled = [do.mul(x, _full(s, wide, aval_of(x).shape)) for x, s in
+              ((product, alpha), (products.cast(c, wide), beta))]  # fmt: skip
+    return products.cast(do.add(*scaled), dtype)
+
+
+def _full(value: float, dtype, shape: tuple[int, ...]):
+    return do.broadcast_in_dim(
+        np.asarray(value, dtype)[()], shape=shape, broadcast_dimensions=(), sharding=None
+    )
+
+
+def _wide_sort_parts(*xs, dimension: int, is_stable: bool, num_keys: int):
+    """`sort` of floats that CuPy lacks, as float32, which holds all of them."""
+    wide = [
+        dtypes.kind_of(aval_of(x).dtype) == "f" and storage_dtype(aval_of(x)).kind == "V"
+        for x in xs
+    ]
+    if not any(wide[:num_keys]):
+        raise TypeError("no float that CuPy lacks among the keys")
+    keys = [products.cast(x, np.dtype(np.float32)) for x in xs[:num_keys]]
+    out = do.sort(*keys, *xs, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
+    return out[num_keys:]
+
+
+def _searchsorted(avals, *, side: str, dtype):
+    for aval in avals:
+        _spoken(aval)
+    rows = int(np.prod(avals[0].shape[:-1]))
+
+    def search(ordered, query):
+        if ordered.ndim == 1:
+            return cupy.searchsorted(ordered, query, side=side)
+        pairs = zip(ordered.reshape(rows, -1), query.reshape(rows, -1), strict=True)
+        return cupy.stack([cupy.searchsorted(o, q, side=side) for o, q in pairs])
+
+    return search
+
+
+# ---- transforms ----
+def _fft(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
+    if not fft_lengths or avals[0].size == 0:
+        raise TypeError("nothing to transform")
+    axes = tuple(range(avals[0].ndim - len(fft_lengths), avals[0].ndim))
+    name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(
+        fft_type, "irfftn"
+    )
+    lengths = fft_lengths if fft_type is FftType.IRFFT else None
+    return lambda x: getattr(cupy.fft, name)(x, s=lengths, axes=axes)
+
+
+# ---- linear algebra ----
+def _each(function: Callable[[Any], Sequence]) -> Callable[[Any], list]:
+    """A function of one matrix for every matrix of a stack."""
+
+    def run(a):
+        if a.ndim == 2:
+            return list(function(a))
+        lead, flat = a.shape[:-2], a.reshape(-1, *a.shape[-2:])
+        columns = zip(*map(function, flat), strict=True)
+        return [cupy.stack(c).reshape(*lead, *c[0].shape) for c in columns]
+
+    return run
+
+
+def _factorised(avals) -> None:
+    if avals[0].size == 0 or avals[0].dtype.name not in (
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ):
+        raise TypeError("CuPy does not factorise that")
+
+
+def _cholesky(avals):
+    _factorised(avals)
+
+    def one(a):
+        try:
+            with cupyx.errstate(linalg="raise"):
+                return (cupy.linalg.cholesky(a),)
+        except np.linalg.LinAlgError:  # not positive definite
+            return (cupy.full_like(a, np.nan),)
+
+    each = _each(one)
+    return lambda a: each(a)[0]
+
+
+def _packed_lu(avals):
+    _factorised(avals)
+
+    def one(a):
+        with warnings.catch_warnings():  # a singular matrix has an LU decomposition, too
+            warnings.simplefilter("ignore", RuntimeWarning)
+            packed, pivots = _solvers.lu_factor(a, check_finite=False)
+        return packed, pivots.astype(np.int32)
+
+    return _each(one)
+
+
+#: The matrices and row swaps of `lu`, without the permutation that the swaps amount to.
+packed_lu_p = Primitive(
+    "packed_lu",
+    Kind.LIBRARY,
+    aval=lambda a: registry["lu"].out_avals([a], {})[:2],
+    multiple_results=True,
+    register=False,
+)
+
+
+def _lu_parts(a):
+    if aval_of(a).size == 0:
+        raise TypeError("nothing to factorise")
+    packed, pivots = packed_lu_p.bind(a)
+    size = aval_of(a).shape[-2]
+    return [packed, pivots, do.lu_pivots_to_permutation(pivots, permutation_size=size)]
+
+
+def _geqrf(avals):
+    _factorised(avals)
+
+    def one(a):
+        packed, taus = cupy.linalg.qr(a, "raw")  # as cuSOLVER leaves it: columns first
+        return packed.T, taus
+
+    return _each(one)
+
+
+def _qr(avals, *, pivoting: bool, full_matrices: bool, **_):
+    _factorised(avals)
+    if pivoting:
+        raise TypeError("CuPy's QR has no pivots: reflectors.py has")
+    mode = "complete" if full_matrices else "reduced"
+    return _each(lambda a: cupy.linalg.qr(a, mode))
+
+
+def _eigh(avals, *, lower: bool, subset_by_index, **_):
+    _factorised(avals)
+    part = slice(None) if subset_by_index is None else slice(*subset_by_index)
+
+    def one(a):
+        values, vectors = cupy.linalg.eigh(a, UPLO="L" if lower else "U")
+        return vectors[:, part], values[part]
+
+    return _each(one)
+
+
+def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **params):
+    _factorised(avals)
+    if compute_left_eigenvectors:
+        raise TypeError(HOST["eig"])
+    params["compute_left_eigenvectors"] = False
+    params["compute_right_eigenvectors"] = compute_right_eigenvectors
+    matrix = ShapedArray(avals[0].shape[-2:], avals[0].dtype)
+
+    def one(a):
+        finite = cupy.all(cupy.isfinite(a))  # the iteration may not end on others
+        try:
+            values, vectors = cupy.linalg.eig(cupy.where(finite, a, a.dtype.type(0)))
+        except RuntimeError as error:
+            if is_failure(error):
+                raise
+            # a cuSOLVER without it
+            found = registry["eig"].numpy_function([matrix], params)(cupy.asnumpy(a))
+            return tuple(map(cupy.asarray, found))
+        out = (values, vectors) if compute_right_eigenvectors else (values,)
+        return tuple(cupy.where(finite, x, x.dtype.type(np.nan)) for x in out)
+
+    return _each(one)
+
+
+def _svd(avals, *, full_matrices: bool, compute_uv: bool, subset_by_index, **_):
+    _factorised(avals)
+    part = slice(None) if subset_by_index is None else slice(*subset_by_index)
+
+    def one(a):
+        if not compute_uv:
+            return (cupy.linalg.svd(a, compute_uv=False)[part],)
+        u, s, vt = cupy.linalg.svd(a, full_matrices=full_matrices)
+        return (s[part], u, vt) if full_matrices else (s[part], u[:, part], vt[part])
+
+    return _each(one)
+
+
+def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
+    _factorised(avals)
+    if avals[1].size == 0:
+        raise TypeError("nothing to solve")
+
+    def solve(a, b):
+        a = a.conj() if conjugate_a else a
+        # x op(a) = b is op(a)^T x^T = b^T
+        turned, b = (transpose_a, b) if left_side else (not transpose_a, b.swapaxes(-1, -2))
+        flat = [x.reshape(-1, *x.shape[-2:]) for x in (a, b)]
+        solved = [
+            _solvers.solve_triangular(
+                one, right, trans=int(turned), lower=lower, unit_diagonal=unit_diagonal
+            )
+            for one, right in zip(*flat, strict=True)
+        ]
+        x = cupy.stack(solved).reshape(b.shape)
+        return x if left_side else x.swapaxes(-1, -2)
+
+    return solve
+
+
+def _narrow_triangular_parts(a, b, **params):
+    """`triangular_solve` of 16-bit floats, in float32."""
+    dtype = aval_of(b).dtype
+    if dtype.itemsize != 2 or aval_of(b).size == 0:
+        raise TypeError("float32 and wider numbers are for the library")
+    wide = [products.cast(x, np.dtype(np.float32)) for x in (a, b)]
+    return products.cast(do.triangular_solve(*wide, **params), dtype)
+
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "dot_general": products.dot_parts,
+    "conv_general_dilated": products.conv_parts,
+    "optimization_barrier": lambda *values: list(values),
+    "sort": _wide_sort_parts,
+    "top_k": _top_k_parts,
+    "approx_top_k": _approx_top_k_parts,
+    "symmetric_product": _symmetric_product_parts,
+    "hessenberg": reflectors.hessenberg_parts,
+    "tridiagonal": reflectors.tridiagonal_parts,
+    "lu": _lu_parts,
+    "triangular_solve": _narrow_triangular_parts,
+    "qr": reflectors.qr_parts,
+    "householder_product": reflectors.householder_product_parts,
+    "ormqr": reflectors.ormqr_parts,
+    "lu_pivots_to_permutation": recurrences.pivots_parts,
+    "tridiagonal_solve": recurrences.tridiagonal_solve_parts,
+    "cholesky_update": recurrences.cholesky_update_parts,
+    "ragged_dot_general": recurrences.ragged_parts,
+}
+ROUTINES: dict[str, Callable[..., Callable[..., Any]]] = {
+    "sort": _sort,
+    "searchsorted": _searchsorted,
+    "fft": _fft,
+    "cholesky": _cholesky,
+    "packed_lu": _packed_lu,
+    "geqrf": _geqrf,
+    "qr": _qr,
+    "eig": _eig,
+    "eigh": _eigh,
+    "svd": _svd,
+    "triangular_solve": _triangular,
+}
+#: Parts that draw random bits from a key of their own, which comes first.
+FRESH: dict[str, Callable[..., Any]] = {"rng_uniform": random_parts.uniform_parts}
+
+_PYTHON = "a Python function runs where Python does"
+#: What runs on the host, by design and in strict mode too, and why. Operands are copied there, and
+#: results back.
+HOST: dict[str, str] = {
+    "eig": "cuSOLVER finds no left eigenvectors, and right ones only since CUDA 12.6",
+    "schur": "no library for GPUs has a Schur decomposition",
+    "pure_callback": _PYTHON,
+    "io_callback": _PYTHON,
+    "debug_callback": _PYTHON,
+    "debug_print": _PYTHON,
+}
+
+
+def host_reason(eqn: Eqn) -> str | None:
+    """Why an equation runs on the host although its program runs on a GPU, if it does by design."""
+    name = eqn.primitive.name
+    if name == "eig" and not eqn.params["compute_left_eigenvectors"]:
+        return None
+    return HOST.get(name)

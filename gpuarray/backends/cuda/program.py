@@ -1,0 +1,590 @@
+"""Plans as Python functions that launch kernels.
+
+Floor 4. In: a Plan and a GPU. Out: a function on Buffers, generated once, as the NumPy driver's:
+addresses are worked out, memory is taken, kernels are launched in order, results are handed over
+while they are still being computed.
+
+Values between kernels share one piece of memory, cut when the function is written: a value takes
+the place of others that nobody reads any more. Results have memory of their own; donated inputs
+give theirs where a kernel may write over what it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.cuda import library
+from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
+from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
+from gpuarray.backends.cuda.loops import graph_of
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.cuda.in_place import overwritable
+from gpuarray.compiler.explain.source import emitted
+from gpuarray.compiler.fuse.group import Group, Step
+from gpuarray.compiler.fuse.steps import step_eqns, step_inputs, step_outputs
+from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.config import state
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.index import contiguous_offset
+from gpuarray.core.primitive import Kind
+from gpuarray.errors import FallbackError, FallbackWarning
+from gpuarray.primitives.random.ops import implementation
+
+#: The keys that nobody else has, begun anew in each process.
+_draws = itertools.count()
+#: The names under which a plan knows addresses.
+_ADDRESS = re.compile(r"\ba\d+\.pointer\b|\bp\d+\b|\bbase\b")
+#: Pieces of shared memory start at multiples of so many bytes.
+PIECE = 256
+
+
+def build(
+    plan: Plan,
+    consts: Sequence,
+    donated: frozenset[int] = frozenset(),
+    *,
+    gpu: Gpu,
+    inside: Inside | None = None,
+) -> Callable[..., list]:
+    """A function from Buffers on a GPU to a list of Buffers.
+
+    With donated inputs it takes one more argument: the set of those that nobody else can see.
+    """
+    try:
+        steps = _steps(plan)
+    except TypeError as error:  # no rule, or a dtype without a type in CUDA
+        _fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
+        return _on_host(plan, consts, donated, gpu)
+    return _Writer(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu)).function()
+
+
+def _steps(plan: Plan) -> list[tuple[Step, Emitted | None]]:
+    """What a GPU runs, in order, with the kernels; views among it cost nothing."""
+    kernels = emitted(plan)
+    return [
+        (s, None) if isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW else next(kernels)
+        for s in plan.device_steps
+    ]
+
+
+class Inside:
+    """Makes functions of the Graphs in a plan (branches, loops' bodies, parts), each once; they
+    live as long as the plan's.
+    """
+
+    def __init__(self, gpu: Gpu):
+        self.gpu = gpu
+        self._made: dict[tuple, Callable[..., list]] = {}
+
+    def __call__(self, graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+        key = (graph, donated)
+        if key not in self._made:
+            plan = plan_graph(graph)
+            self._made[key] = build(plan, plan.graph.consts, donated, gpu=self.gpu, inside=self)
+        return self._made[key]
+
+
+# ---- where values lie ----
+@dataclass(eq=False)
+class _Memory:
+    """Memory that kernels of a plan write to.
+
+    first, last: the steps between which it is in use
+    result: whether it leaves the plan
+    donor: the number of the input whose memory it is, where that was given away
+    """
+
+    nbytes: int
+    first: int
+    last: int
+    result: bool = False
+    donor: int | None = None
+    offset: int = 0
+
+
+@dataclass
+class _Value:
+    """Where a value lies, as text: its address, what owns the memory, its Buffer if it has one."""
+
+    base: str
+    offset: int
+    owner: str
+    buffer: str = ""
+
+    @property
+    def pointer(self) -> str:
+        return f"{self.base} + {self.offset}" if self.offset else self.base
+
+
+def _packed(pieces: list[_Memory]) -> int:
+    """Give each piece its offset so that none overlaps another in use; the bytes of the whole."""
+    placed: list[_Memory] = []
+    for piece in sorted(pieces, key=lambda m: (-m.nbytes, m.first)):
+        neighbours = sorted(
+            (m for m in placed if m.first <= piece.last and piece.first <= m.last),
+            key=lambda m: m.offset,
+        )
+        at = 0
+        for m in neighbours:
+            if at + piece.nbytes <= m.offset:
+                break
+            at = max(at, -(-(m.offset + m.nbytes) // PIECE) * PIECE)
+        piece.offset = at
+        placed.append(piece)
+    return max((m.offset + m.nbytes for m in placed), default=0)
+
+
+# ---- the function ----
+class _Writer:
+    """Writes the function of a plan line by line; `space` holds what its names mean."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        steps: list[tuple[Step, Emitted | None]],
+        consts: Sequence,
+        donated: frozenset[int],
+        gpu: Gpu,
+        inside: Inside,
+    ):
+        self.plan, self.steps, self.donated, self.gpu = plan, steps, donated, gpu
+        self.inside = inside
+        self.lines: list[str] = []
+        self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
+        self.values: dict[Var, _Value] = {}
+        self.space: dict[str, Any] = {
+            "Buffer": Buffer,
+            "gpu": gpu,
+            "allocate": gpu.allocate,
+            "copy": gpu.copy,
+            "move": gpu.write,
+            "stream": gpu.stream,
+            "launched": gpu.launched,
+            "recent": gpu.recent.append,
+            "note": functools.partial(_note, plan),
+            "UNDRAWN": UNDRAWN,
+        }
+        graph = plan.graph
+        self.inputs = {v: i for i, v in enumerate(graph.invars)}
+        for v, i in self.inputs.items():
+            self.values[v] = _Value(f"a{i}.pointer", 0, f"a{i}.memory", f"a{i}")
+        for v, c in zip(graph.constvars, consts, strict=True):
+            self.values[v] = self.constant(np.asarray(c).astype(storage_dtype(v.aval), copy=False))
+        self.views = {
+            v: e for e, _ in steps if isinstance(e, Eqn) and _is_view(e) for v in e.outvars
+        }
+        #: What runs the equations that have no kernel, and which of their results have memory of
+        #: their own: others may be operands that were handed on.
+        self.routines = {
+            s: self.routine(s) for s, _ in steps if isinstance(s, Eqn) and not _is_view(s)
+        }
+        self.memory: dict[Var, _Memory] = {}
+        self.last = self.last_reads()
+        self.plan_memory()
+
+    # ---- planning ----
+    def root(self, v: Var) -> Var:
+        """The value whose memory this one is a part of."""
+        while v in self.views and isinstance(source := self.views[v].invars[0], Var):
+            v = source
+        return v
+
+    def last_reads(self) -> dict[Var, int]:
+        """The last step that reads the memory of a value; one behind all for what leaves."""
+        last: dict[Var, int] = {}
+        for a in self.plan.graph.outvars:
+            if isinstance(a, Var):
+                last[self.root(a)] = len(self.steps)
+        for i, (step, _) in reversed(list(enumerate(self.steps))):
+            if _is_view(step):
+                continue
+            end = i
+            if isinstance(step, Eqn):  # a result that is an operand is read in the operand's memory
+                _, fresh = self.routines[step]
+                handed_on = (v for k, v in enumerate(step.outvars) if k not in fresh)
+                end = max((last.get(v, i) for v in handed_on), default=i)
+            for v in map(self.root, step_inputs(step)):
+                last[v] = max(last.get(v, i), end)
+        return last
+
+    def plan_memory(self) -> None:
+        """Choose memory for everything that kernels write."""
+        results = {self.root(a) for a in self.plan.graph.outvars if isinstance(a, Var)}
+        for i, (step, kernel) in enumerate(self.steps):
+            if kernel is None:
+                continue
+            assert isinstance(step, Group)
+            for number, v in enumerate(step.outputs):
+                old = kernel.aliases.get(number)
+                sources = [] if v not in results else map(self.root, kernel.inputs)
+                sources = [x for x in sources if x in self.inputs]
+                if old is not None:
+                    sources = [self.root(old)]
+                found = (self.taken_over(x, v, step, kernel, i) for x in sources)
+                memory = next((m for m in found if m is not None), None)
+                if memory is None:
+                    memory = _Memory(v.aval.nbytes, i, i)
+                self.memory[v] = memory
+                memory.last = max(memory.last, self.last.get(v, i))
+                memory.result |= v in results
+        pieces = {id(m): m for m in self.memory.values() if not m.result}
+        self.shared_bytes = _packed(list(pieces.values()))
+
+    def taken_over(
+        self, source: Var, v: Var, step: Group, kernel: Emitted, i: int
+    ) -> _Memory | None:
+        """The memory of a value that dies at step i, where that is given away or the plan's own and
+        the kernel may write `v` over it.
+        """
+        number = self.inputs.get(source)
+        if number is None:
+            memory = self.memory.get(source)
+        elif number in self.donated and all(m.donor != number for m in self.memory.values()):
+            memory = _Memory(v.aval.nbytes, i, i, result=True, donor=number)
+        else:
+            memory = None
+        if memory is None or self.last.get(source) != i or source.aval.nbytes != v.aval.nbytes:
+            return None
+        readers = [x for x in kernel.inputs if self.root(x) is source]
+        if readers:
+            if not overwritable(step, kernel, v).issuperset(readers):
+                return None
+            free = kernel.text.replace("__restrict__ ", "")  # an input is an output too
+            self.steps[i] = step, dataclasses.replace(kernel, text=free)
+        return memory
+
+    # ---- text ----
+    def bind(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}_{len(self.space)}"
+        self.space[name] = value
+        return name
+
+    def line(self, text: str, eqn: Eqn | None = None) -> None:
+        self.lines.append(text)
+        if eqn is not None:
+            self.sites[len(self.lines)] = eqn
+
+    def constant(self, value: np.ndarray) -> _Value:
+        """A value that stays on the GPU as long as the function."""
+        buffer = self.gpu.upload(value)
+        name = self.bind("const", buffer)
+        return _Value(self.bind("address", buffer.pointer), 0, f"{name}.memory", name)
+
+    def typed(self, v: Var) -> str:
+        """Shape and dtype of a value, as text."""
+        shape = self.bind("shape", v.aval.shape)
+        return f"{shape}, {self.bind('dtype', storage_dtype(v.aval))}"
+
+    def value(self, a: Atom) -> _Value:
+        if isinstance(a, Literal):
+            return self.constant(np.asarray(a.val).astype(storage_dtype(a.aval)))
+        return self.values[a]
+
+    def buffer(self, a: Atom) -> str:
+        """A value as a Buffer."""
+        value = self.value(a)
+        if value.buffer:
+            return value.buffer
+        assert isinstance(a, Var)
+        text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, UNDRAWN)"
+        return f"copy({text})" if value.offset % ALIGNMENT else text
+
+    def function(self) -> Callable[..., list]:
+        """The whole."""
+        graph, gpu = self.plan.graph, self.gpu
+        kernels = [k for _, k in self.steps if k is not None and any(_sizes(k.outputs))]
+        functions, source, binary = load(kernels, gpu)
+        arguments = [f"a{i}" for i in range(len(graph.invars))] + ["owned"] * bool(self.donated)
+        self.take_memory()
+        before = len(self.lines)
+        for i, (step, kernel) in enumerate(self.steps):
+            if kernel is not None:
+                self.launch(step, kernel, functions.get(kernel.name))
+            elif isinstance(step, Eqn):
+                (self.view if _is_view(step) else self.call)(step)
+            self.drop(i)
+        if state.cuda_graphs:
+            self.as_graph(before)
+        self.line("t = launched()")
+        self.line("recent(note)")
+        left = (self.values[a].buffer for a in graph.outvars if isinstance(a, Var))
+        for name in dict.fromkeys(left):
+            if name.startswith("b"):  # its ticket may not have been drawn yet
+                self.line(f"if {name}.ticket > t: {name}.ticket = t")
+        self.line(f"return [{', '.join(self.result(a) for a in graph.outvars)}]")
+        if len(gpus()) > 1:  # launches and pools look at the device of the calling thread
+            self.space["device"] = gpu.device
+            self.lines = ["with device:", *("    " + line for line in self.lines)]
+            self.sites = {number + 1: eqn for number, eqn in self.sites.items()}
+        text = "\n".join([f"def plan({', '.join(arguments)}):", *("    " + x for x in self.lines)])
+        exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
+        function = self.space.pop("plan")
+        function.source = f"{text}\n\n{source}" if source else text
+        function.cuda, function.cubin = source, binary
+        function.sites = self.sites
+        function.fresh = self.fresh()
+        return function
+
+    def as_graph(self, first: int) -> None:
+        """Where nothing but launches is behind the lines up to `first`, and enough of them: move
+        them to a function of the addresses, which is replayed.
+        """
+        launches = self.lines[first:]
+        if len(launches) < GRAPH_FROM or not all(x.endswith(", 0, stream)") for x in launches):
+            return
+        addresses = list(dict.fromkeys(_ADDRESS.findall("\n".join(launches))))
+        names = [a.replace(".", "_") for a in addresses]
+        body = [_ADDRESS.sub(lambda m: m[0].replace(".", "_"), x) for x in launches]
+        text = "\n    ".join([f"def launches(stream, {', '.join(names)}):", *body])
+        exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
+        self.space["replay"] = Replay(self.space["launches"], self.gpu)
+        self.lines[first:] = [f"replay({', '.join(addresses)})"]
+        eqns = [eqn for number, eqn in self.sites.items() if number > first]
+        self.sites = {n: e for n, e in self.sites.items() if n <= first} | {first + 1: eqns[0]}
+
+    def take_memory(self) -> None:
+        """Lines that take all memory kernels write to, and where each value lies in it."""
+        made_by = {v: _first(s) for s, k in self.steps if k is not None for v in step_outputs(s)}
+        shared = [v for v, m in self.memory.items() if not m.result]
+        if shared:  # be it of no elements
+            self.line(f"shared = allocate({self.shared_bytes})", made_by[shared[0]])
+            self.line("base = shared.ptr")
+        names: dict[int, str] = {}
+        for v, memory in self.memory.items():
+            if not memory.result:
+                self.values[v] = _Value("base", memory.offset, "shared")
+                continue
+            name = names.get(id(memory))
+            if name is None:
+                name = names[id(memory)] = str(len(names))
+                taken = f"allocate({memory.nbytes})"
+                if memory.donor is not None:
+                    given = f"a{memory.donor}"
+                    taken = f"{given}.memory if {memory.donor} in owned else {taken}"
+                self.line(f"m{name} = {taken}", made_by[v])
+                at = f"m{name}.ptr"
+                if memory.donor is not None:
+                    at = f"a{memory.donor}.pointer if {memory.donor} in owned else {at}"
+                self.line(f"p{name} = {at}")
+            self.values[v] = _Value(f"p{name}", 0, f"m{name}")
+
+    def launch(self, step: Step, kernel: Emitted, function: Any) -> None:
+        """A kernel, behind the copies of what it writes over."""
+        eqn, outputs = _first(step), step_outputs(step)
+        for number, old in kernel.aliases.items():
+            new, before = self.values[outputs[number]], self.values[old]
+            if (new.base, new.offset) == (before.base, before.offset):
+                continue
+            move = f"move({new.pointer}, {before.pointer}, {old.aval.nbytes})"
+            donor = self.memory[outputs[number]].donor
+            self.line(f"if {donor} not in owned: {move}" if donor is not None else move, eqn)
+        if function is None:
+            return
+        pointers = [self.operand(v, kernel.alignment) for v in kernel.inputs]
+        pointers += [self.values[v].pointer for v in outputs]
+        if kernel.table:
+            place = dict(zip((*kernel.inputs, *kernel.outputs), pointers, strict=True))
+            name, table = f"t{len(self.lines)}", self.bind("table", Table(self.gpu))
+            self.line(f"{name} = {table}({', '.join(place[v] for v in kernel.table)})", eqn)
+            assert kernel.tiles is not None
+            pointers = [f"{name}.pointer", self.constant(kernel.tiles).base]
+        if kernel.workspace:
+            work = self.gpu.zeroed(kernel.workspace)
+            self.bind("work", work)
+            pointers.append(self.bind("address", work.ptr))
+        if state.debug:
+            function = announced(function, kernel)
+        schedule = kernel.schedule
+        grid = self.bind("grid", (schedule.grid, 1, 1))
+        block = self.bind("block", (schedule.threads, 1, 1))
+        name = self.bind(kernel.name, function)
+        self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), 0, stream)", eqn)
+
+    def operand(self, v: Var, alignment: int) -> str:
+        """The address of what a kernel reads; of a copy, where it must start at a boundary."""
+        value = self.value(v)
+        if value.offset % alignment == 0:
+            return value.pointer
+        name = f"c{len(self.lines)}"
+        self.line(f"{name} = {self.buffer(v)}")
+        self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
+        return f"{name}.pointer"
+
+    def view(self, eqn: Eqn) -> None:
+        """A part of what is there, or all of it with another shape: no work."""
+        source, (v,) = eqn.invars[0], eqn.outvars
+        value = self.value(source)
+        start = contiguous_offset(eqn) if eqn.primitive.kind is Kind.VIEW else 0
+        assert start is not None
+        offset = value.offset + start * storage_dtype(v.aval).itemsize
+        self.values[v] = _Value(value.base, offset, value.owner)
+
+    def call(self, eqn: Eqn) -> None:
+        """A routine of a library, a loop, a Python function."""
+        run, _ = self.routines[eqn]
+        function = self.bind("".join(c if c.isalnum() else "_" for c in eqn.primitive.name), run)
+        operands = ", ".join(self.buffer(a) for a in eqn.invars)
+        for v in eqn.outvars:
+            name = f"b{len(self.values)}"
+            self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
+        names = ", ".join(self.values[v].buffer for v in eqn.outvars)
+        comma = "," if eqn.primitive.multiple_results else ""
+        self.line(
+            f"{names}{comma} = {function}({operands})" if names else f"{function}({operands})", eqn
+        )
+
+    def routine(self, eqn: Eqn) -> tuple[Callable[..., Any], frozenset[int]]:
+        """What runs an equation that has no kernel: it takes and gives Buffers. Beside it, the
+        numbers of the results that it makes in memory of their own.
+        """
+        prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
+        every = frozenset(range(len(eqn.outvars)))
+        if prim.assemble is not None:  # a branch or a loop may hand on what it was given
+            return prim.assemble(avals, self.inside, **eqn.params), frozenset()
+        found = library.routine(eqn, self.gpu)
+        if found is not None:
+            return found, every
+        if prim.name in library.FRESH:
+            return _drawing(eqn, self.inside, self.gpu), every
+        parts = library.parts(eqn)
+        if parts is not None:
+            with contextlib.suppress(TypeError):  # not for these operands
+                made = self.inside(_graph_of(parts, eqn))
+                run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
+                return run, made.fresh
+        nothing = any(a.size == 0 for a in avals)
+        if not nothing and prim.name not in library.HOST:
+            _fall_back(prim.name, "there is neither a kernel nor a routine for it")
+        return _by_host(eqn, self.gpu), _uploaded(eqn.outvars)
+
+    def drop(self, i: int) -> None:
+        """Let go of the Buffers that nobody reads after step i."""
+        dead = [
+            value.buffer
+            for v, value in self.values.items()
+            if value.buffer.startswith("b") and self.last.get(v, -1) == i
+        ]
+        if dead:
+            self.line(f"{' = '.join(dead)} = None")
+
+    def result(self, a: Atom) -> str:
+        """A value as a Buffer that leaves the plan."""
+        value = self.value(a)
+        if value.buffer:
+            return value.buffer
+        assert isinstance(a, Var)
+        text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, t)"
+        whole = self.root(a).aval.nbytes == a.aval.nbytes
+        return text if whole else f"copy({text})"  # a part would keep the whole alive
+
+    def fresh(self) -> frozenset[int]:
+        """The numbers of the outputs whose memory is the plan's own and no other output's."""
+        roots = [self.root(a) if isinstance(a, Var) else None for a in self.plan.graph.outvars]
+        own = set(self.memory)
+        for eqn, (_, numbers) in self.routines.items():
+            own |= {eqn.outvars[k] for k in numbers}
+        return frozenset(i for i, v in enumerate(roots) if v in own and roots.count(v) == 1)
+
+
+def _is_view(step: Step) -> bool:
+    """Whether a step is memory as it lies; random keys are the words they consist of."""
+    if not isinstance(step, Eqn):
+        return False
+    return step.primitive.kind is Kind.VIEW or step.primitive.name in (
+        "random_wrap",
+        "random_unwrap",
+    )
+
+
+def _first(step: Step) -> Eqn:
+    """The equation an error in a step is told of."""
+    made = step_eqns(step)
+    return made[0] if made or isinstance(step, Eqn) else step.members[0].eqn
+
+
+def _sizes(values: Sequence[Var]) -> list[int]:
+    return [v.aval.size for v in values]
+
+
+def _note(plan: Plan) -> str:
+    """What a plan does, for an error that may be anywhere in it."""
+    seen = dict.fromkeys(f"{e.primitive.name} recorded at {e.site}" for e in plan.graph.eqns)
+    return "; ".join(list(seen)[:8]) + ("; ..." if len(seen) > 8 else "")
+
+
+# ---- what a GPU does not do ----
+def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] = ()) -> Graph:
+    """An equation as the Graph of what it consists of; its parts may take more operands first."""
+
+    def fun(*values):
+        out = parts(*values)
+        return list(out) if eqn.primitive.multiple_results else [out]
+
+    return graph_of(fun, [*first, *(a.aval for a in eqn.invars)], eqn.primitive.name)
+
+
+def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
+    """An equation with a new random key at each call."""
+    key = ShapedArray((), dtypes.KeyDtype(implementation("threefry2x32")))
+    parts = functools.partial(library.FRESH[eqn.primitive.name], **eqn.params)
+    made = inside(_graph_of(parts, eqn, [key]))
+    return lambda *buffers: made(gpu.upload(np.uint64(next(_draws))), *buffers)[0]
+
+
+def _fall_back(what: str, why: object) -> None:
+    """Say, or in strict mode refuse, that something runs by the NumPy rules."""
+    message = f"NumPy runs {what} on the host: {why}"
+    if state.strict:
+        raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
+    warnings.warn(message, FallbackWarning, stacklevel=2)
+
+
+def _uploaded(values: Sequence[Atom]) -> frozenset[int]:
+    """The numbers of those that have memory of their own when they come from the host: single
+    values are kept for whoever asks for the same.
+    """
+    return frozenset(i for i, v in enumerate(values) if v.aval.shape)
+
+
+def _by_host(eqn: Eqn, gpu: Gpu) -> Callable[..., Any]:
+    """An equation by its NumPy rule: waits for its operands, and brings the results back."""
+    function = host.function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params)
+    dtypes = [storage_dtype(v.aval) for v in eqn.outvars]
+
+    def run(*buffers: Buffer) -> Any:
+        out = host.local.run(function, *map(np.asarray, buffers))
+        values = out if eqn.primitive.multiple_results else [out]
+        made = [gpu.upload(np.asarray(x, d)) for x, d in zip(values, dtypes, strict=True)]
+        return made if eqn.primitive.multiple_results else made[0]
+
+    return run
+
+
+def _on_host(
+    plan: Plan, consts: Sequence, donated: frozenset[int], gpu: Gpu
+) -> Callable[..., list]:
+    """A whole plan by the NumPy rules."""
+    inside = host.build(plan, [np.asarray(c) for c in consts])
+    count = len(plan.graph.invars)
+
+    def run(*buffers: Any) -> list:
+        values = map(np.asarray, buffers[:count])  # behind them come the donated ones
+        return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
+
+    run.source, run.sites = inside.source, {}
+    run.fresh = inside.fresh & _uploaded(plan.graph.outvars)
+    run.cuda, run.cubin = "", b""
+    return run

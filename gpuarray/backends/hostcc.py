@@ -1,0 +1,254 @@
+"""CUDA C++ text as machine code of this CPU: finds the compiler, keeps what it made, loads it.
+
+Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library`, whose kernels
+can be launched; kernels/host holds the C++ that runs and checks them. What was compiled is kept
+(backends/store.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pathlib
+import re
+import shutil
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.backends.store import Store
+from gpuarray.compiler.text.prelude import folder
+from gpuarray.errors import CompileError, DeviceError
+from gpuarray.util import lazy_module
+
+hashlib = lazy_module("hashlib")
+subprocess = lazy_module("subprocess")
+tempfile = lazy_module("tempfile")
+
+_COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
+#: Hooks before every access; tests of alignment, and of indices where an array's length is known.
+_WATCHED = (
+    "-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fsanitize=alignment",
+    "-fvisibility=hidden", "-fno-threadsafe-statics", "-w",
+)  # fmt: skip
+#: Registers that nobody wrote hold a number that stands out, where the compiler can do that.
+_FILLED = "-ftrivial-auto-var-init=pattern"
+_RUNTIME = ("runtime.cpp", "race.cpp")
+
+# What a Region is for: as in kernels/host/simulator.h.
+INPUT, OUTPUT, WORK, SHARED = range(4)
+
+
+class Region(NamedTuple):
+    """Memory that a kernel may touch."""
+
+    address: int
+    nbytes: int
+    kind: int
+    itemsize: int
+    name: str
+
+
+class _CRegion(ctypes.Structure):
+    _fields_ = (
+        ("at", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("kind", ctypes.c_int),
+        ("shift", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    )
+
+
+# ---- the compiler ----
+def compiler() -> str:
+    """The host's C++ compiler: $CXX, g++ or clang++."""
+    wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
+    for name in wanted:
+        if name and (path := shutil.which(name)):
+            return path
+    raise DeviceError(
+        "the simulator compiles kernels for the CPU and found no C++ compiler: looked for "
+        f"{', '.join(w for w in wanted if w)}. Install g++ or clang++, or set CXX to one."
+    )
+
+
+@functools.cache
+def _version(path: str) -> str:
+    return _run([path, "--version"]).partition("\n")[0]
+
+
+@functools.cache
+def _watched(path: str) -> tuple[str, ...]:
+    """The flags for kernels."""
+    command = [path, _FILLED, "-fsyntax-only", "-x", "c++", os.devnull]
+    knows = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return (*_WATCHED, *([_FILLED] if knows else []))
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        log = "\n".join(done.stderr.strip().splitlines()[:30])
+        raise CompileError(f"{os.path.basename(command[0])} refused a kernel:\n{log}")
+    return done.stdout
+
+
+# ---- what is kept ----
+_store = Store("simulator", ".so")
+
+
+def _make(
+    key: bytes, commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]]
+) -> pathlib.Path:
+    """The file of a key; `commands(folder, target)` says how to make it in a folder where it is
+    missing.
+    """
+
+    def make() -> tuple[bytes, bytes]:
+        with tempfile.TemporaryDirectory(prefix="gpuarray-") as place:
+            target = pathlib.Path(place, "made.so")
+            for command in commands(pathlib.Path(place), target):
+                _run(command)
+            return target.read_bytes(), b""
+
+    return _store.load(key, make).path
+
+
+def _runtime(cxx: str) -> pathlib.Path:
+    """The compiled runtime. Libraries of kernels find it, loaded, by a name of its content."""
+    host = folder() / "host"
+    texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
+    key = "\0".join([_version(cxx), *_COMMON, *texts]).encode()
+    name = f"-Wl,-Bsymbolic,-soname,gpuarray-{hashlib.sha256(key).hexdigest()}.so"
+    flags = [*_COMMON, "-O2", "-shared", name]
+
+    def commands(_, target: pathlib.Path) -> list[list[str]]:
+        return [[cxx, *flags, *(str(host / n) for n in _RUNTIME), "-o", str(target)]]
+
+    return _make(key, commands)
+
+
+def compile_library(text: str, kernels: Sequence[str]) -> Library:
+    """Kernels (the `extern "C"` names in `text`) as a loaded library."""
+    cxx = compiler()
+    parts = [(folder() / "host" / "cuda_host.h").read_text(), text]
+    parts += [f"SIM_EXPORT({name})" for name in kernels]
+    source = "\n".join(parts) + "\n"
+    runtime = _runtime(cxx)
+    key = "\0".join([_version(cxx), *_COMMON, *_watched(cxx), runtime.name, source]).encode()
+
+    def commands(place: pathlib.Path, target: pathlib.Path) -> list[list[str]]:
+        (place / "kernels.cpp").write_text(source)
+        made = str(place / "kernels.o")
+        return [
+            [cxx, *_COMMON, *_watched(cxx), "-c", str(place / "kernels.cpp"), "-o", made],
+            [cxx, "-shared", "-Wl,-Bsymbolic", made, str(runtime), "-o", str(target)],
+        ]
+
+    return Library(_loaded(runtime), _make(key, commands), kernels[0])
+
+
+_runtimes: dict[str, ctypes.CDLL] = {}
+
+
+def _loaded(path: pathlib.Path) -> ctypes.CDLL:
+    """The runtime in memory: once, wherever its file is by now."""
+    library = _runtimes.get(path.name)
+    if library is None:
+        library = _runtimes[path.name] = ctypes.CDLL(str(path))
+        library.sim_launch.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int] + [ctypes.c_uint64] * 3
+        library.sim_error.restype = ctypes.c_char_p
+    return library
+
+
+# ---- what was made ----
+class Library:
+    """Kernels in memory."""
+
+    _turn = util.lock()  # the runtime runs one kernel at a time
+
+    def __init__(self, runtime: ctypes.CDLL, path: pathlib.Path, first: str):
+        self._runtime = runtime
+        self._library = ctypes.CDLL(str(path))
+        symbols, end = _read_elf(path.read_bytes())
+        base = self._entry(first) - symbols[f"sim_run_{first}"][0]
+        self._constants = Region(base, end, INPUT, 1, "constants")
+        self._shared: dict[str, list[Region]] = {}
+        self._guards: list[Region] = []
+        for name, (value, size) in symbols.items():
+            if name.startswith("_ZGVZ"):
+                # Whether a shared array of a class is constructed, which is no work: it is.
+                ctypes.memset(base + value, 1, size)
+                self._guards.append(Region(base + value, size, INPUT, 1, "guard"))
+            if found := re.fullmatch(r"_ZZ\d+(\w+?)E(\d+)(\w+?)(_\d+)?", name):
+                array = found[3][: int(found[2])]
+                region = Region(base + value, size, SHARED, 1, array)
+                self._shared.setdefault(found[1], []).append(region)
+
+    def _entry(self, kernel: str) -> int:
+        address = ctypes.cast(getattr(self._library, f"sim_run_{kernel}"), ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def launch(
+        self,
+        kernel: str,
+        arguments: Sequence[int],
+        grid: int,
+        block: int,
+        regions: Sequence[Region],
+        seed: int = 0,
+        blocks: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Run a kernel to its end; what it does wrong is raised.
+
+        arguments: addresses; regions: all memory behind them
+        blocks: the first one to run, and how many; all, where that is 0
+        """
+        given = [*regions, *self._shared.get(kernel, ()), *self._guards, self._constants]
+        table = (_CRegion * len(given))(
+            *(
+                (r.address, r.nbytes, r.kind, r.itemsize.bit_length() - 1, r.name.encode())
+                for r in given
+            )
+        )
+        values = (ctypes.c_void_p * len(arguments))(*arguments)
+        cells = (ctypes.c_void_p * len(arguments))(
+            *(ctypes.addressof(values) + 8 * i for i in range(len(arguments)))
+        )
+        shape = (ctypes.c_uint * 6)(grid, 1, 1, block, 1, 1)
+        entry, runtime = self._entry(kernel), self._runtime
+        with Library._turn:
+            if runtime.sim_launch(entry, cells, shape, table, len(given), seed, *blocks):
+                raise DeviceError(runtime.sim_error().decode())
+
+
+def _read_elf(elf: bytes) -> tuple[dict[str, tuple[int, int]], int]:
+    """The symbols of a 64-bit ELF library, local ones too, as name -> (address, size); and where
+    its constants end and its variables without a value (shared memory) begin.
+    """
+    if elf[:5] != b"\x7fELF\x02":
+        raise DeviceError("the simulator needs a compiler that makes 64-bit ELF libraries")
+    (start,) = struct.unpack_from("<Q", elf, 40)
+    size, count = struct.unpack_from("<HH", elf, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + i * size) for i in range(count)]
+    found: dict[str, tuple[int, int]] = {}
+    end = max(s[3] + s[5] for s in sections if s[2] & 2 and s[1] != 8)  # in memory, with content
+    for section in sections:
+        if section[1] != 2:  # not a symbol table
+            continue
+        names = sections[section[6]][4]
+        table = np.frombuffer(
+            elf,
+            np.dtype("<u4, u1, u1, <u2, <u8, <u8"),
+            section[5] // 24,
+            section[4],
+        )
+        for row in table.tolist():
+            at = names + row[0]
+            found[elf[at : elf.index(b"\0", at)].decode()] = (row[4], row[5])
+    return found, end

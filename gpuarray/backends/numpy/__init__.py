@@ -1,0 +1,1 @@
+"""The CPU through NumPy: the reference, and the fallback everywhere."""

@@ -1,0 +1,282 @@
+"""The NumPy driver: Plans as straight Python over NumPy.
+
+Floor 4. In: a Plan. Out: a function on buffers, generated once. A buffer is an ndarray or a NumPy
+scalar. Large groups run in cache-sized tiles (tiles.py), small ones as one NumPy call an equation.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.numpy import tiles
+from gpuarray.backends.numpy.sums import summed_products
+from gpuarray.compiler.fuse.group import Group, Inner, Load, Operand, members_in_order
+from gpuarray.compiler.fuse.steps import step_inputs
+from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
+from gpuarray.core.primitive import Kind
+
+
+class _Local(threading.local):
+    """Each thread runs NumPy in a context of its own, in which floating-point warnings are off.
+
+    Entering a prepared context costs a tenth of `np.errstate`.
+    """
+
+    def __init__(self):
+        self.renew()
+
+    def renew(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+local = _Local()
+
+
+def renewed(error: Exception) -> bool:
+    """Whether `error` says that this thread's context is in use; a fresh one then takes its place.
+
+    It is in use where a computation runs inside another: one by a callback, by the implementation
+    of a primitive, or by a signal handler.
+    """
+    raised_by_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
+    if not (raised_by_call and str(error).startswith("cannot enter context")):
+        return False
+    local.renew()
+    return True
+
+
+def function_of(prim, avals, params, compile: Callable | None = None) -> Callable[..., Any]:
+    """One primitive as a function on buffers; `compile` makes the Graphs it holds functions too."""
+    if prim.assemble is not None:
+        return prim.assemble(avals, compile or compile_graph, **params)
+    return prim.numpy_function(avals, params)
+
+
+def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
+    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
+    key = ("plan", donated)
+    if key not in graph.derived:
+        plan = plan_graph(graph)
+        consts = [np.asarray(c) for c in plan.graph.consts]
+        graph.derived[key] = build(plan, consts, donated)
+    return graph.derived[key]
+
+
+class Writer:
+    """Writes the function of a plan line by line; `space` holds what its names mean."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {}
+        self.names: dict[Any, str] = {}
+        self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
+
+    def name(self, v: Var) -> str:
+        found = self.names.get(v)
+        if found is None:
+            found = self.names[v] = f"v{len(self.names)}"
+        return found
+
+    def bind(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}_{len(self.space)}"
+        self.space[name] = value
+        return name
+
+    def atom(self, a: Atom) -> str:
+        return self.literal(a) if isinstance(a, Literal) else self.names[a]
+
+    def literal(self, a: Literal) -> str:
+        return self.bind("lit", np.asarray(a.val).astype(storage_dtype(a.aval))[()])
+
+    def line(self, text: str, eqn: Eqn | None = None) -> None:
+        self.lines.append("    " + text)
+        if eqn is not None:
+            self.sites[len(self.lines)] = eqn
+
+    def call(self, eqn: Eqn, operands: list[str], function: Callable | None = None) -> None:
+        name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
+        if function is None:
+            function = function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
+        called = self.bind(name, function)
+        given_up = self.overwrites.get(id(eqn))
+        if given_up is not None:
+            assert eqn.primitive.inplace is not None
+            inplace = self.bind(name + "_inplace", eqn.primitive.inplace(avals, **eqn.params))
+            called = (
+                inplace if given_up < 0 else f"({inplace} if {given_up} in owned else {called})"
+            )
+        outs = ", ".join(self.name(v) for v in eqn.outvars)
+        comma = "," if eqn.primitive.multiple_results else ""
+        target = f"{outs}{comma} = " if outs else ""  # some are run for what they do
+        self.line(f"{target}{called}({', '.join(operands)})", eqn)
+
+    def fused(self, group: Group) -> None:
+        """A group, by whichever way its size asks for."""
+        runner = tiles.tiled(group)
+        if runner is None:
+            self.group(group)
+        else:
+            self.tiled(group, runner)
+
+    def group(self, group: Group) -> None:
+        """A small group: one call an equation."""
+        seen: dict[tuple, str] = {}
+        members, products = summed_products(members_in_order(group), group.outputs)
+        for member in members:
+            operands = [self.operand(o, seen) for o in member.operands]
+            self.call(member.eqn, operands, products.get(member))
+
+    def tiled(self, group: Group, runner: tiles.TiledGroup) -> None:
+        """A large group: one call that runs it in tiles."""
+        seen: dict[tuple, str] = {}
+        loads = [self.load(load, seen) for load in runner.loads]
+        outs = ", ".join(self.name(v) for v in group.outputs)
+        kernel = self.bind(group.name, runner)
+        self.line(f"{outs}, = {kernel}({', '.join(loads)})", group.members[0].eqn)
+
+    def operand(self, operand: Operand, seen: dict[tuple, str]) -> str:
+        if isinstance(operand, Literal):
+            return self.literal(operand)
+        if isinstance(operand, Inner):
+            return self.names[operand.var] + tiles.reorder(operand.order, operand.var.aval.ndim)
+        return self.load(operand, seen)
+
+    def load(self, load: Load, seen: dict[tuple, str]) -> str:
+        """The name of an input seen through its views."""
+        if load.source not in self.names:
+            self.generate(load.source)
+        name = self.names[load.source]
+        for depth, view in enumerate(load.views):
+            key = load.key[1][: depth + 1]
+            known = seen.get((load.source, key))
+            if known is None:
+                function = self.bind(
+                    _safe(view.primitive.name),
+                    view.primitive.numpy_function([view.invars[0].aval], view.params),
+                )
+                known = f"w{len(self.space)}"
+                self.space[known] = None
+                self.line(f"{known} = {function}({name})", view)
+                seen[(load.source, key)] = known
+            name = known
+        return name
+
+    def generate(self, v: Var) -> None:
+        """An index-only value (iota) that every reader makes for itself."""
+        eqn = self.made_by[v]
+        self.call(eqn, [self.atom(a) for a in eqn.invars])
+
+    compile_graph: Callable | None = None  # for the Graphs that primitives hold; None: this driver
+    made_by: dict[Var, Eqn]
+    overwrites: dict[
+        int, int
+    ]  # equations that may overwrite their first operand -> input number, or -1
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def build(
+    plan: Plan,
+    consts: list,
+    donated: frozenset[int] = frozenset(),
+    writer: Writer | None = None,
+) -> Callable[..., list]:
+    """A Python function from buffers to a list of buffers; other drivers bring their own `writer`.
+
+    With donated inputs it takes one more argument: the set of those that nobody else can see.
+    """
+    graph = plan.graph
+    writer = Writer() if writer is None else writer
+    writer.made_by = {v: e for e in graph.eqns for v in e.outvars}
+    for i, (v, c) in enumerate(zip(graph.constvars, consts, strict=True)):
+        writer.names[v] = f"const{i}"
+        writer.space[f"const{i}"] = c
+    for i, v in enumerate(graph.invars):
+        writer.names[v] = f"a{i}"
+    writer.overwrites = _overwrites(plan, donated)
+    arguments = [writer.names[v] for v in graph.invars] + (["owned"] if donated else [])
+    head = f"def plan({', '.join(arguments)}):"
+    for step in plan.steps:
+        if isinstance(step, Eqn):
+            writer.call(step, [writer.atom(a) for a in step.invars])
+            continue
+        writer.fused(step)
+    writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
+    source = "\n".join([head, *writer.lines])
+    exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
+    function = writer.space.pop("plan")  # which it is not to hold itself
+    function.source = source
+    function.sites = writer.sites
+    function.fresh = _fresh_outputs(plan)
+    return function
+
+
+def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
+    """Which equations may write over their first operand: it dies there, and its memory is the
+    plan's own.
+    """
+    graph = plan.graph
+    root, fresh = _roots(plan), _fresh(plan)
+    number = {v: i for i, v in enumerate(graph.invars)}
+    last: dict[Var, int] = {}
+    for i, step in enumerate(plan.steps):
+        for v in step_inputs(step):
+            last[root(v)] = i
+    for a in graph.outvars:
+        if isinstance(a, Var):
+            last[root(a)] = len(plan.steps)
+    found: dict[int, int] = {}
+    for i, step in enumerate(plan.steps):
+        if not isinstance(step, Eqn) or step.primitive.inplace is None:
+            continue
+        first = step.invars[0]
+        if not isinstance(first, Var) or last.get(first) != i or root(first) is not first:
+            continue
+        if any(isinstance(a, Var) and root(a) is first for a in step.invars[1:]):
+            continue
+        if first in fresh:
+            found[id(step)] = -1
+        elif number.get(first) in donated:
+            found[id(step)] = number[first]
+    return found
+
+
+def _fresh(plan: Plan) -> set[Var]:
+    """The values whose memory the plan itself makes."""
+    fresh = {v for s in plan.steps if isinstance(s, Group) for v in s.outputs}
+    for s in plan.steps:
+        if isinstance(s, Eqn) and s.primitive.kind in (Kind.LIBRARY, Kind.INDEXING, Kind.MOVEMENT):
+            fresh.update(s.outvars)
+    return fresh
+
+
+def _roots(plan: Plan) -> Callable[[Var], Var]:
+    """From a value to the one whose memory it is a view of."""
+    made_by = {v: e for e in plan.graph.eqns for v in e.outvars}
+
+    def root(v: Var) -> Var:
+        while v in made_by and made_by[v].primitive.kind is Kind.VIEW:
+            source = made_by[v].invars[0]
+            if not isinstance(source, Var):
+                break
+            v = source
+        return v
+
+    return root
+
+
+def _fresh_outputs(plan: Plan) -> frozenset[int]:
+    """The numbers of the outputs whose memory is the plan's own and no other output's."""
+    root, fresh = _roots(plan), _fresh(plan)
+    roots = [root(a) if isinstance(a, Var) else None for a in plan.graph.outvars]
+    return frozenset(i for i, v in enumerate(roots) if v in fresh and roots.count(v) == 1)

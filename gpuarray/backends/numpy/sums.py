@@ -1,0 +1,82 @@
+"""Sums of products: one NumPy call for two equations, and no memory for what lies between.
+
+Floor 4. In: members of a group, and the values of theirs that somebody else reads. Out: the members
+with such products taken into the sums, and the functions of those sums.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpuarray.compiler.fuse.group import Dims, Inner, Load, Member, Operand
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.primitives.reduce.host import sum_of_products
+from gpuarray.primitives.reduce.ops import reduce_sum_p
+
+Function = Callable[..., Any]
+
+
+def function_of(eqn: Eqn) -> Function:
+    """The NumPy function of an equation."""
+    return eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
+
+
+def inner_operands(members: Iterable[Member]) -> list[Var]:
+    """What members read of what is made in their group, as often as they read it."""
+    return [o.var for m in members for o in m.operands if isinstance(o, Inner)]
+
+
+def summed_products(
+    members: Iterable[Member], kept: Collection[Var]
+) -> tuple[list[Member], dict[Member, Function]]:
+    """The members without products that only a sum reads, and the functions of such sums."""
+    members = list(members)
+    makers = {m.eqn.outvars[0]: m for m in members if len(m.eqn.outvars) == 1}
+    reads = collections.Counter(inner_operands(members))
+    left: list[Member] = []
+    taken: set[Member] = set()
+    functions: dict[Member, Function] = {}
+    for member in members:
+        product = _product(member, makers)
+        if product is not None:
+            (v,) = product.eqn.outvars
+            factors = _factors(product)
+            if factors is not None and reads[v] == 1 and v not in kept:
+                taken.add(product)
+                member = replace(member, operands=factors)
+                functions[member] = sum_of_products(member.eqn.params["axes"], v.aval.dtype)
+        left.append(member)
+    return [m for m in left if m not in taken], functions
+
+
+def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
+    """The member whose result is summed here, just as it stands; None: there is no such one."""
+    if member.eqn.primitive is not reduce_sum_p:
+        return None
+    (operand,) = member.operands
+    maker = makers.get(operand.var) if isinstance(operand, Inner) else None
+    return maker if maker is not None and _straight(operand, maker.dims) else None
+
+
+def _factors(product: Member) -> list[Operand] | None:
+    """The two operands of a product of floats, each as wide as it; None: it is something else.
+
+    Short floats are not taken: their products are rounded before they are summed.
+    """
+    function, dtype = function_of(product.eqn), product.eqn.outvars[0].aval.dtype
+    if function not in (np.square, np.multiply) or dtype not in (np.float32, np.float64):
+        return None
+    factors = product.operands * (2 if function is np.square else 1)
+    return factors if all(_straight(o, product.dims) for o in factors) else None
+
+
+def _straight(operand: Operand, dims: Dims) -> bool:
+    """Whether an operand runs along `dims` just so."""
+    if isinstance(operand, Inner):
+        return operand.order == tuple(range(len(dims))) and operand.var.aval.ndim == len(dims)
+    return isinstance(operand, Load) and operand.dims == dims

@@ -1,0 +1,474 @@
+"""Groups over large arrays, run in tiles that stay in cache, on all cores.
+
+Floor 4. In: a Group. Out: a TiledGroup, callable with the group's loads. Each tile runs all members
+one after another on scratch memory of its thread, so values between members never reach main
+memory.
+
+Where tiles cut only parallel axes, one pass does everything. Where they cut a reduced axis, there
+is a pass for each level of
+reductions: partial results are kept per tile and merged in order, so results do not depend on the
+number of threads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.numpy import memory
+from gpuarray.backends.numpy.sums import function_of, inner_operands, summed_products
+from gpuarray.compiler.fuse.group import Dims, Group, Inner, Load, Member
+from gpuarray.compiler.fuse.steps import step_work
+from gpuarray.compiler.lower.passes import Pass, once_each, one_pass, split_passes
+from gpuarray.config import state
+from gpuarray.core.graph import Literal, Var, storage_dtype
+from gpuarray.core.primitive import Kind
+
+#: Elements in a tile: few enough to stay in cache, enough that threads seldom meet at Python's
+#: lock.
+TILE = 1 << 18
+#: Groups smaller than this run straight: fewer, larger NumPy calls.
+TILED_FROM = 1 << 17
+#: Multiply-adds that make up for waking another thread, which may find its core busy: the threads
+#: of the last matrix product wait there for a next one.
+WORTH_A_THREAD = 1 << 20
+#: Rows up to so many tiles long are not cut if that would mean computing their values twice.
+WHOLE_ROWS = 8
+
+_workers: concurrent.futures.ThreadPoolExecutor | None = None
+
+
+def thread_count() -> int:
+    """How many threads share a large group."""
+    if state.num_threads:
+        return state.num_threads
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _pool() -> concurrent.futures.ThreadPoolExecutor:
+    global _workers
+    if _workers is None:
+        _workers = concurrent.futures.ThreadPoolExecutor(
+            max(1, (os.cpu_count() or 2) - 1),
+            thread_name_prefix="gpuarray-tile",
+            initializer=lambda: np.seterr(all="ignore") and None,
+        )
+    return _workers
+
+
+def _forget_workers() -> None:
+    """In a forked child no worker lives: the first large group starts new ones."""
+    global _workers
+    _workers = None
+
+
+os.register_at_fork(after_in_child=_forget_workers)
+
+
+def reorder(order: tuple[int | None, ...], ndim: int) -> str:
+    """Python text that brings an array's dimensions into `order` (None: a new one of length 1)."""
+    if order == tuple(range(ndim)):
+        return ""
+    text = ""
+    kept = [i for i in range(ndim) if i in order]
+    if len(kept) < ndim:
+        text += "[" + ", ".join(":" if i in kept else "0" for i in range(ndim)) + "]"
+    wanted = [kept.index(o) for o in order if o is not None]
+    if wanted != sorted(wanted):
+        text += f".transpose({tuple(wanted)})"
+    if None in order:
+        text += "[" + ", ".join("None" if o is None else ":" for o in order) + "]"
+    return text
+
+
+class TiledGroup:
+    """A Group ready to run in tiles."""
+
+    def __init__(self, group: Group, chunks: list[int], passes: list[Pass]):
+        self.group = group
+        self.chunks = chunks
+        unique: dict[tuple, Load] = {}
+        for load in group.loads():
+            unique.setdefault((load.key, load.dims), load)
+        self.loads = list(unique.values())
+        self.load_number = {key: i for i, key in enumerate(unique)}
+        self.tiles = _tiles(group.axes, chunks)
+        self.cut_reduced = [i for i in sorted(group.reduced) if chunks[i] < group.axes[i]]
+        self.made = group.made
+        self.most_threads = max(1, int(step_work(group) / WORTH_A_THREAD))
+        self.sweeps = [_Sweep(self, p) for p in passes]
+
+    def __call__(self, *loads) -> list:
+        values: dict[Var, Any] = {}
+        for sweep in self.sweeps:
+            for v in sweep.plan.stored:
+                values[v] = memory.empty(v.aval.shape, storage_dtype(v.aval))
+            sweep.run(loads, values)
+        return [values[v] for v in self.group.outputs]
+
+
+class _Sweep:
+    """One pass, as generated Python."""
+
+    def __init__(self, owner: TiledGroup, plan: Pass):
+        self.owner = owner
+        self.plan = plan
+        self.slots = _Slots()
+        self.known: list[Var] = []  # finished values of earlier passes that tiles read
+        self.space: dict[str, Any] = {}
+        self.function = self._write()
+        self.after = self._write_after()
+
+    # ---- generation ----
+    def _write(self) -> Callable[..., Any]:
+        owner, plan = self.owner, self.plan
+        body: list[str] = []
+        names: dict[Any, str] = {}
+        kept = [*plan.stored, *plan.carried, *inner_operands(plan.after)]
+        members, products = summed_products(plan.members, kept)
+        in_pass = {v for m in members for v in m.eqn.outvars}
+        last: dict[Var, int] = {}
+        for k, member in enumerate(members):
+            for o in member.operands:
+                if isinstance(o, Inner):
+                    last[o.var] = k
+        tile_loads: list[str] = []
+
+        def operand(o) -> str:
+            if isinstance(o, Literal):
+                return self._bind("lit", np.asarray(o.val).astype(storage_dtype(o.aval))[()])
+            if isinstance(o, Load):
+                number = owner.load_number[(o.key, o.dims)]
+                name = f"t{number}"
+                cut = _cut(o.dims, owner.chunks, owner.group.axes)
+                if not cut:
+                    return f"L{number}"
+                if name not in tile_loads:
+                    tile_loads.append(name)
+                    body.append(f"{name} = L{number}[{cut}]")
+                return name
+            if o.var not in in_pass and o.var not in self.known:
+                self.known.append(o.var)
+            if o.var in in_pass:
+                return names[o.var] + reorder(o.order, o.var.aval.ndim)
+            number = self.known.index(o.var)
+            cut = _cut(owner.made[o.var].dims, owner.chunks, owner.group.axes)
+            whole = f"K{number}[{cut}]" if cut else f"K{number}"
+            return whole + reorder(o.order, o.var.aval.ndim)
+
+        stored_number = {v: i for i, v in enumerate(plan.stored)}
+        partial_number = {v: i for i, v in enumerate(plan.partial)}
+        for k, member in enumerate(members):
+            eqn = member.eqn
+            ins = [operand(o) for o in member.operands]
+            function = products.get(member) or function_of(eqn)
+            if function is np.square:  # NumPy multiplies faster than it squares, to the same bits
+                function, ins = np.multiply, ins * 2
+            call = f"{self._bind(eqn.primitive.name.replace('-', '_'), function)}({', '.join(ins)}"
+            outs = eqn.outvars
+            direct = len(outs) == 1 and not eqn.primitive.multiple_results
+            freed = [
+                o.var for o in member.operands if isinstance(o, Inner) and last.get(o.var) == k
+            ]
+            for v in outs:
+                names[v] = f"v{len(names)}"
+            if direct and outs[0] in stored_number:
+                v = outs[0]
+                cut = _cut(member.dims, owner.chunks, owner.group.axes) or "..."
+                body.append(f"{names[v]} = O{stored_number[v]}[{cut}]")
+                if _writes_out(function, eqn):
+                    body.append(f"{call}, out={names[v]})")
+                else:
+                    body.append(f"{names[v]}[...] = {call})")
+            elif direct and eqn.primitive.kind is Kind.POINTWISE and _writes_out(function, eqn):
+                slot = self.slots.take(member, owner, freed, in_pass)
+                self.slots.owner_of[outs[0]] = slot
+                body.append(f"{names[outs[0]]} = {call}, out=S[{slot}])")
+            else:
+                left = ", ".join(names[v] for v in outs) + (
+                    "," if eqn.primitive.multiple_results else ""
+                )
+                body.append(f"{left} = {call})")
+                for v in outs:
+                    if v in stored_number:
+                        cut = _cut(member.dims, owner.chunks, owner.group.axes) or "..."
+                        body.append(f"O{stored_number[v]}[{cut}] = {names[v]}")
+            for v in freed:
+                self.slots.free(v)
+            for v in outs:
+                if v in partial_number:
+                    cut = _cut(member.dims, owner.chunks, owner.group.axes)
+                    index = f"[x[-1], {cut}]" if cut else "[x[-1]]"
+                    body.append(f"Q{partial_number[v]}{index} = {names[v]}")
+        args = [f"L{i}" for i in range(len(owner.loads))]
+        args += [f"O{i}" for i in range(len(plan.stored))]
+        args += [f"Q{i}" for i in range(len(plan.partial))]
+        args += [f"K{i}" for i in range(len(self.known))]
+        lines = [f"def sweep(tiles, scratch, {', '.join(args)}):"]
+        lines += ["    for x in tiles:", "        S = scratch(x[-2])"]
+        lines += [f"        {line}" for line in body]
+        self.source = "\n".join(lines)
+        exec(compile(self.source, f"<{owner.group.name}>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
+        return self.space["sweep"]
+
+    def _write_after(self) -> Callable[..., Any] | None:
+        if not self.plan.after:
+            return None
+        owner = self.owner
+        names: dict[Var, str] = {}
+        self.after_reads: list[Var] = []
+        body: list[str] = []
+        for member in self.plan.after:
+            ins = []
+            for o in member.operands:
+                if isinstance(o, Literal):
+                    ins.append(
+                        self._bind("lit", np.asarray(o.val).astype(storage_dtype(o.aval))[()])
+                    )
+                elif isinstance(o, Load):
+                    ins.append(f"L{owner.load_number[(o.key, o.dims)]}")
+                else:
+                    if o.var not in names:
+                        names[o.var] = f"r{len(self.after_reads)}"
+                        self.after_reads.append(o.var)
+                    ins.append(names[o.var] + reorder(o.order, o.var.aval.ndim))
+            eqn = member.eqn
+            function = self._bind("f", function_of(eqn))
+            for v in eqn.outvars:
+                names[v] = f"e{len(names)}"
+            left = ", ".join(names[v] for v in eqn.outvars)
+            comma = "," if eqn.primitive.multiple_results else ""
+            body.append(f"{left}{comma} = {function}({', '.join(ins)})")
+        self.after_makes = [v for m in self.plan.after for v in m.eqn.outvars]
+        args = [f"L{i}" for i in range(len(owner.loads))] + [
+            f"r{i}" for i in range(len(self.after_reads))
+        ]
+        lines = [f"def after({', '.join(args)}):", *(f"    {line}" for line in body)]
+        lines.append(f"    return [{', '.join(names[v] for v in self.after_makes)}]")
+        exec(compile("\n".join(lines), f"<{owner.group.name}>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
+        return self.space["after"]
+
+    def _bind(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}_{len(self.space)}"
+        self.space[name] = value
+        return name
+
+    # ---- running ----
+    def run(self, loads: tuple, values: dict[Var, Any]) -> None:
+        owner, plan = self.owner, self.plan
+        tiles = owner.tiles
+        cuts = math.prod(-(-owner.group.axes[i] // owner.chunks[i]) for i in owner.cut_reduced)
+        partial = [np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in plan.partial]
+        arrays = [
+            *loads,
+            *(values[v] for v in plan.stored),
+            *partial,
+            *(values[v] for v in self.known),
+        ]
+        threads = min(thread_count(), len(tiles), owner.most_threads)
+        if plan.members:
+            if threads > 1:
+                # One iterator for all threads: whoever is free takes the next tile.
+                shared = _SharedIterator(tiles)
+                futures = [
+                    _pool().submit(self.function, shared, self.slots.scratch(owner), *arrays)
+                    for _ in range(threads - 1)
+                ]
+                try:
+                    self.function(shared, self.slots.scratch(owner), *arrays)
+                finally:
+                    for future in futures:
+                        future.result()
+            else:
+                self.function(tiles, self.slots.scratch(owner), *arrays)
+        for v, parts in zip(plan.partial, partial, strict=True):
+            combine = owner.made[v].eqn.primitive.combine
+            values[v] = combine.reduce(parts, axis=0, dtype=parts.dtype)
+        if self.after is not None:
+            out = self.after(*loads, *(values[v] for v in self.after_reads))
+            values.update(zip(self.after_makes, out, strict=True))
+
+
+class _SharedIterator:
+    """Hands out the items of a list to several threads; taking the next index is atomic."""
+
+    def __init__(self, items: list):
+        self._items = items
+        self._count = itertools.count()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        i = next(self._count)
+        if i >= len(self._items):
+            raise StopIteration
+        return self._items[i]
+
+
+class _Slots:
+    """Scratch memory of a pass: values whose lifetimes do not overlap share a slot."""
+
+    def __init__(self):
+        self.kinds: list[tuple[Dims, Any]] = []  # per slot: dimensions and dtype
+        self.idle: list[int] = []
+        self.owner_of: dict[Var, int] = {}
+
+    def take(self, member: Member, owner: TiledGroup, freed: list[Var], in_pass: set[Var]) -> int:
+        kind = (member.dims, storage_dtype(member.eqn.outvars[0].aval))
+        # An operand that dies here may be overwritten in place: same elements, same order.
+        for v in freed:
+            slot = self.owner_of.get(v)
+            straight = all(
+                o.order == tuple(range(o.var.aval.ndim))
+                for o in member.operands
+                if isinstance(o, Inner) and o.var is v
+            )
+            if slot is not None and self.kinds[slot] == kind and straight:
+                del self.owner_of[v]
+                return slot
+        for slot in self.idle:
+            if self.kinds[slot] == kind:
+                self.idle.remove(slot)
+                return slot
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+    def free(self, v: Var) -> None:
+        slot = self.owner_of.pop(v, None)
+        if slot is not None:
+            self.idle.append(slot)
+
+    def scratch(self, owner: TiledGroup) -> Callable[[tuple[int, ...]], list]:
+        """For one thread: from a tile's lengths to the slots as arrays of that shape."""
+        full = owner.chunks
+        flats = [
+            np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)
+            for dims, dtype in self.kinds
+        ]
+        made: dict[tuple[int, ...], list] = {}
+
+        def slots(lengths: tuple[int, ...]) -> list:
+            found = made.get(lengths)
+            if found is None:
+                shapes = [
+                    tuple(lengths[d] if d is not None else 1 for d in dims)
+                    for dims, _ in self.kinds
+                ]
+                found = made[lengths] = [
+                    flat[: math.prod(shape)].reshape(shape)
+                    for flat, shape in zip(flats, shapes, strict=True)
+                ]
+            return found
+
+        return slots
+
+
+def _writes_out(function, eqn) -> bool:
+    """Whether a function is a ufunc that makes exactly the result dtype, so that `out=` is safe."""
+    if not isinstance(function, np.ufunc) or function.nout != 1:
+        return False
+    try:
+        given = [storage_dtype(a.aval) for a in eqn.invars] * (function.nin // len(eqn.invars))
+        found = function.resolve_dtypes((*given, None))
+    except TypeError:
+        return False
+    return found[-1] == storage_dtype(eqn.outvars[0].aval)
+
+
+def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
+    """Index text that takes a tile's part of a value; empty where it is whole in each tile."""
+    parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
+    while parts and parts[-1] == ":":
+        parts.pop()
+    return ", ".join(parts)
+
+
+def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
+    """All tiles: a slice for each axis, then the tile's lengths, then its number along the cut
+    reduced axes.
+    """
+    per_axis = []
+    for length, chunk in zip(axes, chunks, strict=True):
+        starts = range(0, length, chunk)
+        per_axis.append(
+            [(slice(s, min(s + chunk, length)), min(chunk, length - s)) for s in starts]
+        )
+    return [
+        (*(part[0] for part in parts), tuple(part[1] for part in parts), 0)
+        for parts in itertools.product(*per_axis)
+    ]
+
+
+def tiled(group: Group) -> TiledGroup | None:
+    """The group in tiles, or None where running it straight is as good."""
+    total = math.prod(group.axes)
+    if total < TILED_FROM or len(group.members) < 1:
+        return None
+    order = _axis_order(group)
+    chunks = list(group.axes)
+    inner = total
+    whole = _row_is_kept(group)
+    for axis in order:
+        if whole and axis in group.reduced:
+            continue
+        inner //= group.axes[axis]
+        if inner >= TILE:
+            chunks[axis] = 1
+            continue
+        chunks[axis] = min(group.axes[axis], max(1, TILE // max(inner, 1)))
+        break
+    cut = [i for i in group.reduced if chunks[i] < group.axes[i]]
+    passes = one_pass(group) if not cut else split_passes(group)
+    if passes is None:
+        return None
+    if cut:
+        passes = once_each(group, passes, carry=lambda member: False, early=True)
+    made = TiledGroup(group, chunks, passes)
+    if cut:
+        _number_cuts(made, cut)
+    return made
+
+
+def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
+    """Give each tile its number along the cut reduced axes: where its partial results go."""
+    cut = sorted(cut)
+    numbers: dict[tuple, int] = {}
+    numbered = []
+    for tile in made.tiles:
+        at = tuple(tile[i].start for i in cut)
+        numbered.append((*tile[:-1], numbers.setdefault(at, len(numbers))))
+    made.tiles = numbered
+
+
+def _axis_order(group: Group) -> list[int]:
+    """Axes from the slowest to the fastest in memory, by the widest value the group reads or
+    writes.
+    """
+    made = group.made
+    candidates = [load.dims for load in group.loads()] + [made[v].dims for v in group.outputs]
+    widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
+    order = [d for d in widest if d is not None]
+    return order + [i for i in range(len(group.axes)) if i not in order]
+
+
+def _row_is_kept(group: Group) -> bool:
+    """Whether rows stay whole: they fit, or cutting them is not possible."""
+    if not group.reduced or not group.parallel:
+        return False
+    row = math.prod(group.axes[i] for i in group.reduced)
+    order = _axis_order(group)
+    strided = (
+        order[0] in group.reduced
+    )  # columns: rows of the array are cut instead, where that is possible
+    if strided and split_passes(group) is not None:
+        return False
+    return row <= TILE * WHOLE_ROWS

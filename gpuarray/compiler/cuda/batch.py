@@ -1,0 +1,96 @@
+"""Kernels that stand for many small ones: a block does a tile of one of many arrays.
+
+Floor 3. In: groups of one structure (lower/horizontal.py). Out: one kernel for all of them. It
+finds its arrays in a table of addresses, so its text is that of one group, whatever their number
+and sizes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpuarray.compiler.cuda.form import Emitted, Form
+from gpuarray.compiler.cuda.schedule import THREADS, Schedule
+from gpuarray.compiler.cuda.writer import Fetched
+from gpuarray.compiler.fuse.group import Group, Load, members_in_order
+from gpuarray.compiler.lower.horizontal import arrays_of, is_one
+from gpuarray.compiler.text import types as ct
+
+#: Elements of a tile: a few for each thread, so that their reads are under way together.
+TILE = 4 * THREADS
+
+
+class Many(Form):
+    """Lines for one group of many."""
+
+    def many(self, whole: Group) -> Emitted:
+        """The kernel of all parts of a group."""
+        parts = whole.parts
+        arrays = arrays_of(self.group)
+        count = len(arrays)
+        self.put(1, "const unsigned* tile = tiles + blockIdx.x * 3u;", "arrays, first, length")
+        self.put(1, f"const unsigned long long* at = table + tile[0] * {count}u;")
+        single = {x.source for x in self.group.loads() if is_one(x)}
+        for k, v in enumerate(arrays):
+            output = k >= count - len(self.group.outputs)
+            kind = f"{'' if output else 'const '}{ct.memory_type(v.aval)}*"
+            name = self.out_name[v] if output else self.in_name[v]
+            first = "" if v in single and not output else " + tile[1]"
+            self.put(1, f"{kind} __restrict__ {name} = ({kind})at[{k}]{first};")
+        scope: Fetched = {}
+        for member in members_in_order(self.group):
+            for o in member.operands:
+                if isinstance(o, Load) and is_one(o):
+                    self.operand(o, scope, 1)
+        self.position = "i"
+        self.put(1, "#pragma unroll 4")
+        self.put(1, f"for (unsigned i = threadIdx.x; i < tile[2]; i += {THREADS}u) {{")
+        for member in members_in_order(self.group):
+            self.member(member, 2, scope)
+        for v in self.group.outputs:
+            self.put(2, f"{self.out_name[v]}[i] = {self.stored(v)};")
+        self.put(1, "}")
+        sizes = [math.prod(p.axes) for p in parts]
+        tiles = tiles_of(sizes)
+        schedule = Schedule("many", THREADS, grid=len(tiles))
+        text = self.text(whole, schedule)
+        table = [v for p in parts for v in arrays_of(p)]
+        return Emitted(
+            whole.name,
+            text,
+            schedule,
+            whole.sources(),
+            whole.outputs,
+            kind="many",
+            table=table,
+            tiles=tiles,
+        )
+
+    def text(self, whole: Group, schedule: Schedule) -> str:
+        """The lines so far as a kernel. Neither names nor numbers of parts are in what compiles."""
+        formulas = ", ".join(m.eqn.primitive.name for m in members_in_order(self.group))
+        ins = ", ".join(v.aval.dtype.name for v in arrays_of(self.group))
+        head = [
+            f"// {whole.name}: {formulas}",
+            f"//   many arrays at once, each with its own sizes: {ins}",
+            f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {whole.name}(',
+            "    const unsigned long long* __restrict__ table,",
+            "    const unsigned* __restrict__ tiles) {",
+        ]
+        return "\n".join([*head, *self.lines, "}"]) + "\n"
+
+
+def tiles_of(sizes: list[int]) -> np.ndarray:
+    """For each block which arrays it works on, from which element on, and on how many.
+
+    >>> tiles_of([5, 1500]).tolist()
+    [[0, 0, 5], [1, 0, 1024], [1, 1024, 476]]
+    """
+    counts = np.array(sizes)
+    blocks = -(-counts // TILE)
+    arrays = np.repeat(np.arange(len(sizes)), blocks)
+    first = (np.arange(len(arrays)) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * TILE
+    length = np.minimum(counts[arrays] - first, TILE)
+    return np.stack([arrays, first, length], 1).astype(np.uint32)

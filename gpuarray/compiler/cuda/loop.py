@@ -1,0 +1,284 @@
+"""Kernels with loops and branches in registers: a thread runs them for one element.
+
+Floor 3. In: a group with a `Flow` among its members, and pointwise work before and after it. Out: a
+kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from gpuarray.compiler.cuda.form import Emitted, Form
+from gpuarray.compiler.cuda.schedule import FULL_GRID, THREADS, Schedule
+from gpuarray.compiler.cuda.writer import Fetched
+from gpuarray.compiler.fuse.flows import (
+    Choose,
+    Compute,
+    Flow,
+    Picked,
+    Register,
+    Repeat,
+    Seen,
+    Statement,
+    Turn,
+    Value,
+)
+from gpuarray.compiler.fuse.group import Dims, Group, Member, members_in_order
+from gpuarray.compiler.lower.elements import RULES, reach
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import expression
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import Access, Fixed, sources
+from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.index import Index, behind, linear, through
+from gpuarray.core.primitive import Kind
+
+#: Steps that are written out together where a loop reads memory, so that reads are under way early.
+UNROLL, UNROLL_STATEMENTS = 4, 64
+
+
+class Loops(Form):
+    """A thread an element, all steps in its registers."""
+
+    flow: Flow
+    space: Dims  # the group's axis of each axis of the flow's space
+
+    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
+        super().__init__(group, user_lines, aligned)
+        self.texts: dict[Register, str] = {}
+        self.changing = 0  # names of values that change from step to step
+        read: list[Var] = []
+        for m in group.members:
+            if m.flow is not None:
+                self.flow, self.space = m.flow, m.space
+                for x in m.flow.seen:
+                    read += sources(self.access_to(x, lambda _: "0"))
+        for v in read:
+            if v not in self.in_name:
+                self.in_name[v] = f"in{len(self.inputs)}"
+                self.inputs.append(v)
+                self.wide |= v.aval.size >= 2**31
+
+    def kernel(self) -> Emitted:
+        """All members over the whole space."""
+        total = math.prod(self.group.axes)
+        schedule = _schedule(total)
+        thread = f"blockIdx.x * {self.number(schedule.threads)} + threadIdx.x"
+        self.put(1, f"const {self.index_type} i = {thread};")
+        self.put(1, f"if (i >= {self.number(total)}) return;")
+        self.position = "i"
+        self.axes_from(1, "i", self.order)
+        for member in members_in_order(self.group):
+            if member.flow is None:
+                self.member(member, 1, self.read_outside)
+            else:
+                self.run(member, member.flow)
+        for v in self.outputs:
+            if v in self.group.made:
+                self.write(1, v)
+        return self.finish("loop", schedule, f"{total} elements")
+
+    def run(self, member: Member, flow: Flow) -> None:
+        """A loop or a branch, and the results that others do not find in registers."""
+        self.flow, self.space = flow, member.space
+        for register, operand in zip(flow.values.values(), member.operands, strict=True):
+            self.texts[register] = self.operand(operand, self.read_outside, 1)
+        results = self.statement(1, flow.statement, self.read_outside)
+        for k, dims in flow.results.items():
+            v = member.eqn.outvars[k]
+            if k in results:
+                self.names[v] = results[k]
+                if v in self.outputs and v in self.group.aside:
+                    self.write_aside(1, k, dims, results[k])
+
+    # ---- statements ----
+    def block(self, depth: int, statements: Sequence[Statement], fetched: Fetched) -> None:
+        for s in statements:
+            if isinstance(s, Compute):
+                self.compute(depth, s, fetched)
+            else:
+                self.statement(depth, s, fetched)
+
+    def compute(self, depth: int, s: Compute, fetched: Fetched) -> None:
+        """An equation: a line for each of its results."""
+        operands = [self.held(depth, x, fetched) for x in s.operands]
+        if s.eqn.primitive.kind is Kind.GENERATOR:
+            where = self.along(self.axes(s.results[0].dims))
+            dimension = s.eqn.params.get("dimension")
+            shape = s.eqn.outvars[0].aval.shape
+            place = linear(where, shape) if dimension is None else where[dimension]
+            operands.append(_atom(self.at(place)))
+        texts = expression(s.eqn, operands)
+        for register, text in zip(s.results, texts, strict=True):
+            name = self.texts[register] = f"v{self.count}"
+            self.count += 1
+            line = f"const {ct.value_type(register.aval)} {name} = {text};"
+            self.put(depth, line, self.comment(s.eqn, text))
+
+    def statement(self, depth: int, s: Repeat | Choose, fetched: Fetched) -> dict[int, str]:
+        """A loop or a branch; the names of its results by number."""
+        if isinstance(s, Repeat):
+            return self.repeat(depth, s, fetched)
+        return self.choose(depth, s, fetched)
+
+    def repeat(self, depth: int, s: Repeat, fetched: Fetched) -> dict[int, str]:
+        name_of: dict[int, str] = {}
+        for k, carry in s.carries.items():
+            start = self.held(depth, carry.start, fetched)
+            name_of[k] = self.texts[carry.inside] = self.variable(depth, carry.inside.aval, start)
+        inside = dict(fetched)
+        self.head(depth, s)
+        if s.going is not None:
+            self.block(depth + 1, s.test, inside)
+            going = self.held(depth + 1, s.going, inside)
+            self.put(depth + 1, f"if (!{going}) break;")
+        self.block(depth + 1, s.body, inside)
+        for k, value in s.stacked.items():
+            assert s.turn is not None
+            if s.eqn.outvars[k] in self.out_name:
+                text = self.held(depth + 1, value, inside)
+                self.write_aside(depth + 1, k, self.flow.results[k], text, s.turn)
+        self.assign(depth + 1, s, name_of, inside)
+        self.put(depth, "}")
+        return name_of
+
+    def head(self, depth: int, s: Repeat) -> None:
+        """Open a loop."""
+        name = s.eqn.primitive.name
+        if s.turn is None:
+            self.put(depth, "for (;;) {", name)
+            return
+        t = self.axis_name[s.turn.number] = "t" if s.turn.number == -1 else f"t{-s.turn.number}"
+        kind, steps = self.index_type, self.number(s.turn.length)
+        if len(s.body) <= UNROLL_STATEMENTS and s.turn.length >= UNROLL and _reads(s):
+            self.put(depth, f"#pragma unroll {UNROLL}")
+        if s.reverse:
+            self.put(depth, f"for ({kind} {t} = {steps}; {t}-- > 0;) {{", f"{name}, backwards")
+        else:
+            self.put(depth, f"for ({kind} {t} = 0; {t} < {steps}; ++{t}) {{", name)
+
+    def assign(self, depth: int, s: Repeat, name_of: dict[int, str], fetched: Fetched) -> None:
+        """Give carries their next values, all at once."""
+        new: dict[int, str] = {}
+        for k, carry in s.carries.items():
+            assert carry.next is not None
+            new[k] = self.held(depth, carry.next, fetched)
+        for k, text in new.items():
+            if text in name_of.values() and text != name_of[k]:  # another carry, about to change
+                kept = f"v{self.count}"
+                self.count += 1
+                kind = ct.value_type(s.carries[k].inside.aval)
+                self.put(depth, f"const {kind} {kept} = {text};")
+                new[k] = kept
+        for k, text in new.items():
+            if text != name_of[k]:
+                self.put(depth, f"{name_of[k]} = {text};")
+
+    def choose(self, depth: int, s: Choose, fetched: Fetched) -> dict[int, str]:
+        which = self.held(depth, s.which, fetched)
+        name_of: dict[int, str] = {}
+        for k, register in s.results.items():
+            name_of[k] = self.texts[register] = self.variable(depth, register.aval)
+        last = len(s.branches) - 1
+        for number, (statements, out) in enumerate(s.branches):
+            test = (
+                f"if ({which} {'<=' if number == 0 else '=='} {number}) " if number < last else ""
+            )
+            opening = f"{'} else ' if number else ''}{test}{{"
+            self.put(depth, opening, s.eqn.primitive.name if number == 0 else "")
+            inside = dict(fetched)
+            self.block(depth + 1, statements, inside)
+            for name, value in zip(name_of.values(), out, strict=True):
+                self.put(depth + 1, f"{name} = {self.held(depth + 1, value, inside)};")
+        self.put(depth, "}")
+        return name_of
+
+    def variable(self, depth: int, aval: ShapedArray, start: str = "") -> str:
+        name = f"c{self.changing}"
+        self.changing += 1
+        self.put(depth, f"{ct.value_type(aval)} {name}{f' = {start}' if start else ''};")
+        return name
+
+    # ---- values ----
+    def held(self, depth: int, x: Value, fetched: Fetched) -> str:
+        """A value as text; an element of memory is read where it is first needed."""
+        if isinstance(x, Literal):
+            return ct.constant(x.val, x.aval)
+        if isinstance(x, Register):
+            return self.texts[x.base]
+        key = (x,)
+        if key not in fetched:
+            access = self.access_to(x, lambda v: self.held(depth, v, fetched))
+            text = self.value(access, depth, fetched)
+            name = fetched[key] = f"x{len(fetched)}"
+            self.put(depth, f"const {ct.value_type(x.aval)} {name} = {text};")
+        return fetched[key]
+
+    def access_to(self, x: Seen, text: Callable[[Value], str]) -> Access:
+        """How an element of memory is reached; `text` is that of a number that says where."""
+        load = self.flow.memory[x.operand]
+
+        def at(places: Sequence[Index], count: int) -> Access:
+            """The element at a place in what the first `count` steps of the path show."""
+            while count and not isinstance(x.path[count - 1], Picked):
+                count -= 1
+                step = x.path[count]
+                if isinstance(step, Turn):
+                    places = [Index.axis(step.number, step.length), *places]
+                else:
+                    assert isinstance(step, Eqn)
+                    places = through(step, list(places))
+            if not count:
+                seen = behind(load.views, list(places))
+                return reach(load.source, seen, self.group.generators)
+            step = x.path[count - 1]
+            assert isinstance(step, Picked)
+            values = step.values
+
+            def get(operand: int, places: Sequence[Index]) -> Access:
+                return Fixed(text(values[operand])) if operand else at(places, count - 1)
+
+            return RULES[step.eqn.primitive.name](step.eqn, 0, places, get)
+
+        return at(self.along(self.axes(x.dims)), len(x.path))
+
+    def axes(self, dims: Dims) -> list[int | None]:
+        """Axes of the flow's space as axes of the group."""
+        return [None if d is None else self.space[d] for d in dims]
+
+    def write_aside(
+        self, depth: int, number: int, dims: Dims, text: str, turn: Turn | None = None
+    ) -> None:
+        """Store an element of a result that runs along some of the axes, or along steps."""
+        member_eqn = self.flow.statement.eqn
+        v = member_eqn.outvars[number]
+        axes = self.axes(dims)
+        places = self.along(axes)
+        if turn is not None:
+            places.insert(0, Index.axis(turn.number, turn.length))
+        others = [d for d in self.order if d not in axes and self.group.axes[d] > 1]
+        tests = " && ".join(f"{self.axis_name[d]} == 0" for d in others)
+        stored = f"ga_exact<{ct.memory_type(v.aval)}>({text})" if ct.is_half(v.aval) else text
+        at = self.at(linear(places, v.aval.shape))
+        guard = f"if ({tests}) " if tests else ""
+        self.put(depth, f"{guard}{self.out_name[v]}[{at}] = {stored};")
+
+
+def _schedule(total: int) -> Schedule:
+    """As many blocks as fill the machine, before blocks get larger."""
+    threads = 32
+    while threads < THREADS and threads * FULL_GRID < total:
+        threads *= 2
+    return Schedule("loop", threads, grid=max(1, -(-total // threads)))
+
+
+def _reads(s: Repeat) -> bool:
+    """Whether a loop reads memory itself."""
+    values = [x for c in s.body if isinstance(c, Compute) for x in c.operands]
+    values += [c.next for c in s.carries.values()]
+    return any(isinstance(x, Seen) for x in (*values, *s.stacked.values()))
+
+
+def _atom(text: str) -> str:
+    return text if " " not in text else f"({text})"

@@ -1,0 +1,69 @@
+"""Pointwise kernels: each thread makes a vector of the space, or one element where none fits.
+
+Floor 3. In: a group without reductions. Out: a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.cuda.form import Emitted, Form
+from gpuarray.compiler.cuda.schedule import Schedule, schedule_map
+from gpuarray.compiler.fuse.group import Load, members_in_order
+from gpuarray.core.graph import storage_dtype
+
+
+class Map(Form):
+    """Threads in the order of memory."""
+
+    def kernel(self) -> Emitted:
+        """All members over the whole space."""
+        total = math.prod(self.group.axes)
+        width = self.width()
+        ahead = self.from_memory(width)
+        sizes = [storage_dtype(x.source.aval).itemsize for x in ahead.values()]
+        s = schedule_map(total, width, sum(sizes) * width, len(self.group.members))
+        self.position = "i"
+        depth = 1
+        if s.steps > 1:
+            depth = 2
+            room = self.room("ahead", ahead, width, s.steps, "[u]")
+            self.span(s, total, "read")
+            self.fill(room, width)
+            self.put(1, "}")
+            self.span(s, total, "compute")
+        else:
+            self.place(1, s, total, "return")
+        self.elements(depth, list(members_in_order(self.group)), self.outputs, {}, width)
+        if s.steps > 1:
+            self.put(1, "}")
+        each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
+        each = each or (f", {width} a thread" if width > 1 else "")
+        return self.finish("map", s, f"{total} elements{each}")
+
+    def from_memory(self, width: int) -> dict[tuple, Load]:
+        """The operands that are as large as the whole space: what a thread waits for."""
+        space = {i for i, n in enumerate(self.group.axes) if n > 1}
+        return {
+            (x.key, x.dims): x
+            for x in self.group.loads()
+            if space <= set(x.dims) and not self.is_made(x) and self.worth_holding(x, width)
+        }
+
+    def place(self, depth: int, s: Schedule, total: int, leave: str) -> None:
+        """Where in the whole space a thread is, and its end."""
+        n = self.number
+        block = f"(blockIdx.x * {n(s.steps)} + u)" if s.steps > 1 else "blockIdx.x"
+        thread = f"{block} * {n(s.threads)} + threadIdx.x"
+        if s.width > 1:
+            thread = f"({thread}) * {n(s.width)}"
+        self.put(depth, f"const {self.index_type} i = {thread};")
+        if total % (s.threads * s.width * s.steps):
+            self.put(depth, f"if (i >= {n(total)}) {leave};")
+        self.axes_from(depth, "i", self.order)
+
+    def span(self, s: Schedule, total: int, comment: str) -> None:
+        """Open the loop over the vectors of a thread."""
+        self.put(1, "#pragma unroll")
+        self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+        self.place(2, s, total, "continue")

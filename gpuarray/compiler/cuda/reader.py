@@ -1,0 +1,460 @@
+"""Accesses as text: what a kernel writes where a value is not in memory but made on the spot.
+
+Floor 3. In: trees of accesses (core/element.py). Out: a `Reader`, the part of a Writer that turns
+one into an expression, after the lines it needs: places read from memory are named once in a scope,
+guards are `?:` where both sides are expressions and `if` where they are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterable, Iterator
+
+from gpuarray.compiler.fuse.group import Group, Load
+from gpuarray.compiler.lower.elements import Reach
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import expression
+from gpuarray.core.element import (
+    Access,
+    Address,
+    Applied,
+    Below,
+    Element,
+    Fixed,
+    Folded,
+    Guarded,
+    Looked,
+    Test,
+    atoms,
+    children,
+    parts,
+    places_of,
+)
+from gpuarray.core.graph import Var
+from gpuarray.core.index import Axis, Index, axes_of, behind, linear
+
+Scope = dict  # what has been read in a scope, by the key of its load or place: its name
+
+#: An expression of more characters gets a name.
+LONG = 48
+#: From so many elements on, those that search in memory do it together with their neighbours.
+SEARCHERS = 1 << 18
+#: Loops of so many turns are written out, so that all elements are asked for at once.
+UNROLLED = 16
+#: A choice between longer ones takes several lines.
+WIDE = 64
+#: What an operand must be to stand in an expression without brackets of its own.
+_ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
+
+
+class Reader:
+    """Lines of one kernel, as far as they read."""
+
+    group: Group
+    lines: list[str]
+    in_name: dict[Var, str]
+    axis_name: dict[int, str]
+    position: str
+    whole: Index
+    wide: bool
+    index_type: str
+    last: int | None
+
+    def __init__(self, group: Group):
+        self.group = group
+        self.reach = Reach(group.generators)
+        self.accesses: dict[tuple, Access] = {}
+        self.shared_by: dict[Access, int] = {}  # how many others a part of an access is part of
+        self.reads = 0  # names given to what is read
+        self.guards = 0  # how many guards stand around what is read now
+
+    def put(self, depth: int, text: str, comment: str = "") -> None:
+        line = "    " * depth + text
+        self.lines.append(f"{line:<72}  // {comment}" if comment else line)
+
+    def number(self, n: int) -> str:
+        return f"{n}{'ull' if self.wide else 'u'}"
+
+    def along(self, dims: Iterable[int | None]) -> list[Index]:
+        """The positions along dimensions of a value."""
+        joined, axes = self.group.joined, self.group.axes
+        return [
+            Index() if d is None else joined[d] if d in joined else Index.axis(d, axes[d])
+            for d in dims
+        ]
+
+    def position_along(self, axes: Iterable[int]) -> Index:
+        """The position in the space of these axes, the last one the fastest."""
+        lengths = [(i, self.group.axes[i]) for i in axes]
+        return linear([Index.axis(i, n) for i, n in lengths], [n for _, n in lengths])
+
+    # ---- trees ----
+    def access_of(self, load: Load) -> Access:
+        """What an element of a load is made of."""
+        key = load.key, load.dims
+        found = self.accesses.get(key)
+        if found is None:
+            places = behind(load.views, self.along(load.dims))
+            found = self.accesses[key] = self.reach.element(load.source, places)
+            self.note_shared(found)
+        return found
+
+    def note_shared(self, access: Access) -> None:
+        """Count the parts of an access: what several others need gets a name."""
+        self.shared_by[access] = self.shared_by.get(access, 0) + 1
+        waiting = [access] if self.shared_by[access] == 1 else []
+        while waiting:
+            for part in children(waiting.pop()):
+                self.shared_by[part] = self.shared_by.get(part, 0) + 1
+                if self.shared_by[part] == 1:
+                    waiting.append(part)
+
+    def is_made(self, load: Load) -> bool:
+        """Whether a load is not one element of memory."""
+        return load.source in self.group.generators
+
+    def elements_of(self, load: Load) -> list[tuple[Var, Index]]:
+        """What an element of a load takes from memory, and where."""
+        if not self.is_made(load):
+            return [(load.source, self.load_index(load))]
+        found = parts(self.access_of(load))
+        return [(p.source, p.index) for p in found if isinstance(p, Element)]
+
+    # ---- places ----
+    def at(self, index: Index, scope: Scope | None = None) -> str:
+        """An index as text: the running position where it is just that."""
+        if self.position and set(index.terms) == set(self.whole.terms):
+            text = self.position
+            if index.constant:
+                sign = "+" if index.constant > 0 else "-"
+                text = f"{text} {sign} {self.number(abs(index.constant))}"
+            return text
+        names: dict = dict(self.axis_name)
+        for atom in atoms(index) if scope else ():
+            if isinstance(atom, Looked):
+                assert scope is not None
+                names[atom.name] = scope[atom.name]
+        return ct.index_text(index, names, self.wide)
+
+    def look_up(self, index: Index, depth: int, scope: Scope) -> None:
+        """Name the places that an index needs from memory."""
+        for atom in atoms(index):
+            if not isinstance(atom, Looked) or atom.name in scope:
+                continue
+            read = self.value(atom.access, depth, scope)
+            function = "ga_find" if atom.find else "ga_clip"
+            name = scope[atom.name] = f"at{self.reads}"
+            self.reads += 1
+            most = self.number(atom.most)
+            self.put(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
+
+    def looked(self, index: Index) -> list[Looked]:
+        """The places from memory that an index needs."""
+        return [a for a in atoms(index) if isinstance(a, Looked)]
+
+    def test(self, test: Test, scope: Scope) -> str:
+        """A test as text."""
+        if not isinstance(test, Below):
+            return f"{bracketed(self.at(test.index, scope))} % {self.number(test.of)} == 0"
+        ahead = Index(tuple((a, k) for a, k in test.index.terms if k > 0), test.index.constant)
+        behind_it = Index(tuple((a, -k) for a, k in test.index.terms if k < 0))
+        if test.bound == 1 and behind_it.terms and ahead.constant >= 0:
+            return f"{self.at(ahead, scope)} == {self.at(behind_it, scope)}"
+        return f"{self.at(test.index, scope)} < {self.number(test.bound)}"
+
+    def tests(self, tests: tuple[Test, ...], depth: int, scope: Scope) -> str:
+        for test in tests:
+            self.look_up(test.index, depth, scope)
+        return " && ".join(self.test(t, scope) for t in tests)
+
+    # ---- values ----
+    def value(self, access: Access, depth: int, scope: Scope, named: bool = False) -> str:
+        """An expression for an element, after the lines it needs. What is long, or needed more than
+        once, gets a name, unless it is about to be `named`.
+        """
+        if isinstance(access, Fixed):
+            return access.text
+        if isinstance(access, Address):
+            self.look_up(access.index, depth, scope)
+            name, at = self.in_name[access.source], self.at(access.index, scope)
+            return name if access.index == Index() else f"{name} + {at}"
+        if access in scope:
+            return scope[access]
+        if isinstance(access, Element):
+            text, kind = self.loaded(access, depth, scope), ct.value_type(access.source.aval)
+        elif isinstance(access, Guarded):
+            text, kind = self.guarded(access, depth, scope), access.type
+        elif isinstance(access, Folded):
+            text, kind = self.folded(access, depth, scope), access.states[0][0]
+        else:
+            text, kind = self.applied(access, depth, scope), access.type
+        if re.fullmatch(r"\w+", text):
+            scope[access] = text
+        elif self.deserves_name(access, text, named):
+            name = scope[access] = f"t{self.reads}"
+            self.reads += 1
+            what = access.eqn if isinstance(access, Applied) else None
+            said = what is None or what.primitive.name in text
+            comment = "" if said or what is None else what.primitive.name
+            self.put(depth, f"const {kind} {name} = {text};", comment)
+            return name
+        return text
+
+    def deserves_name(self, access: Access, text: str, named: bool) -> bool:
+        """Whether an expression gets a name: if it is long, or others need it too. On one side of a
+        guard only if it is long: names would make a block of it.
+        """
+        if "\n" in text or len(text) > LONG:
+            return not named
+        return self.shared_by.get(access, 0) > 1 and not self.guards
+
+    def loaded(self, access: Element, depth: int, scope: Scope) -> str:
+        self.look_up(access.index, depth, scope)
+        text = f"{self.in_name[access.source]}[{self.at(access.index, scope)}]"
+        return f"ga_value({text})" if ct.is_half(access.source.aval) else text
+
+    def applied(self, access: Applied, depth: int, scope: Scope) -> str:
+        for index in access.places:
+            self.look_up(index, depth, scope)
+        texts = [self.value(o, depth, scope) for o in access.operands]
+        texts += [self.at(index, scope) for index in access.places]
+        texts = [bracketed(t) for t in texts]
+        if access.eqn is None:
+            return access.template.format(*texts)
+        return expression(access.eqn, texts)[access.number]
+
+    def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
+        tests = self.tests(access.tests, depth, scope)
+        sides = [self.aside(a, depth + 1, scope) for a in (access.inside, access.outside)]
+        return self.either(tests, sides, access.type, depth)
+
+    def either(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
+        """One of two expressions, each with its own lines."""
+        (before, one), (after, two) = sides
+        if not before and not after:
+            sides_text = bracketed(one), two if "? " in two else bracketed(two)
+            if len(tests) + len(one) + len(two) < WIDE:
+                return "{} ? {} : {}".format(tests, *sides_text)
+            space = "\n" + "    " * (depth + 1)
+            return "{0}{1}? {2}{1}: {3}".format(tests, space, *sides_text)
+        name = f"g{self.reads}"
+        self.reads += 1
+        self.put(depth, f"{kind} {name};")
+        self.put(depth, f"if ({tests}) {{")
+        self.lines += before
+        self.put(depth + 1, f"{name} = {one};")
+        self.put(depth, "} else {")
+        self.lines += after
+        self.put(depth + 1, f"{name} = {two};")
+        self.put(depth, "}")
+        return name
+
+    def aside(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
+        """An expression, and its lines by themselves: they are for a scope of their own."""
+        outside, self.lines = self.lines, []
+        self.guards += 1
+        text = self.value(access, depth, dict(scope))
+        self.guards -= 1
+        lines, self.lines = self.lines, outside
+        return lines, text
+
+    def folded(self, access: Folded, depth: int, scope: Scope) -> str:
+        names: dict[str, str] = {}
+        for i, (kind, first) in enumerate(access.states):
+            start = self.value(first, depth, scope)
+            names[f"s{i}"] = f"f{self.reads}"
+            self.reads += 1
+            self.put(depth, f"{kind} {names[f's{i}']} = {start};")
+        inner = depth
+        turns = math.prod(axis.length for axis in access.loops)
+        for k, axis in enumerate(access.loops):
+            w = self.axis_name[axis.number] = f"w{self.reads}"
+            self.reads += 1
+            begin, end = "0", self.number(axis.length)
+            if access.spans:
+                begin, end = (self.value(a, inner, scope) for a in access.spans[k])
+            elif turns <= UNROLLED or (k == len(access.loops) - 1 and axis.length <= UNROLLED):
+                self.put(inner, "#pragma unroll")
+            self.put(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
+            inner += 1
+        own = dict(scope)
+        if access.tests:
+            self.put(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
+        for i, term in enumerate(access.terms):
+            text = self.value(term, inner, own)
+            if (
+                not re.fullmatch(r"\w+", text)
+                and sum(s.count(f"{{t{i}}}") for s in access.steps) > 1
+            ):
+                name = f"t{self.reads}"
+                self.reads += 1
+                self.put(inner, f"const auto {name} = {text};")
+                text = name
+            names[f"t{i}"] = bracketed(text)
+        for i, index in enumerate(access.places):
+            self.look_up(index, inner, own)
+            names[f"p{i}"] = bracketed(self.at(index, own))
+        for step in access.steps:
+            self.put(inner, step.format(**names))
+        for level in range(inner - 1, depth - 1, -1):
+            self.put(level, "}")
+        return access.result.format(**names)
+
+    # ---- several neighbours at once ----
+    def steps_by_one(self, index: Index) -> bool:
+        """Whether neighbours along the vector axis are neighbours in memory."""
+        return self.last is not None and index.coefficient(self.last) == 1
+
+    def vector_places(self, load: Load) -> list[Index] | None:
+        """Where the vectors of a load may begin in memory, and what else must be a multiple of
+        their length; None where neighbouring elements do not come in one access.
+        """
+        if not self.is_made(load):
+            index = self.load_index(load)
+            return [index] if self.steps_by_one(index) else None
+        starts: list[Index] = []
+        ends: list[Index] = []
+        searched = False  # where a loop begins is found once for a vector
+        sides = [self.access_of(load)]
+        while sides:
+            side = sides.pop()
+            if isinstance(side, Guarded):
+                found = [self.ends_of(t) for t in side.tests]
+                if None in found:
+                    return None
+                ends += [i for known in found for i in known or ()]
+                sides += [side.inside, side.outside]
+                continue
+            for part in parts(side):
+                if isinstance(part, Guarded) or (isinstance(part, Folded) and not part.spans):
+                    return None  # what a guard is for must not be read outside of it
+                searched |= isinstance(part, Folded)
+                if isinstance(part, Element | Address):
+                    step = None if self.last is None else part.index.coefficient(self.last)
+                    if step not in (0, 1, None):
+                        return None  # neighbouring threads read what is nearest
+                    if isinstance(part, Element) and not _in_loop(part):
+                        starts += [part.index] * (step or 0)
+        if searched and math.prod(self.group.axes) < SEARCHERS:
+            return None  # each thread has a long way: the more of them the better
+        if not (starts or searched) or not all(self.is_start(i, 2) for i in (*starts, *ends)):
+            return None
+        return starts + ends
+
+    def ends_of(self, test: Test) -> list[Index] | None:
+        """What must be multiples of a vector's length if all of it is to pass a test or none; None
+        where neighbours differ.
+        """
+        if self.last not in axes_of(test.index):
+            return []
+        if isinstance(test, Below) and self.steps_by_one(test.index):
+            return [test.index, Index(constant=test.bound)]
+        return None
+
+    def is_start(self, index: Index, width: int) -> bool:
+        """Whether a place is a multiple of the width wherever a vector begins."""
+        others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == self.last)]
+        return index.constant % width == 0 and all(k % width == 0 for k in others)
+
+    def load_index(self, load: Load) -> Index:
+        return linear(behind(load.views, self.along(load.dims)), load.source.aval.shape)
+
+    def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
+        """An expression for a vector of elements."""
+        if isinstance(access, Element) and self.steps_by_one(access.index):
+            self.look_up(access.index, depth, scope)
+            at = self.at(access.index, scope)
+            return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
+        if isinstance(access, Guarded):
+            tests = self.tests(access.tests, depth, scope)
+            sides = []
+            for side in (access.inside, access.outside):
+                outside, self.lines = self.lines, []
+                text = self.vector(side, kind, width, depth + 1, dict(scope))
+                sides.append((self.lines, text))
+                self.lines = outside
+            return self.either(tests, sides, kind, depth)
+        element = kind[kind.index("<") + 1 : kind.rindex(",")]
+        half = element in ct.HALF_TYPES
+        if self.is_same_for_all(access):
+            text = self.value(access, depth, scope)
+            return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
+        own = dict(scope)
+        for part in parts(access):
+            if isinstance(part, Element) and part not in own and self.steps_by_one(part.index):
+                if not _in_loop(part):
+                    self.read_vector(part, width, depth, own)
+            elif isinstance(part, Folded):
+                for bound in (a for span in part.spans for a in span):
+                    self.name_once(bound, depth, own)
+        name = f"g{self.reads}"
+        self.reads += 1
+        self.put(depth, f"{kind} {name};")
+        self.put(depth, "#pragma unroll")
+        self.put(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        with self.one_of_a_vector():
+            text = self.value(access, depth + 1, own)
+            text = f"ga_exact<{element}>({text})" if half else text
+            self.put(depth + 1, f"{name}.v[e] = {text};")
+        self.put(depth, "}")
+        return name
+
+    def is_same_for_all(self, access: Access) -> bool:
+        """Whether an element or a constant is the same along a vector."""
+        if isinstance(access, Element):
+            return self.last is not None and access.index.coefficient(self.last) == 0
+        return isinstance(access, Fixed)
+
+    def name_once(self, bound: Access, depth: int, scope: Scope) -> None:
+        """Name where a loop begins or ends, if that is the same for a whole vector."""
+        if bound in scope or isinstance(bound, Fixed):
+            return
+        if not any(self.last in axes_of(index) for index in places_of(bound)):
+            text = self.value(bound, depth, scope, named=True)
+            name = scope[bound] = f"t{self.reads}"
+            self.reads += 1
+            self.put(depth, f"const {self.index_type} {name} = {text};")
+
+    def read_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
+        """Read neighbours of an element; from here on each of them is one of those."""
+        name = f"q{self.reads}"
+        self.reads += 1
+        memory = ct.memory_type(access.source.aval)
+        text = self.vector(access, "", width, depth, scope)
+        self.put(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
+        half = ct.is_half(access.source.aval)
+        scope[access] = f"ga_value({name}.v[e])" if half else f"{name}.v[e]"
+
+    @contextlib.contextmanager
+    def one_of_a_vector(self) -> Iterator[None]:
+        """In the block, positions are those of element `e` of a vector."""
+        assert self.last is not None
+        base, position = self.axis_name[self.last], self.position
+        self.axis_name[self.last] = f"({base} + e)"
+        self.position = f"({position} + e)" if position else ""
+        yield
+        self.axis_name[self.last], self.position = base, position
+
+
+def _in_loop(access: Element) -> bool:
+    """Whether an element is another one in each turn of a loop."""
+    return any(axis < 0 for axis in axes_of(access.index))
+
+
+def bracketed(text: str) -> str:
+    """An expression as an operand."""
+    if _ATOM.fullmatch(text) or (text.startswith("ga_") and _closes_last(text)):
+        return text
+    return f"({text})"
+
+
+def _closes_last(text: str) -> bool:
+    """Whether a call's brackets close only at its end."""
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and c == ")":
+            return i == len(text) - 1
+    return False

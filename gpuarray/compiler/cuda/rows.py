@@ -1,0 +1,243 @@
+"""Reductions along rows: a block, a warp or part of one for each, or several blocks for a long one.
+
+Floor 3. In: a group that reduces along the axis that lies together in memory, and its passes. Out:
+a kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray.compiler.cuda.form import Emitted, Form
+from gpuarray.compiler.cuda.schedule import (
+    ROW_BYTES,
+    ROW_SHARED_BYTES,
+    SHARED_BYTES,
+    Schedule,
+    schedule_all,
+    schedule_rows,
+)
+from gpuarray.compiler.fuse.group import Inner, Load, Member
+from gpuarray.compiler.lower.passes import Pass, once_each
+from gpuarray.core.graph import Var, storage_dtype
+
+#: Operations that a loop is written out to at most.
+MOST_COPIES = 512
+
+
+class Rows(Form):
+    """A block a row, or several rows in a block where they are short."""
+
+    def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
+        """Passes over `rows` rows of `length`."""
+        parallel, reduced = self.parts()
+        self.last = reduced[-1]
+        schedule = schedule_rows(rows, length, self.width())
+        lanes, many = schedule.lanes, schedule.rows_a_block
+        guarded = rows % many != 0
+        if many == 1:
+            self.put(1, "const unsigned lane = threadIdx.x;")
+            self.put(1, f"const {self.index_type} row = blockIdx.x;")
+        else:
+            self.put(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
+            first = f"blockIdx.x * {self.number(many)} + threadIdx.x / {lanes}u"
+            if guarded:
+                self.put(1, f"const bool inside = {first} < {self.number(rows)};")
+                first = f"inside ? {first} : 0u"
+            self.put(1, f"const {self.index_type} row = {first};")
+        self.axes_from(1, "row", parallel)
+        passes, held = self.hold(passes, schedule, length, reduced, guarded)
+        left = False
+        for number, one in enumerate(passes):
+            if one.stored and guarded:
+                self.put(1, "if (!inside) return;")
+                left = True
+            if one.members or one.stored:
+                what = f"pass {number + 1} over the row" if one.partial else "write the row"
+                states = self.states(one)
+                self.row_loop(schedule, length, reduced, what, len(one.members))
+                self.elements(2, one.members, one.stored, states, schedule.width)
+                self.put(1, "}")
+                for v, name in states.items():
+                    self.across_lanes(v, name, schedule)
+            for m in one.after:
+                self.member(m, 1, self.read_outside)
+        self.write_rest(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
+        note = f"{rows} rows of {length}, {lanes} threads a row{held}"
+        return self.finish("rows", schedule, note)
+
+    def row_loop(
+        self, s: Schedule, length: int, reduced: list[int], comment: str, operations: int = 0
+    ) -> None:
+        """Open the loop of a thread over its part of a row."""
+        t, n = self.index_type, self.number
+        scale = f" * {n(s.width)}" if s.width > 1 else ""
+        if s.steps == 1:
+            whole = s.lanes * s.width == length
+            self.put(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
+            self.put(2, f"const {t} j = lane{scale};")
+        elif s.steps:
+            # What lies in registers must be written out; else long code is not made longer still.
+            often = (
+                not (self.registers or self.carried)
+                and s.steps * s.width * operations > MOST_COPIES
+            )
+            self.put(1, "#pragma unroll 1" if often else "#pragma unroll")
+            self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+            place = f"u * {n(s.lanes)} + lane"
+            self.put(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
+            if s.steps * s.lanes * s.width != length:
+                self.put(2, f"if (j >= {n(length)}) continue;")
+        else:
+            stride = n(s.lanes * s.width)
+            head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
+            self.put(1, "#pragma unroll 2")
+            self.put(1, head, comment)
+        self.axes_from(2, "j", reduced)
+
+    def hold(
+        self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
+    ) -> tuple[list[Pass], str]:
+        """Keep what several passes need of a row, read or computed, in registers or shared memory
+        where it fits; the passes that are left to do, and a note that says where.
+        """
+        group, early = self.group, not guarded  # a thread that has no row leaves before it stores
+        parts = self.state_bytes(passes) * s.threads // 32
+        room_left = min(ROW_SHARED_BYTES, SHARED_BYTES - parts)
+        lean = once_each(group, passes, self.worth_carrying, early)
+        plain = once_each(group, passes, lambda _: False, early)
+        for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
+            loads, slots = self.read_again(chosen, s.width), _slots(chosen)
+            room = {n: storage_dtype(v.aval).itemsize for v, n in slots.items()}
+            size = sum(room.values())
+            size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
+            if not size:
+                return chosen, ""
+            if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= ROW_BYTES:
+                where, place, count = "registers", "[u]", s.steps
+            elif size * length <= room_left and s.rows_a_block == 1:
+                where, count = "shared memory", length // s.width  # each thread keeps its own
+                place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
+            else:
+                continue
+            shared = where == "shared memory"
+            self.carry(slots, s.width, count, place, shared)
+            if loads:
+                names = self.room("row", loads, s.width, count, place, shared)
+                self.row_loop(s, length, reduced, "read the row")
+                self.fill(names, s.width)
+                self.put(1, "}")
+            return chosen, f", held in {where}"
+        return plain, ""
+
+    def worth_carrying(self, member: Member) -> bool:
+        """Whether a value is more than one light step away from what is held of the row anyway."""
+        loads = [o for o in member.operands if isinstance(o, Load) and self.last in o.dims]
+        wide = [o for o in member.operands if isinstance(o, Inner) and self.is_wide(o)]
+        if wide or len(loads) != 1 or member.eqn.primitive.weight > 1 or self.is_made(loads[0]):
+            return True
+        held = storage_dtype(loads[0].source.aval).itemsize
+        return held > storage_dtype(member.eqn.outvars[0].aval).itemsize
+
+    def is_wide(self, o: Inner) -> bool:
+        return any(d in self.group.reduced for d in self.group.made[o.var].dims)
+
+    def read_again(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
+        """What more than one pass reads of a row in memory."""
+        found: dict[tuple, tuple[Load, set[int]]] = {}
+        for number, one in enumerate(passes):
+            for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
+                if self.worth_holding(load, width):
+                    found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
+        return {k: load for k, (load, where) in found.items() if len(where) > 1}
+
+    def across_lanes(self, v: Var, name: str, s: Schedule) -> None:
+        """Merge the partial results of the threads that share a row."""
+        if s.lanes > 32:
+            self.across_block(v, name, s)
+        elif s.lanes > 1:
+            self.put(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
+        self.close(v, name)
+
+
+def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
+    """The last pass that reads a value or a load."""
+    last: dict[Var | tuple, int] = {}
+    for number, one in enumerate(passes):
+        last.update((v, number) for v in one.stored)
+        for o in (o for m in one.members for o in m.operands):
+            if isinstance(o, Load):
+                last[o.key, o.dims] = number
+            elif isinstance(o, Inner):
+                last[o.var] = number
+    return last
+
+
+def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
+    """Bytes an element of what is kept from pass to pass, where that is most."""
+    last = _last_reads(passes)
+    spans = [(0, last[key], load.source) for key, load in loads.items()]
+    spans += [(number, last[v], v) for number, one in enumerate(passes) for v in one.carried]
+    return max(
+        sum(storage_dtype(v.aval).itemsize for first, end, v in spans if first <= number < end)
+        for number in range(len(passes))
+    )
+
+
+def _slots(passes: list[Pass]) -> dict[Var, int]:
+    """Where each carried value is kept, by number: a slot is taken again in the pass after the last
+    that reads it.
+    """
+    last = _last_reads(passes)
+    slots: list[tuple[np.dtype, int]] = []  # of each: what it holds, and until which pass
+    found: dict[Var, int] = {}
+    for number, one in enumerate(passes):
+        for v in one.carried:
+            dtype = storage_dtype(v.aval)
+            free = (k for k, (kind, end) in enumerate(slots) if kind == dtype and end < number)
+            slot = next(free, len(slots))
+            slots[slot : slot + 1] = [(dtype, last[v])]
+            found[v] = slot
+    return found
+
+
+class LongRows(Form):
+    """Few long rows, or a single one, in one launch: several blocks share each."""
+
+    def kernel(self, one: Pass, rows: int, length: int) -> Emitted:
+        """A single pass over `rows` rows of `length`."""
+        parallel, reduced = self.parts()
+        self.last = reduced[-1]
+        s = schedule_all(rows, length, self.width())
+        n = self.number
+        first = "blockIdx.x"
+        if rows > 1:
+            self.put(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
+            self.axes_from(1, "row", parallel)
+            first = f"blockIdx.x % {n(s.splits)}"
+        states = self.states(one)
+        scale = f" * {n(s.width)}" if s.width > 1 else ""
+        first = f"{first} * {n(s.threads)} + threadIdx.x"
+        first = f"({first}){scale}" if scale else first
+        stride = n(s.threads * s.splits * s.width)
+        self.put(1, "#pragma unroll 4")
+        head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
+        self.put(1, head)
+        self.axes_from(2, "j", reduced)
+        self.elements(2, one.members, [], states, s.width)
+        self.put(1, "}")
+        for v, name in states.items():
+            self.across_block(v, name, s)
+        which = " + row" if rows > 1 else ""
+        base = f"row * {n(s.splits)} + " if rows > 1 else ""
+        slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
+        work = self.hand_over(states, s, slots, rows, which, ("threadIdx.x", s.threads))
+        for v, name in states.items():
+            self.across_block(v, name, s)
+            self.close(v, name)
+        for m in one.after:
+            self.member(m, 1, self.read_outside)
+        self.write_rest([], "threadIdx.x == 0")
+        what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
+        note = f"{what}, {s.splits} partial results each, merged in order"
+        return self.finish("all", s, note, work)

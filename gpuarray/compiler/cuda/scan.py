@@ -1,0 +1,291 @@
+"""Kernels of running folds: along rows by threads side by side, down columns by a thread each.
+
+Floor 3. In: a group of one scan (lower/scans.py). Out: a kernel. Along a row every thread folds a
+few neighbours, the threads of a block hand on what is before them, and the row goes by in tiles.
+The order in which elements are merged depends on shapes alone.
+"""
+
+from __future__ import annotations
+
+from gpuarray.compiler.cuda.form import Emitted, Form
+from gpuarray.compiler.cuda.reader import bracketed
+from gpuarray.compiler.cuda.schedule import Schedule
+from gpuarray.compiler.fuse.group import Group, Load
+from gpuarray.compiler.lower.scans import ITEMS, THREADS, Cut, cut_of, folding, nothing
+from gpuarray.compiler.text import types as ct
+
+
+class Scan(Form):
+    """One scan."""
+
+    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
+        super().__init__(group, user_lines, aligned)
+        (self.scan,) = group.members
+        eqn = self.scan.eqn
+        self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
+        self.cut: Cut = cut_of(eqn.invars[0].aval, self.axis)
+        self.reducer_of = folding(eqn)
+        self.ends = eqn.primitive.name == "scan_totals"
+        self.pieces = self.cut.pieces if "fold" in eqn.params else 1
+        assert isinstance(self.scan.operands[0], Load)
+        self.x = self.scan.operands[0]
+        rank = len(group.axes)
+        self.outer, self.inner = list(range(self.axis)), list(range(self.axis + 1, rank))
+
+    def kernel(self) -> Emitted:
+        return self.rows() if self.cut.in_rows else self.columns()
+
+    # ---- parts ----
+    def merge(self, one: str, two: str) -> str:
+        return self.reducer_of.merge(one, two)
+
+    def place_along(self, position: str) -> None:
+        """The element at a position of the scan, from its beginning."""
+        last = self.number(self.cut.length - 1)
+        self.axis_name[self.axis] = f"({last} - {position})" if self.reverse else position
+
+    def element(self, depth: int) -> str:
+        return self.reducer_of.lift(bracketed(self.had(self.x, depth, {})), "0u")
+
+    def store(self, depth: int, value: str, guard: str = "") -> None:
+        (v,) = self.outputs
+        at, value = self.at(self.output_index(v)), self.in_memory(value)
+        self.put(depth, f"{guard}{self.out_name[v]}[{at}] = {value};")
+
+    def in_memory(self, value: str) -> str:
+        """A result as it is in memory."""
+        aval = self.outputs[0].aval
+        if not ct.is_half(aval):
+            return value
+        return f"ga_exact<{ct.memory_type(aval)}>({ct.rounded(value, aval)})"
+
+    def total(self, piece: str, row: str) -> str:
+        """The place of a piece's total: rows x pieces x columns."""
+        inner, n = self.cut.inner, self.number
+        if self.cut.outer == 1:
+            return piece if inner == 1 else f"{piece} * {n(inner)} + {row}"
+        outer = row if inner == 1 else f"{row} / {n(inner)}"
+        at = (
+            f"({outer}) * {n(self.pieces)} + {piece}"
+            if "/" in outer
+            else (f"{outer} * {n(self.pieces)} + {piece}")
+        )
+        return at if inner == 1 else f"({at}) * {n(inner)} + {row} % {n(inner)}"
+
+    def bounds(self) -> tuple[str, str]:
+        """Where a piece begins and ends."""
+        c, n = self.cut, self.number
+        if self.pieces == 1:
+            return n(0), n(c.length)
+        self.put(1, f"const {self.index_type} begin = piece * {n(c.step)};")
+        end = f"begin + {n(c.step)}"
+        if c.length % c.step:
+            end = f"piece == {n(self.pieces - 1)} ? {n(c.length)} : {end}"
+        self.put(1, f"const {self.index_type} end = {end};")
+        return "begin", "end"
+
+    # ---- down columns ----
+    def columns(self) -> Emitted:
+        """A thread for each column, or for each piece of one."""
+        c, n, t = self.cut, self.number, self.index_type
+        columns = c.outer * c.inner
+        total = columns * self.pieces
+        s = Schedule("scan", THREADS, 1, max(1, -(-total // THREADS)))
+        self.put(1, f"const {t} i = blockIdx.x * {n(THREADS)} + threadIdx.x;")
+        self.put(1, f"if (i >= {n(total)}) return;")
+        column = "i"
+        if self.pieces > 1:
+            self.put(1, f"const {t} column = i % {n(columns)};")
+            self.put(1, f"const {t} piece = i / {n(columns)};")
+            column = "column"
+        self.axes_from(1, column, [*self.outer, *self.inner])
+        begin, end = self.bounds()
+        state = self.reducer_of.state
+        self.put(1, f"{state} sum = {nothing(self.reducer_of)};")
+        if self.scan.eqn.primitive.name == "scan_from":
+            self.put(1, "#pragma unroll 8")
+            self.put(1, f"for ({t} p = 0; p < piece; ++p) {{", "the pieces before this one")
+            before = f"{self.in_name[self.inputs[1]]}[{self.total('p', column)}]"
+            self.put(2, f"sum = {self.merge('sum', before)};")
+            self.put(1, "}")
+        self.put(1, "#pragma unroll 8")
+        self.put(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
+        self.place_along("j")
+        element = self.element(2)
+        self.put(2, f"sum = {self.merge('sum', element)};")
+        if not self.ends:
+            self.store(2, self.reducer_of.finish("sum"))
+        self.put(1, "}")
+        if self.ends:
+            out = self.out_name[self.outputs[0]]
+            self.put(1, f"{out}[{self.total('piece', column)}] = sum;")
+        return self.finish("scan", s, self.note(f"{columns} columns of {c.length}"))
+
+    def note(self, what: str) -> str:
+        way = " from the end" if self.reverse else ""
+        cut = f", {self.pieces} pieces each" if self.pieces > 1 else ""
+        return f"scan of {what}{way}{cut}"
+
+    # ---- along rows ----
+    def rows(self) -> Emitted:
+        """A block for each row, or each piece of one; several short rows share a block."""
+        c, n, t = self.cut, self.number, self.index_type
+        items = ITEMS if c.length > 32 else 1
+        lanes = 1
+        while lanes * items < min(c.length, THREADS * items):
+            lanes *= 2
+        many = THREADS // lanes if lanes < 32 else 1
+        blocks = -(-c.outer // many) if many > 1 else c.outer * self.pieces
+        width = items if items > 1 and not (self.reverse or self.ends) and self.in_vectors() else 1
+        s = Schedule("scan", max(32, lanes * many), width, max(1, blocks), lanes)
+        inside = self.which_row(lanes, many)
+        begin, end = self.bounds()
+        reducer = self.reducer_of
+        state, none = reducer.state, nothing(reducer)
+        if lanes > 1:
+            self.put(1, f"const auto merge = {reducer.merger};")
+        if lanes > 32:
+            self.shared["part"] = f"{state} part[{lanes // 32}]"
+        note = self.note(f"{c.outer} rows of {c.length}") + f", {lanes} threads a row"
+        if self.ends:
+            self.total_of_piece(begin, end, lanes)
+            return self.finish("scan", s, note)
+        several = (c.step if self.pieces > 1 else c.length) > lanes * items
+        before = "before" if several else ""
+        if self.scan.eqn.primitive.name == "scan_from":
+            before = "before"
+            at = f"{self.in_name[self.inputs[1]]}[{self.total('lane', 'row')}]"
+            self.put(1, f"{state} before = lane < piece ? {at} : {none};")
+            self.put(1, f"before = ga_block_reduce<{lanes // 32}>(before, part, merge);")
+        elif several:
+            self.put(1, f"{state} before = {none};")
+        depth, first = 1, "" if begin == n(0) else begin
+        if several:
+            tile = n(lanes * items)
+            self.put(1, f"for ({t} tile = {begin}; tile < {end}; tile += {tile}) {{")
+            depth, first = 2, "tile"
+        step = f"lane * {n(items)}" if items > 1 else "lane"
+        self.put(depth, f"const {t} j = {f'{first} + {step}' if first else step};")
+        self.own_elements(depth, end, items, width)
+        if lanes > 1:
+            call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"
+            if lanes > 32:
+                call = f"ga_block_scan<{lanes // 32}>(sum, part, {none}, whole, merge)"
+            self.put(depth, f"{state} whole;")
+            self.put(depth, f"{state} ahead = {call};", "of this thread's")
+            if before:
+                self.put(depth, f"ahead = {self.merge(before, 'ahead')};")
+        self.store_all(depth, f"{inside}j < {end}", items, width, lanes > 1, end)
+        if several:
+            self.put(depth, f"before = {self.merge('before', 'whole')};")
+            self.put(1, "}")
+        return self.finish("scan", s, note)
+
+    def in_vectors(self) -> bool:
+        """Whether what a thread holds is read and written in one access."""
+        self.last = self.axis
+        return self.width() >= ITEMS
+
+    def which_row(self, lanes: int, many: int) -> str:
+        """Which row, and piece of it, a thread is for; a test where it may be for none."""
+        n, t, inside = self.number, self.index_type, ""
+        if many > 1:
+            self.put(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
+            row = f"blockIdx.x * {n(many)} + threadIdx.x / {lanes}u"
+            if self.cut.outer % many:
+                self.put(1, f"const bool inside = {row} < {n(self.cut.outer)};")
+                row, inside = f"inside ? {row} : 0u", "inside && "
+        else:
+            self.put(1, "const unsigned lane = threadIdx.x;")
+            row = "blockIdx.x" if self.pieces == 1 else f"blockIdx.x / {n(self.pieces)}"
+        if self.cut.outer != 1:
+            self.put(1, f"const {t} row = {row};")
+        if self.pieces > 1:
+            piece = "blockIdx.x" if self.cut.outer == 1 else f"blockIdx.x % {n(self.pieces)}"
+            self.put(1, f"const {t} piece = {piece};")
+        self.axes_from(1, "row", self.outer)
+        return inside
+
+    def total_of_piece(self, begin: str, end: str, lanes: int) -> None:
+        """What a piece comes to."""
+        n, state = self.number, self.reducer_of.state
+        self.put(1, f"{state} sum = {nothing(self.reducer_of)};")
+        head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
+        self.put(1, head)
+        self.place_along("j")
+        element = self.element(2)
+        self.put(2, f"sum = {self.merge('sum', element)};")
+        self.put(1, "}")
+        self.put(1, f"sum = ga_block_reduce<{lanes // 32}>(sum, part, merge);")
+        out = self.out_name[self.outputs[0]]
+        self.put(1, f"if (lane == 0) {out}[{self.total('piece', 'row')}] = sum;")
+
+    def own_elements(self, depth: int, end: str, items: int, width: int) -> None:
+        """A thread's own elements, folded as far as each of them."""
+        state, none = self.reducer_of.state, nothing(self.reducer_of)
+        if items == 1:
+            self.put(depth, f"{state} sum = {none};")
+            self.place_along("j")
+            outside, self.lines = self.lines, []
+            element = self.element(depth + 1)
+            lines, self.lines = self.lines, outside
+            self.put(depth, f"if (j < {end}) {{")
+            self.lines += lines
+            self.put(depth + 1, f"sum = {self.merge('sum', element)};")
+            self.put(depth, "}")
+            return
+        self.put(depth, f"{state} run[{items}], sum = {none};")
+        deep = depth
+        if width > 1:
+            self.put(depth, f"if (j < {end}) {{")
+            deep = depth + 1
+            self.place_along("j")
+            read = self.vector_read(self.x, width, deep, {})
+            self.put(deep, f"const {self.vector_of(self.x.source, width)} x = {read};")
+        self.put(deep, "#pragma unroll")
+        self.put(deep, f"for (unsigned e = 0; e < {items}u; ++e) {{")
+        if width > 1:
+            half = ct.is_half(self.x.source.aval)
+            element = self.reducer_of.lift("ga_value(x.v[e])" if half else "x.v[e]", "0u")
+            self.put(deep + 1, f"run[e] = sum = {self.merge('sum', element)};")
+            self.put(deep, "}")
+            self.put(depth, "}")
+            return
+        self.place_along("(j + e)")
+        self.put(deep + 1, f"if (j + e < {end}) {{")
+        element = self.element(deep + 2)
+        self.put(deep + 2, f"sum = {self.merge('sum', element)};")
+        self.put(deep + 1, "}")
+        self.put(deep + 1, "run[e] = sum;")
+        self.put(deep, "}")
+
+    def store_all(
+        self, depth: int, guard: str, items: int, width: int, ahead: bool, end: str
+    ) -> None:
+        """Write what a thread's elements come to, behind what is ahead of them."""
+
+        def value(own: str) -> str:
+            return self.reducer_of.finish(self.merge("ahead", own) if ahead else own)
+
+        if items == 1:
+            self.place_along("j")
+            self.store(depth, value("sum"), f"if ({guard}) ")
+            return
+        (v,) = self.outputs
+        if width > 1:
+            self.put(depth, f"if ({guard}) {{")
+            self.put(depth + 1, f"{self.vector_of(v, width)} y;")
+            self.put(depth + 1, "#pragma unroll")
+            self.put(depth + 1, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+            self.put(depth + 2, f"y.v[e] = {self.in_memory(value('run[e]'))};")
+            self.put(depth + 1, "}")
+            self.place_along("j")
+            at = self.at(self.output_index(v))
+            self.put(depth + 1, f"ga_store({self.out_name[v]} + {at}, y);")
+            self.put(depth, "}")
+            return
+        self.put(depth, "#pragma unroll")
+        self.put(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")
+        self.place_along("(j + e)")
+        self.store(depth + 1, value("run[e]"), f"if ({guard.replace('j <', 'j + e <')}) ")
+        self.put(depth, "}")

@@ -1,0 +1,114 @@
+"""Kernels that change a part of an array in place: a thread for each update.
+
+Floor 3. In: a group of one update (lower/scatters.py). Out: a kernel whose output begins as the
+operand. No two threads write to the same place, or they do so by atomics whose order cannot show.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from gpuarray.compiler.cuda.form import Emitted, Form
+from gpuarray.compiler.cuda.schedule import schedule_map
+from gpuarray.compiler.fuse.group import Group
+from gpuarray.compiler.lower.element_folds import merging
+from gpuarray.compiler.lower.scatters import atomic, targets
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.element import sources
+from gpuarray.core.graph import Literal, Var
+from gpuarray.core.index import Index, linear
+
+
+class Update(Form):
+    """One update in place."""
+
+    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
+        super().__init__(group, user_lines, aligned)
+        eqn = self.eqn = group.members[0].eqn
+        self.order = list(range(len(group.axes)))
+        self.set_order(self.order)
+        at = [Index.axis(i, n) for i, n in enumerate(group.axes)]
+
+        def get(i: int, places):
+            a = eqn.invars[i]
+            assert not isinstance(a, Literal)
+            return self.reach.element(a, places)
+
+        number = 1 if eqn.primitive.name == "dynamic_update_slice" else 2
+        self.places, self.tests_of = targets(eqn, at, get)
+        a = eqn.invars[number]
+        self.new = None if isinstance(a, Literal) else get(number, at)
+        # What is read for places and values: the operand is there already.
+        read: list[Var] = [] if self.new is None else sources(self.new)
+        for index in (*(t.index for t in self.tests_of), *self.places):
+            read += self.read_for(index)
+        self.inputs = list(dict.fromkeys(read))
+        self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
+        if self.new is not None:
+            self.note_shared(self.new)
+
+    def read_for(self, index: Index) -> list[Var]:
+        """The arrays that a place is looked up in."""
+        from_memory = [a.access for a in self.looked(index)]
+        return [v for access in from_memory for v in sources(access)]
+
+    def kernel(self) -> Emitted:
+        (out,) = self.outputs
+        operand = self.group.aliases[out]
+        total = math.prod(self.group.axes)
+        s = schedule_map(total, 1)
+        thread = f"blockIdx.x * {self.number(s.threads)} + threadIdx.x"
+        self.put(1, f"const {self.index_type} i = {thread};")
+        self.put(1, f"if (i >= {self.number(total)}) return;")
+        self.position = "i"
+        self.axes_from(1, "i", self.order)
+        scope: dict = {}
+        tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
+        if tests:
+            self.put(1, f"if (!({self.tests(tests, 1, scope)})) return;")
+        place = linear(self.places, out.aval.shape)
+        self.look_up(place, 1, scope)
+        at = self.at(place, scope)
+        new = self.constant() if self.new is None else self.value(self.new, 1, scope, True)
+        self.write_there(out, at, new)
+        note = f"{total} updates in place; the output begins as the operand"
+        emitted = self.finish("update", s, note)
+        return dataclasses.replace(emitted, aliases={0: operand})
+
+    def constant(self) -> str:
+        a = self.eqn.invars[1 if self.eqn.primitive.name == "dynamic_update_slice" else 2]
+        assert isinstance(a, Literal)
+        return ct.constant(a.val, a.aval)
+
+    def write_there(self, out: Var, at: str, new: str) -> None:
+        name, eqn = self.out_name[out], self.eqn
+        if eqn.primitive.name == "dynamic_update_slice":
+            lines, result = [], "{t0}"
+        else:
+            lines, result = merging(eqn)
+        function = "" if result == "{t0}" or eqn.params["unique_indices"] else atomic(eqn)
+        if function:
+            if eqn.primitive.name == "scatter-sub":
+                new = (
+                    f"ga_neg({new})"
+                    if ct.value_type(out.aval) not in ("float", "double")
+                    else f"-({new})"
+                )
+            self.put(1, f"ga_atomic_{function}({name} + {at}, {new});")
+            return
+        kind = ct.value_type(out.aval)
+        if result != "{t0}":
+            there = f"{name}[{at}]"
+            there = f"ga_value({there})" if ct.is_half(out.aval) else there
+            self.put(1, f"const {kind} old = {there};")
+            self.put(1, f"const {kind} update = {new};")
+            fields = {"s0": "old", "t0": "update"}
+            for line in lines:
+                self.put(1, line.format(**fields))
+            new = result.format(**fields)
+        if result == "{t0}" and new.startswith("ga_value(in") and new.endswith("])"):
+            new = new.removeprefix("ga_value(")[:-1]  # as it lies in memory
+        elif ct.is_half(out.aval):
+            new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
+        self.put(1, f"{name}[{at}] = {new};")

@@ -1,0 +1,223 @@
+"""Pointwise kernels whose operands lie across one another in memory: `a.T + b`, batches of it, and
+copies that turn axes.
+
+Floor 3. In: a group without reductions. Out: a kernel in which a block makes a square tile of the
+result. What lies along the other axis is read along that axis into shared memory and picked up
+turned; results that lie along it leave through shared memory. So every access to memory proper runs
+along neighbours, on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.cuda.form import Emitted
+from gpuarray.compiler.cuda.map import Map
+from gpuarray.compiler.cuda.schedule import Schedule, schedule_tiles
+from gpuarray.compiler.fuse.group import Group, Load, members_in_order
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.index import Index, axes_of
+
+#: A value is worth a tile where both axes have this many elements: runs of 64 bytes.
+SHORT_RUN = 16
+#: Bytes a thread reads into registers before it waits for tiles.
+AHEAD_BYTES = 64
+
+
+class Tiles(Map):
+    """Square tiles, turned in shared memory."""
+
+    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
+        super().__init__(group, user_lines, aligned)
+        self.x = self.y = -1
+        self.down = "down"  # the row of a tile at which a thread is
+        self.turned: dict[tuple, tuple[str, Load]] = {}  # operands that come through tiles
+        self.leaving: dict[Var, str] = {}  # outputs that leave through them
+
+    def kernel(self) -> Emitted:
+        """All members over the whole space: a block a tile."""
+        crossing = self.crossing()
+        if crossing is None:
+            return super().kernel()
+        self.x, self.y = crossing
+        if min(self.group.axes[self.x], self.group.axes[self.y]) < SHORT_RUN:
+            # Where one of the two is short, its neighbours are near enough in both.
+            short = min(crossing, key=lambda a: self.group.axes[a])
+            self.set_order([a for a in self.order if a != short] + [short])
+            return super().kernel()
+        return self.tiled()
+
+    # ---- which axes ----
+    def values(self) -> list[tuple[Load | Var, Index]]:
+        """What is read and written, each once, and where."""
+        loads = {(x.key, x.dims): x for x in self.group.loads()}.values()
+        read = [x for x in loads if x.source not in self.group.generators]
+        found: list[tuple[Load | Var, Index]] = [(x, self.load_index(x)) for x in read]
+        return found + [(v, self.output_index(v)) for v in self.outputs]
+
+    def crossing(self) -> tuple[int, int] | None:
+        """The axis along which most bytes lie, and the next one along which values lie that
+        depend on both; None where all values lie along the same one.
+        """
+        nbytes: dict[int, int] = {}
+        pairs: set[tuple[int, int]] = set()
+        for value, index in self.values():
+            depends = axes_of(index)
+            for axis in depends if len(depends) > 1 else ():
+                if index.coefficient(axis) == 1:
+                    aval = value.source.aval if isinstance(value, Load) else value.aval
+                    nbytes[axis] = nbytes.get(axis, 0) + aval.nbytes
+                    pairs |= {(other, axis) for other in depends if other != axis}
+        ranked = sorted(nbytes, key=lambda a: (-nbytes[a], -self.order.index(a)))
+        return next(((ranked[0], y) for y in ranked[1:] if (ranked[0], y) in pairs), None)
+
+    def crosses(self, index: Index) -> bool:
+        """Whether a value lies along y and depends on x."""
+        return index.coefficient(self.y) == 1 and self.x in axes_of(index)
+
+    # ---- the kernel ----
+    def tiled(self) -> Emitted:
+        """Read tiles, wait, compute along x, and where results cross too: wait, write tiles."""
+        self.set_order([a for a in self.order if a not in (self.x, self.y)] + [self.y, self.x])
+        chosen = [(v, index) for v, index in self.values() if self.crosses(index)]
+        avals = [v.source.aval if isinstance(v, Load) else v.aval for v, _ in chosen]
+        lengths = [self.group.axes[a] for a in self.order]
+        s = schedule_tiles(lengths, [storage_dtype(a).itemsize for a in avals], self.both_widths())
+        for (value, _), aval, stride in zip(chosen, avals, s.strides, strict=False):
+            name = f"tile{len(self.shared)}"
+            self.shared[name] = f"{ct.memory_type(aval)} {name}[{s.side}][{stride}]"
+            if isinstance(value, Load):
+                self.turned[value.key, value.dims] = name, value
+            else:
+                self.leaving[value] = name
+        self.down = "down" if s.steps > 1 else "deep"
+        self.corner(s)
+        if self.turned:
+            self.read_ahead(s)
+            self.sweep(s, self.y, self.x, "read along")
+            self.move_in(s.width)
+            self.put(1, "}")
+            self.put(1, "__syncthreads();")
+        self.sweep(s, self.x, self.y, "compute along")
+        self.elements(2, list(members_in_order(self.group)), self.outputs, {}, s.width)
+        self.put(1, "}")
+        if self.leaving:
+            self.put(1, "__syncthreads();")
+            self.sweep(s, self.y, self.x, "write along")
+            self.move_out(s.width)
+            self.put(1, "}")
+        names = [self.in_name[load.source] for _, load in self.turned.values()]
+        names += [self.out_name[v] for v in self.leaving]
+        through = ", ".join(dict.fromkeys(names))
+        note = f"tiles of {s.side} x {s.side}, {through} turned in shared memory"
+        return self.finish("tiles", s, note)
+
+    def both_widths(self) -> int:
+        """Elements of a vector that suit what lies along x and what lies along y."""
+        self.last = self.y
+        along_y = self.width()
+        self.last = self.x
+        return min(self.width(), along_y)
+
+    def corner(self, s: Schedule) -> None:
+        """Where a tile begins, and where in it a thread works."""
+        n, t = self.number, self.index_type
+        down, across = (-(-self.group.axes[a] // s.side) for a in (self.y, self.x))
+        scale = f" * {s.width}u" if s.width > 1 else ""
+        self.put(1, f"const unsigned lane = threadIdx.x % {s.lanes}u{scale};")
+        self.put(1, f"const unsigned deep = threadIdx.x / {s.lanes}u;")
+        others = [a for a in self.order if a not in (self.x, self.y)]
+        block = f"blockIdx.x / {n(across)}" if across > 1 else "blockIdx.x"
+        if math.prod(self.group.axes[a] for a in others) > 1:
+            block = f"{block} % {n(down)}"
+            self.put(1, f"const {t} batch = blockIdx.x / {n(across * down)};")
+            self.axes_from(1, "batch", others)
+        self.put(1, f"const {t} top = {block} * {n(s.side)};")
+        left = f"blockIdx.x % {n(across)} * {n(s.side)}" if across > 1 else n(0)
+        self.put(1, f"const {t} left = {left};")
+
+    def sweep(self, s: Schedule, along: int, across: int, comment: str) -> None:
+        """Open the loop over the vectors of a tile that a thread handles."""
+        self.last = along
+        first, second = self.axis_name[along], self.axis_name[across]
+        place = {along: "lane", across: self.down}
+        place = {a: f"{'top' if a == self.y else 'left'} + {at}" for a, at in place.items()}
+        ragged = [a for a in (self.y, self.x) if self.group.axes[a] % s.side]
+        ends = {a: self.number(self.group.axes[a]) for a in ragged}
+        comment = f"{comment} {first}"
+        if s.steps > 1:
+            self.put(1, "#pragma unroll")
+            self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+            down = f"deep * {s.steps}u + u" if s.near else f"u * {s.side // s.steps}u + deep"
+            self.put(2, f"const unsigned down = {down};")
+        else:
+            tests = " && ".join(f"{place[a]} < {end}" for a, end in ends.items())
+            self.put(1, f"if ({tests}) {{" if tests else "{", comment)
+        for axis, name in ((along, first), (across, second)):
+            self.put(2, f"const {self.index_type} {name} = {place[axis]};")
+        if s.steps > 1 and ragged:
+            tests = " || ".join(f"{self.axis_name[a]} >= {end}" for a, end in ends.items())
+            self.put(2, f"if ({tests}) continue;")
+
+    def read_ahead(self, s: Schedule) -> None:
+        """Ask for what lies along x before waiting for tiles: more bytes are under way then."""
+        self.last = self.x
+        direct = {
+            (x.key, x.dims): x
+            for x in self.group.loads()
+            if not self.is_made(x) and self.load_index(x).coefficient(self.x) == 1
+        }
+        nbytes = sum(storage_dtype(x.source.aval).itemsize for x in direct.values())
+        if direct and nbytes * s.width * s.steps <= AHEAD_BYTES:
+            room = self.room("ahead", direct, s.width, s.steps, "[u]")
+            self.sweep(s, self.x, self.y, "read along")
+            self.fill(room, s.width)
+            self.put(1, "}")
+
+    def move_in(self, width: int) -> None:
+        """Read vectors of all turned operands into their tiles."""
+        if width == 1:
+            for name, load in self.turned.values():
+                self.put(2, f"{name}[{self.down}][lane] = {self.raw(load)};")
+            return
+        for k, (_, load) in enumerate(self.turned.values()):
+            kind = self.vector_of(load.source, width)
+            self.put(2, f"const {kind} x{k} = {self.vector_read(load, width)};")
+        self.put(2, "#pragma unroll")
+        self.put(2, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        for k, (name, _) in enumerate(self.turned.values()):
+            self.put(3, f"{name}[{self.down}][lane + e] = x{k}.v[e];")
+        self.put(2, "}")
+
+    def move_out(self, width: int) -> None:
+        """Write vectors of all outputs that leave through tiles."""
+        for k, (v, name) in enumerate(self.leaving.items()):
+            at, out = self.at(self.output_index(v)), self.out_name[v]
+            if width == 1:
+                self.put(2, f"{self.alone(v)}{out}[{at}] = {name}[{self.down}][lane];")
+                continue
+            self.put(2, f"{self.vector_of(v, width)} y{k};")
+            self.put(2, "#pragma unroll")
+            head = f"for (unsigned e = 0; e < {width}u; ++e) "
+            self.put(2, f"{head}y{k}.v[e] = {name}[{self.down}][lane + e];")
+            self.put(2, f"{self.alone(v)}ga_store({out} + {at}, y{k});")
+
+    # ---- what comes and goes through tiles, while computing along x ----
+    def turn(self, tile: str) -> str:
+        """An element of a tile, turned."""
+        in_vector = self.axis_name[self.x].startswith("(")
+        return f"{tile}[{'lane + e' if in_vector else 'lane'}][{self.down}]"
+
+    def read(self, load: Load) -> str:
+        key = load.key, load.dims
+        if key not in self.turned:
+            return super().read(load)
+        text = self.turn(self.turned[key][0])
+        return f"ga_value({text})" if ct.is_half(load.source.aval) else text
+
+    def write(self, depth: int, v: Var) -> None:
+        if v in self.leaving:
+            self.put(depth, f"{self.turn(self.leaving[v])} = {self.stored(v)};")
+        else:
+            super().write(depth, v)

@@ -1,0 +1,320 @@
+"""What all emitted kernels are made of: reads, members, stores, positions along axes.
+
+Floor 3. In: a Group. Out: a `Writer`, which `emit.py` extends by one method for each form a
+kernel takes. A Writer collects lines; nothing in them depends on ids or on the order of building.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+
+from gpuarray.compiler.cuda.reader import Reader, bracketed
+from gpuarray.compiler.cuda.schedule import vector_width
+from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Operand
+from gpuarray.compiler.lower.passes import axis_order
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import Reducer, expression
+from gpuarray.core.element import sources
+from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.index import Index, linear
+from gpuarray.core.primitive import Kind
+
+Fetched = dict[tuple, str]  # what has been read in a scope, by the key of its load: its name
+
+
+class Writer(Reader):
+    """Lines of one kernel."""
+
+    def __init__(self, group: Group, user_lines: bool = False):
+        super().__init__(group)
+        self.user_lines = user_lines
+        self.order = [i for i in axis_order(group) if i not in group.joined or group.axes[i] > 1]
+        loads = {(x.key, x.dims): x for x in group.loads()}.values()
+        plain = [v for v in group.read if v not in group.generators]
+        inside = [v for x in loads if self.is_made(x) for v in sources(self.access_of(x))]
+        self.inputs = list(dict.fromkeys(plain + inside))
+        self.outputs = list(group.outputs)
+        self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
+        self.out_name = {v: f"out{i}" for i, v in enumerate(self.outputs)}
+        self.lines: list[str] = []
+        self.names: dict[Var, str] = {}
+        self.count = 0
+        self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
+        sizes = [v.aval.size for v in (*self.inputs, *group.generators, *self.outputs)]
+        self.wide = max(*sizes, math.prod(group.axes), 0) >= 2**31
+        self.index_type = "unsigned long long" if self.wide else "unsigned"
+        self.suffix = "ull" if self.wide else "u"
+        self.whole = self.position_along(self.order)
+        self.position = ""  # the name of the position in the whole space, where there is one
+        # The axis along which vectors lie, and what is in registers already, by load.
+        self.last: int | None = self.order[-1] if self.order else None
+        self.registers: Fetched = {}
+        self.read_outside: Fetched = {}  # outside all loops
+        self.carried: dict[Var, str] = {}  # values kept from one loop for later ones, and where
+
+    # ---- lines ----
+    def comment(self, eqn: Eqn, text: str) -> str:
+        """What a line does, where its text does not say so, and the user's line if wanted."""
+        words = [] if eqn.primitive.name in text else [eqn.primitive.name]
+        if self.user_lines and eqn.site is not None:
+            file, line, _ = eqn.site
+            scope = f" in {eqn.site.scope}" if eqn.site.scope else ""
+            words.append(f"{os.path.basename(file)}:{line}{scope}")
+        return "  ".join(words)
+
+    # ---- positions ----
+    def output_index(self, v: Var) -> Index:
+        return linear(self.along(self.group.made[v].dims), v.aval.shape)
+
+    def axes_from(self, depth: int, position: str, axes: list[int]) -> None:
+        """Define the positions along `axes` from their common row-major position."""
+        if len(axes) == 1:
+            self.axis_name[axes[0]] = position
+            return
+        stride = 1
+        lines = []
+        for k, axis in enumerate(reversed(axes)):
+            length = max(self.group.axes[axis], 1)
+            text = position if stride == 1 else f"{position} / {self.number(stride)}"
+            if k < len(axes) - 1:
+                text = f"{f'({text})' if stride > 1 else text} % {self.number(length)}"
+            lines.append(f"const {self.index_type} {self.axis_name[axis]} = {text};")
+            stride *= length
+        for line in reversed(lines):
+            self.put(depth, line)
+
+    # ---- values ----
+    def read(self, load: Load) -> str:
+        """One element of an input in memory, as a value."""
+        name = f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
+        return f"ga_value({name})" if ct.is_half(load.source.aval) else name
+
+    def had(self, load: Load, depth: int, scope: Fetched) -> str:
+        """One element of an input, read or made here."""
+        if self.is_made(load):
+            return self.value(self.access_of(load), depth, scope, named=True)
+        return self.read(load)
+
+    def operand(self, o: Operand, fetched: Fetched, depth: int) -> str:
+        if isinstance(o, Literal):
+            return ct.constant(o.val, o.aval)
+        if isinstance(o, Inner):
+            return self.names[o.var]
+        key = (o.key, o.dims)
+        found = fetched.get(key)
+        if found is None:
+            text = self.had(o, depth, fetched)
+            if self.is_made(o) and re.fullmatch(r"\w+", text):  # it has a name
+                fetched[key] = text
+                return text
+            found = fetched[key] = f"x{len(fetched)}"
+            kind = ct.value_type(o.source.aval)
+            self.put(depth, f"const {kind} {found} = {text};")
+        return found
+
+    def member(self, member: Member, depth: int, fetched: Fetched) -> None:
+        """One member for one element: a line for each of its results."""
+        eqn = member.eqn
+        operands = [self.operand(o, fetched, depth) for o in member.operands]
+        if self.group.moves is not None:
+            self.names[eqn.outvars[0]] = operands[0]
+            return
+        if eqn.primitive.kind is Kind.REDUCTION:  # over nothing, or over axes of length 1
+            reducer = Reducer(eqn)
+            texts = [reducer.finish(reducer.lift(operands[0], "0u"))]
+        else:
+            texts = expression(eqn, operands)
+        for v, text in zip(eqn.outvars, texts, strict=True):
+            name = self.names[v] = f"v{self.count}"
+            self.count += 1
+            line = f"const {ct.value_type(v.aval)} {name} = {text};"
+            self.put(depth, line, self.comment(eqn, text))
+
+    def stored(self, v: Var) -> str:
+        """A value as it is in memory."""
+        name = self.names[v]
+        return f"ga_exact<{ct.memory_type(v.aval)}>({name})" if ct.is_half(v.aval) else name
+
+    def write(self, depth: int, v: Var) -> None:
+        """Store one element of an output."""
+        at = self.at(self.output_index(v))
+        self.put(depth, f"{self.alone(v)}{self.out_name[v]}[{at}] = {self.stored(v)};")
+
+    def alone(self, v: Var) -> str:
+        """The condition under which a thread writes an output that is the same for many: the first
+        of them does.
+        """
+        dims, reduced = self.group.made[v].dims, self.group.reduced
+        wide = any(d in reduced for d in dims)
+        others = [
+            d
+            for d in self.order
+            if d not in dims and self.group.axes[d] > 1 and (wide or d not in reduced)
+        ]
+        tests = [f"{self.axis_name[d]} == 0" for d in others]
+        return f"if ({' && '.join(tests)}) " if tests else ""
+
+    # ---- several neighbours at once ----
+    def is_vector(self, load: Load) -> bool:
+        """Whether neighbouring elements of a load may come in one access."""
+        return self.vector_places(load) is not None
+
+    def width(self) -> int:
+        """Elements of a vector: what 16 bytes hold of the widest dtype, and aligned everywhere."""
+        places = [(x, self.vector_places(x)) for x in self.group.loads()]
+        loads = [(x, found) for x, found in places if found is not None]
+        outs = [v for v in self.outputs if self.steps_by_one(self.output_index(v))]
+        if self.last is None or not (loads or outs):
+            return 1
+        made = [x for x, found in places if found is None and self.is_made(x)]
+        beside = sum(any(i.coefficient(self.last) for _, i in self.elements_of(x)) for x in made)
+        if 2 * beside > len(loads):
+            return 1  # neighbouring threads read neighbours
+        width = vector_width([*(x.source for x, _ in loads), *outs], self.group.axes[self.last])
+        indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
+        while width > 1 and not all(self.is_start(at, width) for at in indices):
+            width //= 2
+        return width
+
+    def fetch(self, depth: int, members: list[Member], width: int) -> Fetched:
+        """Read vectors, and what is the same for a whole vector; how their elements are named."""
+        fetched: Fetched = {}
+        for load in (o for m in members for o in m.operands if isinstance(o, Load)):
+            key, source = (load.key, load.dims), load.source
+            if key in fetched:
+                continue
+            name = f"x{len(fetched)}"
+            if self.is_vector(load):
+                name = self.registers.get(key, name)
+                if key not in self.registers:
+                    text = self.vector_read(load, width, depth, fetched)
+                    self.put(depth, f"const {self.vector_of(source, width)} {name} = {text};")
+                element = f"{name}.v[e]"
+                fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
+            elif self.is_constant_along(load):
+                text = self.had(load, depth, fetched)
+                self.put(depth, f"const {ct.value_type(source.aval)} {name} = {text};")
+                fetched[key] = name
+        return fetched
+
+    def is_constant_along(self, load: Load) -> bool:
+        """Whether a load is the same for all elements of a vector."""
+        return self.last not in load.dims
+
+    def vector_of(self, v: Var, width: int) -> str:
+        return f"ga_vec<{ct.memory_type(v.aval)}, {width}>"
+
+    def vector_read(
+        self, load: Load, width: int, depth: int = 2, scope: Fetched | None = None
+    ) -> str:
+        """Neighbouring elements of a load, after the lines they need."""
+        if self.is_made(load):
+            kind = self.vector_of(load.source, width)
+            return self.vector(
+                self.access_of(load), kind, width, depth, {} if scope is None else scope
+            )
+        return f"ga_load<{width}>({self.in_name[load.source]} + {self.at(self.load_index(load))})"
+
+    def elements(
+        self,
+        depth: int,
+        members: list[Member],
+        stores: list[Var],
+        states: dict[Var, str],
+        width: int,
+    ) -> None:
+        """Members for `width` neighbouring elements: stores, and contributions to `states`."""
+        if width == 1:
+            self.element(depth, members, stores, states, {}, {})
+            return
+        fetched = self.fetch(depth, members, width)
+        if self.moves_vectors(members, fetched):
+            (v,) = stores
+            at = self.at(self.output_index(v))
+            self.put(depth, f"ga_store({self.out_name[v]} + {at}, x0);")
+            return
+        kept: dict[Var, str] = {}
+        for v in stores:
+            if self.steps_by_one(self.output_index(v)):
+                kept[v] = f"y{len(kept)}"
+                self.put(depth, f"{self.vector_of(v, width)} {kept[v]};")
+        self.put(depth, "#pragma unroll")
+        self.put(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        with self.one_of_a_vector():
+            self.element(depth + 1, members, stores, states, fetched, kept)
+        self.put(depth, "}")
+        for v, name in kept.items():
+            at = self.at(self.output_index(v))
+            self.put(depth, f"{self.alone(v)}ga_store({self.out_name[v]} + {at}, {name});")
+
+    def moves_vectors(self, members: list[Member], fetched: Fetched) -> bool:
+        """Whether all there is to do is to write a vector that has been read."""
+        if self.group.moves is None:
+            return False
+        (v,), (load,) = self.outputs, members[0].operands
+        assert isinstance(load, Load)
+        read = fetched.get((load.key, load.dims), "").startswith(("x0.v[e]", "ga_value(x0.v[e]"))
+        return read and self.steps_by_one(self.output_index(v))
+
+    def element(
+        self,
+        depth: int,
+        members: list[Member],
+        stores: list[Var],
+        states: dict[Var, str],
+        fetched: Fetched,
+        kept: dict[Var, str],
+    ) -> None:
+        """Members for one element; its stores go into vectors where `kept` names them."""
+        outside = dict(self.names)
+        for m in members:
+            v = m.eqn.outvars[0]
+            if v not in states:
+                self.member(m, depth, fetched)
+                for kept_on in (v for v in m.eqn.outvars if v in self.carried):
+                    self.put(depth, f"{self.carried[kept_on]} = {self.stored(kept_on)};")
+                continue
+            value = self.operand(m.operands[0], fetched, depth)
+            reducer = Reducer(m.eqn)
+            place = bracketed(self.at(self.place_in_row(m)))
+            if not reducer.rule.plain:
+                value = bracketed(value)
+            merged = reducer.merge(states[v], reducer.lift(value, place))
+            self.put(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
+        for v in stores:
+            if v in kept:
+                self.put(depth, f"{kept[v]}.v[e] = {self.stored(v)};")
+            else:
+                self.write(depth, v)
+        # Values of an element end with its scope, but for those that are kept.
+        self.names = outside
+        made = {v for m in members for v in m.eqn.outvars}
+        for v, place in self.carried.items():
+            if v in made:
+                self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
+
+    def place_in_row(self, m: Member) -> Index:
+        """The position among the elements that a reduction folds, as they stand in its operand."""
+        lengths = m.eqn.invars[0].aval.shape
+        gone = [(d, n) for d, n in zip(m.space, lengths, strict=True) if d in self.group.reduced]
+        return linear(self.along([d for d, _ in gone]), [n for _, n in gone])
+
+    # ---- the whole ----
+    def drop_unused(self) -> None:
+        """Remove positions that nothing in their scope reads."""
+        defined = re.compile(r"( *)const unsigned(?: long long)? (i\d+|j) = ")
+        before = 0
+        while before != len(self.lines):
+            before, kept = len(self.lines), []
+            for k, line in enumerate(self.lines):
+                found = defined.match(line)
+                if found:
+                    inside = re.compile(rf"{found[1]}|\s*$")
+                    scope = itertools.takewhile(inside.match, self.lines[k + 1 :])
+                    if not any(re.search(rf"\b{found[2]}\b", x) for x in scope):
+                        continue
+                kept.append(line)
+            self.lines = kept

@@ -1,0 +1,291 @@
+"""What becomes of a function, and why: its kernels, what each moves, and why they are not fewer.
+
+Floor 3. In: a Plan. Out: an Explanation, which is plain data; `tables.py` shows it as text, SVG and
+HTML. Facts that only a target knows (registers, share of the roofline) are added to
+a step's `facts` by name, and shown as they come.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuarray.compiler.explain import tables
+from gpuarray.compiler.fuse.group import Group, Refusal, Step
+from gpuarray.compiler.fuse.steps import step_inputs, step_outputs, step_work
+from gpuarray.compiler.fuse.words import describe
+from gpuarray.compiler.fuse.words import operations as step_operations
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.primitive import Kind
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array that a step reads or writes; `number` is the same wherever it is the same array."""
+
+    number: int
+    text: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a step, as text, and the place in the user's program that asked for it."""
+
+    name: str
+    text: str
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    scope: str = ""
+
+    @property
+    def user_line(self) -> str:
+        """`file.py:12`, or nothing where the place is not known."""
+        return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
+
+    @property
+    def origin(self) -> str:
+        """The line with the named scopes around it, if there are any: `file.py:12 in model`."""
+        return f"{self.user_line} in {self.scope}" if self.scope else self.user_line
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One step that runs on the device: a fused kernel, or a routine of a library.
+
+    kind: map (no reduction), loop (in registers), many (groups that do the same), rows, columns or
+        all (what is reduced), library
+    space: lengths of the axes that run in parallel; inner: of the axes that are reduced
+    source, roofline_seconds: the CUDA C++ and the least time it can take, where a GPU was named
+    """
+
+    name: str
+    kind: str
+    operations: tuple[Operation, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    flops: float
+    space: tuple[int, ...] = ()
+    inner: tuple[int, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+    roofline_seconds: float | None = None
+
+    @property
+    def grid(self) -> int | None:
+        """Blocks of a launch, where a GPU was named."""
+        return self.facts.get("grid")
+
+    @property
+    def block(self) -> int | None:
+        """Threads of a block, where a GPU was named."""
+        return self.facts.get("block")
+
+    @property
+    def registers(self) -> int | None:
+        """Registers of a thread, where a compiler for the GPU that was named is here."""
+        return self.facts.get("registers")
+
+    @property
+    def spills(self) -> int | None:
+        """Bytes that a thread stores for want of registers, likewise."""
+        return self.facts.get("spills")
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The names of the operations, in the order in which they run."""
+        return tuple(o.name for o in self.operations)
+
+    @property
+    def user_lines(self) -> tuple[str, ...]:
+        """The places in the user's program that this step does, each once: `file.py:12`."""
+        return tuple(dict.fromkeys(o.user_line for o in self.operations if o.file))
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The named scopes of its operations, each once: `model/layer`."""
+        return tuple(dict.fromkeys(o.scope for o in self.operations if o.scope))
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the distinct arrays it reads."""
+        return sum(v.nbytes for v in self.inputs)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the arrays it leaves behind."""
+        return sum(v.nbytes for v in self.outputs)
+
+    def __str__(self) -> str:
+        return tables.kernel_text(self)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Two steps of which the second reads what the first wrote, and why they are two."""
+
+    first: str
+    second: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.first} -> {self.second}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The steps of a function in the order in which they run, and what they cost."""
+
+    name: str
+    steps: tuple[Kernel, ...]
+    why_not_fused: tuple[Boundary, ...]
+    bytes_unfused: int
+    launches_unfused: int
+    temporary_bytes: int
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The fused kernels."""
+        return [s for s in self.steps if s.kind != "library"]
+
+    @property
+    def library_calls(self) -> list[Kernel]:
+        """The steps that are routines of a library, or that only move data."""
+        return [s for s in self.steps if s.kind == "library"]
+
+    @property
+    def launches(self) -> int:
+        """How many kernels and library routines one call starts."""
+        return len(self.steps)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that all steps read and write."""
+        return sum(s.bytes_read + s.bytes_written for s in self.steps)
+
+    @property
+    def flops(self) -> float:
+        """Multiply-adds, roughly: an `exp` counts as several."""
+        return sum(s.flops for s in self.steps)
+
+    def __str__(self) -> str:
+        return tables.table(self)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.name}: {self.launches} launches>"
+
+    def to_svg(self) -> str:
+        """A picture: a box for each step, an arrow for each array between two of them."""
+        return tables.svg(self)
+
+    def to_html(self) -> str:
+        """A page that stands alone: picture, table, and each kernel beside the user's lines."""
+        return tables.html(self)
+
+
+def explain_plan(
+    plan: Plan,
+    name: str = "",
+    device_facts: dict[str, dict[str, Any]] | None = None,
+    host_reason: Callable[[Eqn], str | None] = lambda eqn: None,
+) -> Explanation:
+    """The explanation of a Plan; `device_facts` are those of its kernels on a GPU, by name, and
+    `host_reason` tells why a step runs on the host all the same.
+    """
+    on_device = device_facts or {}
+    shown = [s for s in plan.steps if not _is_view(s)]
+    numbers: dict[Var, int] = {}
+    names = _step_names(shown)
+    # Index-only values that every reader makes for itself are never in memory.
+    stored = {v for s in plan.steps for v in step_outputs(s)}
+    unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
+    return Explanation(
+        name or plan.graph.debug_name or "function",
+        tuple(
+            _with_facts(_kernel(s, names[id(s)], numbers, unstored, host_reason), on_device)
+            for s in shown
+        ),
+        _boundaries(plan.refusals, {v: names[id(s)] for s in shown for v in step_outputs(s)}),
+        plan.bytes_unfused,
+        sum(e.primitive.kind is not Kind.VIEW for e in plan.graph.eqns),
+        plan.temporary_bytes,
+    )
+
+
+def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundary, ...]:
+    """The refusals between steps that are there: some are made where they are read."""
+
+    def name(step: Step) -> str:
+        return next((maker[v] for v in step_outputs(step) if v in maker), "")
+
+    found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]
+    kept = dict.fromkeys(f for f in found if f[0] and f[1] and f[0] != f[1])
+    return tuple(Boundary(*f) for f in kept)
+
+
+def _is_view(step: Step) -> bool:
+    return isinstance(step, Eqn) and step.primitive.kind is Kind.VIEW
+
+
+def _step_names(steps: list[Step]) -> dict[int, str]:
+    """Groups have names; library steps get one from what they do and their place."""
+    names = {}
+    for i, step in enumerate(steps):
+        names[id(step)] = step.name if isinstance(step, Group) else f"s{i}_{step.primitive.name}"
+    return names
+
+
+def _kernel(
+    step: Step,
+    name: str,
+    numbers: dict[Var, int],
+    unstored: set[Var],
+    host_reason: Callable[[Eqn], str | None],
+) -> Kernel:
+    def value(v: Var) -> Value:
+        return Value(numbers.setdefault(v, len(numbers)), v.aval.str_short(True), v.aval.nbytes)
+
+    inputs = tuple(value(v) for v in dict.fromkeys(step_inputs(step)) if v not in unstored)
+    outputs = tuple(value(v) for v in step_outputs(step))
+    if isinstance(step, Eqn):
+        operations = (_operation(step, describe(step)),)
+        reason = host_reason(step)
+        facts = {"on the host": reason} if reason else {}
+        return Kernel(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
+    names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
+    operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
+    return Kernel(
+        name,
+        step.name.partition("_")[2],
+        operations,
+        inputs,
+        outputs,
+        step_work(step),
+        tuple(step.axes[i] for i in step.parallel),
+        tuple(step.axes[i] for i in sorted(step.reduced)),
+        {"groups": len(step.parts)} if step.parts else {},
+    )
+
+
+def _with_facts(kernel: Kernel, on_device: dict[str, dict[str, Any]]) -> Kernel:
+    """A kernel with what is known of it on a GPU."""
+    if kernel.name not in on_device:
+        return kernel
+    facts = dict(on_device[kernel.name])
+    source, seconds = facts.pop("source"), facts.pop("roofline_seconds")
+    facts["roofline"] = f"{seconds * 1e6:.2f} us"
+    return dataclasses.replace(
+        kernel, facts=kernel.facts | facts, source=source, roofline_seconds=seconds
+    )
+
+
+def _operation(eqn: Eqn, text: str) -> Operation:
+    if eqn.site is None:
+        return Operation(eqn.primitive.name, text)
+    file, line, function = eqn.site
+    return Operation(eqn.primitive.name, text, file, line, function, eqn.site.scope)

@@ -1,0 +1,94 @@
+"""A plan as CUDA C++: every kernel, and what a compiler says of it.
+
+Floor 3. In: a Plan. Out: text to read or compile, and the facts of a target that `explain` shows.
+The compiler itself comes as a function: which one there is, a floor above knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.fuse.group import Group, Step
+from gpuarray.compiler.fuse.steps import step_work
+from gpuarray.compiler.fuse.words import describe
+from gpuarray.compiler.pipeline import Plan
+from gpuarray.compiler.text.prelude import complete
+from gpuarray.core.graph import Eqn
+from gpuarray.core.primitive import Kind
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a GPU can do in a second: bytes copied, and instructions of single threads."""
+
+    bytes: float
+    instructions: float
+
+
+#: The GPU of each architecture that roofline times are for: T4, A100, L40, H200, B200.
+MACHINES = {
+    "sm_75": Machine(0.26e12, 4.1e12),
+    "sm_80": Machine(1.75e12, 19.5e12),
+    "sm_89": Machine(0.78e12, 45e12),
+    "sm_90": Machine(4.3e12, 33.5e12),
+    "sm_100": Machine(7.0e12, 37e12),
+}
+
+
+def emitted(plan: Plan, user_lines: bool = False) -> Iterator[tuple[Step, Emitted | None]]:
+    """The steps a GPU would run, with their kernels; None for routines of libraries."""
+    for step in plan.device_steps:
+        if isinstance(step, Group):
+            yield step, emit(step, user_lines)
+        elif step.primitive.kind is not Kind.VIEW:
+            yield step, None
+
+
+def cuda_source(plan: Plan) -> str:
+    """All kernels of a plan in the order of their launches, behind what they call.
+
+    Steps that are routines of libraries are comments. The user's lines are woven in as comments
+    too: they are not part of what gets compiled to run.
+    """
+    parts = [
+        f"// {describe(step)}\n" if kernel is None else kernel.text
+        for step, kernel in emitted(plan, user_lines=True)
+    ]
+    return complete("\n".join(parts))
+
+
+def device_facts(
+    plan: Plan, arch: str, compile: Callable[[str, str], Any] | None
+) -> dict[str, dict[str, Any]]:
+    """What each kernel is on a GPU of this architecture, by its name.
+
+    compile(source, arch) -> something with `.kernels[name].registers` and `.spills`; without it
+    these two are missing.
+    """
+    if arch not in MACHINES:
+        raise ValueError(f"arch must be one of {', '.join(MACHINES)}, got {arch!r}")
+    machine = MACHINES[arch]
+    found: dict[str, dict[str, Any]] = {}
+    texts: list[str] = []
+    for step, kernel in emitted(plan, user_lines=True):
+        if kernel is None or isinstance(step, Eqn):
+            continue
+        moved = sum(v.aval.nbytes for v in (*kernel.inputs, *kernel.outputs))
+        seconds = max(moved / machine.bytes, step_work(step) / machine.instructions)
+        found[kernel.name] = {
+            "source": kernel.text,
+            "form": kernel.kind,
+            "grid": kernel.schedule.grid,
+            "block": kernel.schedule.threads,
+            "roofline_seconds": seconds,
+        }
+        texts.append(kernel.text)
+    if compile is not None and texts:
+        made = compile(complete("\n".join(texts)), arch)
+        for name, facts in found.items():
+            resources = made.kernels[name]
+            facts.update(registers=resources.registers, spills=resources.spills)
+    return found

@@ -1,0 +1,1 @@
+"""Graph to steps: which equations become one kernel."""

@@ -1,0 +1,199 @@
+"""Flows: what a kernel runs for each element where there are loops and branches.
+
+Floor 3. Plain data, made by loops.py, written as text by cuda/loop.py: statements on registers and
+on elements of memory, every value labelled with the axes that it runs along.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpuarray.compiler.fuse.group import Dims, Load
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, Literal
+
+# ---- values ----
+
+
+@dataclass(eq=False)
+class Register:
+    """A value of which a thread holds its element. `labels` become `dims` when all are known."""
+
+    aval: ShapedArray
+    labels: list[int | None]
+    operand: int | None = None  # which operand of the outermost equation it is, if it is one
+    same: Register | None = None  # the register it is, looked at differently
+    dims: Dims = ()
+    read: bool = False
+
+    @property
+    def base(self) -> Register:
+        """The register that holds it."""
+        return self if self.same is None else self.same.base
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The step a loop is at: a negative number beside those of axes, and how many there are."""
+
+    number: int
+    length: int
+
+
+@dataclass(eq=False)
+class Picked:
+    """Elements that are found by numbers which the kernel computes: a dynamic slice. `values` are
+    the other operands of the equation.
+    """
+
+    eqn: Eqn
+    values: dict[int, Value]
+
+
+@dataclass(eq=False)
+class Seen:
+    """An element of an operand in memory, through views and at the steps of loops."""
+
+    aval: ShapedArray
+    labels: list[int | None]
+    operand: int
+    path: tuple[Eqn | Turn | Picked, ...]
+    dims: Dims = ()
+    read: bool = False
+
+
+Value = Literal | Register | Seen
+
+
+# ---- statements ----
+
+
+@dataclass(eq=False)
+class Compute:
+    """An equation on elements."""
+
+    eqn: Eqn
+    operands: list[Value]
+    results: list[Register]
+
+
+@dataclass(eq=False)
+class Carry:
+    """A value that changes from step to step."""
+
+    start: Value
+    inside: Register
+    next: Value | None = None
+
+
+@dataclass(eq=False)
+class Repeat:
+    """A loop. `stacked`: numbers of results, and the value that each step writes there."""
+
+    eqn: Eqn
+    turn: Turn | None
+    reverse: bool
+    carries: dict[int, Carry]
+    test: list[Statement] = field(default_factory=list)
+    going: Value | None = None
+    body: list[Statement] = field(default_factory=list)
+    stacked: dict[int, Value] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Choose:
+    """Branches, each with the values it gives for the results that somebody reads."""
+
+    eqn: Eqn
+    which: Value
+    branches: list[tuple[list[Statement], list[Value]]]
+    results: dict[int, Register]
+
+
+Statement = Compute | Repeat | Choose
+
+
+@dataclass(eq=False)
+class Flow:
+    """What a kernel runs for each element of a space.
+
+    values: operands that an element starts from, by number; their order is that of the member's
+    memory, seen: operands that are read on the way, by number, and the elements that are read
+    results: number -> the dims of the results that somebody reads; `whole` are those over all axes
+    weight: multiply-adds an element
+    """
+
+    statement: Repeat | Choose
+    shape: tuple[int, ...]
+    values: dict[int, Register]
+    memory: dict[int, Load]
+    seen: list[Seen]
+    results: dict[int, Dims]
+    weight: float
+
+    def reads_of(self, operand: int) -> int:
+        """How often each element of the space reads an operand that is in memory."""
+        paths = [x.path for x in self.seen if x.operand == operand]
+        return sum(math.prod(p.length for p in path if isinstance(p, Turn)) for path in paths)
+
+    @property
+    def whole(self) -> list[int]:
+        """The results that a thread has one element of when it is done."""
+        full = tuple(None if n == 1 else d for d, n in enumerate(self.shape))
+        stacked = self.statement.stacked if isinstance(self.statement, Repeat) else {}
+        return [k for k, dims in self.results.items() if k not in stacked and dims == full]
+
+
+# ---- in words ----
+
+
+def _step_name(step: Eqn | Turn | Picked) -> str:
+    if isinstance(step, Turn):
+        return "step"
+    return (step if isinstance(step, Eqn) else step.eqn).primitive.name
+
+
+def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
+    """What runs for an element: a line for each equation, as deep as it lies; the first is that of
+    the whole, without its results.
+
+    operands: the names of `values`, then of `memory`
+    """
+    names: dict[object, str] = dict(zip(flow.values.values(), operands, strict=False))
+    in_memory = dict(zip(flow.memory, operands[len(flow.values) :], strict=True))
+    lines: list[tuple[Eqn, str]] = []
+
+    def name(x: Value | None) -> str:
+        if x is None or isinstance(x, Literal):
+            return "" if x is None else f"{x.val}"
+        if isinstance(x, Seen):
+            return ".".join([in_memory[x.operand], *map(_step_name, x.path)])
+        return names.setdefault(x.base, f"e{len(names)}")
+
+    def block(statements: Sequence[Statement], depth: int) -> None:
+        for s in statements:
+            if isinstance(s, Compute):
+                given = ", ".join(map(name, s.operands))
+                results = ", ".join(map(name, s.results))
+                text = f"{results} = {s.eqn.primitive.name}({given})"
+                lines.append((s.eqn, "  " * depth + text))
+            else:
+                structure(s, depth)
+
+    def structure(s: Repeat | Choose, depth: int) -> None:
+        indent, what = "  " * depth, s.eqn.primitive.name
+        if isinstance(s, Choose):
+            lines.append((s.eqn, f"{indent}{what}({name(s.which)})"))
+            for statements, _ in s.branches:
+                block(statements, depth + 1)
+            return
+        starts = [f"{name(c.inside)} from {name(c.start)}" for c in s.carries.values()]
+        steps = "" if s.turn is None else f"{s.turn.length} steps: "
+        lines.append((s.eqn, f"{indent}{what}({steps}{', '.join(starts)})"))
+        block(s.test, depth + 1)
+        block(s.body, depth + 1)
+
+    structure(flow.statement, 0)
+    return lines

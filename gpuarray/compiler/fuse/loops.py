@@ -1,0 +1,477 @@
+"""Loops and branches in registers: those in which every element goes its own way.
+
+Floor 3. In: an equation whose primitive says how it runs its Graphs (`Primitive.flow`). Out: a
+`Flow`, which a kernel runs for each element: statements on registers and on elements of memory,
+every value labelled with the axes of one space that it runs along. None where elements need one
+another: then the equation stays a step of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from gpuarray.compiler.fuse.flows import (
+    Carry,
+    Choose,
+    Compute,
+    Flow,
+    Picked,
+    Register,
+    Repeat,
+    Seen,
+    Statement,
+    Turn,
+    Value,
+)
+from gpuarray.compiler.fuse.group import Dims, Group, Load, Member, Operand
+from gpuarray.compiler.fuse.merge import view_order
+from gpuarray.compiler.lower.elements import RULES
+from gpuarray.compiler.rewrite.simplify import drop_dead, simplify
+from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import expression, has_text
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.flow import Choice, Loop
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view
+from gpuarray.core.primitive import Kind
+
+#: More statements than this make a kernel slow to compile and short of registers.
+STATEMENT_LIMIT = 1024
+#: How often a loop is taken to run whose length nobody knows.
+GUESSED_STEPS = 16.0
+
+
+# ---- from an equation to a group ----
+
+Resolve = Callable[[Var], tuple[Var, tuple[Eqn, ...]]]
+
+
+def flow_group(
+    eqn: Eqn, used: Iterable[Var], resolve: Resolve, maker: Callable[[Var], Eqn | None]
+) -> Group | None:
+    """A group of one member that runs a loop or a branch in registers; None where none can.
+
+    used: the results that somebody reads
+    resolve, maker: the value behind a chain of views; the equation that makes a value
+    """
+    wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
+    operands = [_scalar_behind(a, maker) for a in eqn.invars]
+    in_memory: set[int] = set()
+    while True:
+        try:
+            flow = _Reader(eqn, operands, in_memory).flow(wanted)
+            break
+        except _InMemory as found:
+            in_memory.add(found.operand)
+        except NotElementwise:
+            return None
+    axes: list[int] = []
+    space: list[int | None] = []
+    for n in flow.shape:
+        space.append(None if n == 1 else len(axes))
+        if n != 1:
+            axes.append(n)
+
+    def load(a: Atom, dims: Dims) -> Operand:
+        if isinstance(a, Literal):
+            return a
+        labels = tuple(None if d is None else space[d] for d in dims)
+        return Load(*resolve(a), labels, a.aval.shape)
+
+    values = [load(operands[k], register.dims) for k, register in flow.values.items()]
+    for k in sorted({x.operand for x in flow.seen}):
+        a = operands[k]
+        assert isinstance(a, Var)
+        flow.memory[k] = Load(*resolve(a), (), a.aval.shape)
+    group = Group(axes)
+    group.add(Member(eqn, values, tuple(space), tuple(space), flow))
+    return group
+
+
+def _scalar_behind(a: Atom, maker: Callable[[Var], Eqn | None]) -> Atom:
+    """A constant that only fills an array."""
+    eqn = maker(a) if isinstance(a, Var) else None
+    if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
+        operand = eqn.invars[0]
+        return operand if isinstance(operand, Literal) else a
+    return a
+
+
+class NotElementwise(Exception):
+    """Elements need one another, or something that a kernel does not have."""
+
+
+class _InMemory(Exception):
+    """An operand is read where it lies: more than its own element is needed."""
+
+    def __init__(self, operand: int):
+        self.operand = operand
+
+
+class _Reader:
+    """Reads the Graphs of one equation, and finds out what runs along what."""
+
+    def __init__(self, eqn: Eqn, operands: list[Atom], in_memory: set[int]):
+        self.eqn = eqn
+        self.operands = operands
+        self.in_memory = in_memory
+        self.all: list[Register | Seen] = []
+        self.parent: list[int] = []  # labels that are one, as a forest
+        self.length: list[int] = []
+        self.real: list[bool] = []  # whether elements along it may differ
+        self.turns = 0
+        self.weight = 0.0
+        self.statements = 0
+
+    # ---- labels ----
+    def fresh(self, aval: ShapedArray, real: bool = False) -> list[int | None]:
+        labels: list[int | None] = []
+        for n in aval.shape:
+            labels.append(None if n == 1 else len(self.parent))
+            if n != 1:
+                self.parent.append(len(self.parent))
+                self.length.append(n)
+                self.real.append(real)
+        return labels
+
+    def find(self, label: int) -> int:
+        while self.parent[label] != label:
+            self.parent[label] = self.parent[self.parent[label]]
+            label = self.parent[label]
+        return label
+
+    def tie(self, ours: Sequence[int | None], theirs: Sequence[int | None]) -> None:
+        """The same dimensions of two values are the same axis; None is no axis at all."""
+        for one, two in zip(ours, theirs, strict=True):
+            if one is None or two is None:
+                continue
+            a, b = self.find(one), self.find(two)
+            if a != b:
+                if self.length[a] != self.length[b]:
+                    raise NotElementwise("lengths differ")
+                self.parent[b] = a
+                self.real[a] |= self.real[b]
+
+    def register(self, aval: ShapedArray, real: bool = False) -> Register:
+        made = Register(aval, self.fresh(aval, real))
+        self.all.append(made)
+        return made
+
+    def holds(self, register: Register, value: Value) -> None:
+        """A register takes a value of its own type."""
+        if register.aval.dtype != value.aval.dtype:
+            raise NotElementwise("dtypes differ")
+        if not isinstance(value, Literal) and value.aval.ndim:
+            self.tie(register.labels, value.labels)
+
+    # ---- the whole ----
+    def flow(self, wanted: set[int]) -> Flow:
+        given = [self.given(k, a) for k, a in enumerate(self.operands)]
+        statement, results = self.structure(self.eqn, given, wanted)
+        if not results:
+            raise NotElementwise("nobody reads it")
+        stacked = statement.stacked if isinstance(statement, Repeat) else {}
+        labels: dict[int, list[int | None]] = {}
+        shapes: dict[int, tuple[int, ...]] = {}
+        for k in results:
+            aval = self.eqn.outvars[k].aval
+            shapes[k] = aval.shape[1:] if k in stacked else aval.shape
+            labels[k] = self.fresh(ShapedArray(shapes[k], aval.dtype))
+            value = results[k]
+            if not isinstance(value, Literal) and value.aval.ndim:
+                self.tie(labels[k], value.labels)
+        first = max(results, key=lambda k: (math.prod(shapes[k]), -k))
+        if not all(math.prod(s) for s in shapes.values()):
+            raise NotElementwise("there is nothing to do")
+        for k in results:
+            if shapes[k] == shapes[first]:
+                self.tie(labels[first], labels[k])
+        axis_of: dict[int, int] = {}
+        for d, label in enumerate(labels[first]):
+            if label is not None:
+                if self.find(label) in axis_of:
+                    raise NotElementwise("an axis meets itself")
+                axis_of[self.find(label)] = d
+        for value in self.all:
+            if value.read:
+                _check_type(value.aval)
+                value.dims = tuple(self.axis(x, axis_of) for x in value.labels)
+        dims = {k: tuple(self.axis(x, axis_of, True) for x in labels[k]) for k in results}
+        values = {k: v for k, v in enumerate(given) if isinstance(v, Register) and v.read}
+        seen = [v for v in self.all if isinstance(v, Seen) and v.read]
+        return Flow(statement, shapes[first], values, {}, seen, dims, self.weight)
+
+    def axis(self, label: int | None, axis_of: dict[int, int], needed: bool = False) -> int | None:
+        if label is None:
+            return None
+        root = self.find(label)
+        if root not in axis_of and (needed or self.real[root]):
+            raise NotElementwise("it runs along other axes as well")
+        return axis_of.get(root)
+
+    def given(self, k: int, a: Atom) -> Value:
+        if isinstance(a, Literal):
+            return a
+        made: Register | Seen
+        if k in self.in_memory:
+            made = Seen(a.aval, self.fresh(a.aval, True), k, ())
+        else:
+            made = Register(a.aval, self.fresh(a.aval, True), k)
+        self.all.append(made)
+        return made
+
+    # ---- structure ----
+    def structure(
+        self, eqn: Eqn, given: Sequence[Value | None], wanted: set[int]
+    ) -> tuple[Repeat | Choose, dict[int, Value]]:
+        """A loop or a branch, and the values of its results that are wanted."""
+        assert eqn.primitive.flow is not None
+        form = eqn.primitive.flow(eqn)
+        if isinstance(form, Loop):
+            return self.loop(eqn, form, given, wanted)
+        assert isinstance(form, Choice)
+        which, *operands = given
+        results = {k: self.register(eqn.outvars[k].aval) for k in sorted(wanted)}
+        branches = []
+        for graph in form.branches:
+            flat = drop_dead(_with_outputs(_simplified(graph), sorted(wanted)))
+            statements, out = self.block(flat, operands)
+            for k, value in zip(sorted(wanted), out, strict=True):
+                self.holds(results[k], value)
+            branches.append((statements, out))
+        return Choose(eqn, self.taken(which), branches, results), dict(results)
+
+    def taken(self, value: Value | None) -> Value:
+        """A value that is read."""
+        if value is None:
+            raise NotElementwise("it reads what a loop inside it stacks")
+        if isinstance(value, Register):
+            value.base.read = True
+        if not isinstance(value, Literal):
+            value.read = True
+        return value
+
+    def loop(
+        self, eqn: Eqn, form: Loop, given: Sequence[Value | None], wanted: set[int]
+    ) -> tuple[Repeat, dict[int, Value]]:
+        body = _simplified(form.body)
+        test = None if form.condition is None else _simplified(form.condition)
+        count = len(form.carry)
+        live = _live_carries(form, body, test, wanted)
+        stacked = sorted(k for k in wanted if k >= count)
+        turn = None
+        if form.length is not None:
+            if not form.length:
+                raise NotElementwise("it takes no step")
+            self.turns += 1
+            turn = Turn(-self.turns, form.length)
+        carries: dict[int, Carry] = {}
+        for k in live:
+            start = self.taken(given[form.carry[k]])
+            inside = self.register(body.invars[len(form.consts) + k].aval)
+            self.holds(inside, start)
+            carries[k] = Carry(start, inside)
+        made = Repeat(eqn, turn, form.reverse, carries)
+        before = self.weight
+        carried = [carries[k].inside if k in carries else None for k in range(count)]
+        if test is not None:
+            consts = [given[k] for k in form.condition_consts]
+            made.test, (going,) = self.block(test, [*consts, *carried])
+            made.going = going
+            for carry in carries.values():  # a condition with axes is one for each element of them
+                if not isinstance(going, Literal):
+                    self.tie(going.labels, carry.inside.labels[: len(going.labels)])
+        flat = drop_dead(_with_outputs(body, [*live, *stacked]))
+        read = {*(a for e in flat.eqns for a in e.invars), *flat.outvars}
+        ins: list[Value | None] = [*(given[k] for k in form.consts), *carried]
+        for k, v in zip(form.xs, flat.invars[len(ins) :], strict=True):
+            ins.append(self.element(given[k], turn) if v in read else None)
+        made.body, out = self.block(flat, ins)
+        for k, value in zip(live, out[: len(live)], strict=True):
+            self.holds(carries[k].inside, value)
+            carries[k].next = value
+        made.stacked = dict(zip(stacked, out[len(live) :], strict=True))
+        rounds = GUESSED_STEPS if form.length is None else float(form.length)
+        self.weight = before + (self.weight - before) * rounds
+        results: dict[int, Value] = {k: carries[k].inside for k in live if k in wanted}
+        return made, results | made.stacked
+
+    def element(self, value: Value | None, turn: Turn | None) -> Value | None:
+        """What a step sees of an array that a loop goes through."""
+        assert turn is not None
+        if value is None or isinstance(value, Literal):
+            return value
+        aval = ShapedArray(value.aval.shape[1:], value.aval.dtype, value.aval.weak_type)
+        if isinstance(value, Seen):
+            made: Register | Seen = Seen(aval, value.labels[1:], value.operand, (*value.path, turn))
+        elif value.labels[0] is None:  # the same at every step
+            made = Register(aval, value.labels[1:], value.operand, value)
+        elif value.operand is not None:
+            raise _InMemory(value.operand)
+        else:
+            raise NotElementwise("it goes through an array that it made itself")
+        self.all.append(made)
+        return made
+
+    # ---- statements ----
+    def block(
+        self, graph: Graph, ins: Sequence[Value | None]
+    ) -> tuple[list[Statement], list[Value]]:
+        """The statements of a Graph, and the values of its outputs."""
+        env: dict[Var, Value | None] = dict(zip(graph.invars, ins, strict=True))
+        for v, c in zip(graph.constvars, graph.consts, strict=True):
+            if v.aval.shape:
+                raise NotElementwise("it holds a constant array")
+            env[v] = Literal(c, v.aval)
+
+        def read(a: Atom) -> Value:
+            return self.taken(a if isinstance(a, Literal) else env[a])
+
+        found: list[Statement] = []
+        used = {a for e in graph.eqns for a in e.invars if isinstance(a, Var)}
+        used |= {a for a in graph.outvars if isinstance(a, Var)}
+        for eqn in graph.eqns:
+            prim = eqn.primitive
+            self.statements += 1
+            if self.statements > STATEMENT_LIMIT:
+                raise NotElementwise("it is too long")
+            if prim.flow is not None:
+                wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
+                inside = [env[a] if isinstance(a, Var) else a for a in eqn.invars]
+                made, results = self.structure(eqn, inside, wanted)
+                for k, v in enumerate(eqn.outvars):
+                    is_stacked = isinstance(made, Repeat) and k in made.stacked
+                    env[v] = None if is_stacked else results.get(k)
+                found.append(made)
+            elif is_view(eqn):
+                a = eqn.invars[0]
+                env[eqn.outvars[0]] = self.view(eqn, a if isinstance(a, Literal) else env[a])
+            elif prim.kind is Kind.POINTWISE:
+                found.append(self.compute(eqn, list(map(read, eqn.invars)), env))
+            elif prim.kind is Kind.GENERATOR and has_text(eqn) and _of_scalars(eqn):
+                found.append(self.generate(eqn, list(map(read, eqn.invars)), env))
+            elif prim.name in RULES and len(eqn.outvars) == 1:
+                a = eqn.invars[0]
+                first = None if isinstance(a, Literal) else env[a]
+                others = {k: read(a) for k, a in enumerate(eqn.invars) if k}
+                env[eqn.outvars[0]] = self.picked(eqn, first, others)
+            else:
+                raise NotElementwise(f"{prim.name} is not pointwise")
+        return found, list(map(read, graph.outvars))
+
+    def view(self, eqn: Eqn, value: Value | None) -> Value | None:
+        aval = eqn.outvars[0].aval
+        if value is None or isinstance(value, Literal):
+            return value
+        order = view_order((eqn,), value.aval.ndim)
+        made: Register | Seen
+        if isinstance(value, Seen):
+            if order is None:
+                labels = self.fresh(aval, True)
+            else:
+                labels = [None if o is None else value.labels[o] for o in order]
+            made = Seen(aval, labels, value.operand, (*value.path, eqn))
+        elif order is not None:
+            labels = [None if o is None else value.labels[o] for o in order]
+            made = Register(aval, labels, value.operand, value)
+        elif value.operand is not None:
+            raise _InMemory(value.operand)
+        else:
+            raise NotElementwise(f"{eqn.primitive.name} moves elements")
+        self.all.append(made)
+        return made
+
+    def picked(self, eqn: Eqn, value: Value | None, others: dict[int, Value]) -> Seen:
+        """Elements of memory at places that the same numbers give to all of them."""
+        if isinstance(value, Register) and value.operand is not None:
+            raise _InMemory(value.operand)
+        if not isinstance(value, Seen) or any(v.aval.size > 1 for v in others.values()):
+            raise NotElementwise(f"{eqn.primitive.name} is not pointwise")
+        aval = eqn.outvars[0].aval
+        path = (*value.path, Picked(eqn, others))
+        made = Seen(aval, self.fresh(aval, True), value.operand, path)
+        self.all.append(made)
+        return made
+
+    def compute(self, eqn: Eqn, operands: list[Value], env: dict) -> Compute:
+        out = eqn.outvars[0].aval
+        results = [self.register(v.aval) for v in eqn.outvars]
+        for a, value in zip(eqn.invars, operands, strict=True):
+            if a.aval.ndim not in (0, out.ndim) or any(
+                n not in (1, m) for n, m in zip(a.aval.shape, out.shape, strict=False)
+            ):
+                raise NotElementwise("it changes the width of elements")
+            if a.aval.ndim and not isinstance(value, Literal):
+                self.tie(results[0].labels, value.labels)
+        for other in results[1:]:
+            self.tie(results[0].labels, other.labels)
+        self.check(eqn, len(operands))
+        self.weight += eqn.primitive.weight
+        env.update(zip(eqn.outvars, results, strict=True))
+        return Compute(eqn, operands, results)
+
+    def generate(self, eqn: Eqn, operands: list[Value], env: dict) -> Compute:
+        (v,) = eqn.outvars
+        result = self.register(v.aval, real=True)
+        self.check(eqn, len(operands) + 1)
+        self.weight += eqn.primitive.weight
+        env[v] = result
+        return Compute(eqn, operands, [result])
+
+    def check(self, eqn: Eqn, operands: int) -> None:
+        """Raise where an equation has no text: the kernel would not be there."""
+        try:
+            expression(eqn, ["x"] * operands)
+        except TypeError as error:
+            raise NotElementwise(str(error)) from None
+        for a in (*eqn.invars, *eqn.outvars):
+            _check_type(a.aval)
+
+
+def _check_type(aval: ShapedArray) -> None:
+    try:
+        ct.memory_type(aval)
+    except TypeError as error:
+        raise NotElementwise(str(error)) from None
+
+
+def _of_scalars(eqn: Eqn) -> bool:
+    return not any(a.aval.ndim for a in eqn.invars)
+
+
+def _simplified(graph: Graph) -> Graph:
+    if "simplified" not in graph.derived:
+        graph.derived["simplified"] = simplify(graph)
+    return graph.derived["simplified"]
+
+
+def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
+    outs = [graph.outvars[k] for k in numbers]
+    return Graph(graph.invars, outs, graph.eqns, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int]) -> list[int]:
+    """The carries that anything wanted depends on."""
+    count, first = len(form.carry), len(form.consts)
+    number = {v: k for k, v in enumerate(body.invars[first : first + count])}
+    live = {k for k in wanted if k < count}
+    if test is not None:
+        behind = len(form.condition_consts)
+        needed = _needed(test, test.outvars)
+        live |= {k for k, v in enumerate(test.invars[behind:]) if v in needed}
+    ys = [body.outvars[k] for k in wanted if k >= count]
+    while True:
+        needed = _needed(body, [*(body.outvars[k] for k in live), *ys])
+        grown = live | {k for v, k in number.items() if v in needed}
+        if grown == live:
+            return sorted(live)
+        live = grown
+
+
+def _needed(graph: Graph, outputs: Iterable[Atom]) -> set[Atom]:
+    """All values that some of a graph's values depend on, themselves included."""
+    needed: set[Atom] = set(outputs)
+    for eqn in reversed(graph.eqns):
+        if any(v in needed for v in eqn.outvars):
+            needed.update(eqn.invars)
+    return needed

@@ -1,0 +1,296 @@
+"""Bring two Groups together, where their union still has the form of one.
+
+Floor 3. In: a producer and its consumer, or two siblings that read the same value. Out: one Group,
+or the reason why not.
+
+Labels are brought together along the values they exchange; that one test covers elementwise chains,
+reductions with what comes before and after, softmax, normalisations, transposed and broadcast
+operands, several outputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from gpuarray.compiler.fuse.group import Dims, Group, Inner, Load, Member, Operand, Step
+from gpuarray.compiler.text import types as cuda_types
+from gpuarray.core.graph import Eqn
+from gpuarray.core.primitive import Kind
+
+#: More members than this make a kernel slow to compile and short of registers.
+MEMBER_LIMIT = 256
+#: Inputs and outputs together: kernel arguments.
+ARGUMENT_LIMIT = 96
+#: Cost (in multiply-adds) of a value that may be computed again for each step of a broadcast axis.
+RECOMPUTE_LIMIT = 32.0
+#: Cost of what a GPU computes in a microsecond, less than another kernel would take: so much may be
+#: computed again in all.
+LAUNCH_WORTH = float(1 << 25)
+#: A value is combined with a reduction of its own row in one kernel while a row is at most this
+#: long,
+#: or when there are rows enough to keep all processors busy.
+ROW_LIMIT = 1 << 20
+ROWS_ENOUGH = 32
+
+
+def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
+    """Where each dimension of a viewed value comes from; None for new ones. None altogether if a
+    view does more.
+    """
+    order: list[int | None] = list(range(ndim))
+    for view in views:
+        name, params = view.primitive.name, view.params
+        before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
+        if name == "transpose":
+            order = [order[i] for i in params["permutation"]]
+        elif name == "broadcast_in_dim":
+            new: list[int | None] = [None] * len(after)
+            for i, d in enumerate(params["broadcast_dimensions"]):
+                new[d] = order[i] if before[i] == after[d] else None
+            order = new
+        else:
+            # Reshapes that only add or drop axes of length 1 keep the others in their order.
+            if [n for n in before if n != 1] != [n for n in after if n != 1]:
+                return None
+            if name not in ("reshape", "squeeze", "expand_dims"):
+                return None
+            if name == "reshape" and params.get("dimensions") is not None:
+                return None
+            full = [o for o, n in zip(order, before, strict=True) if n != 1]
+            rest = iter(full)
+            order = [next(rest) if n != 1 else None for n in after]
+    return tuple(order)
+
+
+def merge(one: Group, two: Group, siblings: bool = False) -> str:
+    """Bring a consumer (or sibling) into a group. Returns "" when done, else why not, and nothing
+    changed.
+    """
+    if len(one.members) + len(two.members) > MEMBER_LIMIT:
+        return f"together they have more than {MEMBER_LIMIT} operations"
+    if (one.has_flow or two.has_flow) and (why_not := _beside_flow(one, two, siblings)):
+        return why_not
+    ties = _Ties(one, two)
+    inner = ties.through_values()
+    if inner is None:
+        return "between them elements are rearranged, or one value is read in two orders"
+    ties.through_shared_loads()
+    if siblings and one.reduced and (one.axes, one.reduced) == (two.axes, two.reduced):
+        ties.by_place()
+    axes = ties.remaining(siblings)
+    grown = len(axes) > len(one.axes)
+    if siblings and (grown or len(two.axes) != len(one.axes)):
+        return "they run over different spaces"
+    if grown and len(set(ties.axis_of.values()) & set(range(len(one.axes)))) < len(one.axes):
+        return "they run over different spaces"  # together: over the product of both
+    reduced, why_not = _common_reduction(one, two, ties.axis_of, axes, grown)
+    if why_not:
+        return why_not
+    if _no_rows(axes, reduced) and not (_is_empty(one) and _is_empty(two)):
+        return "one of them has no elements, so nobody would compute the other's"
+    members = [_moved(m, ties.axis_of, inner) for m in two.members]
+    if not _covered(members, one, two, ties.axis_of):
+        return "a value is only broadcast, with nothing of full extent beside it"
+    if reduced and _returns_to_rows(members, one, reduced) and not _rows_fit(axes, reduced):
+        return "a row is too long to wait for its own reduction"
+    new_sources = sum(v not in one.read and v not in one.made for v in two.read)
+    if len(one.read) + new_sources + 1 > ARGUMENT_LIMIT:
+        return f"together they have more than {ARGUMENT_LIMIT} inputs and outputs"
+    one.axes, one.reduced = axes, reduced
+    for member in members:
+        one.add(member)
+    return ""
+
+
+def merge_reason(one: Step, two: Step) -> str:
+    """Why two groups do not merge, found by trying on copies."""
+    assert isinstance(one, Group) and isinstance(two, Group)
+    trial = Group(list(one.axes), one.reduced)
+    for member in one.members:
+        trial.add(member)
+    return merge(trial, two) or "it would close a cycle"
+
+
+class _Ties:
+    """Which axis of `two` is which axis of `one`."""
+
+    def __init__(self, one: Group, two: Group):
+        self.one, self.two = one, two
+        self.axis_of: dict[int, int] = {}
+        self.taken: set[int] = set()
+
+    def tie(self, theirs: int | None, ours: int | None) -> bool:
+        if theirs is None or ours is None:
+            return theirs is None or ours is None
+        if theirs in self.axis_of:
+            return self.axis_of[theirs] == ours
+        if ours in self.taken or self.two.axes[theirs] != self.one.axes[ours]:
+            return False
+        self.axis_of[theirs] = ours
+        self.taken.add(ours)
+        return True
+
+    def through_values(self) -> dict[int, Inner] | None:
+        """Tie along the values that one makes and two reads; those loads become inner operands."""
+        inner: dict[int, Inner] = {}
+        for load in self.two.loads():
+            maker = self.one.made.get(load.source)
+            if maker is None:
+                continue
+            order = view_order(load.views, load.source.aval.ndim)
+            if order is None:
+                return None
+            for theirs, o in zip(load.dims, order, strict=True):
+                ours = maker.dims[o] if o is not None else None
+                if (ours is not None and theirs is None) or not self.tie(theirs, ours):
+                    return None
+            inner[id(load)] = Inner(load.source, order)
+        return inner
+
+    def through_shared_loads(self) -> None:
+        """A value that both read the same way ties their axes too, as far as it can."""
+        for load in self.two.loads():
+            mine = self.one.load_of.get(load.key)
+            if mine is not None:
+                for theirs, ours in zip(load.dims, mine.dims, strict=True):
+                    if theirs is not None and theirs not in self.axis_of and ours is not None:
+                        self.tie(theirs, ours)
+
+    def by_place(self) -> None:
+        """Where nothing ties two spaces that are alike, each axis is the one in its place."""
+        if not self.axis_of:
+            for axis in range(len(self.one.axes)):
+                self.tie(axis, axis)
+
+    def remaining(self, siblings: bool) -> list[int]:
+        """Give every other axis of two a place; the axes of the union."""
+        axes = list(self.one.axes)
+        for theirs, length in enumerate(self.two.axes):
+            if theirs in self.axis_of:
+                continue
+            if self.one.reduced and not siblings:
+                # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is
+                # as long.
+                if any(
+                    o not in self.taken and self.tie(theirs, o) for o in sorted(self.one.reduced)
+                ):
+                    continue
+            self.axis_of[theirs] = len(axes)
+            axes.append(length)
+        return axes
+
+
+def _no_rows(axes: list[int], reduced: frozenset[int]) -> bool:
+    return any(n == 0 for i, n in enumerate(axes) if i not in reduced)
+
+
+def _is_empty(group: Group) -> bool:
+    return _no_rows(group.axes, group.reduced)
+
+
+def _common_reduction(
+    one: Group, two: Group, axis_of: dict[int, int], axes: list[int], grown: bool
+) -> tuple[frozenset[int], str]:
+    """The reduced axes of the union, and why there is none where two reductions differ or one would
+    be repeated.
+    """
+    theirs = frozenset(axis_of[i] for i in two.reduced)
+    both = one.reduced | theirs
+    if one.reduced and theirs and theirs != one.reduced:
+        return both, "they reduce different axes"
+    if one.reduced and grown:
+        return both, "a reduction would be computed again along a broadcast axis"
+    if theirs and len(axis_of) < len(axes):
+        return both, "the reduction does not run over all axes of what it would join"
+    if grown and one.weight > RECOMPUTE_LIMIT and one.weight * math.prod(axes) > LAUNCH_WORTH:
+        return both, "too much would be computed again along a broadcast axis"
+    return both, ""
+
+
+def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
+    """A member of two with its axes renamed and its loads of one's values made inner."""
+
+    def renamed(dims: Dims) -> Dims:
+        return tuple(None if d is None else axis_of[d] for d in dims)
+
+    operands: list[Operand] = []
+    for o in member.operands:
+        if isinstance(o, Load):
+            o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
+        operands.append(o)
+    space, dims = renamed(member.space), renamed(member.dims)
+    return dataclasses.replace(member, operands=operands, space=space, dims=dims)
+
+
+def _beside_flow(one: Group, two: Group, siblings: bool) -> str:
+    """Why a loop in registers and what is beside it stay apart, if they do."""
+    if one.reduced or two.reduced:
+        return "a loop in registers would be run again for each pass of a reduction"
+    if siblings:
+        return "a loop in registers gains nothing from what only reads the same"
+    if any(v in one.made or v in one.aside for v in two.streams):
+        return "a loop reads its elements step by step"
+    if any(v in one.aside for v in two.read):
+        return "a loop writes it on its way"
+    if not all(_has_types(g) for g in (one, two)):
+        return "a dtype has no type in CUDA"
+    return ""
+
+
+def _has_types(group: Group) -> bool:
+    try:
+        for v in (*group.read, *group.made):
+            cuda_types.memory_type(v.aval)
+    except TypeError:
+        return False
+    return True
+
+
+def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]) -> bool:
+    """Whether the operands still give every member its full extent: a broadcast made inside does
+    not.
+    """
+    for member, old in zip(moved, two.members, strict=True):
+        if all(
+            isinstance(a, Load) == isinstance(b, Load)
+            for a, b in zip(member.operands, old.operands, strict=True)
+        ):
+            continue  # nothing became inner
+        if member.flow is not None:
+            continue  # each element is on its own
+        covered: set[int] = set()
+        for o, was in zip(member.operands, old.operands, strict=True):
+            if isinstance(o, Load):
+                covered.update(d for d in o.dims if d is not None)
+            elif isinstance(o, Inner):
+                if isinstance(was, Inner):
+                    dims = tuple(None if d is None else axis_of[d] for d in two.made[o.var].dims)
+                else:
+                    dims = one.made[o.var].dims
+                covered.update(d for k in o.order if k is not None and (d := dims[k]) is not None)
+        if not {d for d in member.space if d is not None} <= covered:
+            return False
+    return True
+
+
+def _returns_to_rows(members: list[Member], one: Group, reduced: frozenset[int]) -> bool:
+    """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does
+    not.
+    """
+    finished = set(one.finished)
+    for member in members:
+        depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)
+        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
+        if depends and any(d in reduced for d in member.space):
+            return True
+        if depends or is_reduction:
+            finished.update(member.eqn.outvars)
+    return False
+
+
+def _rows_fit(axes: list[int], reduced: frozenset[int]) -> bool:
+    """Whether a row can wait for its own reduction: it is short, or there are rows enough."""
+    length = math.prod(axes[i] for i in reduced)
+    rows = math.prod(axes[i] for i in range(len(axes)) if i not in reduced)
+    return length <= ROW_LIMIT or rows >= ROWS_ENOUGH

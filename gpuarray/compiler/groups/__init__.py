@@ -1,1 +1,0 @@
-"""Which equations become one kernel: groups, what joins them, and what ends one."""

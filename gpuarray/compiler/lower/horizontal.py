@@ -1,0 +1,138 @@
+"""Many small groups that do the same to arrays of different sizes: one kernel for all of them.
+
+Floor 3. In: the steps of a plan for a device. Out: the same steps, with groups of one structure
+that do not need one another put together (`Group.parts`): an optimizer's parameters are one launch.
+What it costs to compile such a kernel does not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.compiler.fuse.group import Group, Inner, Load, Step, members_in_order
+from gpuarray.compiler.fuse.order import in_order
+from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
+from gpuarray.core.primitive import Kind
+
+#: A group of more elements keeps the machine busy by itself.
+SMALL = 1 << 20
+#: So many are put together at least: telling the kernel where they are costs a copy.
+FEWEST = 4
+
+
+def together(steps: list[Step]) -> list[Step]:
+    """The steps, with small groups of one structure as one step each."""
+    alike: dict[tuple, list[int]] = {}
+    rank = _ranks(steps)
+    for number, step in enumerate(steps):
+        if isinstance(step, Group) and (structure := structure_of(step)) is not None:
+            # Steps as far from the end as one another are independent.
+            alike.setdefault((rank[number], structure), []).append(number)
+    chosen = [numbers for numbers in alike.values() if len(numbers) >= FEWEST]
+    if not chosen:
+        return steps
+    whole: dict[int, Step] = dict(enumerate(steps))
+    for numbers in chosen:
+        whole[numbers[-1]] = _joined([whole.pop(k) for k in numbers])
+    maker = {v: k for k, s in whole.items() for v in _outputs(s)}
+    needs = {k: {maker[v] for v in _inputs(s) if v in maker} - {k} for k, s in whole.items()}
+    return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
+
+
+def _joined(parts: list[Step]) -> Group:
+    groups = [p for p in parts if isinstance(p, Group)]
+    first = groups[0]
+    made = Group([sum(math.prod(p.axes) for p in groups)], parts=groups)
+    for part in groups:
+        for member in part.members:
+            made.add(member)
+    made.outputs = [v for p in groups for v in p.outputs]
+    made.name = f"{first.name.partition('_')[0]}_many"
+    return made
+
+
+def _ranks(steps: list[Step]) -> list[int]:
+    """How many steps lie behind each at most. Views are no steps here."""
+    behind: dict[Var, int] = {}
+    ranks = [0] * len(steps)
+    for k in reversed(range(len(steps))):
+        step = steps[k]
+        rank = ranks[k] = max((behind.get(v, 0) for v in _outputs(step)), default=0)
+        is_view = isinstance(step, Eqn) and step.primitive.kind is Kind.VIEW
+        for v in _inputs(step):
+            behind[v] = max(behind.get(v, 0), rank if is_view else rank + 1)
+    return ranks
+
+
+def _inputs(step: Step) -> list[Var]:
+    if isinstance(step, Group):
+        return step.sources()
+    return [a for a in step.invars if isinstance(a, Var)]
+
+
+def _outputs(step: Step) -> list[Var]:
+    return step.outputs if isinstance(step, Group) else step.outvars
+
+
+# ---- structure ----
+
+
+def structure_of(group: Group) -> tuple | None:
+    """What a group does to its elements, without its sizes; None for groups that are more than a
+    pass over arrays which lie in memory alike, or that are large.
+    """
+    size = math.prod(group.axes)
+    if group.reduced or group.has_flow or group.generators or group.parts or not group.outputs:
+        return None
+    if not 0 < size <= SMALL:
+        return None
+    order = _axes(group.made[group.outputs[0]].dims)
+    if len(order) != len(group.axes):
+        return None
+    if any(_axes(group.made[v].dims) != order for v in group.outputs):
+        return None
+    number: dict[Var, int] = {}
+    values: dict[Var, int] = {}
+    rows: list[tuple] = []
+    for member in members_in_order(group):
+        row: list = [member.eqn.primitive, params_key(member.eqn.params)]
+        for o in member.operands:
+            if isinstance(o, Literal):
+                row.append(o.key)
+            elif isinstance(o, Inner):
+                row.append(values[o.var])
+            else:
+                place = _place(o, order)
+                if place is None:
+                    return None
+                k = number.setdefault(o.source, len(number))
+                row.append((place, k, storage_dtype(o.source.aval)))
+        for v in member.eqn.outvars:
+            values[v] = len(values)
+            row.append(v.aval.dtype)
+        rows.append(tuple(row))
+    return tuple(rows), tuple(values[v] for v in group.outputs)
+
+
+def _axes(dims) -> tuple[int, ...]:
+    return tuple(d for d in dims if d is not None)
+
+
+def _place(load: Load, order: tuple[int, ...]) -> str | None:
+    """Whether a load is an element at the same place as the result's, or one number for all."""
+    if load.source.aval.size == 1:
+        return "one"
+    return "each" if not load.views and _axes(load.dims) == order else None
+
+
+def arrays_of(group: Group) -> list[Var]:
+    """What a part reads, each once, then what it writes, in an order that its structure decides."""
+    read: dict[Var, None] = {}
+    for member in members_in_order(group):
+        read.update((o.source, None) for o in member.operands if isinstance(o, Load))
+    return [*read, *group.outputs]
+
+
+def is_one(load: Load) -> bool:
+    """Whether all elements of a part read the same number."""
+    return load.source.aval.size == 1

@@ -1,0 +1,572 @@
+"""The steps of a plan for machines that run emitted kernels: what moves data is a kernel, or none.
+
+Floor 3. In: a simplified graph and its fused steps. Out: steps in which index maps with guards
+(pad, concatenate, dynamic slices, gather) are made where they are read as far as that costs no
+more, and kernels of their own elsewhere; in which no view is left but those that are memory as it
+lies; and in which whatever has a kernel is one. A driver that replays primitives keeps the steps as
+fused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Step
+from gpuarray.compiler.fuse.merge import ARGUMENT_LIMIT, LAUNCH_WORTH
+from gpuarray.compiler.lower.costs import can_reach, cost_of, is_place, reads_of
+from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
+from gpuarray.compiler.lower.scatters import (
+    in_place,
+    is_update,
+    sorted_eqns,
+    update_group,
+    updates_of,
+    writes,
+)
+from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
+from gpuarray.compiler.lower.user import custom_steps, is_custom
+from gpuarray.compiler.text import types as ct
+from gpuarray.core.graph import Eqn, Graph, Var, is_view
+from gpuarray.core.index import contiguous_offset
+from gpuarray.core.primitive import Kind, Primitive, registry
+
+#: What an element may cost (in multiply-adds) to be made again at each place that reads it ...
+FREE = 3.0
+#: ... or that all repetitions of it may cost together, for each time it is needed once.
+REPEATED = 24.0
+#: What an element may cost that is made only once, and how many equations may make it.
+ONCE, DEEP = 1024.0, 24
+#: Values of few elements may be made everywhere if an element costs at most so much.
+FEW, CHEAP = 64, 12.0
+
+
+def refine(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
+    """The steps that a GPU runs, in order. Without fusion each equation that moves data is one."""
+    return _Refiner(graph, steps, fusion).run()
+
+
+#: Arrays side by side that one kernel reads at most.
+MANY = 64
+
+
+class Use(NamedTuple):
+    """Who reads a value (None: it is copied), how many elements in all, and whether they say where
+    other elements are.
+    """
+
+    reader: Step | None
+    times: int
+    place: bool
+
+
+#: Stands for reading an element.
+_READ = Eqn(Primitive("read", register=False), [], [], {})
+
+
+def _variables(eqn: Eqn) -> list[Var]:
+    return [a for a in eqn.invars if isinstance(a, Var)]
+
+
+class _Refiner:
+    def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
+        self.graph, self.fusion = graph, fusion
+        self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
+        self.alone = 0  # groups of one equation that has a form of its own
+        self.steps: list[Step] = [new for step in steps for new in self.expanded(step)]
+        self.wanted: dict[Var, None] = {}  # values that must be in memory
+        self.uses: dict[Var, list[Use]] = {}
+        self.sunk: set[Var] = set()  # values made where they are read
+        self.work: dict[Var, dict[Eqn, float]] = {}  # what it takes to make one element
+        self.depth: dict[Var, int] = {}
+        self.placed: set[Var] = {*graph.invars, *graph.constvars}
+        self.order: list[Step] = []
+
+    def run(self) -> list[Step]:
+        for step in self.steps:
+            self.note_uses(step)
+        for a in self.graph.outvars:
+            if isinstance(a, Var):
+                self.want(a)
+        self.steps = [self.lightened(step) for step in self.steps]
+        for step in self.steps:
+            self.decide(step)
+        for step in self.steps:
+            self.place(step)
+        for a in self.graph.outvars:
+            if isinstance(a, Var):
+                self.place_value(a)
+        return self.order
+
+    def expanded(self, step: Step) -> list[Step]:
+        """A step as those it is made of here. Views, and what has no operands, are steps only where
+        somebody needs them in memory.
+        """
+        if isinstance(step, Group):
+            return [step]
+        if is_custom(step):
+            return custom_steps(step, self.name_alone(step))
+        if is_scan(step):
+            return [scan_group(part, self.name_alone(part)) for part in self.known(scan_eqns(step))]
+        if is_short_sort(step):
+            return [sort_group(step, self.name_alone(step))]
+        if self.is_sorted(step):
+            return [new for e in self.known(sorted_eqns(step)) for new in self.expanded(e)]
+        if len(step.invars) > MANY and can_reach(step):
+            return list(self.known(narrowed(step)))
+        return [] if _is_free(step) else [step]
+
+    def known(self, eqns: list[Eqn]) -> list[Eqn]:
+        """Equations in the place of one, noted as what makes their results."""
+        self.made_by.update((v, e) for e in eqns for v in e.outvars)
+        return eqns
+
+    def name_alone(self, eqn: Eqn) -> str:
+        self.alone += 1
+        return f"c{self.alone - 1}_{eqn.params.get('fold', eqn.primitive.name)}"
+
+    def is_sorted(self, eqn: Eqn) -> bool:
+        """Whether a scatter is done in the order of its places."""
+        return is_update(eqn) and not can_reach(eqn) and not in_place(eqn) and writes(eqn)
+
+    # ---- who reads what ----
+    def resolve(self, v: Var) -> Var:
+        """The value that is seen through views."""
+        eqn = self.made_by.get(v)
+        while (
+            eqn is not None and eqn.primitive.kind is Kind.VIEW and isinstance(eqn.invars[0], Var)
+        ):
+            v = eqn.invars[0]
+            eqn = self.made_by.get(v)
+        return v
+
+    def use(self, v: Var, reader: Step | None, times: int, place: bool = False) -> None:
+        self.uses.setdefault(self.resolve(v), []).append(Use(reader, times, place))
+
+    def want(self, v: Var) -> None:
+        """Somebody needs a value in memory. A view that is memory as it lies needs its operand."""
+        base = self.aliased(v)
+        self.wanted[base] = None
+        if self.resolve(base) is not base:
+            self.use(base, None, base.aval.size)  # a copy
+
+    def aliased(self, v: Var) -> Var:
+        """The value whose memory a view is a piece of: itself where only a copy makes it one."""
+        while True:
+            eqn = self.made_by.get(v)
+            if eqn is None or eqn.primitive.kind is not Kind.VIEW:
+                return v
+            (operand,) = eqn.invars
+            alias = as_single_view(eqn, v)
+            if not isinstance(operand, Var) or contiguous_offset(alias) is None:
+                return v
+            v = operand
+
+    def note_uses(self, step: Step) -> None:
+        if is_idle(step):
+            return
+        if isinstance(step, Group):
+            if not can_emit(step) or is_custom(step.members[0].eqn):
+                for v in step.sources():
+                    self.want(v)
+                return
+            size = math.prod(step.axes)
+            reads: dict[tuple, tuple[Load, int]] = {}
+            for member in step.members:  # those after a reduction read once for each row
+                space = math.prod(step.axes[d] for d in member.space if d is not None)
+                for x in (o for o in member.operands if isinstance(o, Load)):
+                    key = (x.key, x.dims)
+                    reads[key] = x, max(space, reads[key][1] if key in reads else 0)
+            for load, count in reads.values():
+                self.use(load.source, step, count)
+            for load, steps in step.streamed():
+                self.use(load.source, step, size * steps)
+            return
+        for i, a in enumerate(step.invars):
+            if not isinstance(a, Var):
+                continue
+            if not can_reach(step) and not (i and in_place(step)):
+                self.want(a)
+            elif i and in_place(step):
+                times = max(a.aval.size, updates_of(step).aval.size)
+                self.use(a, step, times, is_place(step, i))
+            elif (times := reads_of(step, i)) is None:
+                self.want(a)
+            else:
+                self.use(a, step, times, is_place(step, i))
+
+    # ---- what is made where it is read ----
+    def decide(self, step: Step) -> None:
+        """Whether the results of a step are made by those who read them."""
+        outs = step.outputs if isinstance(step, Group) else step.outvars
+        eqns = [m.eqn for m in step.members] if isinstance(step, Group) else [step]
+        sinks = self.can_sink(step)
+        for eqn in eqns:
+            for v in eqn.outvars:
+                if sinks:
+                    self.work[v] = self.work_of(eqn)
+                    self.depth[v] = 1 + max(map(self.depths, _variables(eqn)), default=0)
+        if sinks and all(self.pays(v, isinstance(step, Group)) for v in outs):
+            self.sunk.update(outs)
+            return
+        for v in outs:
+            self.work.pop(v, None)
+            self.depth.pop(v, None)
+
+    def lightened(self, step: Step) -> Step:
+        """A reduction without the outputs along its rows that others make as cheaply from what it
+        reads and finds: `x - mean` is not written where x and the mean are at hand.
+        """
+        if not self.fusion or not isinstance(step, Group) or not step.reduced or step.by_itself:
+            return step
+        left: list[Var] = []
+        for v in step.outputs:
+            maker = step.made[v]
+            wide = any(d in step.reduced for d in maker.dims)
+            found = self.found_for(v, step) if wide and v not in self.wanted else None
+            if found is None:
+                left.append(v)
+                continue
+            self.work[v] = self.work_of(maker.eqn)
+            self.depth[v] = 1
+            if not self.pays(v, False):
+                del self.work[v], self.depth[v]
+                left.append(v)
+                continue
+            self.sunk.add(v)
+            left += found
+        outputs = list(dict.fromkeys(left))
+        return step if outputs == step.outputs else dataclasses.replace(step, outputs=outputs)
+
+    def found_for(self, v: Var, group: Group) -> list[Var] | None:
+        """The values over rows alone that an output takes beside what is in memory; None where it
+        takes others, too.
+        """
+        maker = group.made[v]
+        if not can_reach(maker.eqn):
+            return None
+        found: list[Var] = []
+        for o in maker.operands:
+            if isinstance(o, Load) and self.resolve(o.source) in self.sunk:
+                return None
+            if isinstance(o, Inner):
+                if any(d in group.reduced for d in group.made[o.var].dims):
+                    return None
+                found.append(o.var)
+        return found
+
+    def can_sink(self, step: Step) -> bool:
+        if not self.fusion:
+            return False
+        if isinstance(step, Group):
+            simple = (
+                not step.reduced
+                and not step.by_itself
+                and all(can_reach(m.eqn) for m in step.members)
+            )
+            return simple and not any(v in self.wanted for v in step.outputs)
+        return can_reach(step) and not any(v in self.wanted for v in step.outvars)
+
+    def pays(self, v: Var, computed: bool) -> bool:
+        """Whether a value costs no more where it is read than in memory."""
+        uses = self.uses.get(v, [])
+        if not uses or any(u.reader is None for u in uses):
+            return not uses
+        if self.depth[v] > DEEP:
+            return False
+        times = sum(u.times for u in uses) / max(v.aval.size, 1)
+        if computed and any(_is_fused(u.reader, times) for u in uses):
+            return False  # fusion had its reasons
+        sources = len(self.behind(v))
+        if any(len(self.read_by(u.reader)) + sources > ARGUMENT_LIMIT for u in uses):
+            return False
+        cost = sum(self.work[v].values())
+        cheap = cost <= CHEAP and (v.aval.size <= FEW or all(u.place for u in uses))
+        if cheap or cost <= FREE:
+            return True
+        if len({id(u.reader) for u in uses}) > 1:
+            return False
+        if times <= 1:
+            return cost <= ONCE
+        again = cost * (times - 1)
+        return again <= REPEATED or (cost <= ONCE and again * v.aval.size <= LAUNCH_WORTH)
+
+    def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
+        """The equations that an element takes, each with its cost."""
+        operands = [self.works(a) for a in _variables(eqn)]
+        if eqn.primitive.kind is Kind.MOVEMENT:  # one of them is chosen
+            return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
+        found = {eqn: cost_of(eqn)}
+        for work in operands:
+            found.update(work)
+        return found
+
+    def works(self, v: Var) -> dict[Eqn, float]:
+        """The same for a value that is seen through views; one in memory takes a read."""
+        v = self.resolve(v)
+        eqn = self.made_by.get(v)
+        if eqn is None or _is_free(eqn):
+            return {} if eqn is not None else {_READ: 1.0}
+        return self.work.get(v, {_READ: 1.0})
+
+    def depths(self, v: Var) -> int:
+        return self.depth.get(self.resolve(v), 0)
+
+    # ---- recipes ----
+    def in_memory(self, v: Var) -> bool:
+        """Whether a value is read rather than made, by those steps that can do either."""
+        eqn = self.made_by.get(v)
+        return eqn is None or v in self.placed
+
+    def recipes(self, roots: Iterable[Var]) -> dict[Var, Eqn]:
+        """How values that are not in memory are made, from values that are."""
+        found: dict[Var, Eqn] = {}
+        waiting = list(roots)
+        while waiting:
+            v = waiting.pop()
+            if v in found or self.in_memory(v):
+                continue
+            found[v] = eqn = self.made_by[v]
+            self.place_whole(eqn)
+            waiting += [a for a in reversed(eqn.invars) if isinstance(a, Var)]
+        return found
+
+    def place_whole(self, eqn: Eqn) -> None:
+        """Put into memory what an equation does not read element by element, as it lies there."""
+        for i, a in enumerate(eqn.invars):
+            if isinstance(a, Var) and reads_of(eqn, i) is None:
+                self.place_value(a)
+
+    def behind(self, v: Var) -> set[Var]:
+        """The values in memory that a value would be made of."""
+        found: set[Var] = set()
+        waiting, seen = [v], set()
+        while waiting:
+            top = waiting.pop()
+            if top in seen:
+                continue
+            seen.add(top)
+            eqn = self.made_by.get(top)
+            if top is v or (eqn is not None and (top in self.sunk or _is_free(eqn))):
+                assert eqn is not None
+                waiting += [a for a in eqn.invars if isinstance(a, Var)]
+            elif eqn is not None and self._inside_sunk(top, eqn):
+                waiting += [a for a in eqn.invars if isinstance(a, Var)]
+            else:
+                found.add(top)
+        return found
+
+    def _inside_sunk(self, v: Var, eqn: Eqn) -> bool:
+        """Whether a value exists only inside a group whose results are made elsewhere."""
+        return eqn.primitive.kind is Kind.POINTWISE and v not in self.uses and v in self.work
+
+    def read_by(self, step: Step | None) -> set[Var]:
+        if step is None:
+            return set()
+        read = step.sources() if isinstance(step, Group) else _variables(step)
+        found: set[Var] = set()
+        for v in map(self.resolve, read):
+            found |= self.behind(v) if v in self.sunk else {v}
+        return found
+
+    # ---- the steps ----
+    def place(self, step: Step) -> None:
+        outs = step.outputs if isinstance(step, Group) else step.outvars
+        if is_idle(step) or (outs and all(v in self.sunk for v in outs)):
+            return
+        if isinstance(step, Group):
+            if can_emit(step) and not is_custom(step.members[0].eqn):
+                self.order.append(self.with_recipes(step))
+            else:
+                for v in step.sources():
+                    self.place_value(v)
+                self.order.append(step)
+        elif can_reach(step) or in_place(step):
+            for v in step.outvars:
+                self.place_made(v)
+            return
+        else:
+            for a in step.invars:
+                if isinstance(a, Var):
+                    self.place_value(a)
+            self.order.append(step)
+        self.placed.update(outs)
+
+    def with_recipes(self, group: Group) -> Group:
+        """A group that makes what it reads as far as that is not in memory."""
+        found = self.recipes(group.read)
+        if not found and not group.generators:
+            return group
+        new = Group(list(group.axes), group.reduced, name=group.name)
+        for member in group.members:
+            new.add(member)
+        new.outputs, new.generators = list(group.outputs), found
+        new.moves, new.by_itself, new.aliases = group.moves, group.by_itself, group.aliases
+        new.read = dict.fromkeys(self.from_memory(group.read, found), 1)
+        return new
+
+    def from_memory(self, roots: Iterable[Var], recipes: dict[Var, Eqn]) -> list[Var]:
+        """The values in memory behind others, in order of first use."""
+        found: dict[Var, None] = {}
+        waiting, seen = list(roots)[::-1], set()
+        while waiting:
+            v = waiting.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            if v not in recipes:
+                found[v] = None
+            else:
+                waiting += [a for a in reversed(recipes[v].invars) if isinstance(a, Var)]
+        return list(found)
+
+    def place_value(self, v: Var) -> None:
+        """Put a value into memory before whoever needs it there."""
+        if v in self.placed:
+            return
+        base = self.aliased(v)
+        if base not in self.placed:
+            self.place_made(base)
+        chain: list[tuple[Eqn, Var]] = []
+        while v is not base:
+            eqn = self.made_by[v]
+            chain.append((eqn, v))
+            (operand,) = eqn.invars
+            assert isinstance(operand, Var)
+            v = operand
+        for eqn, result in reversed(chain):
+            if result not in self.placed:
+                self.placed.add(result)
+                self.order += alias_steps(eqn, result)
+
+    def place_made(self, v: Var) -> None:
+        """A kernel that puts a value into memory, made as those make it who read it elsewhere."""
+        if v in self.placed or v in self.sunk:
+            return
+        eqn = self.made_by[v]
+        if in_place(eqn) and self.stays(eqn):
+            self.order.append(self.with_recipes(update_group(eqn, self.name(eqn))))
+            self.placed.add(v)
+            return
+        if not can_reach(eqn):  # a dtype without a type in CUDA: the NumPy rule
+            self.order.append(eqn)
+            self.placed.update(eqn.outvars)
+            return
+        self.place_whole(eqn)
+        new = own_kernel(v, eqn, self.recipes, self.from_memory, "")
+        new.name = self.name(eqn)
+        self.order.append(new)
+        self.placed.add(v)
+
+    def name(self, eqn: Eqn) -> str:
+        """A name by the place in the plan and the operation."""
+        return f"s{len(self.order)}_{eqn.primitive.name.replace('-', '_')}"
+
+    def stays(self, eqn: Eqn) -> bool:
+        """Whether the operand of an update is in memory, and put there as a piece of its own."""
+        (operand, *others) = eqn.invars
+        if not isinstance(operand, Var) or self.resolve(operand) in self.sunk:
+            return False
+        self.place_value(operand)
+        changed = self.resolve(operand)
+        for a in (a for a in others if isinstance(a, Var)):
+            behind = self.from_memory([a], self.recipes([a]))
+            if any(self.resolve(v) is changed for v in behind):  # it would be read while it changes
+                self.sunk.discard(self.aliased(a))
+                self.place_value(a)
+        return True
+
+
+def own_kernel(v: Var, eqn: Eqn, recipes, from_memory, name: str) -> Group:
+    """A group that writes a value that is otherwise made where it is read."""
+    dims = tuple(None if n == 1 else i for i, n in enumerate(v.aval.shape))
+    operands = [a for a in eqn.invars if isinstance(a, Var)]
+    made = recipes(operands)
+    if is_view(eqn) and operands and not made:
+        load = Load(operands[0], (eqn,), dims, v.aval.shape)
+    else:
+        seen = Var(v.aval)  # the same value, unwritten
+        renamed = eqn.replace(outvars=[seen if o is v else o for o in eqn.outvars])
+        made = {**made, seen: renamed}
+        load = Load(seen, (), dims, v.aval.shape)
+    copy = Eqn(registry["copy"], [load.source], [v], {}, eqn.site)
+    group = Group(list(v.aval.shape), outputs=[v], name=name, generators=made, moves=eqn)
+    group.add(Member(copy, [load], dims, dims))
+    group.read = dict.fromkeys(from_memory([load.source], made), 1)
+    return group
+
+
+def narrowed(eqn: Eqn) -> list[Eqn]:
+    """Many arrays side by side, or stacked, in steps of at most `MANY`."""
+    if eqn.primitive.name not in ("concatenate", "stack"):
+        return [eqn]
+    (out,) = eqn.outvars
+    axis = eqn.params["dimension" if "dimension" in eqn.params else "axis"]
+    eqns: list[Eqn] = []
+    pieces, prim, params = list(eqn.invars), eqn.primitive, eqn.params
+    while len(pieces) > MANY:
+        some = [pieces[i : i + MANY] for i in range(0, len(pieces), MANY)]
+        pieces = []
+        for part in some:
+            avals = [a.aval for a in part]
+            (aval,) = prim.out_avals(avals, params)
+            pieces.append(Var(aval))
+            eqns.append(Eqn(prim, part, pieces[-1:], params, eqn.site))
+        prim, params = registry["concatenate"], {"dimension": axis}
+    return [*eqns, Eqn(prim, pieces, [out], params, eqn.site)]
+
+
+def is_idle(step: Step) -> bool:
+    """Whether nobody reads what a group makes: a loop began with it that does without."""
+    return isinstance(step, Group) and not step.outputs
+
+
+def _is_fused(step: Step | None, times: float) -> bool:
+    """Whether a step has refused what it reads, and not just because it reads pieces of it, each
+    element once.
+    """
+    if not isinstance(step, Group) or step.by_itself:
+        return False
+    return times > 1 or bool(step.reduced) or step.has_flow
+
+
+def _is_free(eqn: Eqn) -> bool:
+    """Whether an equation is an index map, or makes its value from nothing."""
+    if eqn.primitive.kind is Kind.VIEW:
+        return can_reach(eqn)
+    return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_reach(eqn)
+
+
+def can_emit(group: Group) -> bool:
+    """Whether all dtypes of a group have a type in CUDA."""
+    return all(ct.has_type(a.aval) for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
+
+
+def as_single_view(eqn: Eqn, v: Var) -> Eqn:
+    """A view that shows what one of a view's results shows, but for axes of length 1."""
+    if is_view(eqn):
+        return eqn
+    shape, axis, number = eqn.invars[0].aval.shape, eqn.params["axis"], eqn.outvars.index(v)
+    if eqn.primitive.name == "unstack":
+        first, length = number, 1
+    else:
+        first, length = sum(eqn.params["sizes"][:number]), eqn.params["sizes"][number]
+    low = tuple(first if d == axis else 0 for d in range(len(shape)))
+    high = tuple(first + length if d == axis else n for d, n in enumerate(shape))
+    params = {"start_indices": low, "limit_indices": high, "strides": None}
+    cut = Var(v.aval.update(shape=tuple(b - a for a, b in zip(low, high, strict=True))))
+    return Eqn(registry["slice"], eqn.invars, [cut], params, eqn.site)
+
+
+def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
+    """A view that is memory as it lies, as one or two equations with one result each."""
+    single = as_single_view(eqn, v)
+    if single is eqn:
+        return [eqn]
+    (cut,) = single.outvars
+    if cut.aval.shape == v.aval.shape:
+        return [single.replace(outvars=[v])]
+    params = {"new_sizes": v.aval.shape, "dimensions": None, "sharding": None}
+    return [single, Eqn(registry["reshape"], [cut], [v], params, eqn.site)]

@@ -1,0 +1,180 @@
+"""The loop form of a group: which sweeps over P x R compute it, before any machine is chosen.
+
+Floor 3. In: a Group. Out: its Passes. One suffices while a row (all of R) is seen whole; where rows
+are cut, over tiles on a CPU or over threads on a GPU, there is a pass for each level of reductions,
+and one for what is written
+over the whole space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuarray.compiler.fuse.group import Group, Inner, Member, members_in_order
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.primitive import Kind
+
+
+@dataclass
+class Pass:
+    """One sweep over all tiles: which members it runs, and what it keeps."""
+
+    members: list[Member]
+    partial: list[Var]  # reductions whose per-tile results are kept and merged
+    stored: list[Var]  # outputs written tile by tile
+    after: list[Member]  # members that need only finished values, run once at the end
+    carried: list[Var] = field(default_factory=list)  # what later sweeps read of this one's values
+
+
+def one_pass(group: Group) -> list[Pass]:
+    """A single sweep that runs every member, for when each row is seen whole."""
+    return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
+
+
+def can_split(member: Member) -> bool:
+    """Whether partial results of a reduction may be merged: not where rounding them to 16 bits
+    would show.
+    """
+    prim, aval = member.eqn.primitive, member.eqn.outvars[0].aval
+    wide = storage_dtype(aval).itemsize >= 4 or prim.combine in (np.maximum, np.minimum)
+    return prim.combine is not None and (wide or aval.dtype.kind in "bui")
+
+
+def split_passes(
+    group: Group, may_split: Callable[[Member], bool] = can_split
+) -> list[Pass] | None:
+    """A pass for each level of reductions, then one for what is written over the whole space."""
+    members = list(members_in_order(group))
+    made = group.made
+    level: dict[Var, int] = {}
+    wide: dict[Var, bool] = {}  # whether a value runs along a reduced axis
+    for member in members:
+        below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
+        is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
+        if is_reduction and not may_split(member):
+            return None
+        for v in member.eqn.outvars:
+            level[v] = below + is_reduction
+            wide[v] = any(d in group.reduced for d in member.dims)
+    top = max(level.values(), default=0)
+    passes: list[Pass] = []
+    for depth in range(1, top + 1):
+        reductions = [
+            m
+            for m in members
+            if m.eqn.primitive.kind is Kind.REDUCTION and level[m.eqn.outvars[0]] == depth
+        ]
+        needed = _needed(reductions, made, wide, level)
+        partial = [v for m in reductions for v in m.eqn.outvars]
+        after = [
+            m
+            for m in members
+            if m.eqn.primitive.kind is not Kind.REDUCTION
+            and not wide[m.eqn.outvars[0]]
+            and level[m.eqn.outvars[0]] == depth
+        ]
+        passes.append(Pass(needed, partial, [], after))
+    passes[0].after[:0] = _early(members, level, wide, set(group.outputs))
+    stored = [v for v in group.outputs if wide[v]]
+    if stored:
+        passes.append(Pass(_needed([made[v] for v in stored], made, wide, level), [], stored, []))
+    return passes
+
+
+def _early(
+    members: list[Member], level: dict[Var, int], wide: dict[Var, bool], outputs: set[Var]
+) -> list[Member]:
+    """Members over P alone that need no reduction, as far as others over P (or the outside) read
+    them.
+    """
+    read = set(outputs)
+    found: list[Member] = []
+    for member in reversed(members):
+        v = member.eqn.outvars[0]
+        if wide[v] or (level[v] == 0 and not any(o in read for o in member.eqn.outvars)):
+            continue
+        read.update(o.var for o in member.operands if isinstance(o, Inner))
+        if level[v] == 0:
+            found.append(member)
+    return found[::-1]
+
+
+def _needed(
+    targets: list[Member], made: dict[Var, Member], wide: dict[Var, bool], level: dict[Var, int]
+) -> list[Member]:
+    """The members a tile must run for these targets; finished values over P (those behind some
+    reduction) are read, not computed again.
+    """
+    order: list[Member] = []
+    done: set[int] = set()
+    for target in targets:
+        stack = [target]
+        while stack:
+            top = stack[-1]
+            waits = []
+            for o in top.operands:
+                if not isinstance(o, Inner):
+                    continue
+                if level[o.var] and not wide[o.var]:
+                    continue
+                maker = made[o.var]
+                if id(maker) not in done:
+                    waits.append(maker)
+            if waits:
+                stack.extend(waits)
+                continue
+            stack.pop()
+            if id(top) not in done:
+                done.add(id(top))
+                order.append(top)
+    return order
+
+
+def once_each(
+    group: Group, passes: list[Pass], carry: Callable[[Member], bool], early: bool
+) -> list[Pass]:
+    """The same passes, with less done twice.
+
+    carry: whether a value over the whole space is computed in the first pass that needs it alone,
+    and carried to the later ones
+    early: an output is stored in the first pass that computes it
+    """
+    first: dict[Var, Pass] = {}
+    made: list[Pass] = []
+    for one in passes:
+        new = Pass([], one.partial, [], one.after)
+        for v in one.stored:
+            (first[v] if early and v in first else new).stored.append(v)
+        wanted = {*new.partial, *new.stored}
+        for member in reversed(one.members):
+            outs = [v for v in member.eqn.outvars if v in wanted]
+            known = bool(outs) and all(v in first for v in outs)
+            if known and carry(member):
+                for v in outs:
+                    if v not in first[v].carried:
+                        first[v].carried.append(v)
+            elif outs:
+                new.members.append(member)
+                wanted.update(o.var for o in member.operands if isinstance(o, Inner))
+        new.members.reverse()
+        for member in new.members:
+            if any(d in group.reduced for d in member.dims):
+                for v in member.eqn.outvars:
+                    first.setdefault(v, new)
+        if new.members or new.after or new.stored:
+            made.append(new)
+    return made
+
+
+def axis_order(group: Group) -> list[int]:
+    """Axes from the slowest to the fastest in memory, by the widest value the group writes or
+    reads.
+    """
+    made = [group.made[v].dims for v in group.outputs if v in group.made]
+    candidates = made + [x.dims for x in group.loads()]
+    widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
+    order = [d for d in widest if d is not None]
+    return order + [i for i in range(len(group.axes)) if i not in order]

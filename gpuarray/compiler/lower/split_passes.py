@@ -1,0 +1,123 @@
+"""Groups whose rows are too few to keep a GPU busy: a kernel for each pass instead of one for all.
+
+Floor 3. In: fused steps. Out: the steps that a GPU runs instead. One kernel for softmax or a batch
+normalisation gives each row to one block, because its threads wait for one another. A few rows that
+are long leave most of the machine idle; then it is quicker to end the kernel after each reduction:
+every pass by itself is shared by as many blocks as there is room for, and computes again what it
+needs of what was read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from gpuarray.compiler.cuda.schedule import (
+    FULL_THREADS,
+    Schedule,
+    schedule_columns,
+    schedule_rows,
+    vector_width,
+)
+from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Refusal, Step
+from gpuarray.compiler.lower.inline import can_emit
+from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
+from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.primitive import Combine
+
+#: Bytes that a large GPU moves in the time another kernel takes to begin and end.
+LAUNCH_BYTES = 8 << 20
+WHY = "its rows are too few to fill a GPU: each pass over them is a kernel"
+
+
+def cut(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
+    """The steps with such groups in pieces, and between which pieces values go through memory."""
+    made: list[Step] = []
+    refusals: list[Refusal] = []
+    for step in steps:
+        pieces = _pieces(step) if isinstance(step, Group) else None
+        made += [step] if pieces is None else pieces
+        if pieces is not None:
+            refusals += [Refusal(one, two, WHY) for one, two in _exchanges(pieces)]
+    return made, refusals
+
+
+def _pieces(group: Group) -> list[Group] | None:
+    """A group for each pass; None where one kernel for all is as quick."""
+    if not group.reduced or group.by_itself or group.parts or not can_emit(group):
+        return None
+    passes = split_passes(group, lambda m: isinstance(m.eqn.primitive.cuda, Combine))
+    if passes is None or len(passes) < 2 or not _is_slow(group, len(passes)):
+        return None
+    later = [_reads(one) for one in passes]
+    pieces: list[Group] = []
+    for number, one in enumerate(passes):
+        wanted = set(group.outputs).union(*later[number + 1 :])
+        pieces.append(_piece(group, one, wanted, number))
+    return pieces
+
+
+def _is_slow(group: Group, passes: int) -> bool:
+    """Whether one kernel takes longer than one for each pass, by the bytes that both move."""
+    space = {i for i, n in enumerate(group.axes) if n > 1}
+    rows = math.prod(group.axes[i] for i in group.parallel)
+    length = math.prod(group.axes[i] for i in group.reduced)
+    wide = {x.source: x for x in group.loads() if group.reduced & space & set(x.dims)}
+    nbytes = sum(
+        storage_dtype(v.aval).itemsize * math.prod(group.axes[i] for i in x.dims if i is not None)
+        for v, x in wide.items()
+    )
+    order = axis_order(group)
+    if order and order[-1] in group.reduced:
+        s = schedule_rows(rows, length, vector_width(list(wide), group.axes[order[-1]]))
+        reads = 1 if s.steps else passes  # a row of few vectors is held in registers
+    else:
+        s = schedule_columns(rows, length, False, len(group.members))
+        reads = passes
+    alone = reads * nbytes * FULL_THREADS / min(_threads(s), FULL_THREADS)
+    return alone > passes * nbytes + (passes - 1) * LAUNCH_BYTES
+
+
+def _threads(s: Schedule) -> int:
+    return s.grid * s.threads
+
+
+def _reads(one: Pass) -> set[Var]:
+    """What a pass reads of other members, or has to leave behind."""
+    members = [*one.members, *one.after]
+    return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
+
+
+def _piece(group: Group, one: Pass, wanted: set[Var], number: int) -> Group:
+    """One pass as a group: what earlier ones found is read from memory."""
+    members = [*one.members, *one.after]
+    here = {v for m in members for v in m.eqn.outvars}
+    kind = group.name.rpartition("_")[2] if one.partial else "map"
+    stem = group.name.rpartition("_")[0]
+    reduced = group.reduced if one.partial else frozenset()
+    piece = Group(list(group.axes), reduced, name=f"{stem}{chr(ord('a') + number)}_{kind}")
+    for member in members:
+        piece.add(_apart(member, group, here))
+    finished = {v for m in one.after for v in m.eqn.outvars} | set(one.partial)
+    left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in wanted)]
+    piece.outputs = [*dict.fromkeys([*left, *one.stored])]
+    return piece
+
+
+def _apart(member: Member, group: Group, here: set[Var]) -> Member:
+    """A member whose operands from elsewhere are loads."""
+    operands = [
+        Load(o.var, (), group.made[o.var].dims, o.var.aval.shape)
+        if isinstance(o, Inner) and o.var not in here
+        else o
+        for o in member.operands
+    ]
+    return Member(member.eqn, operands, member.space, member.dims, member.flow)
+
+
+def _exchanges(pieces: list[Group]) -> Iterable[tuple[Group, Group]]:
+    """The pairs of pieces of which one reads what the other makes."""
+    for k, two in enumerate(pieces):
+        for one in pieces[:k]:
+            if any(v in two.read for v in one.outputs):
+                yield one, two

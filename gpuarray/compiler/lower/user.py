@@ -1,0 +1,51 @@
+"""Kernels that users write: CUDA C++ text with a place in a Graph.
+
+Floor 3. In: the text, the name of its kernel and how it is launched. Out: a group of its own for
+each equation that calls it; cuda/user.py makes the text of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gpuarray.compiler.fuse.group import Group, Load, Member, Step
+from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.primitive import registry
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a user wrote: the `cuda` rule of a primitive that is a kernel of its own.
+
+    grid(avals, **params) -> how many blocks
+    """
+
+    text: str
+    name: str
+    grid: Callable[..., int]
+    block: int
+
+
+def is_custom(eqn: Eqn) -> bool:
+    """Whether an equation is a kernel that a user wrote."""
+    return isinstance(eqn.primitive.cuda, Source)
+
+
+def custom_steps(eqn: Eqn, name: str) -> list[Step]:
+    """The equation as a group of its own; numbers among its operands are put into memory first."""
+    steps: list[Step] = []
+    operands: list[Any] = []
+    for i, a in enumerate(eqn.invars):
+        if isinstance(a, Literal):
+            v = Var(a.aval)
+            put = Eqn(registry["copy"], [a], [v], {}, eqn.site)
+            number = Group([], outputs=[v], name=f"{name}_in{i}")
+            number.add(Member(put, [a], (), ()))
+            steps.append(number)
+            a = v
+        operands.append(Load(a, (), (None,) * a.aval.ndim, a.aval.shape))
+    group = Group([], outputs=list(eqn.outvars), name=name, by_itself=True)
+    group.add(Member(eqn, operands, (), ()))
+    return [*steps, group]

@@ -1,0 +1,1 @@
+"""Graph to Graph: the same values by less work."""

@@ -1,0 +1,1 @@
+"""C++ text of elements: types, constants, expressions, and what every source includes."""

@@ -1,0 +1,174 @@
+"""How values look in CUDA C++: types, constants, index arithmetic.
+
+Floor 3. In: dtypes, NumPy scalars, Index maps. Out: text. Every constant of every kernel is written
+here, so nan, infinities, -0.0 and the smallest integers are right in one place.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.index import Index, Quotient, Remainder
+
+_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+    "uint64": "unsigned long long",
+    "float16": "ga_f16",
+    "bfloat16": "ga_bf16",
+    "float8_e4m3fn": "ga_e4m3",
+    "float8_e5m2": "ga_e5m2",
+    "float8_e8m0fnu": "ga_e8m0",
+    "float4_e2m1fn": "ga_e2m1",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "ga_c64",
+    "complex128": "ga_c128",
+}
+_HALVES = (
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+)
+HALF_TYPES = tuple(_TYPES[name] for name in _HALVES)
+
+
+@functools.cache
+def _name(dtype) -> str:
+    return dtype.name  # which NumPy puts together anew each time
+
+
+def memory_type(aval: ShapedArray) -> str:
+    """The type of an element in memory."""
+    name = _name(storage_dtype(aval))
+    if name not in _TYPES:
+        raise TypeError(
+            f"dtype {name} has no CUDA type here: keep it on the CPU, or convert it there, for "
+            "example to float32"
+        )
+    return _TYPES[name]
+
+
+def has_type(aval: ShapedArray) -> bool:
+    """Whether elements have a type in CUDA."""
+    return _name(storage_dtype(aval)) in _TYPES
+
+
+def value_type(aval: ShapedArray) -> str:
+    """The type of a value in a register: floats of 16 and 8 bits are computed in float and rounded
+    after every operation.
+    """
+    return "float" if _name(storage_dtype(aval)) in _HALVES else memory_type(aval)
+
+
+def is_half(aval: ShapedArray) -> bool:
+    """Whether elements are floats of 16 or 8 bits, which registers hold as float."""
+    return _name(storage_dtype(aval)) in _HALVES
+
+
+def rounded(expression: str, aval: ShapedArray) -> str:
+    """An expression as a value of its declared dtype."""
+    return f"ga_round<{memory_type(aval)}>({expression})" if is_half(aval) else expression
+
+
+def constant(value, aval: ShapedArray) -> str:
+    """A scalar as text that compiles to exactly its bits."""
+    dtype = storage_dtype(aval)
+    x: Any = np.asarray(value).astype(dtype)[()]
+    if dtype.kind == "c":
+        part = np.float32 if dtype.itemsize == 8 else np.float64
+        return f"{memory_type(aval)}{{{_real(part(x.real))}, {_real(part(x.imag))}}}"
+    if dtype.kind == "b":
+        return "true" if x else "false"
+    if dtype.kind in "iu":
+        return _integer(int(x), dtype)
+    return _real(x.astype(np.float32) if dtype.itemsize <= 2 else x)
+
+
+def _real(x) -> str:
+    double = x.dtype.itemsize == 8
+    suffix = "" if double else "f"
+    if math.isnan(x):
+        return f"GA_NAN{suffix.upper()}"
+    if math.isinf(x):
+        return f"{'-' if x < 0 else ''}GA_INF{suffix.upper()}"
+    text = (
+        np.format_float_scientific(x, unique=True, trim="0")
+        if x
+        else ("-0.0" if np.signbit(x) else "0.0")
+    )
+    if x and 1e-4 <= abs(x) < 1e7:
+        text = np.format_float_positional(x, unique=True, trim="0")
+    return text + suffix
+
+
+def _integer(n: int, dtype: np.dtype) -> str:
+    if dtype.itemsize < 4:  # C++ has no literals below int, and templates look at the type
+        return f"({_TYPES[dtype.name]}){n}"
+    if dtype.kind == "u":
+        return f"{n}u" if dtype.itemsize == 4 else f"{n}ull"
+    if dtype.itemsize < 8:
+        return f"({n + 1} - 1)" if n == -(2**31) else str(n)
+    return f"({n + 1}ll - 1ll)" if n == -(2**63) else f"{n}ll"
+
+
+def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
+    """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory.
+    64 bits only where an offset needs them.
+    """
+    suffix = "ull" if wide else "u"
+
+    def number(n: int) -> str:
+        return f"{n}{suffix}"
+
+    def text(index: Index) -> str:
+        parts: list[str] = []
+        terms: list[tuple[Any, int]] = sorted(index.terms, key=lambda term: -abs(term[1]))
+        for a, k in terms:
+            if not isinstance(a, Quotient | Remainder):
+                inner = names[a.name]
+            else:
+                sign = "/" if isinstance(a, Quotient) else "%"
+                inside = text(a.inner)
+                bare = (
+                    len(a.inner.terms) == 1
+                    and not a.inner.constant
+                    and abs(a.inner.terms[0][1]) == 1
+                )
+                inner = f"{inside if bare else f'({inside})'} {sign} {number(a.divisor)}"
+                inner = f"({inner})"
+            size = inner if abs(k) == 1 else f"{inner} * {number(abs(k))}"
+            if not parts:
+                parts.append(size if k > 0 else f"0{suffix} - {size}")
+            else:
+                parts.append(f"{'+' if k > 0 else '-'} {size}")
+        if index.constant or not parts:
+            if parts:
+                parts.append(f"{'+' if index.constant > 0 else '-'} {number(abs(index.constant))}")
+            else:
+                parts.append(number(index.constant))
+        return " ".join(parts)
+
+    if index.terms and all(k < 0 for _, k in index.terms) and index.constant > 0:
+        # Written from the constant down: n - 1 - i reads better than 0 - i + n - 1, and never
+        # wraps.
+        return f"{number(index.constant)} - " + " - ".join(
+            text(Index(((a, -k),))) for a, k in index.terms
+        )
+    return text(index)

@@ -1,1 +1,0 @@
-"""What a Plan needs of a machine. Floor 4."""

@@ -1,0 +1,242 @@
+"""Values folded by group: the public functions of `gpuarray.ops`.
+
+Floor 6. In: values, and for each the number of its segment. Out: one value for each segment, by one
+scatter; by two steps of fewer values each where a bucket size is given.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gpuarray import errors
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.primitive import Primitive
+from gpuarray.core.trace import Tracer
+from gpuarray.core.value import Array
+from gpuarray.primitives.define import do
+from gpuarray.primitives.indexing.ops import (
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    scatter_add_p,
+    scatter_max_p,
+    scatter_min_p,
+    scatter_mul_p,
+    update_graph,
+)
+from gpuarray.primitives.reduce.ops import (
+    identity_of,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_prod_p,
+    reduce_sum_p,
+)
+
+_FOLDS: dict[str, tuple[Primitive, Primitive, np.ufunc]] = {
+    "segment_sum": (scatter_add_p, reduce_sum_p, np.add),
+    "segment_prod": (scatter_mul_p, reduce_prod_p, np.multiply),
+    "segment_max": (scatter_max_p, reduce_max_p, np.maximum),
+    "segment_min": (scatter_min_p, reduce_min_p, np.minimum),
+}
+
+
+def _operand(name: str, x: Any, position: int) -> Any:
+    if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
+        return x
+    raise TypeError(
+        f"{name} requires ndarray or scalar arguments, got {type(x)} at position {position}. "
+        "Convert it with gpuarray.numpy.asarray(...)."
+    )
+
+
+def _count(name: str, ids: Any, num_segments: Any) -> int:
+    if num_segments is None:
+        if isinstance(ids, Tracer):
+            raise errors.ConcretizationTypeError(
+                ids,
+                f"{name}() `num_segments` argument: how many segments there are decides a shape. "
+                "Pass num_segments.",
+            )
+        num_segments = np.asarray(ids).max(initial=-1) + 1
+    count = operator.index(num_segments)
+    if count < 0:
+        raise ValueError(f"num_segments must be non-negative, got {count}.")
+    return count
+
+
+def _segments(
+    name: str,
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    bucket_size: int | None,
+    mode: Any,
+    out_sharding: Any,
+) -> Any:
+    scatter, reduce, ufunc = _FOLDS[name]
+    data, ids = _operand(name, data, 0), _operand(name, segment_ids, 1)
+    where = GatherScatterMode.from_any(mode)
+    if dtypes.kind_of(aval_of(ids).dtype) not in "iu":
+        raise TypeError(
+            "Only integer scalar arrays can be converted to a scalar index: segment_ids are "
+            f"{aval_of(ids).dtype}"
+        )
+    count = _count(name, ids, num_segments)
+    aval, batch = aval_of(data), aval_of(ids).shape
+    rank = len(batch)
+    if aval.shape[:rank] != batch:
+        raise ValueError(
+            f"Incompatible types for broadcasting: {name} got data of shape {aval.shape} and "
+            f"segment_ids of shape {batch}; the latter must be the former's first axes."
+        )
+    if aval.dtype == np.bool_ and ufunc in (np.add, np.multiply):
+        raise TypeError(
+            f"{name} does not accept dtype bool: convert the data to integers, or take segment_max "
+            "(any) or segment_min (all)."
+        )
+    rest = aval.shape[rank:]
+    bucketed = bucket_size is not None and rank > 0
+    places = do.broadcast_in_dim(
+        ids, shape=(*batch, 1), broadcast_dimensions=tuple(range(rank)), sharding=None
+    )
+    lead: tuple[int, ...] = (count,)
+    if bucketed:
+        size = operator.index(bucket_size)  # pyright: ignore[reportArgumentType]
+        lead = (-(-batch[0] // size), count)
+        bucket = np.arange(batch[0]).reshape(-1, *(1,) * rank) // size
+        kind = aval_of(ids).dtype
+        bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
+        places = do.concatenate(bucket, places, dimension=rank)
+    start = do.broadcast_in_dim(
+        identity_of(ufunc, aval.dtype),
+        shape=(*lead, *rest),
+        broadcast_dimensions=(),
+        sharding=None,
+    )
+    out = scatter.bind(
+        start,
+        places,
+        data,
+        dimension_numbers=ScatterDimensionNumbers(
+            update_window_dims=tuple(range(rank, rank + len(rest))),
+            inserted_window_dims=tuple(range(len(lead))),
+            scatter_dims_to_operand_dims=tuple(range(len(lead))),
+        ),
+        indices_are_sorted=bool(indices_are_sorted) and not bucketed,
+        unique_indices=bool(unique_indices),
+        mode=where,
+        update_jaxpr=update_graph(scatter, aval.dtype),
+        update_consts=(),
+    )
+    if bucketed:
+        out = reduce.bind(out, axes=(0,), out_sharding=None)
+    return out if out_sharding is None else out.to_device(out_sharding)
+
+
+_ARGUMENTS = """
+
+    data: (*batch, ...); segment_ids: integers (*batch), each the number of a segment; numbers
+    outside 0 ... num_segments - 1 are left out (mode "clip" moves them inside). The result is
+    (num_segments, ...); num_segments is one more than the largest number when not given, which
+    cannot be known under jit. bucket_size: fold groups of so many values first, for accuracy.
+    indices_are_sorted, unique_indices: what is known of the numbers.
+"""
+
+
+def segment_sum(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The sum of the values of each segment.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.ops.segment_sum(gnp.array([1., 2., 4.]), gnp.array([0, 1, 0]))
+    Array([5., 2.], dtype=float32)
+    """
+    return _segments(
+        "segment_sum", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode, out_sharding,
+    )  # fmt: skip
+
+
+def segment_prod(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product of the values of each segment.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.ops.segment_prod(gnp.array([3., 2., 4.]), gnp.array([0, 1, 0]))
+    Array([12.,  2.], dtype=float32)
+    """
+    return _segments(
+        "segment_prod", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode, out_sharding,
+    )  # fmt: skip
+
+
+def segment_max(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The largest of the values of each segment; the smallest there is for an empty one.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.ops.segment_max(gnp.array([1., 2., 4.]), gnp.array([0, 1, 0]))
+    Array([4., 2.], dtype=float32)
+    """
+    return _segments(
+        "segment_max", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode, out_sharding,
+    )  # fmt: skip
+
+
+def segment_min(
+    data: Any,
+    segment_ids: Any,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The smallest of the values of each segment; the largest there is for an empty one.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.ops.segment_min(gnp.array([1., 2., 4.]), gnp.array([0, 1, 0]))
+    Array([1., 2.], dtype=float32)
+    """
+    return _segments(
+        "segment_min", data, segment_ids, num_segments, indices_are_sorted, unique_indices,
+        bucket_size, mode, out_sharding,
+    )  # fmt: skip
+
+
+for _function in (segment_sum, segment_prod, segment_max, segment_min):
+    if _function.__doc__:  # not under python -OO
+        _first, _, _example = _function.__doc__.partition("\n\n")
+        _function.__doc__ = _first + _ARGUMENTS + "\n" + _example

@@ -1,0 +1,45 @@
+"""Axes moved, added and stretched: what batch rules do with the extra axis.
+
+Floor 2. In: values. Out: the same values with axes elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuarray.core.avals import aval_of
+from gpuarray.primitives.define import do
+
+
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    """The axis at `source` brought to `destination`, the others in their order."""
+    if source == destination:
+        return x
+    order = [i for i in range(aval_of(x).ndim) if i != source]
+    order.insert(destination, source)
+    return do.transpose(x, permutation=tuple(order))
+
+
+def add_axis(x: Any, position: int, size: int = 1) -> Any:
+    """A new axis, along which the value repeats `size` times."""
+    shape = aval_of(x).shape
+    dims = tuple(i for i in range(len(shape) + 1) if i != position)
+    full = (*shape[:position], size, *shape[position:])
+    return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=dims, sharding=None)
+
+
+def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
+    """Axes of length 1 added in front (behind the first with `keep_first`) up to a rank."""
+    shape = aval_of(x).shape
+    missing = rank - len(shape)
+    if missing <= 0:
+        return x
+    lead = 1 if keep_first else 0
+    full = shape[:lead] + (1,) * missing + shape[lead:]
+    dims = tuple(range(lead)) + tuple(range(lead + missing, rank))
+    return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=dims, sharding=None)
+
+
+def with_axis(x: Any, dim: int | None, position: int, size: int) -> Any:
+    """A value with its extra axis at `position`: moved there, or made by repetition."""
+    return add_axis(x, position, size) if dim is None else move_axis(x, dim, position)

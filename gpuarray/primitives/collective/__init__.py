@@ -1,0 +1,1 @@
+"""Primitives between the elements along a named axis."""

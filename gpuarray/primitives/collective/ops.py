@@ -1,0 +1,384 @@
+"""Collectives: operations between the elements along a named axis.
+
+Floor 2. In: one element's value and the axis's name. Out: what all elements make of it together.
+Here are their types and derivatives, and what they are along an axis of vmap: ordinary operations
+on the axis that vmap adds. Across devices they belong to whoever runs programs on several.
+
+A rule for an axis of vmap acts where the operation names that axis, and steps aside where it names
+another: the extra axis is then one more axis of the operand, in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpuarray import errors
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_zero
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.primitives.axes import move_axis, with_axis
+from gpuarray.primitives.define import do
+from gpuarray.primitives.linear import constant, zeros
+
+
+def _names(axis_name: Any) -> tuple:
+    return axis_name if isinstance(axis_name, tuple) else (axis_name,)
+
+
+def _unbound(*_, **params):
+    names = params.get("axes", params.get("axis_name"))
+    raise errors.UnboundAxisError(
+        f"unbound axis name: {', '.join(map(str, _names(names)))}. The program uses a collective "
+        "over an axis that no vmap, pmap or shard_map around it has given this name."
+    )
+
+
+def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
+    return do.reshape(x, new_sizes=tuple(shape), dimensions=None, sharding=None)
+
+
+def _check_size(axis: Any, given: int, op: str) -> None:
+    if axis.size != given:
+        raise ValueError(
+            f"{op} was traced for an axis {axis.name!r} of length {given}, not {axis.size}"
+        )
+
+
+def _collective(name: str, **rules) -> Primitive:
+    return Primitive(name, Kind.COLLECTIVE, numpy=_unbound, **rules)
+
+
+# ---- sums, maxima, minima ----
+
+
+def _reduced_avals(*avals: ShapedArray, axes, axis_index_groups):
+    gone = {a for a in axes if isinstance(a, int)}
+    out = []
+    for a in avals:
+        shape = tuple(n for i, n in enumerate(a.shape) if i not in gone)
+        out.append(ShapedArray(shape, a.dtype, a.weak_type))
+    return out
+
+
+def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rules) -> Primitive:
+    """An operation over `axes`: names, and numbers of the operand's own axes."""
+
+    def batch(axis, args, dims, *, axes, axis_index_groups):
+        if axis_index_groups is not None:
+            raise NotImplementedError("axis_index_groups not supported in vmap collectives.")
+        own = axis.name is not None and axis.name in axes
+        rest = tuple(a for a in axes if not (own and a == axis.name))
+        out, out_dims = [], []
+        for x, d in zip(args, dims, strict=True):
+            if d is None:
+                given = repeat(x, axis.size) if own else x
+                out += prim.bind(given, axes=rest, axis_index_groups=None) if rest else [given]
+                out_dims.append(None)
+                continue
+            moved = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
+            if own:
+                moved = (*moved, d)
+            at = d - sum(isinstance(a, int) and a < d for a in moved)
+            out.append(reduced(x, moved))
+            out_dims.append(None if own else at)
+        return out, out_dims
+
+    def reduced(x, axes):
+        numbers = tuple(sorted(a for a in axes if isinstance(a, int)))
+        names = tuple(a for a in axes if not isinstance(a, int))
+        if numbers:
+            x = getattr(do, reduce)(x, axes=numbers, out_sharding=None)
+        return prim.bind(x, axes=names, axis_index_groups=None)[0] if names else x
+
+    prim = _collective(name, multiple_results=True, aval=_reduced_avals, batch=batch, **rules)
+    return prim
+
+
+def _psum_jvp(primals, tangents, **params):
+    out = psum_p.bind(*primals, **params)
+    return out, [
+        Zero(aval_of(x)) if is_zero(t) else psum_p.bind(t, **params)[0]
+        for x, t in zip(out, tangents, strict=True)
+    ]
+
+
+def _psum_transpose(cts, *operands, axes, axis_index_groups):
+    """A sum that everyone gets hands every element the sum of all cotangents."""
+    names = tuple(a for a in axes if not isinstance(a, int))
+    numbers = tuple(a for a in axes if isinstance(a, int))
+    out = []
+    for ct, x in zip(cts, operands, strict=True):
+        if is_zero(ct):
+            out.append(Zero(x.aval))
+            continue
+        ct = psum_p.bind(ct, axes=names, axis_index_groups=axis_index_groups)[0]
+        kept = tuple(i for i in range(x.aval.ndim) if i not in numbers)
+        if numbers:
+            ct = do.broadcast_in_dim(
+                ct, shape=x.aval.shape, broadcast_dimensions=kept, sharding=None
+            )
+        out.append(ct)
+    return out
+
+
+psum_p = _reduction(
+    "psum",
+    "reduce_sum",
+    lambda x, size: do.mul(x, constant(x, size)),
+    jvp=_psum_jvp,
+    transpose=_psum_transpose,
+)
+
+
+def _no_derivative(name: str) -> Callable[..., Any]:
+    def jvp(*_, **__):
+        raise NotImplementedError(
+            f"Differentiation rule for '{name}' not implemented: guard the value with "
+            "lax.stop_gradient, or take the maximum of an all_gather"
+        )
+
+    return jvp
+
+
+pmax_p, pmin_p = (
+    _reduction(name, reduce, lambda x, size: x, jvp=_no_derivative(name), transpose=NOT_LINEAR)
+    for name, reduce in (("pmax", "reduce_max"), ("pmin", "reduce_min"))
+)
+
+
+# ---- all_gather and reduce_scatter: each is the other's transpose ----
+
+
+def _gathered_aval(x, *, all_gather_dimension, axis_index_groups, axis_name, axis_size, tiled):
+    k, shape = all_gather_dimension, list(x.shape)
+    if tiled:
+        shape[k] *= axis_size
+    else:
+        shape.insert(k, axis_size)
+    return x.update(shape=tuple(shape))
+
+
+def _gather_batch(axis, args, dims, *, all_gather_dimension, axis_name, axis_size, tiled, **params):
+    (x,), (d,), k = args, dims, all_gather_dimension
+    if axis.name not in _names(axis_name):
+        assert d is not None
+        out = all_gather_p.bind(
+            move_axis(x, d, 0),
+            all_gather_dimension=k + 1,
+            axis_name=axis_name,
+            axis_size=axis_size,
+            tiled=tiled,
+            **params,
+        )
+        return out, 0
+    _check_size(axis, axis_size, "all_gather")
+    out = with_axis(x, d, k, axis.size)
+    if tiled:
+        shape = aval_of(out).shape
+        out = _reshape(out, (*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :]))
+    return out, None
+
+
+def _gather_transpose(ct, x, *, all_gather_dimension, **params):
+    return (reduce_scatter_p.bind(ct, scatter_dimension=all_gather_dimension, **params),)
+
+
+all_gather_p = _collective(
+    "all_gather",
+    aval=_gathered_aval,
+    jvp=LINEAR,
+    transpose=_gather_transpose,
+    batch=_gather_batch,
+)
+
+
+def _scattered_aval(x, *, scatter_dimension, axis_index_groups, axis_name, axis_size, tiled):
+    k, shape = scatter_dimension, list(x.shape)
+    if tiled:
+        if shape[k] % axis_size:
+            raise ValueError(
+                f"tiled reduce_scatter operand scatter dimension size {shape[k]} must be divisible "
+                f"by shard_count {axis_size}"
+            )
+        shape[k] //= axis_size
+    elif shape[k] != axis_size:
+        raise ValueError(
+            f"reduce_scatter operand scatter dimension size {shape[k]} must match shard count "
+            f"{axis_size}"
+        )
+    else:
+        del shape[k]
+    return x.update(shape=tuple(shape))
+
+
+def _scatter_batch(axis, args, dims, *, scatter_dimension, axis_name, axis_size, tiled, **params):
+    (x,), (d,), k = args, dims, scatter_dimension
+    if axis.name not in _names(axis_name):
+        assert d is not None
+        out = reduce_scatter_p.bind(
+            move_axis(x, d, 0),
+            scatter_dimension=k + 1,
+            axis_name=axis_name,
+            axis_size=axis_size,
+            tiled=tiled,
+            **params,
+        )
+        return out, 0
+    _check_size(axis, axis_size, "reduce_scatter")
+    if d is None:
+        total = do.mul(x, constant(x, axis.size))
+    else:
+        total = do.reduce_sum(x, axes=(d,), out_sharding=None)
+    if tiled:
+        shape = aval_of(total).shape
+        total = _reshape(total, (*shape[:k], axis.size, shape[k] // axis.size, *shape[k + 1 :]))
+    return total, k
+
+
+def _scatter_transpose(ct, x, *, scatter_dimension, **params):
+    return (all_gather_p.bind(ct, all_gather_dimension=scatter_dimension, **params),)
+
+
+reduce_scatter_p = _collective(
+    "reduce_scatter",
+    aval=_scattered_aval,
+    jvp=LINEAR,
+    transpose=_scatter_transpose,
+    batch=_scatter_batch,
+)
+
+
+# ---- all_to_all ----
+
+
+def _to_all_aval(x, *, split_axis, concat_axis, axis_index_groups, axis_name, axis_size, tiled):
+    shape = list(x.shape)
+    if shape[split_axis] % axis_size:
+        raise ValueError(
+            f"all_to_all requires the size of the mapped axis {axis_name} to divide "
+            f"x.shape[split_axis], but they are {axis_size} and {shape[split_axis]} respectively."
+        )
+    shape[split_axis] //= axis_size
+    shape[concat_axis] *= axis_size
+    return x.update(shape=tuple(shape))
+
+
+def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_size, **params):
+    (x,), (d,), s, c = args, dims, split_axis, concat_axis
+    n = axis_size
+    x = with_axis(x, d, 0, axis.size)
+    if axis.name not in _names(axis_name):
+        out = all_to_all_p.bind(
+            x,
+            split_axis=s + 1,
+            concat_axis=c + 1,
+            axis_name=axis_name,
+            axis_size=n,
+            **params,
+        )
+        return out, 0
+    _check_size(axis, n, "all_to_all")
+    _, *shape = aval_of(x).shape
+    # [source, ..., split, ...] -> [source, ..., destination, piece, ...]
+    x = _reshape(x, (n, *shape[:s], n, shape[s] // n, *shape[s + 1 :]))
+    # The position of each operand axis there, then the source in front of the concatenated one.
+    where = [1 + i + (i >= s) for i in range(len(shape))]
+    where.insert(c, 0)
+    x = do.transpose(x, permutation=(1 + s, *where))
+    shape[s] //= n
+    shape[c] *= n
+    return _reshape(x, (n, *shape)), 0
+
+
+def _to_all_transpose(ct, x, *, split_axis, concat_axis, **params):
+    return (all_to_all_p.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params),)
+
+
+all_to_all_p = _collective(
+    "all_to_all",
+    aval=_to_all_aval,
+    jvp=LINEAR,
+    transpose=_to_all_transpose,
+    batch=_to_all_batch,
+    show=lambda params: {k: v for k, v in params.items() if k != "axis_size"},
+)
+
+
+# ---- ppermute ----
+
+
+def _permute_batch(axis, args, dims, *, axis_name, perm):
+    (x,), (d,) = args, dims
+    x = with_axis(x, d, 0, axis.size)
+    if axis.name not in _names(axis_name):
+        return ppermute_p.bind(x, axis_name=axis_name, perm=perm), 0
+    source = dict.fromkeys(range(axis.size), -1)
+    for src, dst in perm:
+        if not (0 <= src < axis.size and 0 <= dst < axis.size):
+            raise ValueError(
+                f"ppermute moves {src} to {dst}, but axis {axis.name!r} has length {axis.size}"
+            )
+        source[dst] = src
+    pieces = [_piece(x, start, stop) for start, stop in _runs(list(source.values()))]
+    if len(pieces) == 1:
+        return pieces[0], 0
+    return (do.concatenate(*pieces, dimension=0) if pieces else x), 0
+
+
+def _runs(source: list[int]) -> list[tuple[int, int]]:
+    """Neighbouring sources together, as (start, stop); (-1, n) for n elements that get nothing."""
+    out: list[tuple[int, int]] = []
+    for s in source:
+        if out and s < 0 and out[-1][0] < 0:
+            out[-1] = (-1, out[-1][1] + 1)
+        elif out and s >= 0 and out[-1][0] >= 0 and out[-1][1] == s:
+            out[-1] = (out[-1][0], s + 1)
+        else:
+            out.append((-1, 1) if s < 0 else (s, s + 1))
+    return out
+
+
+def _piece(x: Any, start: int, stop: int) -> Any:
+    aval = aval_of(x)
+    rest = aval.shape[1:]
+    if start < 0:
+        made = aval.update(shape=(stop, *rest))
+        return zeros(made)
+    return do.slice(
+        x,
+        start_indices=(start,) + (0,) * len(rest),
+        limit_indices=(stop, *rest),
+        strides=None,
+    )
+
+
+def _permute_transpose(ct, x, *, axis_name, perm):
+    return (ppermute_p.bind(ct, axis_name=axis_name, perm=tuple((dst, src) for src, dst in perm)),)
+
+
+ppermute_p = _collective(
+    "ppermute",
+    aval=lambda x, *, axis_name, perm: x,
+    jvp=LINEAR,
+    transpose=_permute_transpose,
+    batch=_permute_batch,
+)
+
+
+# ---- axis_index ----
+
+
+def _index_batch(axis, args, dims, *, axis_name):
+    return do.iota(dtype=np.dtype(np.int32), shape=(axis.size,), dimension=0, sharding=None), 0
+
+
+axis_index_p = _collective(
+    "axis_index",
+    aval=lambda *, axis_name: ShapedArray((), np.int32),
+    jvp=NOT_DIFFERENTIABLE,
+    transpose=NOT_LINEAR,
+    batch=_index_batch,
+)

@@ -1,0 +1,1 @@
+"""Primitives that sum products: contractions, convolutions, ragged products, Fourier transforms."""

@@ -1,0 +1,371 @@
+"""Sums of products: dot_general, and the matrix product that convolutions use too.
+
+Floor 2. In: arrays, and which of their axes are summed (contracting) or carried along (batch). Out:
+primitives whose NumPy rules bring both operands into the form [batch, rows, sum] x [batch, sum,
+columns] and call BLAS. Half types are multiplied and summed in float32, integers wrap as machine
+integers do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.contract.precision import rounding_of
+from gpuarray.primitives.contract.transforms import dot_rules
+from gpuarray.primitives.define import ANY, check_dtype, hide_defaults
+from gpuarray.primitives.elementwise.convert import float_to_int
+
+# ((lhs contracting, rhs contracting), (lhs batch, rhs batch))
+DotDimensionNumbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
+
+_EXACT = 2**53  # integers up to here are exact in float64
+_SMALL = 1 << 14  # multiplications below which NumPy's own integer loops are quickest
+
+
+# ---- types ----
+
+
+def _rank(dtype) -> tuple:
+    """Sorts dtypes by what they hold: kind, then width or largest value, signed before unsigned."""
+    kind = dtypes.kind_of(dtype)
+    if kind == "b":
+        return (0,)
+    if kind in "iu":
+        return (1, dtypes.iinfo(dtype).bits, kind == "i")
+    width = dtypes.finfo(dtype).max if kind == "f" else dtype.itemsize
+    return (2 if kind == "f" else 3, float(width))
+
+
+def joined_dtype(op: str, lhs, rhs):
+    """The wider of two operand dtypes (contractions accept two different ones)."""
+    if lhs == rhs:
+        return lhs
+    left, right = _rank(lhs), _rank(rhs)
+    if left == right:
+        raise TypeError(
+            f"lax.{op} argument type error: {lhs.name}, {rhs.name}: neither type holds the other's "
+            "values. Convert one of them with .astype(...)."
+        )
+    return lhs if left > right else rhs
+
+
+def check_preferred(joined, preferred) -> None:
+    """Raise where an integer result is narrower than its operands: its sums would be lost."""
+    kinds = dtypes.kind_of(joined), dtypes.kind_of(preferred)
+    if kinds[0] in "iu" and kinds[1] in "biu":
+        bits = 1 if kinds[1] == "b" else dtypes.iinfo(preferred).bits
+        if bits < dtypes.iinfo(joined).bits:
+            raise TypeError(
+                "`preferred_element_type` must not be narrower than the original type, got "
+                f"preferred_element_type of {preferred.name} for result type of {joined.name}."
+            )
+
+
+def working_dtype(joined, out, accumulate=None):
+    """The dtype products are formed and summed in: at least float32 where anything is a float."""
+    kinds = dtypes.kind_of(joined) + dtypes.kind_of(out)
+    if not set(kinds) - set("biu"):
+        return out
+    wide = {joined, out} | ({accumulate} if accumulate is not None else set())
+    double = any(d in (dtypes.float64, dtypes.complex128) for d in wide)
+    if "c" in kinds:
+        return dtypes.complex128 if double else dtypes.complex64
+    return dtypes.float64 if double else dtypes.float32
+
+
+# ---- matrix products ----
+
+
+def matrix_product(working, out) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """A function [..., m, k] x [..., k, n] -> [..., m, n]: sums in `working`, result in `out`."""
+    kind = dtypes.kind_of(working)
+    if kind == "b":
+        # A count of hits is exact enough to tell none from some.
+        return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) != 0
+    if kind in "iu":
+        return lambda a, b: integer_product(a, b, working).astype(out, copy=False)
+
+    def product(a, b):
+        full = np.matmul(a.astype(working, copy=False), b.astype(working, copy=False))
+        return full if working == out else narrow(full, out)
+
+    return product
+
+
+def narrow(x: np.ndarray, out) -> np.ndarray:
+    """Convert sums to the result dtype: complex to real drops a part, float to int saturates."""
+    kind = dtypes.kind_of(out)
+    if np.iscomplexobj(x) and kind != "c":
+        x = np.real(x)
+    if kind in "iu" and dtypes.kind_of(x.dtype) == "f":
+        return float_to_int(x, out)
+    return x.astype(out, copy=False)
+
+
+def _bound(x: np.ndarray) -> int:
+    return max(abs(int(x.max(initial=0))), abs(int(x.min(initial=0))))
+
+
+def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
+    """[..., m, k] x [..., k, n] of integers modulo 2**bits, by float64 BLAS where that is exact.
+
+    NumPy has no fast integer product. Small values fit a double; 32-bit ones are cut into 16-bit
+    halves, of which three products matter: lo*lo + 2**16 * (hi*lo + lo*hi), the fourth being a
+    multiple of 2**32.
+    """
+    plain = dtypes.int64 if out.itemsize > 4 else out
+    if dtypes.kind_of(out) in "iu" and out.name.endswith(("int4", "int2", "int1")):
+        plain = dtypes.int32  # sub-byte types have no arithmetic of their own in NumPy
+    depth = a.shape[-1]
+    if a.size * b.shape[-1] <= _SMALL:
+        return _wrapping_matmul(a, b, plain, out)
+    a, b = (x if x.dtype.kind in "biu" else x.astype(np.int32) for x in (a, b))
+    if depth * _bound(a) * _bound(b) < _EXACT:
+        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(out)
+    if out.itemsize > 4 or depth >= 1 << 20:
+        return _wrapping_matmul(a, b, plain, out)
+    (alo, ahi), (blo, bhi) = (_halves(x) for x in (a, b))
+    low = np.matmul(alo, blo).astype(np.int64)
+    cross = np.matmul(ahi, blo).astype(np.int64) + np.matmul(alo, bhi).astype(np.int64)
+    return (low + (cross << 16)).astype(out)
+
+
+def _wrapping_matmul(a, b, plain, out) -> np.ndarray:
+    return np.matmul(a.astype(plain), b.astype(plain)).astype(out, copy=False)
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    wide = x.astype(np.int64)
+    return (wide & 0xFFFF).astype(np.float64), (wide >> 16).astype(np.float64)
+
+
+# ---- dot_general ----
+
+
+def _check_dot(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> None:
+    (lc, rc), (lb, rb) = dimension_numbers
+    for side, a, batch, contract in (("lhs", lhs, lb, lc), ("rhs", rhs, rb, rc)):
+        if not all(0 <= d < a.ndim for d in (*batch, *contract)):
+            raise TypeError(
+                f"dot_general requires {side} dimension numbers to be nonnegative and less than "
+                f"the number of axes of the {side} value, got {side}_batch of {batch} and "
+                f"{side}_contracting of {contract} for {side} of rank {a.ndim}"
+            )
+    for what, left, right in (("batch", lb, rb), ("contracting", lc, rc)):
+        for side, dims in (("lhs", left), ("rhs", right)):
+            if len(set(dims)) != len(dims):
+                raise TypeError(
+                    f"dot_general requires {side} {what} dimensions to be distinct, got "
+                    f"{side}_{what} {dims}."
+                )
+    for side, batch, contract in (("lhs", lb, lc), ("rhs", rb, rc)):
+        if set(batch) & set(contract):
+            raise TypeError(
+                f"dot_general requires {side} batch dimensions to be disjoint from contracting "
+                f"dimensions, got {side}_batch {batch} and {side}_contracting {contract}."
+            )
+    if len(lb) != len(rb):
+        raise TypeError(
+            "dot_general requires equal numbers of lhs_batch and rhs_batch dimensions, got "
+            f"lhs_batch {lb} and rhs_batch {rb}."
+        )
+    pairs = (("lhs batch dimensions and rhs batch", lb, rb), ("contracting", lc, rc))
+    for what, left, right in pairs:
+        lengths = tuple(lhs.shape[d] for d in left), tuple(rhs.shape[d] for d in right)
+        if lengths[0] != lengths[1]:
+            raise TypeError(
+                f"dot_general requires {what} dimensions to have the same shape, got {lengths[0]} "
+                f"and {lengths[1]}."
+            )
+
+
+def free_axes(ndim: int, *used: Sequence[int]) -> tuple[int, ...]:
+    """The axes in none of the given groups, in order."""
+    taken = {d for group in used for d in group}
+    return tuple(d for d in range(ndim) if d not in taken)
+
+
+def dot_aval(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    *,
+    dimension_numbers,
+    precision=None,
+    preferred_element_type=None,
+    out_sharding=None,
+) -> ShapedArray:
+    check_dtype("dot_general", lhs.dtype, ANY, 0)
+    check_dtype("dot_general", rhs.dtype, ANY, 1)
+    _check_dot(lhs, rhs, dimension_numbers)
+    (lc, rc), (lb, rb) = dimension_numbers
+    shape = (
+        *(lhs.shape[d] for d in lb),
+        *(lhs.shape[d] for d in free_axes(lhs.ndim, lb, lc)),
+        *(rhs.shape[d] for d in free_axes(rhs.ndim, rb, rc)),
+    )
+    dtype = joined_dtype("dot_general", lhs.dtype, rhs.dtype)
+    if preferred_element_type is not None:
+        check_preferred(dtype, preferred_element_type)
+        dtype = preferred_element_type
+    return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type, out_sharding)
+
+
+class _Side(NamedTuple):
+    """How one operand becomes a stack of matrices: transpose, reshape, swap to save a copy."""
+
+    permutation: tuple[int, ...]
+    shape: tuple[int, int, int]
+    swap: bool
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        matrices = x.transpose(self.permutation).reshape(self.shape)
+        return matrices.swapaxes(1, 2) if self.swap else matrices
+
+
+def _side(shape, batch, contract, sum_last: bool) -> _Side:
+    free = free_axes(len(shape), batch, contract)
+    # BLAS reads a transposed matrix as it lies, so axes stay in memory order where they can.
+    contract_first = bool(contract) and bool(free) and max(contract) < min(free)
+    inner = (*contract, *free) if contract_first else (*free, *contract)
+    sizes = [math.prod(shape[d] for d in group) for group in (batch, free, contract)]
+    b, f, c = sizes
+    matrices = (b, c, f) if contract_first else (b, f, c)
+    return _Side((*batch, *inner), matrices, contract_first == sum_last)
+
+
+def _is_matmul(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
+    """Whether np.matmul means the same thing on the operands as they are."""
+    (lc, rc), (lb, rb) = dimension_numbers
+    batch = tuple(range(len(lb)))
+    if tuple(lb) != batch or tuple(rb) != batch or len(lc) != 1:
+        return False
+    n = len(batch)
+    lfree, rfree = lhs.ndim - n - 1, rhs.ndim - n - 1
+    plain = lfree == rfree == 1 if n else lfree <= 1 and rfree <= 1
+    return plain and lc[0] == lhs.ndim - 1 and rc[0] == n
+
+
+def _dot_numpy(
+    avals,
+    *,
+    dimension_numbers,
+    precision=None,
+    preferred_element_type=None,
+    out_sharding=None,
+) -> Callable[..., Any]:
+    lhs, rhs = avals
+    aval = dot_aval(
+        lhs,
+        rhs,
+        dimension_numbers=dimension_numbers,
+        preferred_element_type=preferred_element_type,
+    )
+    round_lhs, round_rhs, accumulate = rounding_of(precision)
+    joined = joined_dtype("dot_general", lhs.dtype, rhs.dtype)
+    working = working_dtype(joined, aval.dtype, accumulate)
+    direct = _is_matmul(lhs, rhs, dimension_numbers)
+    same = lhs.dtype == rhs.dtype == working == aval.dtype and dtypes.kind_of(working) in "fc"
+    plain = same and round_lhs is None and round_rhs is None
+    small = plain and _is_many_small(lhs, rhs, dimension_numbers)
+    if direct and plain and not small:
+        return np.matmul
+    product = _small_products if small else matrix_product(working, aval.dtype)
+    if not plain and dtypes.kind_of(working) in "fc":
+        product = _rounding(product, lhs.dtype, rhs.dtype, round_lhs, round_rhs)
+    if direct and not small and lhs.ndim > 1 and rhs.ndim > 1:
+        return product
+    (lc, rc), (lb, rb) = dimension_numbers
+    left, right = _side(lhs.shape, lb, lc, True), _side(rhs.shape, rb, rc, False)
+    shape = aval.shape
+
+    def dot(a, b):
+        return product(left(np.asarray(a)), right(np.asarray(b))).reshape(shape)
+
+    return dot
+
+
+#: Stacks of so many matrices are many; these are small if a product takes so few multiplications.
+_MANY, _SMALL = 128, 32
+#: Matrices multiplied at a time, so that what lies between the steps stays in cache.
+_TOGETHER = 8192
+
+
+def _is_many_small(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
+    (lc, rc), (lb, rb) = dimension_numbers
+    count = math.prod(lhs.shape[d] for d in lb)
+    columns = math.prod(rhs.shape[d] for d in free_axes(rhs.ndim, rb, rc))
+    steps = math.prod(lhs.shape[d] for d in lc)
+    return count >= _MANY and steps <= 4 and 0 < lhs.size // count * columns <= _SMALL
+
+
+def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Stacks of small matrices: the stack comes last, so that each step runs along all of it."""
+    count, rows, steps = a.shape
+    out = np.empty((count, rows, b.shape[2]), a.dtype)
+    for start in range(0, count, _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        x, y = (np.ascontiguousarray(m[some].transpose(1, 2, 0)) for m in (a, b))
+        total = x[:, 0, None] * y[None, 0]
+        term = np.empty_like(total)
+        for k in range(1, steps):
+            np.multiply(x[:, k, None], y[None, k], out=term)
+            np.add(total, term, out=total)
+        out[some] = total.transpose(2, 0, 1)
+    return out
+
+
+def _rounding(product, lhs, rhs, round_lhs, round_rhs):
+    """Round operands to an algorithm's types first, where they have more precision than that."""
+
+    def narrower(dtype, to):
+        wider = to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize
+        return to if wider else None
+
+    to_left, to_right = narrower(lhs, round_lhs), narrower(rhs, round_rhs)
+    if to_left is None and to_right is None:
+        return product
+
+    def rounded(a, b):
+        a = a if to_left is None else a.astype(to_left)
+        return product(a, b if to_right is None else b.astype(to_right))
+
+    return rounded
+
+
+def _show_dot(params: dict) -> dict:
+    shown = _hide_dot(params)
+    contract, batch = shown["dimension_numbers"]
+    lists = tuple(tuple(list(dims) for dims in group) for group in (contract, batch))
+    return shown | {"dimension_numbers": lists}
+
+
+_hide_dot = hide_defaults({"precision": None, "preferred_element_type": None, "out_sharding": None})
+
+
+def _dot_work(avals, *, dimension_numbers, **_) -> float:
+    """Multiply-adds: the result's size times the length of what is summed."""
+    (_, summed), (_, carried) = dimension_numbers
+    x, y = avals
+    rest = math.prod(n for d, n in enumerate(y.shape) if d not in (*summed, *carried))
+    return float(x.size * rest)
+
+
+#: out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j]
+dot_general_p = Primitive(
+    "dot_general",
+    Kind.LIBRARY,
+    aval=dot_aval,
+    numpy_pick=_dot_numpy,
+    show=_show_dot,
+    work=_dot_work,
+    **dot_rules(lambda x, y, **params: dot_general_p.bind(x, y, **params)),
+)

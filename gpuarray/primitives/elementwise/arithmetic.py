@@ -1,0 +1,499 @@
+"""Pointwise primitives: arithmetic, rounding, comparison, choice and identity.
+
+Floor 2. In: the factory `elementwise` and NumPy. Out: primitives whose results follow the machine's
+rules where NumPy's differ: integer division truncates and x / 0 is -1, remainders have the
+dividend's sign, sign keeps -0.0.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.primitives import cuda_rules
+from gpuarray.primitives.cuda_rules import by_class
+from gpuarray.primitives.define import (
+    ANY,
+    BOOL,
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    KEYS,
+    NUMERIC,
+    SIGNED,
+    do,
+    elementwise,
+)
+from gpuarray.primitives.elementwise import transforms as rules
+from gpuarray.primitives.linear import constant, share_of
+from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, order_key
+
+
+def everywhere(function):
+    """The `numpy_pick` rule for an op that one function does on every class of numbers."""
+    return by_dtype(integer=function, floating=function, complex=function, boolean=function)
+
+
+# ---- arithmetic ----
+
+
+add_p = elementwise(
+    "add",
+    cuda=cuda_rules.ADD,
+    arity=2,
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.add),
+    jvp=rules.add_jvp,
+    transpose=lambda ct, x, y: (share_of(ct, x), share_of(ct, y)),
+)
+sub_p = elementwise(
+    "sub",
+    cuda=cuda_rules.SUB,
+    arity=2,
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.subtract),
+    jvp=rules.sub_jvp,
+    transpose=rules.sub_transpose,
+)
+
+_multiply = everywhere(np.multiply)
+
+
+def _mul_pick(avals, *, out_dtype=None):
+    if out_dtype is None or out_dtype == avals[0].dtype:
+        return _multiply(avals)
+    multiply = _multiply([ShapedArray((), out_dtype)])
+    return lambda x, y: multiply(x.astype(out_dtype), y.astype(out_dtype))
+
+
+def _mul_cuda(avals, *, out_dtype=None):
+    if out_dtype is None or out_dtype == avals[0].dtype:
+        return cuda_rules.MUL(avals)
+    text = cuda_rules.MUL([ShapedArray((), out_dtype)])
+    return text.replace("{0}", "({T}){0}").replace("{1}", "({T}){1}")
+
+
+mul_p = elementwise(
+    "mul",
+    jvp=(
+        lambda t, out, x, y, **given: do.mul(t, y, **given),
+        lambda t, out, x, y, **given: do.mul(x, t, **given),
+    ),
+    transpose=rules.mul_transpose,
+    arity=2,
+    dtypes=NUMERIC,
+    numpy_pick=_mul_pick,
+    cuda=_mul_cuda,
+    result=lambda x, y, out_dtype=None: x if out_dtype is None else out_dtype,
+    defaults={"out_dtype": None},
+)
+
+
+def _divide_signed(x, y):
+    quotient = np.asarray(np.floor_divide(x, y))
+    # NumPy rounds down, the machine towards zero: they differ where signs do and a rest is left.
+    quotient += (x != quotient * y) & ((x < 0) != (y < 0))
+    zero = y == 0
+    return np.where(zero, quotient.dtype.type(-1), quotient) if zero.any() else quotient
+
+
+def _divide_unsigned(x, y):
+    quotient = np.floor_divide(x, y)
+    zero = y == 0
+    everything = quotient.dtype.type(np.iinfo(quotient.dtype).max)
+    return np.where(zero, everything, quotient) if zero.any() else quotient
+
+
+def _remainder(x, y):
+    result = np.fmod(x, y)
+    zero = y == 0
+    return np.where(zero, x, result) if zero.any() else result
+
+
+div_p = elementwise(
+    "div",
+    jvp=(
+        lambda t, out, x, y: do.div(t, y),
+        lambda t, out, x, y: do.mul(do.mul(do.neg(t), x), do.integer_pow(y, y=-2)),
+    ),
+    transpose=lambda ct, x, y: (share_of(do.div(ct, y), x), None),
+    arity=2,
+    dtypes=NUMERIC,
+    numpy_pick=by_dtype(
+        integer=_divide_signed,
+        unsigned=_divide_unsigned,
+        floating=np.true_divide,
+        complex=np.true_divide,
+    ),
+    cuda=by_class("{0} / {1}", integer="ga_div({0}, {1})", complex="ga_cdiv({0}, {1})"),
+    weight=4,
+)
+
+
+rem_p = elementwise(
+    "rem",
+    jvp=(
+        lambda t, out, x, y: t,
+        lambda t, out, x, y: do.mul(do.neg(t), rules.whole_quotient(x, y)),
+    ),
+    arity=2,
+    dtypes=INTEGER | FLOATING,
+    numpy_pick=by_dtype(integer=_remainder, floating=np.fmod),
+    cuda=by_class("ga_rem({0}, {1})"),
+    weight=8,
+)
+neg_p = elementwise(
+    "neg",
+    cuda=by_class("-{0}", integer="ga_neg({0})", complex="-{0}"),
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.negative),
+    jvp=LINEAR,
+    transpose=lambda ct, x: (do.neg(ct),),
+)
+
+
+abs_p = elementwise(
+    "abs",
+    jvp=(rules.abs_derivative,),
+    dtypes=SIGNED | FLOATING | COMPLEX,
+    numpy_pick=everywhere(np.abs),
+    cuda=by_class("ga_abs({0})", complex="ga_cabs({0})"),
+    result=lambda x: dtypes.to_real_dtype(x) if dtypes.kind_of(x) == "c" else x,
+)
+
+
+def _sign_complex(x):
+    size = np.abs(x)
+    out = np.empty(np.shape(x), x.dtype)
+    # The parts are divided by a real number: complex division would mix them where one is infinite.
+    out.real, out.imag = x.real / size, x.imag / size
+    return np.where(size == 0, x.dtype.type(0), out)
+
+
+sign_p = elementwise(
+    "sign",
+    jvp=NOT_DIFFERENTIABLE,
+    dtypes=NUMERIC,
+    numpy_pick=by_dtype(
+        integer=np.sign, floating=lambda x: np.copysign(np.sign(x), x), complex=_sign_complex
+    ),
+    cuda=by_class("ga_sign({0})", complex="ga_csign({0})"),
+)
+
+
+def _larger_complex(x, y):
+    """The lexicographically larger one; y where a nan makes the comparison fail."""
+    return np.where((x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag)), x, y)
+
+
+def _smaller_complex(x, y):
+    return np.where((x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag)), x, y)
+
+
+# Of 0.0 and -0.0, which are equal, NumPy's maximum and minimum may return either.
+max_p = elementwise(
+    "max",
+    jvp=rules.EXTREME_JVP,
+    arity=2,
+    dtypes=ANY,
+    numpy_pick=by_dtype(
+        integer=np.maximum, floating=np.maximum, complex=_larger_complex, boolean=np.logical_or
+    ),
+    cuda=cuda_rules.MAX,
+)
+min_p = elementwise(
+    "min",
+    jvp=rules.EXTREME_JVP,
+    arity=2,
+    dtypes=ANY,
+    numpy_pick=by_dtype(
+        integer=np.minimum, floating=np.minimum, complex=_smaller_complex, boolean=np.logical_and
+    ),
+    cuda=cuda_rules.MIN,
+)
+square_p = elementwise(
+    "square",
+    cuda=by_class("{0} * {0}", integer="ga_mul({0}, {0})", complex="{0} * {0}"),
+    dtypes=NUMERIC,
+    numpy_pick=everywhere(np.square),
+    jvp=(lambda t, out, x: do.mul(t, do.mul(constant(x, 2), x)),),
+)
+
+
+def _check_integer_pow(x: ShapedArray, *, y: int) -> None:
+    if y < 0 and dtypes.kind_of(x.dtype) in "iu":
+        raise TypeError(
+            f"Integers cannot be raised to negative powers, got integer_pow({x.str_short()}, {y}). "
+            "Convert the base to a float first."
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _power_rule(y: int):
+    def power(x):
+        if y == 0:
+            return np.ones_like(x)
+        result, square, left = None, x, abs(y)
+        while left:
+            if left & 1:
+                result = square if result is None else result * square
+            left >>= 1
+            if left:
+                square = square * square
+        if y < 0:
+            return x.dtype.type(1) / result  # pyright: ignore[reportOptionalOperand]
+        return fresh(result) if y == 1 else result
+
+    return everywhere(np.square if y == 2 else power)
+
+
+integer_pow_p = elementwise(
+    "integer_pow",
+    jvp=rules.integer_pow_jvp,
+    dtypes=NUMERIC,
+    numpy_pick=lambda avals, *, y: _power_rule(y)(avals),
+    check=_check_integer_pow,
+    cuda=cuda_rules.power,
+    weight=3,
+)
+
+
+nextafter_p = elementwise(
+    "nextafter",
+    arity=2,
+    dtypes=FLOATING,
+    numpy=np.nextafter,
+    cuda=by_class("ga_nextafter({0}, {1})", half="ga_nextafter_half<{M}>({0}, {1})"),
+    jvp=rules.nextafter_jvp,
+    weight=4,
+)
+
+# ---- rounding ----
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where `round` sends numbers halfway between two integers."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def _round_away(x):
+    whole = np.trunc(x)
+    return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
+
+
+_ROUNDING = {
+    RoundingMethod.AWAY_FROM_ZERO: by_dtype(floating=_round_away),
+    RoundingMethod.TO_NEAREST_EVEN: by_dtype(floating=np.rint),
+}
+floor_p = elementwise(
+    "floor", cuda="ga_floor({0})", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.floor
+)
+ceil_p = elementwise(
+    "ceil", cuda="ga_ceil({0})", dtypes=FLOATING, jvp=NOT_DIFFERENTIABLE, numpy=np.ceil
+)
+round_p = elementwise(
+    "round",
+    jvp=NOT_DIFFERENTIABLE,
+    dtypes=FLOATING,
+    numpy_pick=lambda avals, *, rounding_method: _ROUNDING[rounding_method](avals),
+    cuda=lambda avals, *, rounding_method: cuda_rules.ROUND[rounding_method],
+    weight=2,
+)
+
+
+def _bool_result(*_) -> np.dtype:
+    return dtypes.bool_
+
+
+is_finite_p = elementwise(
+    "is_finite",
+    dtypes=FLOATING,
+    numpy=np.isfinite,
+    cuda="ga_is_finite({0})",
+    result=_bool_result,
+    jvp=NOT_DIFFERENTIABLE,
+)
+
+# ---- comparison ----
+
+
+def _comparison(name: str, dtypes: frozenset[str], **rules) -> Primitive:
+    return elementwise(
+        name, arity=2, dtypes=dtypes, result=_bool_result, jvp=NOT_DIFFERENTIABLE, **rules
+    )
+
+
+def _words(keys):
+    """Stored random keys as 64-bit words on one more axis: bits are compared, not numbers."""
+    return np.asarray(keys, order="C").reshape(*keys.shape, 1).view(np.uint64)
+
+
+def _equal_pick(avals):
+    if isinstance(avals[0].dtype, dtypes.KeyDtype):
+        return lambda x, y: (_words(x) == _words(y)).all(-1)
+    return np.equal
+
+
+def _not_equal_pick(avals):
+    if isinstance(avals[0].dtype, dtypes.KeyDtype):
+        return lambda x, y: (_words(x) != _words(y)).any(-1)
+    return np.not_equal
+
+
+ORDERED = INTEGER | FLOATING | BOOL
+
+
+eq_p = _comparison("eq", ANY | KEYS, numpy_pick=_equal_pick, cuda=cuda_rules.equal)
+ne_p = _comparison("ne", ANY | KEYS, numpy_pick=_not_equal_pick, cuda=cuda_rules.not_equal)
+lt_p = _comparison("lt", ORDERED, numpy=np.less, cuda="{0} < {1}")
+le_p = _comparison("le", ORDERED, numpy=np.less_equal, cuda="{0} <= {1}")
+gt_p = _comparison("gt", ORDERED, numpy=np.greater, cuda="{0} > {1}")
+ge_p = _comparison("ge", ORDERED, numpy=np.greater_equal, cuda="{0} >= {1}")
+
+
+def _total_order_pick(ufunc):
+    def pick(avals):
+        if dtypes.kind_of(avals[0].dtype) != "f":
+            return ufunc
+        return lambda x, y: ufunc(order_key(x), order_key(y))
+
+    return pick
+
+
+def _total_order(name: str, ufunc: np.ufunc, sign: str) -> Primitive:
+    rules = {"numpy_pick": _total_order_pick(ufunc), "cuda": cuda_rules.total_order(sign)}
+    return _comparison(name, ORDERED, **rules)
+
+
+# In total order, which sorting needs, -nan < -inf < ... < -0.0 < 0.0 < ... < inf < nan.
+eq_to_p = _total_order("eq_to", np.equal, "==")
+lt_to_p = _total_order("lt_to", np.less, "<")
+le_to_p = _total_order("le_to", np.less_equal, "<=")
+
+# ---- choice ----
+
+
+def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
+    if not cases:
+        raise ValueError("select_n() must have at least one case")
+    first = cases[0]
+    if any(c.shape != first.shape for c in cases):
+        raise TypeError(
+            "select cases must have the same shapes, got "
+            f"[{', '.join(str(c.shape) for c in cases)}]. gpuarray.numpy.where broadcasts."
+        )
+    if any(c.dtype != first.dtype for c in cases):
+        raise TypeError(
+            "lax.select requires arguments to have the same dtypes, got "
+            f"{', '.join(c.dtype.name for c in cases)}. (Tip: gpuarray.numpy.where is a similar "
+            "function that does automatic type promotion on inputs)."
+        )
+    if which.shape and which.shape != first.shape:
+        raise TypeError(
+            "select `which` must be scalar or have the same shape as cases, got `which` shape "
+            f"{which.shape} but case shape {first.shape}."
+        )
+    kind = "k" if isinstance(which.dtype, dtypes.KeyDtype) else dtypes.kind_of(which.dtype)
+    if kind not in "biu":
+        raise TypeError(
+            f"select `which` must be boolean or integer type, got {which.dtype.name}. "
+            "Compare with a number first (x != 0)."
+        )
+    if kind == "b" and len(cases) > 2:
+        raise TypeError(
+            f"select with boolean `which` cannot have > 2 cases, got {len(cases)}. "
+            "Use an integer `which`."
+        )
+    return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
+
+
+def _select(which, *cases):
+    if len(cases) == 1:
+        return fresh(cases[0])
+    if which.dtype == np.bool_:
+        return choose(which, cases[1], cases[0])
+    out = cases[0]
+    for number, case in enumerate(cases[1:], 1):  # an index out of range takes the nearest case
+        out = choose(which >= which.dtype.type(number), case, out)
+    return out
+
+
+select_n_p = Primitive(
+    "select_n",
+    Kind.POINTWISE,
+    cuda=cuda_rules.select,
+    jvp=rules.select_n_jvp,
+    transpose=rules.select_n_transpose,
+    batch=rules.batch_with_scalars("select_n", (0,)),
+    aval=_select_n_aval,
+    numpy=_select,
+)
+
+
+def _clamp_aval(lower: ShapedArray, x: ShapedArray, upper: ShapedArray) -> ShapedArray:
+    for name, bound in (("min", lower), ("max", upper)):
+        if bound.shape and bound.shape != x.shape:
+            raise TypeError(
+                f"clamp requires {name}.shape == operand.shape or {name}.shape == (), got "
+                f"{name}.shape={bound.shape}, operand.shape={x.shape}. "
+                "gpuarray.numpy.clip broadcasts."
+            )
+    if not lower.dtype == x.dtype == upper.dtype:
+        raise TypeError(
+            "lax.clamp requires arguments to have the same dtypes, got "
+            f"{lower.dtype.name}, {x.dtype.name}, {upper.dtype.name}. (Tip: gpuarray.numpy.clip is "
+            "a similar function that does automatic type promotion on inputs)."
+        )
+    return ShapedArray(x.shape, x.dtype, lower.weak_type and x.weak_type and upper.weak_type)
+
+
+def _clamp_pick(avals):
+    smaller, larger = min_p.numpy_function(avals, {}), max_p.numpy_function(avals, {})
+    return lambda lower, x, upper: smaller(larger(x, lower), upper)
+
+
+clamp_p = Primitive(
+    "clamp",
+    Kind.POINTWISE,
+    cuda=cuda_rules.clamp,
+    jvp=rules.CLAMP_JVP,
+    transpose=NOT_LINEAR,
+    batch=rules.batch_with_scalars("clamp", (0, 2)),
+    aval=_clamp_aval,
+    numpy_pick=_clamp_pick,
+    weight=2,
+)
+
+# ---- identity ----
+
+
+def _identity(name: str, **rules) -> Primitive:
+    return Primitive(
+        name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, cuda="{0}", weight=0, **rules
+    )
+
+
+copy_p = _identity("copy", jvp=LINEAR, transpose=lambda ct, x: (do.copy(ct),))
+stop_gradient_p = _identity("stop_gradient", jvp=NOT_DIFFERENTIABLE, transpose=NOT_LINEAR)
+stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
+
+
+#: All results are there before anything that uses one of them starts: nothing fuses across it.
+optimization_barrier_p = Primitive(
+    "optimization_barrier",
+    Kind.LIBRARY,
+    jvp=lambda primals, tangents: (do.optimization_barrier(*primals), rules.barrier(tangents)),
+    transpose=lambda cts, *xs: rules.barrier(cts),
+    batch=lambda axis, args, dims: (do.optimization_barrier(*args), dims),
+    aval=lambda *xs: list(xs),
+    numpy=lambda *xs: list(xs),
+    weight=0,
+    multiple_results=True,
+)

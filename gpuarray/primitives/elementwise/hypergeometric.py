@@ -1,0 +1,122 @@
+"""Pointwise primitives: the confluent and Gauss's hypergeometric function, and their slopes.
+
+Floor 2. In: the factory of `special.py`, NumPy, and SciPy at the first call. Out: 1F1 and 2F1, and
+their derivatives with respect to a parameter. All are computed in double precision and rounded
+once.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.core.primitive import Primitive
+from gpuarray.primitives.define import FLOATING, do, elementwise
+from gpuarray.primitives.elementwise.special import in_double, no_derivative, special_function
+from gpuarray.primitives.linear import constant
+from gpuarray.primitives.numpy_rules import by_dtype
+
+sp = util.lazy_module("scipy.special")
+
+
+def _next(x):
+    return do.add(x, constant(x, 1))
+
+
+def _ratio(above, below):
+    """The product of some parameters over that of others; 1 where there are none."""
+    top, bottom = (functools.reduce(do.mul, ps) if ps else None for ps in (above, below))
+    if top is None:
+        top = constant(bottom, 1)
+    return top if bottom is None else do.div(top, bottom)
+
+
+def _by_x(name: str):
+    """d/dx: a/b 1F1(a + 1, b + 1, x), or a b/c 2F1(a + 1, b + 1, c + 1, x)."""
+
+    def rule(t, y, *operands):
+        *ps, x = operands
+        moved = getattr(do, name)(*map(_next, ps), x)
+        return do.mul(t, do.mul(_ratio(ps[:-1], ps[-1:]), moved))
+
+    return rule
+
+
+def _by_parameter(name: str, of: int):
+    slope = f"{name}_slope"
+    return lambda t, y, *operands: do.mul(t, getattr(do, slope)(*operands, of=of))
+
+
+hyp1f1_p = special_function(
+    "hyp1f1",
+    in_double(lambda *operands: sp.hyp1f1(*operands)),
+    3,
+    weight=300,
+    jvp=(_by_parameter("hyp1f1", 0), _by_parameter("hyp1f1", 1), _by_x("hyp1f1")),
+)
+hyp2f1_p = special_function(
+    "hyp2f1",
+    in_double(lambda *operands: sp.hyp2f1(*operands)),
+    4,
+    weight=600,
+    jvp=(*(_by_parameter("hyp2f1", i) for i in range(3)), _by_x("hyp2f1")),
+)
+
+# ---- slopes ----
+
+
+def _differences(function, of: int):
+    """The derivative in parameter `of` by central differences of eighth order.
+
+    The step is small against the distance to the poles, which are the lowest parameter's whole
+    numbers up to 0.
+    """
+
+    def rule(*operands):
+        p = operands[of]
+        step = 0.01 * np.ones_like(p)
+        if of == len(operands) - 2:
+            step = 0.01 * np.where(p > 0.5, 1.0, np.maximum(np.abs(p - np.rint(p)), 1e-3))
+        total = 0.0
+        for k, weight in ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280)):
+            sides = [
+                function(*operands[:of], p + s * k * step, *operands[of + 1 :]) for s in (1, -1)
+            ]
+            total = total + weight * (sides[0] - sides[1])
+        return total / step
+
+    return rule
+
+
+def _slope(name: str, function, arity: int, weight: float) -> Primitive:
+    """The primitive `name`_slope with a parameter `of`: which operand to differentiate."""
+    full, operands = f"{name}_slope", ", ".join(f"{{{i}}}" for i in range(arity))
+
+    def by_x(t, y, *xs, of: int):
+        """The slope of a product: of the ratio of parameters, and of the function behind it."""
+        *ps, x = xs
+        moved = [*map(_next, ps), x]
+        inner = do.mul(_ratio(ps[:-1], ps[-1:]), getattr(do, full)(*moved, of=of))
+        if of < len(ps) - 1:
+            ratio = _ratio([p for i, p in enumerate(ps[:-1]) if i != of], ps[-1:])
+        else:
+            ratio = do.neg(_ratio(ps[:-1], [ps[-1], ps[-1]]))
+        return do.mul(t, do.add(inner, do.mul(ratio, getattr(do, name)(*moved))))
+
+    return elementwise(
+        full,
+        arity=arity,
+        dtypes=FLOATING,
+        numpy_pick=lambda avals, of: by_dtype(floating=in_double(_differences(function, of)))(
+            avals
+        ),
+        cuda=lambda avals, of: f"ga_{full}<{of}>({operands})",
+        weight=weight,
+        jvp=(*(no_derivative(full, "a parameter") for _ in range(arity - 1)), by_x),
+    )
+
+
+hyp1f1_slope_p = _slope("hyp1f1", lambda *operands: sp.hyp1f1(*operands), 3, 2400)
+hyp2f1_slope_p = _slope("hyp2f1", lambda *operands: sp.hyp2f1(*operands), 4, 4800)

@@ -1,0 +1,216 @@
+"""Pointwise primitives: the gamma function, and integrals of exponentials that have no closed form.
+
+Floor 2. In: the factory of `special.py`, NumPy, and SciPy at the first call. Out: one primitive a
+function. All are computed in double precision and rounded once; their derivatives are elementary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuarray import util
+from gpuarray.primitives.cuda_rules import by_class
+from gpuarray.primitives.define import COMPLEX, do, elementwise
+from gpuarray.primitives.elementwise.special import in_double, no_derivative, special_function
+from gpuarray.primitives.linear import constant, full_like
+from gpuarray.primitives.numpy_rules import by_dtype
+
+sp = util.lazy_module("scipy.special")
+
+_ROOT_PI = math.sqrt(math.pi)
+
+
+def _exp(x):
+    return do.exp(x, accuracy=None)
+
+
+def _log(x):
+    return do.log(x, accuracy=None)
+
+
+def _scaled(number: Any, x):
+    return do.mul(constant(x, number), x)
+
+
+gamma_p = special_function(
+    "gamma",
+    in_double(lambda x: sp.gamma(x)),
+    weight=40,
+    jvp=(lambda t, y, x: do.mul(t, do.mul(y, do.digamma(x))),),
+)
+
+# ---- exponential integrals ----
+
+
+def _expn(n, x):
+    whole = (n == np.floor(n)) & np.isfinite(n)
+    with np.errstate(all="ignore"):
+        out = sp.expn(np.where(whole, n, 0).astype(np.int64), x)
+        broken = ~whole & (n >= 0) & (x >= 0)
+        if np.any(broken):
+            out = np.where(broken, _broken_order(n, x), out)
+    return np.where((n >= 0) & (n < np.inf) & (x >= 0), out, np.nan)
+
+
+def _broken_order(n, x):
+    """E_n(x) for an order that is no whole number: a series up to 1, a continued fraction above."""
+    low, high = np.minimum(x, 1.0), np.maximum(x, 1.0)
+    series, term = np.zeros_like(low + n), 1.0
+    for k in range(24):
+        series = series + term / (1 - n + k)
+        term = term * -low / (k + 1)
+    near = sp.gamma(1 - n) * low ** (n - 1) - series
+    near = np.where(low == 0, np.where(n > 1, 1 / (n - 1), np.inf), near)
+    tail = np.zeros_like(high + n)
+    for k in range(160, 0, -1):
+        tail = k * (n - 1 + k) / (high + n + 2 * k - tail)
+    return np.where(x <= 1, near, np.exp(-high) / (high + n - tail))
+
+
+def _expn_derivative(t, y, n, x):
+    n = do.add(n, full_like(y, 0))  # of the result's shape
+    below = do.sub(n, constant(n, 1))
+    known = do.expn(do.max(below, constant(n, 0)), x)
+    # By the recurrence where the function itself is not defined: expn(-1, x) from expn(0, x).
+    made = do.div(do.sub(do.exp(do.neg(x)), do.mul(below, y)), x)
+    return do.neg(do.mul(t, do.select_n(do.gt(n, constant(n, 0)), made, known)))
+
+
+expi_p = special_function(
+    "expi",
+    in_double(lambda x: sp.expi(x)),
+    weight=80,
+    jvp=(lambda t, y, x: do.mul(t, do.div(_exp(x), x)),),
+)
+expn_p = special_function(
+    "expn",
+    in_double(_expn),
+    2,
+    weight=120,
+    jvp=(no_derivative("expn", "n"), _expn_derivative),
+)
+
+# ---- integrals of sine and cosine ----
+
+
+def _fresnel(part: int):
+    def rule(x):
+        # From here on doubles do not tell the phase, and the rest is below 4e-9.
+        far = np.abs(x) > 1e8
+        return np.where(far, np.copysign(0.5, x), sp.fresnel(np.where(far, 0.0, x))[part])
+
+    return in_double(rule)
+
+
+def _sinc_derivative(t, y, x):
+    """t sin(x) / x; the limit at 0 is 1."""
+    zero = do.eq(x, constant(x, 0))
+    safe = do.select_n(zero, x, full_like(x, 1))
+    slope = do.div(do.sin(safe, accuracy=None), safe)
+    return do.mul(t, do.select_n(zero, slope, full_like(x, 1)))
+
+
+def _phase(x):
+    """π x² / 2"""
+    return _scaled(math.pi / 2, do.square(x))
+
+
+sine_integral_p = special_function(
+    "sine_integral",
+    in_double(lambda x: np.copysign(sp.sici(x)[0], x)),
+    weight=80,
+    jvp=(_sinc_derivative,),
+)
+cosine_integral_p = special_function(
+    "cosine_integral",
+    in_double(lambda x: sp.sici(x)[1]),
+    weight=80,
+    jvp=(lambda t, y, x: do.mul(t, do.div(do.cos(x, accuracy=None), x)),),
+)
+fresnel_sin_p = special_function(
+    "fresnel_sin",
+    _fresnel(0),
+    weight=80,
+    jvp=(lambda t, y, x: do.mul(t, do.sin(_phase(x), accuracy=None)),),
+)
+fresnel_cos_p = special_function(
+    "fresnel_cos",
+    _fresnel(1),
+    weight=80,
+    jvp=(lambda t, y, x: do.mul(t, do.cos(_phase(x), accuracy=None)),),
+)
+
+# ---- the dilogarithm ----
+
+
+def _spence_derivative(t, y, x):
+    """t log(x) / (1 - x); the limit at 1 is -1."""
+    one = constant(x, 1)
+    there = do.eq(x, one)
+    safe = do.select_n(there, x, full_like(x, 2))
+    slope = do.div(_log(safe), do.sub(one, safe))
+    return do.mul(t, do.select_n(there, slope, full_like(x, -1)))
+
+
+spence_p = special_function(
+    "spence",
+    in_double(lambda x: np.where(x == np.inf, -np.inf, sp.spence(x))),
+    weight=60,
+    jvp=(_spence_derivative,),
+)
+
+# ---- the normal distribution ----
+
+dawsn_p = special_function(
+    "dawsn",
+    in_double(lambda x: sp.dawsn(x)),
+    weight=60,
+    jvp=(lambda t, y, x: do.mul(t, do.sub(constant(x, 1), do.mul(_scaled(2, x), y))),),
+)
+erfcx_p = special_function(
+    "erfcx",
+    in_double(lambda x: sp.erfcx(x)),
+    weight=60,
+    jvp=(lambda t, y, x: do.mul(t, do.sub(do.mul(_scaled(2, x), y), constant(x, 2 / _ROOT_PI))),),
+)
+
+
+def _wofz_derivative(t, y, z):
+    """t (2i/√π - 2 z w(z))"""
+    start: Any = 2j / _ROOT_PI
+    return do.mul(t, do.sub(constant(z, start), do.mul(_scaled(2, z), y)))
+
+
+wofz_p = elementwise(
+    "wofz",
+    dtypes=COMPLEX,
+    numpy_pick=by_dtype(complex=lambda z: np.asarray(sp.wofz(z)).astype(z.dtype)),
+    cuda=by_class(complex="ga_wofz({0})"),
+    weight=120,
+    jvp=(_wofz_derivative,),
+)
+
+
+def _owens_t_by_h(t, y, h, a):
+    """-t e^(-h²/2) erf(a h / √2) / √(8π)"""
+    density = _scaled(-1 / math.sqrt(8 * math.pi), _exp(_scaled(-0.5, do.square(h))))
+    return do.mul(t, do.mul(density, do.erf(_scaled(math.sqrt(0.5), do.mul(a, h)))))
+
+
+def _owens_t_by_a(t, y, h, a):
+    """t e^(-h² (1 + a²) / 2) / (2π (1 + a²))"""
+    spread = do.add(constant(a, 1), do.square(a))
+    density = _scaled(1 / (2 * math.pi), _exp(_scaled(-0.5, do.mul(do.square(h), spread))))
+    return do.mul(t, do.div(density, spread))
+
+
+owens_t_p = special_function(
+    "owens_t",
+    in_double(lambda h, a: sp.owens_t(h, a)),
+    2,
+    weight=400,
+    jvp=(_owens_t_by_h, _owens_t_by_a),
+)

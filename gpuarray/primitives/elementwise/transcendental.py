@@ -1,0 +1,339 @@
+"""Pointwise primitives: exponentials, logarithms, roots, powers, trigonometry.
+
+Floor 2. In: the factory `elementwise` and NumPy. Out: one primitive a function. Floats below 32
+bits are computed in float32 and rounded once; complex functions keep the usual branch cuts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import Primitive
+from gpuarray.primitives.cuda_rules import by_class
+from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, do, elementwise
+from gpuarray.primitives.linear import broadcast_like, cast_like, constant, full_like
+from gpuarray.primitives.numpy_rules import by_dtype, join
+
+
+class AccuracyMode(enum.Enum):
+    """Which implementation of a function to take where a device has several."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """The error a caller accepts: absolute, relative, and in units in the last place."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+    def __post_init__(self):
+        if self.atol < 0 or self.rtol < 0 or self.ulps < 0:
+            raise ValueError(f"Tolerances must be non-negative, got {self}.")
+        if not (self.atol or self.rtol or self.ulps):
+            raise ValueError("At least one of atol, rtol, or ulps must be set.")
+
+
+# How exact a result is asked to be is written into the graph. The NumPy rules below are as exact as
+# they can be and have nothing to choose.
+_ACCURACY = {"accuracy": None}
+
+
+def _function(
+    name: str, real, complex=None, *, derivative, weight: float, accuracy: bool = False
+) -> Primitive:
+    """derivative(t, y, x): the tangent of y = f(x) along t."""
+    accepted = FLOATING if complex is None else FLOATING | COMPLEX
+    return elementwise(
+        name,
+        dtypes=accepted,
+        numpy_pick=by_dtype(floating=real, complex=complex),
+        cuda=by_class(f"ga_{name}({{0}})", complex=f"ga_c{name}({{0}})"),
+        defaults=_ACCURACY if accuracy else None,
+        jvp=(derivative,),
+        weight=weight,
+    )
+
+
+# ---- exponentials and logarithms ----
+
+
+def _exp2_complex(x):
+    return np.exp(x * x.dtype.type(math.log(2.0)))
+
+
+def _expm1_complex(x):
+    """exp(x) - 1, with C99's values where there is no angle to turn by, or none is known."""
+    out, a, b = np.expm1(x), x.real, x.imag
+    straight, lost = b == 0, np.isinf(a) & ~np.isfinite(b)
+    real = np.where(lost, np.where(a > 0, a, -1), out.real)
+    imag = np.where(lost, np.where(a > 0, np.nan, 0), out.imag)
+    return join(np.where(straight, np.expm1(a) + 0, real), np.where(straight, b, imag), x.dtype)
+
+
+def _log1p_complex(x):
+    """log(1 + x), for small x = a + ib through |1 + x|² - 1 = a (2 + a) + b² in doubles."""
+    a, b = x.real.astype(np.float64), x.imag.astype(np.float64)
+    small = np.maximum(np.abs(a), np.abs(b)) < 2
+    size = np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), np.log(np.hypot(1 + a, b)))
+    return join(size, np.arctan2(b, 1 + a), x.dtype)
+
+
+def _logistic(x):
+    return x.dtype.type(1) / (1 + np.exp(-x))
+
+
+exp_p = _function(
+    "exp", np.exp, np.exp, weight=8, accuracy=True, derivative=lambda t, y, x, **_: do.mul(t, y)
+)
+exp2_p = _function(
+    "exp2",
+    np.exp2,
+    _exp2_complex,
+    weight=8,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(do.log(constant(x, 2), accuracy=None), do.mul(t, y)),
+)
+expm1_p = _function(
+    "expm1",
+    np.expm1,
+    _expm1_complex,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.add(y, constant(x, 1))),
+)
+log_p = _function(
+    "log", np.log, np.log, weight=10, accuracy=True, derivative=lambda t, y, x, **_: do.div(t, x)
+)
+log1p_p = _function(
+    "log1p",
+    np.log1p,
+    _log1p_complex,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.div(t, do.add(x, constant(x, 1))),
+)
+logistic_p = _function(
+    "logistic",
+    _logistic,
+    _logistic,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.mul(y, do.sub(constant(x, 1), y))),
+)
+
+# ---- roots and powers ----
+
+
+def _reciprocal_root(x):
+    return x.dtype.type(1) / np.sqrt(x)
+
+
+sqrt_p = _function(
+    "sqrt",
+    np.sqrt,
+    np.sqrt,
+    weight=4,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.div(constant(x, 0.5), y)),
+)
+rsqrt_p = _function(
+    "rsqrt",
+    _reciprocal_root,
+    _reciprocal_root,
+    weight=4,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.mul(constant(x, -0.5), do.div(y, x))),
+)
+cbrt_p = _function(
+    "cbrt",
+    np.cbrt,
+    weight=16,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.mul(constant(x, 1 / 3), do.integer_pow(y, y=-2))),
+)
+
+
+def _check_pow(x: ShapedArray, y: ShapedArray) -> None:
+    if x.dtype != y.dtype and dtypes.kind_of(y.dtype) not in "iu":
+        raise TypeError(
+            "the first argument to pow must have an inexact dtype (float or complex), and the "
+            "second argument must have an inexact or integer dtype, and two inexact dtypes must "
+            f"match, but got {x.dtype.name} and {y.dtype.name} respectively. gpuarray.numpy.power "
+            "promotes its inputs."
+        )
+
+
+_power = by_dtype(floating=np.power, complex=np.power)
+_integer_power = by_dtype(
+    floating=lambda x, y: np.power(x, y.astype(x.dtype)),
+    complex=lambda x, y: np.power(x, y.astype(x.dtype)),
+)
+
+
+def _less_one(y):
+    """y - 1, strongly typed: what is derived from a power is."""
+    return do.sub(y, broadcast_like(aval_of(y).dtype.type(1), aval_of(y)))
+
+
+def _pow_derivative_x(t, out, x, y):
+    """t y x^(y - 1); of an integer power 0 it is 0, though x is 0 too."""
+    if dtypes.kind_of(aval_of(y).dtype) not in "iu":
+        return do.mul(t, do.mul(y, do.pow(x, _less_one(y))))
+    y = cast_like(y, aval_of(x))
+    constantly = do.eq(y, constant(y, 0))
+    nothing = full_like(out, 0)
+    factor = do.select_n(constantly, y, full_like(y, 1))
+    slope = do.mul(factor, do.pow(x, _less_one(y)))
+    return do.mul(t, do.select_n(broadcast_like(constantly, aval_of(out)), slope, nothing))
+
+
+def _pow_derivative_y(t, out, x, y):
+    safe = do.select_n(do.eq(x, constant(x, 0)), x, full_like(x, 1))  # log(0) would make nan
+    return do.mul(t, do.mul(do.log(safe, accuracy=None), out))
+
+
+def _pow_text(avals) -> str:
+    base, exponent = avals
+    if dtypes.kind_of(base.dtype) != "c":
+        return "ga_pow({0}, {1})" if base.dtype == exponent.dtype else "ga_pow({0}, ({T}){1})"
+    if base.dtype == exponent.dtype:
+        return "ga_cpow({0}, {1})"
+    part = "float" if base.dtype == dtypes.complex64 else "double"
+    return f"ga_cpow({{0}}, {{T}}{{{{({part}){{1}}, 0}}}})"
+
+
+pow_p = elementwise(
+    "pow",
+    jvp=(_pow_derivative_x, _pow_derivative_y),
+    arity=2,
+    dtypes=[FLOATING | COMPLEX, NUMERIC],
+    same=False,
+    check=_check_pow,
+    result=lambda x, y: x,
+    numpy_pick=lambda avals: (
+        _power(avals) if avals[0].dtype == avals[1].dtype else _integer_power(avals)
+    ),
+    cuda=_pow_text,
+    weight=24,
+)
+
+# ---- trigonometric and hyperbolic functions ----
+
+
+def _rsqrt(x):
+    return do.rsqrt(x, accuracy=None)
+
+
+def _acosh_derivative(t, y, x):
+    one = constant(x, 1)
+    if dtypes.kind_of(aval_of(x).dtype) == "c":  # the root of the product has another branch cut
+        return do.mul(t, do.mul(_rsqrt(do.sub(x, one)), _rsqrt(do.add(x, one))))
+    return do.mul(t, _rsqrt(do.sub(do.square(x), one)))
+
+
+def _atanh_derivative(t, y, x):
+    one = constant(x, 1)
+    return do.mul(do.integer_pow(do.add(one, x), y=-1), do.div(t, do.sub(one, x)))
+
+
+sin_p = _function(
+    "sin",
+    np.sin,
+    np.sin,
+    weight=10,
+    accuracy=True,
+    derivative=lambda t, y, x, **given: do.mul(t, do.cos(x, **given)),
+)
+cos_p = _function(
+    "cos",
+    np.cos,
+    np.cos,
+    weight=10,
+    accuracy=True,
+    derivative=lambda t, y, x, **given: do.neg(do.mul(t, do.sin(x, **given))),
+)
+tan_p = _function(
+    "tan",
+    np.tan,
+    np.tan,
+    weight=16,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(t, do.add(constant(x, 1), do.square(y))),
+)
+asin_p = _function(
+    "asin",
+    np.arcsin,
+    np.arcsin,
+    weight=12,
+    derivative=lambda t, y, x: do.mul(t, _rsqrt(do.sub(constant(x, 1), do.square(x)))),
+)
+acos_p = _function(
+    "acos",
+    np.arccos,
+    np.arccos,
+    weight=12,
+    derivative=lambda t, y, x: do.mul(t, do.neg(_rsqrt(do.sub(constant(x, 1), do.square(x))))),
+)
+atan_p = _function(
+    "atan",
+    np.arctan,
+    np.arctan,
+    weight=12,
+    derivative=lambda t, y, x: do.div(t, do.add(constant(x, 1), do.square(x))),
+)
+sinh_p = _function(
+    "sinh", np.sinh, np.sinh, weight=16, derivative=lambda t, y, x: do.mul(t, do.cosh(x))
+)
+cosh_p = _function(
+    "cosh", np.cosh, np.cosh, weight=14, derivative=lambda t, y, x: do.mul(t, do.sinh(x))
+)
+tanh_p = _function(
+    "tanh",
+    np.tanh,
+    np.tanh,
+    weight=12,
+    accuracy=True,
+    derivative=lambda t, y, x, **_: do.mul(do.add(t, do.mul(t, y)), do.sub(constant(x, 1), y)),
+)
+asinh_p = _function(
+    "asinh",
+    np.arcsinh,
+    np.arcsinh,
+    weight=16,
+    derivative=lambda t, y, x: do.mul(t, _rsqrt(do.add(do.square(x), constant(x, 1)))),
+)
+acosh_p = _function("acosh", np.arccosh, np.arccosh, weight=16, derivative=_acosh_derivative)
+atanh_p = _function("atanh", np.arctanh, np.arctanh, weight=14, derivative=_atanh_derivative)
+
+
+def _atan2_complex(y, x):
+    """-i log((x + iy) / sqrt(x² + y²)), the analytic continuation of the angle."""
+    return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+
+
+def _atan2_slope(a, y, x):
+    return do.div(a, do.add(do.square(y), do.square(x)))
+
+
+atan2_p = elementwise(
+    "atan2",
+    jvp=(
+        lambda t, out, y, x: do.mul(t, _atan2_slope(x, y, x)),
+        lambda t, out, y, x: do.mul(t, _atan2_slope(do.neg(y), y, x)),
+    ),
+    arity=2,
+    dtypes=FLOATING | COMPLEX,
+    numpy_pick=by_dtype(floating=np.arctan2, complex=_atan2_complex),
+    cuda=by_class("ga_atan2({0}, {1})", complex="ga_catan2({0}, {1})"),
+    weight=16,
+)

@@ -1,0 +1,182 @@
+"""Derivatives and batching of pointwise operations: arithmetic, extremes, choice.
+
+Floor 2. In: the operands of a rule. Out: values made of other primitives, bound by name.
+`gpuarray.primitives.elementwise.arithmetic` says which rule belongs to which primitive.
+"""
+
+from __future__ import annotations
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.primitives.axes import move_axis
+from gpuarray.primitives.define import do
+from gpuarray.primitives.linear import (
+    broadcast_like,
+    cast_like,
+    constant,
+    full_like,
+    instantiate,
+    share_of,
+    zeros,
+)
+
+# ---- arithmetic ----
+
+
+def add_jvp(primals, tangents):
+    out = do.add(*primals)
+    t, u = tangents
+    if is_zero(t) or is_zero(u):
+        return out, broadcast_like(t if is_zero(u) else u, aval_of(out))
+    return out, do.add(t, u)
+
+
+def sub_jvp(primals, tangents):
+    out = do.sub(*primals)
+    t, u = tangents
+    if is_zero(u):
+        return out, broadcast_like(t, aval_of(out))
+    return out, broadcast_like(do.neg(u), aval_of(out)) if is_zero(t) else do.sub(t, u)
+
+
+def sub_transpose(ct, x, y):
+    return share_of(ct, x), do.neg(share_of(ct, y)) if is_undefined(y) else None
+
+
+def mul_transpose(ct, x, y, *, out_dtype=None):
+    """The product of `ct` and the known factor; both in the wider type, if there is one."""
+    unknown, known = (x, y) if is_undefined(x) else (y, x)
+    known = cast_like(known, aval_of(ct))
+    product = do.mul(ct, known) if unknown is x else do.mul(known, ct)
+    share = share_of(cast_like(product, unknown.aval), unknown)
+    return (share, None) if unknown is x else (None, share)
+
+
+def whole_quotient(x, y):
+    """x / y rounded towards zero."""
+    return do.mul(do.sign(do.div(x, y)), do.floor(do.abs(do.div(x, y))))
+
+
+def abs_derivative(t, out, x):
+    if dtypes.kind_of(aval_of(x).dtype) != "c":
+        return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
+    turned = do.conj(x, input_dtype=aval_of(x).dtype)
+    size = cast_like(out, aval_of(x))
+    safe = do.select_n(do.eq(size, constant(x, 0)), size, full_like(x, 1))  # 0 / 0 would be nan
+    return do.real(do.mul(t, do.div(turned, safe)))
+
+
+def _where(mask, true, false, like):
+    true, false = full_like(like, true), full_like(like, false)
+    return do.select_n(mask, false, true)
+
+
+def where_chosen(t, out, this, other):
+    """The tangent where the result is this operand; half of it where both are."""
+    chosen = _where(do.eq(this, out), 1, 0, out)
+    count = _where(do.eq(other, out), 2, 1, out)
+    return do.mul(t, do.div(chosen, count))
+
+
+#: Of `max` and `min`.
+EXTREME_JVP = (
+    lambda t, out, x, y: where_chosen(t, out, x, y),
+    lambda t, out, x, y: where_chosen(t, out, y, x),
+)
+
+
+def integer_pow_jvp(primals, tangents, *, y: int):
+    (x,), (t,) = primals, tangents
+    out = do.integer_pow(x, y=y)
+    if y == 0:
+        return out, Zero(tangent_aval(aval_of(out)))
+    if y == 1:
+        return out, t
+    power = x if y == 2 else do.integer_pow(x, y=y - 1)
+    return out, do.mul(t, do.mul(constant(x, y), power))
+
+
+def nextafter_jvp(primals, tangents):
+    raise NotImplementedError(
+        "Differentiation rule for 'nextafter' not implemented: it steps from float to float. Guard "
+        "its operands with gpuarray.lax.stop_gradient if no derivative is wanted."
+    )
+
+
+# ---- choice and identity ----
+
+
+def select_n_jvp(primals, tangents):
+    out = do.select_n(*primals)
+    return out, do.select_n(primals[0], *[instantiate(t) for t in tangents[1:]])
+
+
+def select_n_transpose(ct, which, *cases):
+    nothing = zeros(aval_of(ct))
+
+    def share(number, case):
+        if not is_undefined(case):
+            return None
+        return do.select_n(which, *[ct if k == number else nothing for k in range(len(cases))])
+
+    return None, *[share(number, case) for number, case in enumerate(cases)]
+
+
+def batch_with_scalars(name: str, scalars: tuple[int, ...]):
+    """The batch rule of an op whose operands are of one shape, those at `scalars` perhaps ()."""
+
+    def rule(axis, args, dims, **params):
+        avals = [aval_of(x) for x in args]
+        whole = max((a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)))
+        stays = [
+            i in scalars and d is None and not a.ndim
+            for i, (a, d) in enumerate(zip(avals, dims, strict=True))
+        ]
+        moving = [(a, d) for a, d, stay in zip(avals, dims, stays, strict=True) if not stay]
+        _, dim = moving[0]
+        if dim is None or any(d != dim or a.ndim != whole + 1 for a, d in moving):
+            shape = next(
+                a.shape if d is None else a.shape[:d] + a.shape[d + 1 :]
+                for a, d in zip(avals, dims, strict=True)
+                if a.ndim - (d is not None) == whole
+            )
+            dim = 0
+            args = [
+                x if stay else _stretch(x, d, (axis.size, *shape))
+                for x, d, stay in zip(args, dims, stays, strict=True)
+            ]
+        return getattr(do, name)(*args, **params), dim
+
+    return rule
+
+
+def _stretch(x, dim: int | None, shape: tuple[int, ...]):
+    """`x` in a shape whose first axis is the extra one, which is at `dim` or not yet there."""
+    if dim is not None:
+        x = move_axis(x, dim, 0)
+    if aval_of(x).shape == shape:
+        return x
+    start = 1 if dim is None else 0
+    axes = tuple(range(start, start + aval_of(x).ndim))
+    return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
+
+
+def _masked(kept, t, out):
+    """The tangent where it is kept, 0 elsewhere."""
+    return do.select_n(kept, full_like(out, 0), broadcast_like(t, aval_of(out)))
+
+
+#: Where the lower bound, the operand, and the upper bound are the result.
+CLAMP_JVP = (
+    lambda t, out, low, x, high: _masked(do.and_(do.gt(low, x), do.lt(low, high)), t, out),
+    lambda t, out, low, x, high: _masked(do.and_(do.gt(x, low), do.lt(x, high)), t, out),
+    lambda t, out, low, x, high: _masked(do.lt(high, x), t, out),
+)
+
+
+def barrier(xs):
+    """All values through one barrier together, zeros too; symbolic ones of integers stay."""
+    values = [x if not is_zero(x) or x.aval.dtype == dtypes.float0 else zeros(x.aval) for x in xs]
+    passed = iter(do.optimization_barrier(*[x for x in values if not is_zero(x)]))
+    return [x if is_zero(x) else next(passed) for x in values]

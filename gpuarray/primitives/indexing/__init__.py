@@ -1,0 +1,1 @@
+"""Primitives that read and write where arrays of indices say."""

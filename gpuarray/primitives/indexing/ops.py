@@ -1,0 +1,439 @@
+"""Gather and scatter: reading and writing windows at places that arrays of indices name.
+
+In: an array, integer indices whose last axis is the index vector, and dimension numbers that say
+what the vector's components and the windows' axes are. Out: for gather the windows, for scatter the
+array with windows set, added, multiplied and so on. Floor 2.
+
+Where an index is out of bounds, `mode` decides: CLIP moves the window inside; FILL_OR_DROP fills
+what is read and skips what is written; PROMISE_IN_BOUNDS says that it does not happen (reads are
+clipped then, writes skipped).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.primitives.define import check_same_dtypes
+from gpuarray.primitives.indexing import transforms as rules
+from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers as GatherDimensionNumbers
+from gpuarray.primitives.indexing.shapes import GatherScatterMode as GatherScatterMode
+from gpuarray.primitives.indexing.shapes import ScatterDimensionNumbers as ScatterDimensionNumbers
+from gpuarray.primitives.indexing.shapes import check_gather, check_scatter
+from gpuarray.primitives.indexing.transforms import update_graph as update_graph
+from gpuarray.primitives.indexing.transforms import windows_of
+from gpuarray.primitives.scalar_graph import on_arrays
+
+_INT_MAX = np.iinfo(np.intp).max
+
+
+def default_fill(dtype) -> Any:
+    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
+    if isinstance(dtype, dtypes.KeyDtype):
+        return 0xFFFFFFFF
+    kind = dtypes.kind_of(dtype)
+    if kind in "fc":
+        return np.nan
+    if kind == "b":
+        return True
+    info = dtypes.iinfo(dtype)
+    return int(info.min if kind == "i" else info.max)
+
+
+def fill_element(aval: ShapedArray, fill_value) -> Any:
+    """One element of the storage dtype; a key is filled word by word."""
+    dtype = storage_dtype(aval)
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        word = np.uint32(fill_value).tobytes()
+        return np.frombuffer(word * (dtype.itemsize // 4), dtype)[0]
+    return np.asarray(fill_value).astype(dtype)[()]
+
+
+# ---- where windows are ----
+
+
+def machine_integers(indices) -> np.ndarray:
+    """Indices in the integer type that NumPy indexes with."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(_INT_MAX))
+    return np.asarray(indices.astype(np.intp))
+
+
+class _Places:
+    """Turns index vectors into NumPy indices, for gather and scatter alike.
+
+    Operand axes are *looked up* (an index component or a batching axis chooses the place, or the
+    window's only place is left out of its shape) or *plain* (the window starts at 0 there).
+    Looked-up axes are moved to the front of the operand; a NumPy index for them has the shape
+    `batch + lookup window`, and the plain axes follow.
+    """
+
+    def __init__(self, shape, index_shape, windows, mapped, removed, batching, index_batching):
+        self.shape = shape
+        self.batch = index_shape[:-1]
+        self.windows = windows
+        self.mapped = mapped
+        self.looked_up = sorted({*mapped, *batching, *removed})
+        self.plain = [d for d in range(len(shape)) if d not in self.looked_up]
+        self.order = (*self.looked_up, *self.plain)
+        self.in_order = self.order == tuple(range(len(shape)))
+        self.limits = np.array([max(shape[d] - windows[d], 0) for d in mapped], np.uintp)
+        self.batching = dict(zip(batching, index_batching))
+        # Axes of a looked-up window: those that stay in the result, in operand order.
+        self.inner = [d for d in self.looked_up if d not in removed and d not in batching]
+        self.window_shape = tuple(windows[d] for d in self.inner)
+        self.trim = tuple(slice(0, windows[d]) for d in self.plain)
+        self.trimmed = any(windows[d] != shape[d] for d in self.plain)
+        # What an axis of `batch + lookup window + plain` is: ("batch", number) or ("window", axis).
+        self.labels = [("batch", i) for i in range(len(self.batch))]
+        self.labels += [("window", d) for d in (*self.inner, *self.plain)]
+
+    def permutation(self, window_axes, rank: int) -> tuple[int, ...] | None:
+        """From our axis order to the caller's, where windows are `window_axes`; None if equal."""
+        windows = sorted(d for kind, d in self.labels if kind == "window")
+        to_window = dict(zip(window_axes, windows))
+        batch = iter(range(rank))
+        wanted = [
+            ("window", to_window[a]) if a in to_window else ("batch", next(batch))
+            for a in range(rank)
+        ]
+        order = tuple(self.labels.index(w) for w in wanted)
+        return None if order == tuple(range(rank)) else order
+
+    def starts(self, indices, mode):
+        """Index vectors moved inside, and a mask of those that were there (None: all, or CLIP)."""
+        indices = machine_integers(indices)
+        # As unsigned numbers the negative ones are too large as well: one comparison does both.
+        inside = indices.view(np.uintp) <= self.limits
+        if inside.all():
+            return indices, None
+        clipped = np.minimum(np.maximum(indices, 0), self.limits.view(np.intp))
+        return clipped, None if mode is GatherScatterMode.CLIP else inside.all(-1)
+
+    def index(self, starts) -> tuple[np.ndarray, ...]:
+        """A NumPy index for the looked-up axes, which broadcasts to `batch + lookup window`."""
+        batch, inner = len(self.batch), len(self.inner)
+        parts = []
+        for d in self.looked_up:
+            if d in self.mapped:
+                part = starts[..., self.mapped.index(d)].reshape(*self.batch, *(1,) * inner)
+            elif d not in self.batching:
+                part = np.zeros((1,) * (batch + inner), np.intp)
+            else:
+                axis = self.batching[d]
+                part = np.arange(self.shape[d]).reshape(-1, *(1,) * (batch - axis - 1 + inner))
+            if d in self.inner and self.windows[d] != 1:
+                after = inner - self.inner.index(d) - 1
+                part = part + np.arange(self.windows[d]).reshape(-1, *(1,) * after)
+            parts.append(part)
+        parts[0] = np.broadcast_to(parts[0], self.batch + self.window_shape)
+        return tuple(parts)
+
+    def linear(self, starts) -> np.ndarray:
+        """The same index as one number into the looked-up axes laid out in a row."""
+        if len(self.looked_up) == 1 and self.mapped and not self.inner:
+            return starts[..., 0]
+        parts = self.index(starts)
+        total = parts[0]
+        for d, part in zip(self.looked_up[1:], parts[1:]):
+            total = total * self.shape[d] + part
+        return total
+
+    def single(self, starts) -> tuple[slice, ...]:
+        """The only window as slices of the operand, where there is just one index vector."""
+        first = dict(zip(self.mapped, starts.reshape(-1).tolist()))
+        return tuple(
+            slice(first.get(d, 0), first.get(d, 0) + n) for d, n in enumerate(self.windows)
+        )
+
+
+# ---- gather ----
+
+
+def _gather_aval(
+    operand,
+    indices,
+    *,
+    dimension_numbers,
+    slice_sizes,
+    indices_are_sorted,
+    unique_indices,
+    mode,
+    fill_value,
+):
+    shape = check_gather(operand, indices, dimension_numbers, slice_sizes)
+    return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+
+def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_):
+    operand, indices = avals
+    numbers = dimension_numbers
+    shape = check_gather(operand, indices, numbers, slice_sizes)
+    places = _Places(
+        operand.shape,
+        indices.shape,
+        slice_sizes,
+        numbers.start_index_map,
+        (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims),
+        numbers.operand_batching_dims,
+        numbers.start_indices_batching_dims,
+    )
+    permutation = places.permutation(numbers.offset_dims, len(shape))
+    dtype = storage_dtype(operand)
+    fills = mode in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
+    mode = mode if fills else GatherScatterMode.CLIP
+    if mode is GatherScatterMode.ONE_HOT:
+        fill_value = 0  # a product with a row of zeros
+    elif fill_value is None:
+        fill_value = default_fill(operand.dtype)
+    fill = fill_element(operand, fill_value) if fills else None
+    if math.prod(shape) == 0:
+        return lambda x, at: np.empty(shape, dtype)
+
+    def finish(out, good):
+        if good is not None:
+            out[~good] = fill
+        return out if permutation is None else out.transpose(permutation)
+
+    if not places.looked_up:
+        return lambda x, at: finish(
+            np.broadcast_to(x[places.trim], places.batch + slice_sizes).copy(), None
+        )
+
+    if math.prod(places.batch) == 1 and not places.batching:
+        aligned = places.batch + tuple(n for kind, n in _lengths(places) if kind == "window")
+        order = places.order
+
+        def one(x, at):
+            starts, good = places.starts(at, mode)
+            window = x[places.single(starts)].transpose(order)
+            return finish(window.reshape(aligned).copy(), good)
+
+        return one
+
+    lookup = places.looked_up
+    first, count = lookup[0], len(lookup)
+    together = lookup == list(range(first, first + count)) and not places.trimmed
+    simple = places.mapped == (first,) and count == 1 and not places.inner and not fills
+    if together and first == 0:
+        rows = (math.prod(operand.shape[:count]), *operand.shape[count:])
+        if simple:
+
+            def take(x, at):
+                out = x.take(machine_integers(at[..., 0]), 0, None, "clip")
+                return out if permutation is None else out.transpose(permutation)
+
+            return take
+
+        def by_row(x, at):
+            starts, good = places.starts(at, mode)
+            return finish(x.reshape(rows).take(places.linear(starts), 0), good)
+
+        return by_row
+
+    if together and simple:
+        # A lookup along a later axis: NumPy's take leaves the axes before it where they are.
+        moved = _after_take(places, first, permutation, len(shape))
+
+        def take_along(x, at):
+            return x.take(machine_integers(at[..., 0]), first, None, "clip").transpose(moved)
+
+        return take_along
+
+    whole = (slice(None),) * count + places.trim
+
+    def general(x, at):
+        starts, good = places.starts(at, mode)
+        x = (x if places.in_order else x.transpose(places.order))[whole]
+        return finish(x[places.index(starts)], good)
+
+    return general
+
+
+def _lengths(places) -> list[tuple[str, int]]:
+    """The kind and length of each axis of `batch + lookup window + plain`."""
+    return [
+        (kind, places.batch[d] if kind == "batch" else places.windows[d])
+        for kind, d in places.labels
+    ]
+
+
+def _after_take(places, axis: int, permutation, rank: int) -> tuple[int, ...]:
+    """From the axes of `take` along `axis` (plain before, batch, plain after) to the result's."""
+    before = [("window", d) for d in places.plain if d < axis]
+    after = [("window", d) for d in places.plain if d > axis]
+    batch = [("batch", i) for i in range(len(places.batch))]
+    have = [*before, *batch, *after]
+    wanted = permutation or range(rank)
+    return tuple(have.index(places.labels[i]) for i in wanted)
+
+
+gather_p = Primitive(
+    "gather",
+    Kind.INDEXING,
+    aval=_gather_aval,
+    numpy_pick=_gather_pick,
+    weight=4.0,
+    jvp=rules.gather_jvp,
+    transpose=rules.gather_transpose,
+    batch=rules.gather_batch,
+)
+
+
+# ---- scatter ----
+
+
+def _scatter_aval(
+    operand,
+    indices,
+    updates,
+    *,
+    dimension_numbers,
+    indices_are_sorted,
+    unique_indices,
+    mode,
+    update_jaxpr,
+    update_consts,
+):
+    check_same_dtypes("scatter", [operand, updates])
+    check_scatter(operand, indices, updates, dimension_numbers)
+    return operand
+
+
+def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
+    """The NumPy rule: `ufunc` merges an update into what is there; None replaces it.
+
+    inplace: the operand may be written to, as nobody will look at it again
+    """
+
+    def pick(avals, *, dimension_numbers, mode, unique_indices, update_jaxpr, **_):
+        operand, indices, updates = avals
+        numbers = dimension_numbers
+        places = _Places(
+            operand.shape,
+            indices.shape,
+            windows_of(operand.shape, updates.shape, numbers),
+            numbers.scatter_dims_to_operand_dims,
+            (*numbers.inserted_window_dims, *numbers.operand_batching_dims),
+            numbers.operand_batching_dims,
+            numbers.scatter_indices_batching_dims,
+        )
+        permutation = places.permutation(numbers.update_window_dims, updates.ndim)
+        backwards = None if permutation is None else tuple(np.argsort(permutation))
+        mode = mode if mode is GatherScatterMode.CLIP else GatherScatterMode.FILL_OR_DROP
+        body = None
+        if ufunc is None and update_jaxpr is not None:
+            body = on_arrays(update_jaxpr)
+        merge = _merge(ufunc, body, unique_indices)
+        if updates.size == 0 or operand.size == 0:
+            return lambda x, at, values: np.array(x)
+
+        single = math.prod(places.batch) == 1 and not places.batching
+        count = len(places.looked_up)
+        rows = (math.prod(operand.shape[d] for d in places.looked_up),)
+        rows += tuple(operand.shape[d] for d in places.plain)
+        flat = count > 0 and not places.trimmed
+
+        def scatter(x, at, values):
+            out = x if inplace else np.array(x, order="C")  # nobody else's: writing is fine
+            if backwards is not None:
+                values = values.transpose(backwards)
+            starts, good = places.starts(at, mode)
+            if single:
+                if good is None:
+                    target = out[places.single(starts)].transpose(places.order)
+                    target = _without_removed(target, places)
+                    merge(target, (), values.reshape(target.shape))
+                return out
+            target = out if places.in_order else out.transpose(places.order)
+            if flat and places.in_order:
+                index: tuple = (places.linear(starts),)
+                target = target.reshape(rows)
+            else:
+                index = places.index(starts) if count else (np.zeros(places.batch, np.intp),)
+                target = target if count else target[None]
+                target = target[(slice(None),) * len(index) + places.trim]
+                index = tuple(np.broadcast_to(i, index[0].shape) for i in index)
+            if good is not None:
+                index, values = tuple(i[good] for i in index), values[good]
+            merge(target, index, values)
+            return out
+
+        return scatter
+
+    return pick
+
+
+def _without_removed(target, places):
+    """A view without the window axes that the updates lack."""
+    kept = {*places.inner, *places.plain}
+    return target[(*(slice(None) if d in kept else 0 for d in places.order), ...)]
+
+
+def _merge(ufunc, body, unique: bool):
+    """In-place `target[index] = merged`, right also where an index occurs more than once."""
+
+    def replace(target, index, values):
+        target[index] = values
+
+    def once(target, index, values):
+        there = target[index]
+        target[index] = ufunc(there, values) if body is None else body(there, values)[0]
+
+    def at(target, index, values):
+        if index == ():
+            once(target, (...,), values)
+        else:
+            ufunc.at(target, index if len(index) > 1 else index[0], values)
+
+    def in_turn(target, index, values):
+        # Occurrence by occurrence: within one round no place is written twice.
+        if index == ():
+            once(target, (...,), values)
+            return
+        number = np.ravel_multi_index(index, target.shape[: len(index)]).ravel()
+        order = np.argsort(number, kind="stable")
+        ranked = number[order]
+        new = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+        turn = np.empty(number.size, np.intp)
+        turn[order] = np.arange(number.size) - np.repeat(new, np.diff(np.r_[new, number.size]))
+        flat = [i.ravel() for i in index]
+        values = values.reshape(number.size, *target.shape[len(index) :])
+        for k in range(int(turn.max(initial=-1)) + 1):
+            chosen = turn == k
+            once(target, tuple(i[chosen] for i in flat), values[chosen])
+
+    if ufunc is None and body is None:
+        return lambda target, index, values: replace(target, index or (...,), values)
+    if unique:
+        return lambda target, index, values: once(target, index or (...,), values)
+    return in_turn if body is not None else at
+
+
+def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
+    return Primitive(
+        name,
+        Kind.INDEXING,
+        aval=_scatter_aval,
+        numpy_pick=_scatter_pick(ufunc),
+        inplace=_scatter_pick(ufunc, inplace=True),
+        combine=ufunc,
+        weight=8.0,
+        jvp=jvp,
+        transpose=transpose,
+        batch=rules.scatter_batch(name),
+    )
+
+
+scatter_p = _scatter("scatter", None, rules.set_jvp, rules.set_transpose)
+scatter_add_p = _scatter("scatter-add", np.add, rules.add_jvp, rules.add_transpose)
+scatter_sub_p = _scatter("scatter-sub", np.subtract, rules.sub_jvp, rules.sub_transpose)
+scatter_mul_p = _scatter("scatter-mul", np.multiply, rules.mul_jvp, rules.mul_transpose)
+scatter_min_p = _scatter("scatter-min", np.minimum, rules.extreme_jvp("scatter-min"))
+scatter_max_p = _scatter("scatter-max", np.maximum, rules.extreme_jvp("scatter-max"))

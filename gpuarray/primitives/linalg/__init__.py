@@ -1,0 +1,1 @@
+"""Primitives on matrices: factorisations and systems of equations."""

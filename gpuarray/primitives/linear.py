@@ -1,0 +1,103 @@
+"""What derivatives are put together from: sums, zeros made real, broadcasts and their transposes.
+
+Floor 2. In: values, symbolic zeros, avals. Out: values of the shape that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.linear import Zero, is_undefined, is_zero
+from gpuarray.primitives import cuda_rules
+from gpuarray.primitives.define import NUMERIC, do, elementwise
+
+#: The sum of two contributions to one derivative. Not `add`: a printed graph shows the difference.
+add_any_p = elementwise(
+    "add_any",
+    numpy=np.add,
+    arity=2,
+    dtypes=NUMERIC,
+    jvp=(lambda t, out, x, y: t, lambda t, out, x, y: t),
+    transpose=lambda ct, x, y: (share_of(ct, x), share_of(ct, y)),
+    cuda=cuda_rules.ADD,
+)
+
+
+def add_any(x: Any, y: Any) -> Any:
+    """The sum of two (co)tangents; Zero is nothing."""
+    if is_zero(x):
+        return y
+    return x if is_zero(y) else add_any_p.bind(x, y)
+
+
+def zeros(aval: ShapedArray) -> Any:
+    """An array of zeros of an aval."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    zero = np.zeros((), storage_dtype(aval))[()]
+    if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
+        zero = zero.item()
+    if not aval.shape:
+        return zero
+    return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
+
+
+def instantiate(x: Any) -> Any:
+    """A (co)tangent as a value: symbolic zeros become arrays."""
+    return zeros(x.aval) if type(x) is Zero else x
+
+
+def broadcast_like(x: Any, aval: ShapedArray) -> Any:
+    """A value stretched to the shape of an aval, as pointwise operations stretch their operands."""
+    given = aval_of(x)
+    if given.shape == aval.shape:
+        return x
+    dims = tuple(i for i, n in enumerate(given.shape) if n == aval.shape[i])
+    if len(dims) < given.ndim:
+        kept = tuple(given.shape[i] for i in dims)
+        x = do.reshape(x, new_sizes=kept, dimensions=None, sharding=None)
+    return do.broadcast_in_dim(x, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
+
+
+def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
+    """The transpose of `broadcast_like`: sum over the axes along which an operand was stretched."""
+    if is_zero(ct):
+        return Zero(aval)
+    shape = aval_of(ct).shape
+    if shape == aval.shape:
+        return ct
+    if not aval.shape:
+        return do.reduce_sum(ct, axes=tuple(range(len(shape))), out_sharding=None)
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
+    total = do.reduce_sum(ct, axes=axes, out_sharding=None)
+    return do.reshape(total, new_sizes=aval.shape, dimensions=None, sharding=None)
+
+
+def share_of(ct: Any, x: Any) -> Any:
+    """The cotangent of an operand stretched to the shape of `ct`; None if it is no linear one."""
+    return unbroadcast(ct, x.aval) if is_undefined(x) else None
+
+
+def constant(x: Any, value: float) -> Any:
+    """A number of the dtype of `x`, weakly typed if `x` is, so that results stay so."""
+    aval = aval_of(x)
+    typed = aval.dtype.type(value)
+    weak = aval.weak_type and aval_of(typed.item()).dtype == aval.dtype
+    return typed.item() if weak else typed
+
+
+def full_like(x: Any, value: float) -> Any:
+    """An array of one number, of the shape and dtype of `x`."""
+    return broadcast_like(constant(x, value), aval_of(x))
+
+
+def cast_like(x: Any, aval: ShapedArray) -> Any:
+    """A value in the dtype of an aval."""
+    if aval_of(x).dtype == aval.dtype:
+        return x
+    return do.convert_element_type(x, new_dtype=aval.dtype, weak_type=False, sharding=None)

@@ -1,0 +1,337 @@
+"""Index maps: primitives that move elements and compute nothing.
+
+In: arrays. Out: the same elements elsewhere. Views (broadcast, reshape, transpose, slice, reverse)
+have no guards and cost no kernel; movements (pad, concatenate, dynamic slices, tile) have guards.
+Floor 2. The NumPy rules touch no value, so random keys, stored as one element each, move like
+numbers. Views share the memory of their operand, movements never do.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from itertools import accumulate
+
+import numpy as np
+
+from gpuarray.core.graph import storage_dtype
+from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.primitives.movement import shapes as checks
+from gpuarray.primitives.movement import transforms as rules
+
+#: Broadcasts to at most this many elements copy: that is cheaper than making a NumPy view.
+_COPY_UP_TO = 1024
+
+
+# ---- views ----
+
+
+def _broadcast_pick(avals, *, shape, broadcast_dimensions, sharding=None):
+    (operand,) = avals
+    size = math.prod(shape)
+    dims = tuple(broadcast_dimensions)
+    order = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+    inner = [1] * len(shape)
+    for n, d in zip(operand.shape, dims):
+        inner[d] = n
+    inner = tuple(inner)
+    turned = order != tuple(range(len(dims)))
+
+    def aligned(x):
+        return (x.transpose(order) if turned else x).reshape(inner)
+
+    if size == operand.size:
+        return aligned if turned else operator.methodcaller("reshape", shape)
+    if size > _COPY_UP_TO:
+        return lambda x: np.broadcast_to(aligned(x), shape)
+    dtype = storage_dtype(operand)
+
+    def small(x):
+        out = np.empty(shape, dtype)
+        out[...] = aligned(x)
+        return out
+
+    def fill(x):
+        out = np.empty(shape, dtype)
+        out[...] = x
+        return out
+
+    return small if operand.ndim else fill
+
+
+def _show_broadcast(params: dict) -> dict:
+    shown = {} if not params["broadcast_dimensions"] else params
+    return {k: v for k, v in shown.items() if k == "broadcast_dimensions"}
+
+
+broadcast_in_dim_p = Primitive(
+    "broadcast_in_dim",
+    Kind.VIEW,
+    aval=checks.broadcast_aval,
+    numpy_pick=_broadcast_pick,
+    show=_show_broadcast,
+    jvp=LINEAR,
+    transpose=rules.broadcast_transpose,
+    batch=rules.broadcast_batch,
+)
+
+
+def _reshape_pick(avals, *, new_sizes, dimensions=None, sharding=None):
+    if dimensions is None:
+        return operator.methodcaller("reshape", new_sizes)
+    return lambda x: x.transpose(dimensions).reshape(new_sizes)
+
+
+reshape_p = Primitive(
+    "reshape",
+    Kind.VIEW,
+    aval=checks.reshape_aval,
+    numpy_pick=_reshape_pick,
+    jvp=LINEAR,
+    transpose=rules.reshape_transpose,
+    batch=rules.reshape_batch,
+)
+
+
+squeeze_p = Primitive(
+    "squeeze",
+    Kind.VIEW,
+    aval=checks.squeeze_aval,
+    numpy_pick=lambda avals, *, dimensions: operator.methodcaller(
+        "reshape", checks.squeeze_aval(*avals, dimensions=dimensions).shape
+    ),
+    jvp=LINEAR,
+    transpose=rules.squeeze_transpose,
+    batch=rules.squeeze_batch,
+)
+
+
+transpose_p = Primitive(
+    "transpose",
+    Kind.VIEW,
+    aval=checks.transpose_aval,
+    numpy_pick=lambda avals, *, permutation: operator.methodcaller("transpose", permutation),
+    jvp=LINEAR,
+    transpose=rules.transpose_transpose,
+    batch=rules.transpose_batch,
+)
+
+
+def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
+    steps = strides or (1,) * len(start_indices)
+    return operator.itemgetter(tuple(map(slice, start_indices, limit_indices, steps)))
+
+
+slice_p = Primitive(
+    "slice",
+    Kind.VIEW,
+    aval=checks.slice_aval,
+    numpy_pick=_slice_pick,
+    jvp=LINEAR,
+    transpose=rules.slice_transpose,
+    batch=rules.slice_batch,
+)
+
+
+def _rev_pick(avals, *, dimensions):
+    backwards, whole = slice(None, None, -1), slice(None)
+    return operator.itemgetter(
+        tuple(backwards if d in dimensions else whole for d in range(avals[0].ndim))
+    )
+
+
+rev_p = Primitive(
+    "rev",
+    Kind.VIEW,
+    aval=checks.rev_aval,
+    numpy_pick=_rev_pick,
+    jvp=LINEAR,
+    transpose=rules.rev_transpose,
+    batch=rules.rev_batch,
+)
+
+
+# ---- movements ----
+
+
+def _pad_pick(avals, *, padding_config):
+    operand = avals[0]
+    shape = checks.padded_shape(operand.shape, padding_config)
+    source, target = [], []
+    for n, m, (low, _, interior) in zip(operand.shape, shape, padding_config):
+        step = interior + 1
+        first = max(0, -(low // step))  # the first element that does not fall off the low end
+        last = min(n, -((low - m) // step))  # one past the last that stays below m
+        count = max(0, last - first)
+        begin = low + first * step if count else 0
+        source.append(slice(first, first + count))
+        target.append(slice(begin, begin + max(0, (count - 1) * step + 1) if count else 0, step))
+    source, target, dtype = tuple(source), tuple(target), storage_dtype(operand)
+
+    def pad(x, value):
+        out = np.empty(shape, dtype)
+        out[...] = value
+        out[target] = x[source]
+        return out
+
+    return pad
+
+
+pad_p = Primitive(
+    "pad",
+    Kind.MOVEMENT,
+    aval=checks.pad_aval,
+    numpy_pick=_pad_pick,
+    jvp=LINEAR,
+    transpose=rules.pad_transpose,
+    batch=rules.pad_batch,
+)
+
+
+def _concatenate_pick(avals, *, dimension):
+    concatenate = np.concatenate
+    return lambda *xs: concatenate(xs, dimension)
+
+
+concatenate_p = Primitive(
+    "concatenate",
+    Kind.MOVEMENT,
+    aval=checks.concatenate_aval,
+    numpy_pick=_concatenate_pick,
+    jvp=LINEAR,
+    transpose=rules.concatenate_transpose,
+    batch=rules.concatenate_batch,
+)
+
+
+def _stack_pick(avals, *, axis):
+    shape = checks.stack_aval(*avals, axis=axis).shape
+    dtype = storage_dtype(avals[0])
+    places = [(slice(None),) * axis + (i,) for i in range(len(avals))]
+
+    def stack(*xs):
+        out = np.empty(shape, dtype)
+        for place, x in zip(places, xs):
+            out[place] = x
+        return out
+
+    return stack
+
+
+stack_p = Primitive(
+    "stack",
+    Kind.MOVEMENT,
+    aval=checks.stack_aval,
+    numpy_pick=_stack_pick,
+    jvp=LINEAR,
+    transpose=rules.stack_transpose,
+    batch=rules.stack_batch,
+)
+
+
+def _unstack_pick(avals, *, axis):
+    places = [(slice(None),) * axis + (i,) for i in range(avals[0].shape[axis])]
+    return lambda x: [x[place] for place in places]
+
+
+unstack_p = Primitive(
+    "unstack",
+    Kind.VIEW,
+    aval=checks.unstack_aval,
+    numpy_pick=_unstack_pick,
+    multiple_results=True,
+    jvp=LINEAR,
+    transpose=rules.unstack_transpose,
+    batch=rules.unstack_batch,
+)
+
+
+def _split_pick(avals, *, sizes, axis):
+    ends = list(accumulate(sizes))
+    before = (slice(None),) * axis
+    places = [(*before, slice(end - n, end)) for n, end in zip(sizes, ends)]
+    return lambda x: [x[place] for place in places]
+
+
+split_p = Primitive(
+    "split",
+    Kind.VIEW,
+    aval=checks.split_aval,
+    numpy_pick=_split_pick,
+    multiple_results=True,
+    jvp=LINEAR,
+    transpose=rules.split_transpose,
+    batch=rules.split_batch,
+)
+
+
+def _tile_pick(avals, *, reps):
+    (operand,) = avals
+    shape = checks.tile_aval(operand, reps=reps).shape
+    single = tuple(k for n in operand.shape for k in (1, n))
+    repeated = tuple(k for n, r in zip(operand.shape, reps) for k in (r, n))
+    return lambda x: np.array(np.broadcast_to(x.reshape(single), repeated)).reshape(shape)
+
+
+tile_p = Primitive(
+    "tile",
+    Kind.MOVEMENT,
+    aval=checks.tile_aval,
+    numpy_pick=_tile_pick,
+    jvp=LINEAR,
+    transpose=rules.tile_transpose,
+    batch=rules.tile_batch,
+)
+
+
+def _windows(shape, sizes):
+    """A function from start scalars to the index of a window, moved inside if it sticks out."""
+    limits = [(n - k, k) for n, k in zip(shape, sizes)]
+
+    def window(starts):
+        index = []
+        for start, (most, size) in zip(starts, limits):
+            begin = min(max(int(start), 0), most)
+            index.append(slice(begin, begin + size))
+        return tuple(index)
+
+    return window
+
+
+def _dynamic_slice_pick(avals, *, slice_sizes):
+    window = _windows(avals[0].shape, slice_sizes)
+    return lambda x, *starts: x[window(starts)].copy()
+
+
+dynamic_slice_p = Primitive(
+    "dynamic_slice",
+    Kind.MOVEMENT,
+    aval=checks.dynamic_slice_aval,
+    numpy_pick=_dynamic_slice_pick,
+    jvp=rules.dynamic_slice_jvp,
+    transpose=rules.dynamic_slice_transpose,
+    batch=rules.dynamic_slice_batch,
+)
+
+
+def _dynamic_update_slice_pick(avals, inplace: bool = False):
+    window = _windows(avals[0].shape, avals[1].shape)
+
+    def update_slice(x, update, *starts):
+        out = x if inplace else np.array(x)
+        out[window(starts)] = update
+        return out
+
+    return update_slice
+
+
+dynamic_update_slice_p = Primitive(
+    "dynamic_update_slice",
+    Kind.MOVEMENT,
+    aval=checks.dynamic_update_slice_aval,
+    numpy_pick=_dynamic_update_slice_pick,
+    inplace=lambda avals: _dynamic_update_slice_pick(avals, inplace=True),
+    jvp=rules.dynamic_update_slice_jvp,
+    transpose=rules.dynamic_update_slice_transpose,
+    batch=rules.dynamic_update_slice_batch,
+)

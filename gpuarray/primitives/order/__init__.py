@@ -1,0 +1,1 @@
+"""Primitives that sort and search."""

@@ -1,0 +1,69 @@
+"""Searching in sorted arrays: where an element would have to stand.
+
+In: a sorted axis, behind any axes that it shares with the query, and elements to look up. Out:
+positions. One step of a library (binary search per element) on every backend; NaN sorts last and
+-0.0 equals 0.0, as in `sort`. Floor 2.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.primitive import NOT_DIFFERENTIABLE
+from gpuarray.primitives.axes import move_axis, with_axis
+from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes, do, library
+
+
+def _searchsorted_aval(
+    ordered: ShapedArray, query: ShapedArray, *, side: str, dtype
+) -> ShapedArray:
+    check_dtype("searchsorted", ordered.dtype, ANY, 0)
+    check_same_dtypes("searchsorted", [ordered, query])
+    lead = ordered.shape[:-1]
+    if not ordered.ndim or query.shape[: len(lead)] != lead:
+        raise ValueError(
+            "searchsorted: the sorted array must have one axis, behind any that it shares with the "
+            f"query; got shapes {ordered.shape} and {query.shape}"
+        )
+    if side not in ("left", "right"):
+        raise ValueError(f"invalid argument side={side!r}, expected 'left' or 'right'")
+    return ShapedArray(query.shape, dtype)
+
+
+def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left", "right"], dtype):
+    if (
+        ordered.dtype.kind == "V"
+    ):  # a type of ml_dtypes: float32 holds all of its values, in their order
+        wide = np.float32 if dtypes.kind_of(ordered.dtype) == "f" else np.int32
+        ordered, query = ordered.astype(wide), np.asarray(query).astype(wide)
+    if ordered.ndim == 1:
+        return np.asarray(np.searchsorted(ordered, query, side)).astype(dtype)
+    out = np.empty(query.shape, dtype)
+    for row in np.ndindex(ordered.shape[:-1]):
+        out[row] = np.searchsorted(ordered[row], query[row], side)
+    return out
+
+
+def _searchsorted_batch(axis, args, dims, *, side, dtype):
+    (ordered, query), (d, query_d) = args, dims
+    if d is None:
+        # One array for all queries, whatever their shape. Axes that both share stay in front.
+        lead = aval_of(ordered).ndim - 1
+        query = move_axis(query, query_d, lead)
+        return do.searchsorted(ordered, query, side=side, dtype=dtype), lead
+    ordered, query = move_axis(ordered, d, 0), with_axis(query, query_d, 0, axis.size)
+    return do.searchsorted(ordered, query, side=side, dtype=dtype), 0
+
+
+searchsorted_p = library(
+    "searchsorted",
+    aval=_searchsorted_aval,
+    numpy=_searchsorted,
+    jvp=NOT_DIFFERENTIABLE,
+    transpose=NOT_DIFFERENTIABLE,
+    batch=_searchsorted_batch,
+)

@@ -1,0 +1,327 @@
+"""Sorting: sort by one or several keys, and the k largest (or smallest) elements.
+
+In: arrays, the axis to sort along. Out: the arrays rearranged. Sorting is by value (-0.0 equals
+0.0, every NaN comes last), complex numbers by real part and then imaginary part; `top_k` is by
+total order (-0.0 below 0.0, NaN above all). Equal elements keep their order. Floor 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.primitives.axes import add_axis, with_axis
+from gpuarray.primitives.define import ANY, check_dtype, do
+from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers, GatherScatterMode
+
+_STABLE = "stable"
+#: From so many elements on it pays to look for mixed zeros, which forbid the quicker unstable sort.
+_LONG = 4096
+
+
+# ---- sort ----
+
+
+def _sort_aval(*operands, dimension, is_stable, num_keys):
+    if not operands:
+        raise TypeError("Sort requires at least one operand")
+    if any(a.shape != operands[0].shape for a in operands):
+        shapes = " ".join(str(a.shape) for a in operands)
+        raise TypeError(f"Arguments to sort must have equal shapes, got: {shapes}")
+    if not 1 <= num_keys <= len(operands):
+        raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(operands)}")
+    if not 0 <= dimension < operands[0].ndim:
+        raise ValueError(
+            f"axis {dimension} is out of bounds for array of dimension {operands[0].ndim}"
+        )
+    for i, key in enumerate(operands[:num_keys]):
+        check_dtype("sort", key.dtype, ANY, i)
+    return list(operands)
+
+
+def _sortable(key: Any) -> list[np.ndarray]:
+    """A key as columns that NumPy orders as we do: wide floats, parts of complex numbers."""
+    kind = dtypes.kind_of(key.dtype)
+    if kind == "c":
+        return [key.real, key.imag]
+    if key.dtype.kind == "V":  # a type of ml_dtypes
+        return [key.astype(np.float32 if kind == "f" else np.int8)]
+    return [key]
+
+
+def _order(keys, axis: int) -> np.ndarray:
+    columns = [column for key in keys for column in _sortable(key)]
+    if len(columns) == 1:
+        return np.argsort(columns[0], axis, _STABLE)
+    return np.lexsort(columns[::-1], axis)  # NumPy wants the main key last
+
+
+def _sort_one(x: np.ndarray, axis: int) -> np.ndarray:
+    columns = _sortable(x)
+    if len(columns) > 1:
+        return np.take_along_axis(x, _order([x], axis), axis)
+    (wide,) = columns
+    if wide.dtype.kind == "f" and (wide.size < _LONG or np.signbit(wide[wide == 0]).any()):
+        out = np.sort(wide, axis, _STABLE)
+    else:
+        out = np.sort(wide, axis)  # equal elements are the same bits: any order will do
+    return out if wide is x else out.astype(x.dtype)
+
+
+def _sort_pick(avals, *, dimension, is_stable, num_keys):
+    if len(avals) == 1:
+        return lambda x: [_sort_one(x, dimension)]
+
+    def sort(*xs):
+        order = _order(xs[:num_keys], dimension)
+        return [np.take_along_axis(x, order, dimension) for x in xs]
+
+    return sort
+
+
+def _taken(x, where, axis: int):
+    """Of each line of `x` along an axis, the elements at `where`, index vectors of length 1."""
+    others = tuple(d for d in range(aval_of(x).ndim) if d != axis)
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    return do.gather(
+        x,
+        where,
+        dimension_numbers=numbers,
+        slice_sizes=tuple(min(1, n) for n in aval_of(x).shape),
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=None,
+    )
+
+
+def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
+    """Positions are sorted along, and tangents taken from there. vjp: ct ↦ ct scattered back."""
+    shape = aval_of(primals[0]).shape
+    places = do.iota(dtype=np.dtype(np.uint32), shape=shape, dimension=dimension, sharding=None)
+    *out, where = do.sort(
+        *primals, places, dimension=dimension, is_stable=is_stable, num_keys=num_keys
+    )
+    if 0 in shape:
+        return out, [Zero(tangent_aval(aval_of(x))) for x in primals]
+    where = add_axis(where, len(shape))
+    return out, [
+        Zero(tangent_aval(aval_of(x))) if is_zero(t) else _taken(t, where, dimension)
+        for x, t in zip(primals, tangents)
+    ]
+
+
+def _sort_batch(axis, args, dims, *, dimension, is_stable, num_keys):
+    at = next(d for d in dims if d is not None)
+    args = [with_axis(x, d, at, axis.size) for x, d in zip(args, dims)]
+    dimension += dimension >= at
+    out = do.sort(*args, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
+    return out, [at] * len(args)
+
+
+sort_p = Primitive(
+    "sort",
+    Kind.LIBRARY,
+    jvp=_sort_jvp,
+    transpose=NOT_LINEAR,
+    batch=_sort_batch,
+    aval=_sort_aval,
+    numpy_pick=_sort_pick,
+    weight=40.0,
+    multiple_results=True,
+)
+
+
+# ---- the k largest ----
+
+
+def _top_k_aval(operand, *, k, axis):
+    if dtypes.kind_of(operand.dtype) == "c":
+        raise ValueError("top_k is not compatible with complex inputs.")
+    check_dtype("top_k", operand.dtype, ANY)
+    if k < 0:
+        raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
+    if not 0 <= axis < operand.ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {operand.ndim}")
+    if k > operand.shape[axis]:
+        raise ValueError(
+            f"k argument to top_k must be no larger than size along axis; got k={k} with "
+            f"shape={list(operand.shape)} and axis={axis}"
+        )
+    return _chosen(operand, axis, k)
+
+
+def _chosen(operand, axis: int, length: int) -> list[ShapedArray]:
+    shape = (*operand.shape[:axis], length, *operand.shape[axis + 1 :])
+    return [operand.update(shape=shape), ShapedArray(shape, np.int32, operand.weak_type)]
+
+
+def _ascending(x: np.ndarray) -> np.ndarray:
+    """Integers (or bools) in the total order of the elements of `x`."""
+    if dtypes.kind_of(x.dtype) != "f":
+        return x if x.dtype.kind != "V" else x.astype(np.int8)
+    bits = x.view(f"i{x.dtype.itemsize}")
+    # Negative floats count backwards in their bits: flip all of them but the sign.
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+
+
+def _first_k(key: np.ndarray, k: int) -> np.ndarray:
+    """Where the k smallest are along the last axis, ascending, the first of equals first."""
+    n = key.shape[-1]
+    if n <= 256 or k * 4 >= n:
+        return np.argsort(key, axis=-1, kind=_STABLE)[..., :k]
+    if k == 0:
+        return np.empty((*key.shape[:-1], 0), np.intp)
+    # Choose before sorting: all below the k-th smallest, and the first of those equal to it.
+    last = np.partition(key, k - 1, axis=-1)[..., k - 1 : k]
+    below, equal = key < last, key == last
+    room = k - below.sum(-1, keepdims=True)
+    taken = below | (equal & (np.cumsum(equal, axis=-1) <= room))
+    where = np.nonzero(taken)[-1].reshape(*key.shape[:-1], k)
+    return np.take_along_axis(
+        where, np.argsort(np.take_along_axis(key, where, -1), axis=-1, kind=_STABLE), -1
+    )
+
+
+def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]:
+    last = axis == x.ndim - 1
+    lanes = x if last else np.moveaxis(x, axis, -1)
+    key = _ascending(np.ascontiguousarray(lanes))
+    where = _first_k(~key if largest else key, k)
+    values = lanes[where] if x.ndim == 1 else np.take_along_axis(lanes, where, -1)
+    where = where.astype(np.int32)
+    if not last:
+        values, where = np.moveaxis(values, -1, axis), np.moveaxis(where, -1, axis)
+    return [values, where]
+
+
+def _selected_jvp(name: str, axis_of):
+    """The jvp of a selection: the tangents of the selected; positions have none."""
+
+    def jvp(primals, tangents, **params):
+        (x,), (t,) = primals, tangents
+        values, where = registry[name].bind(x, **params)
+        none = Zero(tangent_aval(aval_of(where)))
+        if not aval_of(where).size:
+            return [values, where], [Zero(tangent_aval(aval_of(values))), none]
+        places = (*aval_of(where).shape, 1)
+        at = do.reshape(where, new_sizes=places, dimensions=None, sharding=None)
+        return [values, where], [_taken(t, at, axis_of(aval_of(x), params)), none]
+
+    return jvp
+
+
+def _top_k_batch(mapped, args, dims, *, k, axis):
+    (x,), (d,) = args, dims
+    return do.top_k(x, k=k, axis=axis + (axis >= d)), [d, d]
+
+
+top_k_p = Primitive(
+    "top_k",
+    Kind.LIBRARY,
+    jvp=_selected_jvp("top_k", lambda aval, params: params["axis"]),
+    transpose=NOT_LINEAR,
+    batch=_top_k_batch,
+    aval=_top_k_aval,
+    numpy=lambda x, *, k, axis: _select(x, axis, k, True),
+    weight=20.0,
+    multiple_results=True,
+)
+
+
+def approx_length(rank: int, n: int, k: int, recall: float, input_size: int, final: bool) -> int:
+    """How many candidates an approximate top-k keeps; k when a final exact step follows.
+
+    The elements are dealt into m bins and the best of each bin is kept: one of the k best survives
+    with a chance of about exp(-(k-1)/m), so `recall` sets m. Bins come in tiles (1024 wide for
+    vectors, 128 otherwise).
+    """
+    if final:
+        return k
+    tile = 1024 if rank == 1 else 128
+    if n <= tile:
+        return n
+    if k == 1:
+        return tile
+    total = input_size if input_size >= 0 else n
+    bins = max(int((1.0 - k) / math.log(recall)), tile) if recall < 1.0 else n
+    halvings = max(0, int(math.log2(max(total / min(bins, n), 1.0))))
+    if halvings == 0:
+        return n
+    tiles = -(-n // tile)
+    halvings = min(halvings, int(math.log2(tiles)))
+    return -(-tiles // (1 << halvings)) * tile
+
+
+def _approx_axis(operand, reduction_dimension: int) -> int:
+    axis = reduction_dimension + operand.ndim * (reduction_dimension < 0)
+    if not 0 <= axis < operand.ndim:
+        raise ValueError(
+            f"axis {reduction_dimension} is out of bounds for array of dimension {operand.ndim}"
+        )
+    return axis
+
+
+def _approx_aval(
+    operand,
+    *,
+    k,
+    reduction_dimension,
+    recall_target,
+    is_max_k,
+    reduction_input_size_override,
+    aggregate_to_topk,
+):
+    if k <= 0:
+        raise ValueError(f"k must be positive, got {k}")
+    if operand.ndim == 0:
+        raise TypeError("approx_top_k operand must have >= 1 dimension, got ()")
+    axis = _approx_axis(operand, reduction_dimension)
+    n = operand.shape[axis]
+    if n < k:
+        raise ValueError(f"k must be smaller than the size of reduction_dim {n}, got {k}")
+    if dtypes.kind_of(operand.dtype) != "f":
+        raise ValueError(f"operand must be a floating type, got {operand.dtype.name}")
+    if not 0.0 < recall_target <= 1.0:
+        raise ValueError(f"recall_target out of range: it must be in (0, 1], got {recall_target}")
+    length = approx_length(
+        operand.ndim, n, k, recall_target, reduction_input_size_override, aggregate_to_topk
+    )
+    return _chosen(operand, axis, length)
+
+
+def _approx_pick(avals, *, is_max_k, reduction_dimension, **params):
+    # Exact, and so within every recall target.
+    (operand,) = avals
+    out, _ = _approx_aval(
+        operand, is_max_k=is_max_k, reduction_dimension=reduction_dimension, **params
+    )
+    axis = _approx_axis(operand, reduction_dimension)
+    return lambda x: _select(x, axis, out.shape[axis], is_max_k)
+
+
+def _approx_batch(mapped, args, dims, *, reduction_dimension, **params):
+    (x,), (d,) = args, dims
+    axis = reduction_dimension + (aval_of(x).ndim - 1) * (reduction_dimension < 0)
+    return do.approx_top_k(x, reduction_dimension=axis + (axis >= d), **params), [d, d]
+
+
+approx_top_k_p = Primitive(
+    "approx_top_k",
+    Kind.LIBRARY,
+    jvp=_selected_jvp(
+        "approx_top_k", lambda aval, params: _approx_axis(aval, params["reduction_dimension"])
+    ),
+    transpose=NOT_LINEAR,
+    batch=_approx_batch,
+    aval=_approx_aval,
+    numpy_pick=_approx_pick,
+    weight=20.0,
+    multiple_results=True,
+)

@@ -1,0 +1,1 @@
+"""Primitives that make random keys, bits and numbers."""

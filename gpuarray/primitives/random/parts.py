@@ -1,0 +1,186 @@
+"""What random keys are made by, in terms of other primitives: for drivers that have no rule of
+their own for them.
+
+Floor 2. In: keys, or seeds. Out: the same keys and bits as the NumPy rules of ops.py make,
+from Threefry pairs, which are pointwise. Generators with other rounds have no parts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.avals import aval_of
+from gpuarray.primitives.define import do
+
+_uint32 = np.dtype(np.uint32)
+
+
+def _only_threefry(impl: Any) -> None:
+    if impl.name != "threefry2x32":
+        raise TypeError(f"random keys of {impl.name} have no parts")
+
+
+def _cast(x, dtype):
+    return do.convert_element_type(x, new_dtype=np.dtype(dtype), weak_type=False, sharding=None)
+
+
+def _shaped(x, shape: tuple[int, ...]):
+    if aval_of(x).shape == shape:
+        return x
+    return do.reshape(x, new_sizes=shape, dimensions=None, sharding=None)
+
+
+def _spread(x, shape: tuple[int, ...]):
+    """A value for every index of a shape that begins with its own."""
+    own = aval_of(x).shape
+    if own == shape:
+        return x
+    axes = tuple(range(len(own)))
+    return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
+
+
+def _full(value: int, shape: tuple[int, ...]):
+    return _spread(np.uint32(value), shape)
+
+
+def _joined(parts: list, axis: int):
+    return do.concatenate(*parts, dimension=axis)
+
+
+def _columns(*words):
+    """Arrays as the columns of one more axis, the last."""
+    return _joined([_shaped(w, (*aval_of(w).shape, 1)) for w in words], aval_of(words[0]).ndim)
+
+
+def _cut(x, start: int, stop: int):
+    """From `start` to `stop` along the last axis."""
+    shape = aval_of(x).shape
+    starts = (*(0 for _ in shape[1:]), start)
+    return do.slice(x, start_indices=starts, limit_indices=(*shape[:-1], stop), strides=None)
+
+
+def _halves_of(keys) -> tuple[Any, Any]:
+    """The two words of every key."""
+    words, shape = do.random_unwrap(keys), aval_of(keys).shape
+    return _shaped(_cut(words, 0, 1), shape), _shaped(_cut(words, 1, 2), shape)
+
+
+def _pairs(keys, high, low) -> tuple[Any, Any]:
+    """The pairs that every key makes of counters along one more axis."""
+    (count,) = aval_of(low).shape
+    shape = (*aval_of(keys).shape, count)
+    k0, k1 = (_spread(k, shape) for k in _halves_of(keys))
+    high, low = (
+        do.broadcast_in_dim(c, shape=shape, broadcast_dimensions=(len(shape) - 1,), sharding=None)
+        for c in (high, low)
+    )
+    return tuple(do.threefry2x32(k0, k1, high, low))  # pyright: ignore[reportReturnType]
+
+
+def _counters(count: int) -> Any:
+    return do.iota(dtype=_uint32, shape=(count,), dimension=0, sharding=None)
+
+
+def _own_pairs(keys, count: int):
+    """The pairs of counters 0, 1, ..."""
+    return _pairs(keys, _full(0, (count,)), _counters(count))
+
+
+def _stream(keys, size: int):
+    """The older stream: word i and the word half a stream behind it come from one pair."""
+    half = (size + 1) // 2
+    first = _counters(half)
+    second = do.add(first, _full(half, (half,)))
+    if size % 2:  # an odd stream has no last partner
+        last = do.eq(second, _full(size, (half,)))
+        second = do.select_n(last, second, _full(0, (half,)))
+    words = _joined(list(_pairs(keys, first, second)), aval_of(keys).ndim)
+    return _cut(words, 0, size)
+
+
+def _wide(high, low):
+    high, low = _cast(high, np.uint64), _cast(low, np.uint64)
+    by = _spread(np.uint64(32), aval_of(high).shape)
+    return do.add(do.shift_left(high, by), low)
+
+
+def seed_parts(seeds, *, impl):
+    """`random_seed`: the halves of a 64-bit seed; narrower ones have no high half."""
+    _only_threefry(impl)
+    aval = aval_of(seeds)
+    high = _full(0, aval.shape)
+    if aval.dtype.itemsize > 4:
+        seeds = _cast(seeds, np.uint64)
+        by = _spread(np.uint64(32), aval.shape)
+        high = _cast(do.shift_right_logical(seeds, by), _uint32)
+    return do.random_wrap(_columns(high, _cast(seeds, _uint32)), impl=impl)
+
+
+def split_parts(keys, *, shape: tuple[int, ...], partitionable: bool = False):
+    """`random_split`: pairs of words of a key's stream."""
+    aval = aval_of(keys)
+    _only_threefry(aval.dtype.impl)
+    count = math.prod(shape)
+    words = _columns(*_own_pairs(keys, count)) if partitionable else _stream(keys, 2 * count)
+    return do.random_wrap(_shaped(words, (*aval.shape, *shape, 2)), impl=aval.dtype.impl)
+
+
+def fold_in_parts(keys, data):
+    """`random_fold_in`: the pair a key makes of the number."""
+    aval, impl = aval_of(keys), aval_of(keys).dtype.impl
+    _only_threefry(impl)
+    shape = np.broadcast_shapes(aval.shape, aval_of(data).shape)
+    k0, k1, data = (_aligned(x, shape) for x in (*_halves_of(keys), data))
+    pair = do.threefry2x32(k0, k1, _full(0, shape), data)
+    return do.random_wrap(_columns(*pair), impl=impl)
+
+
+def _aligned(x, shape: tuple[int, ...]):
+    """NumPy's broadcasting: the axes of a value are the last ones."""
+    rank = aval_of(x).ndim
+    if aval_of(x).shape == shape:
+        return x
+    axes = tuple(range(len(shape) - rank, len(shape)))
+    return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
+
+
+def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: bool = False):
+    """`random_bits`, of many keys."""
+    aval = aval_of(keys)
+    _only_threefry(aval.dtype.impl)
+    size, result = math.prod(shape), (*aval.shape, *shape)
+    dtype = np.dtype(f"uint{bit_width}")
+    if partitionable:
+        a, b = _own_pairs(keys, size)
+        return _shaped(_wide(a, b) if bit_width == 64 else _cast(do.xor(a, b), dtype), result)
+    count = -(-size * bit_width // 32)
+    words = _stream(keys, count)
+    if bit_width == 64:
+        return _shaped(_wide(_cut(words, 0, size), _cut(words, size, 2 * size)), result)
+    if bit_width < 32:
+        parts = do.bitcast_convert_type(words, new_dtype=dtype)
+        words = _cut(_shaped(parts, (*aval.shape, count * 32 // bit_width)), 0, size)
+    return _shaped(words, result)
+
+
+def uniform_parts(key, low, high, *, shape: tuple[int, ...]):
+    """`rng_uniform`, from a key that nobody else has."""
+    dtype = aval_of(low).dtype
+    whole = np.issubdtype(dtype, np.integer)
+    wide = np.dtype(np.uint64) if whole or dtype.itemsize == 8 else _uint32
+    bits = do.random_bits(key, bit_width=8 * wide.itemsize, shape=shape, partitionable=True)
+    if whole:
+        top = do.max(high, do.add(low, dtype.type(1)))
+        span = do.sub(_cast(top, wide), _cast(low, wide))
+        return do.add(_cast(do.rem(bits, _spread(span, shape)), dtype), _spread(low, shape))
+    kind = np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
+    kept = np.finfo(kind).nmant + 1
+    drop = _spread(wide.type(8 * wide.itemsize - kept), shape)
+    unit = do.mul(_cast(do.shift_right_logical(bits, drop), kind), kind.type(0.5**kept))
+    first, last = (_spread(_cast(x, kind), shape) for x in (low, high))
+    values = _cast(do.add(first, do.mul(unit, do.sub(last, first))), dtype)
+    # Rounding may reach `high`, which does not belong to the interval.
+    return do.select_n(do.lt(_cast(values, kind), last), _spread(low, shape), values)

@@ -1,0 +1,1 @@
+"""Primitives that fold axes: reductions, running folds, folds over windows."""

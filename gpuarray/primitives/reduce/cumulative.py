@@ -1,0 +1,189 @@
+"""Running folds along one axis: sum, product, extremes, log of the sum of exponentials.
+
+In: an array, an axis, and whether to run from its end (`reverse`). Out: an array of that shape.
+Half-precision runs accumulate in float32 and round each result once. Floor 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import aval_of
+from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
+from gpuarray.primitives.linear import zeros
+from gpuarray.primitives.reduce.ops import wide_of
+
+
+def _aval(name: str, accepted):
+    def aval(operand, *, axis, reverse):
+        check_dtype(name, operand.dtype, accepted)
+        if axis < 0:
+            raise ValueError(
+                f"XLA operations do not allow negative axes, got axis={axis} for {name}. "
+                f"Count it from the front: {axis + operand.ndim}."
+            )
+        if axis >= operand.ndim:
+            raise ValueError(f"axis {axis} is out of bounds for array of shape {operand.shape}")
+        return operand
+
+    return aval
+
+
+def _running(ufunc: np.ufunc):
+    """NumPy rule from a ufunc; narrow numbers run in a wider type."""
+
+    def pick(avals, *, axis, reverse):
+        dtype = avals[0].dtype
+        wide = wide_of(dtype)
+        accumulate = ufunc.accumulate
+
+        def forward(x):
+            out = accumulate(x, axis, wide)
+            return out if wide is dtype else out.astype(dtype)
+
+        return _directed(forward, axis, reverse)
+
+    return pick
+
+
+def _directed(forward, axis: int, reverse: bool):
+    if not reverse:
+        return forward
+    flip = (slice(None),) * axis + (slice(None, None, -1),)
+    return lambda x: forward(x[flip])[flip]
+
+
+# ---- as parts: the derivative of a running fold is that of a scan over pairs ----
+
+
+def _along(x, axis: int, start: int, stop: int, step: int = 1):
+    shape = aval_of(x).shape
+    return do.slice(
+        x,
+        start_indices=tuple(start if d == axis else 0 for d in range(len(shape))),
+        limit_indices=tuple(stop if d == axis else n for d, n in enumerate(shape)),
+        strides=tuple(step if d == axis else 1 for d in range(len(shape))),
+    )
+
+
+def _alternate(even, odd, axis: int):
+    """Elements of two arrays in turn."""
+    a, b = aval_of(even), aval_of(odd)
+    last = a.shape[axis] > b.shape[axis]
+
+    def spaced(x, low: int, high: int):
+        config = tuple((low, high, 1) if d == axis else (0, 0, 0) for d in range(a.ndim))
+        return do.pad(x, a.dtype.type(0), padding_config=config)
+
+    return do.add(spaced(even, 0, 0 if last else 1), spaced(odd, 1, 1 if last else 0))
+
+
+def _scan(combine, x, axis: int):
+    """Fold neighbours, scan what is left, and fill in: twice log n folds of arrays."""
+    n = aval_of(x).shape[axis]
+    if n < 2:
+        return x
+    pairs = combine(_along(x, axis, 0, n - 1, 2), _along(x, axis, 1, n, 2))
+    odd = _scan(combine, pairs, axis)
+    before = _along(odd, axis, 0, aval_of(odd).shape[axis] - 1) if n % 2 == 0 else odd
+    even = combine(before, _along(x, axis, 2, n, 2))
+    even = do.concatenate(_along(x, axis, 0, 1), even, dimension=axis)
+    return _alternate(even, odd, axis)
+
+
+def _parts(combine):
+    def parts(x, *, axis, reverse):
+        if not reverse:
+            return _scan(combine, x, axis)
+        backwards = do.rev(x, dimensions=(axis,))
+        return do.rev(_scan(combine, backwards, axis), dimensions=(axis,))
+
+    return parts
+
+
+def _logaddexp(a, b):
+    """log(exp a + exp b) from the larger one, without the kink that a maximum has."""
+    kind = dtypes.kind_of(aval_of(a).dtype)
+    less = do.lt(do.real(a), do.real(b)) if kind == "c" else do.lt(a, b)
+    high, low = do.select_n(less, a, b), do.select_n(less, b, a)
+    apart = do.sub(low, high)
+    if kind == "c":
+        top = do.real(high)
+        top = do.complex(top, zeros(aval_of(top)))
+        # The logarithm keeps the imaginary part in (-pi, pi].
+        return do.add(top, do.log(do.add(do.exp(do.sub(a, top)), do.exp(do.sub(b, top)))))
+    usual = do.add(high, do.log1p(do.exp(apart)))
+    return do.select_n(do.ne(apart, apart), usual, do.add(a, b))  # equal infinities, and NaN
+
+
+# ---- the primitives ----
+
+
+def _batch(name: str):
+    def batch(mapped, args, dims, *, axis, reverse):
+        (x,), (d,) = args, dims
+        return registry[name].bind(x, axis=axis + (axis >= d), reverse=reverse), d
+
+    return batch
+
+
+def _cumulative(name: str, pick, combine, accepted=NUMERIC, weight: float = 2.0) -> Primitive:
+    return Primitive(
+        name,
+        Kind.LIBRARY,
+        aval=_aval(name, accepted),
+        numpy_pick=pick,
+        weight=weight,
+        jvp=BY_PARTS,
+        transpose=NOT_LINEAR,
+        batch=_batch(name),
+        decompose=_parts(combine),
+    )
+
+
+def _cumsum_transpose(ct, operand, *, axis, reverse):
+    return (do.cumsum(ct, axis=axis, reverse=not reverse),)
+
+
+def _logsumexp_pick(avals, *, axis, reverse):
+    dtype = avals[0].dtype
+    if dtypes.kind_of(dtype) != "c":
+        return _running(np.logaddexp)(avals, axis=axis, reverse=reverse)
+
+    def forward(z):
+        lanes = np.moveaxis(z, axis, -1)
+        out = np.empty(lanes.shape, dtype)
+        nothing = dtype.type(-np.inf)
+        for i in range(lanes.shape[-1]):
+            here = lanes[..., i]
+            out[..., i] = _complex_logaddexp(out[..., i - 1] if i else nothing, here)
+        return np.moveaxis(out, -1, axis)
+
+    return _directed(forward, axis, reverse)
+
+
+def _complex_logaddexp(a, b):
+    """log(exp a + exp b), its imaginary part in (-pi, pi]."""
+    top = np.maximum(a.real, b.real)
+    top = np.where(np.isfinite(top), top, 0)
+    return top + np.log(np.exp(a - top) + np.exp(b - top))
+
+
+cumsum_p = Primitive(
+    "cumsum",
+    Kind.LIBRARY,
+    aval=_aval("cumsum", NUMERIC),
+    numpy_pick=_running(np.add),
+    weight=2.0,
+    jvp=LINEAR,
+    transpose=_cumsum_transpose,
+    batch=_batch("cumsum"),
+)
+cumprod_p = _cumulative("cumprod", _running(np.multiply), lambda a, b: do.mul(a, b))
+cummax_p = _cumulative("cummax", _running(np.maximum), lambda a, b: do.max(a, b))
+cummin_p = _cumulative("cummin", _running(np.minimum), lambda a, b: do.min(a, b))
+cumlogsumexp_p = _cumulative(
+    "cumlogsumexp", _logsumexp_pick, _logaddexp, FLOATING | COMPLEX, weight=20.0
+)

@@ -1,0 +1,137 @@
+"""A Graph of scalars applied to whole arrays: how NumPy rules run a user's combining function.
+
+In: a Graph whose inputs and outputs are scalars, such as the body of a reduction or a scatter. Out:
+a function of arrays of one shape. Pointwise equations work on all elements at once; any other
+equation makes the function go element by element. Floor 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Graph, Literal, storage_dtype
+from gpuarray.core.primitive import Kind
+from gpuarray.primitives.linear import broadcast_like
+
+
+def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
+    """The function `arrays -> arrays` that applies a scalar graph at every index."""
+    if _pointwise(graph):
+        return _program(graph, (2,))
+    scalar = _program(graph, ())
+    dtypes = [storage_dtype(a) for a in graph.out_avals]
+
+    def each(*arrays):
+        shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
+        arrays = [np.broadcast_to(a, shape) for a in arrays]
+        out = [np.empty(shape, d) for d in dtypes]
+        for index in np.ndindex(shape):
+            for result, value in zip(out, scalar(*(a[index] for a in arrays))):
+                result[index] = value
+        return out
+
+    return each
+
+
+def _inner(eqn) -> Graph | None:
+    """The Graph of a call equation (a jitted function in the body)."""
+    found = eqn.params.get("jaxpr")
+    return found if eqn.primitive.kind is Kind.CALL and isinstance(found, Graph) else None
+
+
+def _pointwise(graph: Graph) -> bool:
+    for eqn in graph.eqns:
+        inner = _inner(eqn)
+        if not (_pointwise(inner) if inner else eqn.primitive.kind is Kind.POINTWISE):
+            return False
+    return True
+
+
+def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
+    """The graph as a chain of NumPy rules, for values of a shape like `shape`."""
+    env_avals = {v: v.aval.update(shape=shape) for v in graph.invars}
+    env_avals.update((v, v.aval) for v in graph.constvars)
+    steps = []
+    for eqn in graph.eqns:
+        inner = _inner(eqn)
+        avals = [a.aval if isinstance(a, Literal) else env_avals[a] for a in eqn.invars]
+        if inner is not None:
+            function = _program(inner, shape)
+            outs: list[ShapedArray] = [a.update(shape=shape) for a in inner.out_avals]
+        else:
+            function = eqn.primitive.numpy_function(avals, eqn.params)
+            outs = eqn.primitive.out_avals(avals, eqn.params)
+        env_avals.update(zip(eqn.outvars, outs))
+        several = eqn.primitive.multiple_results
+        steps.append((function, [_atom(a) for a in eqn.invars], eqn.outvars, several))
+    results = [_atom(a) for a in graph.outvars]
+
+    def run(*arrays):
+        env = dict(zip(graph.invars, arrays))
+        env.update((v, np.asarray(c)) for v, c in zip(graph.constvars, graph.consts))
+        for function, ins, outs, several in steps:
+            value = function(*(env[a] if var else a for var, a in ins))
+            env.update(zip(outs, value if several else [value]))
+        return [env[a] if var else a for var, a in results]
+
+    return run
+
+
+def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
+    """The graph on values of one shape, bound in the current trace: how rules run the function."""
+    if not _pointwise(graph):
+        names = ", ".join(sorted({e.primitive.name for e in graph.eqns}))
+        raise TypeError(
+            "a combining function can be transformed only if it is made of pointwise operations; "
+            f"this one has {names}. Write it with jnp-style arithmetic on its scalar arguments."
+        )
+    env: dict[Any, Any] = dict(zip(graph.constvars, graph.consts))
+    env.update(zip(graph.invars, arrays))
+
+    def read(a):
+        return a.val if isinstance(a, Literal) else env[a]
+
+    for eqn in graph.eqns:
+        values = [read(a) for a in eqn.invars]
+        inner = _inner(eqn)
+        if inner is not None:
+            out = bind_on_arrays(inner, *values)
+        else:
+            out = eqn.primitive.bind(*values, **eqn.params)
+            out = out if eqn.primitive.multiple_results else [out]
+        env.update(zip(eqn.outvars, out))
+    return [broadcast_like(read(a), aval_of(arrays[0])) for a in graph.outvars]
+
+
+def check_fold(
+    op: str, operands: Sequence[ShapedArray], initial: Sequence[ShapedArray], jaxpr: Graph
+) -> None:
+    """Initial values are scalars of the operands' dtypes, and the function keeps them so."""
+    if any(a.ndim for a in initial):
+        shapes = [a.shape for a in initial]
+        raise TypeError(
+            f"{op} expected init_values to be scalars but init_values have shapes {shapes}."
+        )
+    if [a.dtype for a in operands] != [a.dtype for a in initial]:
+        raise TypeError(
+            f"{op} operand dtypes should match corresponding initial value dtypes, got "
+            f"operands={list(operands)} and initial_values={list(initial)}"
+        )
+    given = [(a.shape, a.dtype) for a in jaxpr.out_avals]
+    if given != [((), a.dtype) for a in operands]:
+        raise ValueError(
+            f"the function given to {op} must return one scalar for each operand, of the operand's "
+            f"dtype: expected {[f'{a.dtype.name}[]' for a in operands]}, got "
+            f"{[a.str_short() for a in jaxpr.out_avals]}."
+        )
+
+
+def _atom(a) -> tuple[bool, Any]:
+    """(True, variable), or (False, value of a literal)."""
+    if isinstance(a, Literal):
+        return False, np.asarray(a.val).astype(storage_dtype(a.aval))[()]
+    return True, a

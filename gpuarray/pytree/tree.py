@@ -1,0 +1,617 @@
+"""What is done with pytrees: map, reduce, transpose, paths, prefixes, and where two trees differ.
+
+In: nested containers. Out: trees, lists of leaves, key paths, and errors that name the path where
+two trees differ. Hot entries are `flatten(x) -> (leaves, spec)` and `unflatten(spec, leaves)`; a
+spec goes into a cache key as it is. This is the module that others import: what kinds.py (types and
+keys), structure.py (flatten) and registration.py (registration) define is found here too. Floor 1:
+imports nothing of gpuarray beside those three.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from gpuarray.pytree.kinds import (
+    LIST,
+    TUPLE,
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    SequenceKey,
+    kinds,
+)
+from gpuarray.pytree.registration import (
+    Partial,
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    register_pytree_with_keys,
+    register_pytree_with_keys_class,
+    register_static,
+)
+from gpuarray.pytree.structure import (
+    LEAF,
+    PyTreeDef,
+    default_registry,
+    flatten,
+    flatten_with_is_leaf,
+    flatten_with_path,
+    make_node,
+    same_aux,
+    says_leaf,
+    structure,
+    unflatten,
+)
+
+KeyEntry = TypeVar("KeyEntry")
+KeyPath = tuple[KeyEntry, ...]
+IsLeaf = Callable[..., bool] | None
+_UNSPECIFIED: Any = object()
+
+# What a cache should hold is the PyTreeDef itself: interned, so that it is found by identity.
+flatten_raw = flatten
+unflatten_raw = unflatten
+
+
+def from_raw(spec: PyTreeDef) -> PyTreeDef:
+    """Return the PyTreeDef of what `flatten_raw` returned: the same object."""
+    return spec
+
+
+# --- leaves and structure -------------------------------------------------------------------------
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list, PyTreeDef]:
+    """Return the leaves of a tree, left to right, and its structure.
+
+    Lists, tuples, named tuples, dicts (in the order of their sorted keys), OrderedDicts,
+    defaultdicts, None (no leaves) and registered classes are nodes; everything else is a leaf, and
+    so is a subtree where `is_leaf(subtree)` is True.
+
+    >>> tree_flatten({"b": 1, "a": (2, None)})
+    ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
+    """
+    return flatten(tree) if is_leaf is None else flatten_with_is_leaf(tree, is_leaf)
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable) -> Any:
+    """Return the tree of this structure with these leaves: the inverse of `tree_flatten`.
+
+    >>> tree_unflatten(tree_structure([0, (0, 0)]), "abc")
+    ['a', ('b', 'c')]
+    """
+    if not isinstance(treedef, PyTreeDef):
+        raise AttributeError(
+            f"tree_unflatten takes a PyTreeDef and its leaves; {treedef!r} has no attribute "
+            "'unflatten'. tree_structure(tree) makes a PyTreeDef."
+        )
+    return unflatten(treedef, leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list:
+    """Return the leaves of a tree, left to right.
+
+    >>> tree_leaves({"b": 1, "a": (2, None)})
+    [2, 1]
+    """
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
+    """Return the structure of a tree.
+
+    >>> tree_structure({"b": 1, "a": (2, None)})
+    PyTreeDef({'a': (*, None), 'b': *})
+    """
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def all_leaves(iterable: Iterable, is_leaf: IsLeaf = None) -> bool:
+    """Whether every item is a leaf, not a node.
+
+    >>> all_leaves([1, "a"]), all_leaves([1, (2,)]), all_leaves([None])
+    (True, False, False)
+    """
+    if is_leaf is None:
+        return not any(kinds[type(x)] for x in iterable)
+    return all(says_leaf(is_leaf(x)) or kinds[type(x)] is None for x in iterable)
+
+
+def is_tree_node(typ: type) -> bool:
+    """Whether instances of a type are nodes.
+
+    >>> is_tree_node(dict), is_tree_node(set)
+    (True, False)
+    """
+    return kinds[typ] is not None
+
+
+def flatten_one_level(tree: Any) -> tuple[tuple, Any]:
+    """Return the children of a tree's root and its aux data.
+
+    >>> flatten_one_level({"b": [1], "a": 2})
+    ((2, [1]), ('a', 'b'))
+    """
+    out = default_registry.flatten_one_level(tree)
+    if out is None:
+        raise ValueError(f"can't tree-flatten type: {type(tree)}")
+    return out
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[tuple, Any]:
+    """Return the (key, child) pairs of a tree's root and its aux data.
+
+    >>> flatten_one_level_with_keys([5])
+    (((SequenceKey(idx=0), 5),), None)
+    """
+    out = default_registry.flatten_one_level_with_keys(tree)
+    if out is None:
+        raise ValueError(f"can't tree-flatten type: {type(tree)}")
+    return out
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """Return the structures one level down.
+
+    >>> treedef_children(tree_structure([0, (0,)]))
+    [PyTreeDef(*), PyTreeDef((*,))]
+    """
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether a structure is one node with nothing below: a leaf, None or an empty container.
+
+    >>> treedef_is_leaf(tree_structure(0)), treedef_is_leaf(tree_structure([0]))
+    (True, False)
+    """
+    return treedef.num_nodes == 1
+
+
+def treedef_is_strict_leaf(treedef: PyTreeDef) -> bool:
+    """Whether a structure is that of a leaf.
+
+    >>> treedef_is_strict_leaf(tree_structure(0)), treedef_is_strict_leaf(tree_structure(None))
+    (True, False)
+    """
+    return treedef is LEAF
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """Return the structure of a tuple of trees of these structures.
+
+    >>> treedef_tuple([tree_structure(0), tree_structure([0])])
+    PyTreeDef((*, [*]))
+    """
+    return make_node(TUPLE, None, treedefs)
+
+
+# --- map and reduce -------------------------------------------------------------------------------
+
+
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+    """Return the tree of f(leaf, ...) over the leaves of `tree`, which is a prefix of each `rest`.
+
+    >>> tree_map(lambda x, y: x + sum(y), [1, (2,)], [(10, 20), ((30,),)])
+    [31, (32,)]
+    """
+    leaves, spec = tree_flatten(tree, is_leaf)
+    if not rest:
+        return unflatten(spec, [f(x) for x in leaves])
+    columns = _flatten_rest("tree_map", tree, spec, rest, is_leaf)
+    return unflatten(spec, [f(*xs) for xs in zip(leaves, *columns)])
+
+
+def _flatten_rest(
+    name: str, tree: Any, spec: PyTreeDef, rest: Sequence[Any], is_leaf: IsLeaf
+) -> list[list]:
+    columns = []
+    for other in rest:
+        try:
+            columns.append(spec.flatten_up_to(other))
+        except ValueError as e:
+            for mismatch in _prefix_errors((), tree, other, is_leaf):
+                raise mismatch(f"{name} tree") from e
+            raise
+    return columns
+
+
+def tree_reduce(
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    initializer: Any = _UNSPECIFIED,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Return f(...f(f(initializer, leaf0), leaf1)..., leafn), from left to right.
+
+    >>> tree_reduce(lambda total, x: total + x, [1, (2, 3)])
+    6
+    """
+    leaves = tree_leaves(tree, is_leaf)
+    if initializer is _UNSPECIFIED:
+        return functools.reduce(function, leaves)
+    return functools.reduce(function, leaves, initializer)
+
+
+def tree_reduce_associative(
+    operation: Callable[[Any, Any], Any],
+    tree: Any,
+    *,
+    identity: Any = _UNSPECIFIED,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Combine the leaves by an associative operation, in a balanced tree: log2(n) deep.
+
+    `identity` is the result for a tree without leaves.
+
+    >>> tree_reduce_associative(lambda a, b: f"({a}{b})", list("abcde"))
+    '((ab)(c(de)))'
+    """
+    leaves = tree_leaves(tree, is_leaf)
+
+    def combine(start: int, stop: int) -> Any:
+        if stop - start == 1:
+            return leaves[start]
+        middle = start + (stop - start) // 2
+        return operation(combine(start, middle), combine(middle, stop))
+
+    if leaves:
+        return combine(0, len(leaves))
+    if identity is _UNSPECIFIED:
+        raise TypeError(
+            "Must specify identity for parallel reduction of empty sequence: the tree has no leaves"
+        )
+    return identity
+
+
+def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+    """Whether all leaves are true.
+
+    >>> tree_all({"a": True, "b": [1, None]}), tree_all([True, 0])
+    (True, False)
+    """
+    return all(tree_leaves(tree, is_leaf))
+
+
+def tree_transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
+    """Turn an outer tree of inner trees into an inner tree of outer trees.
+
+    None for `inner_treedef` takes the structure of the first inner tree.
+
+    >>> tree_transpose(tree_structure({"x": 0, "y": 0}), None, {"x": (1, 2), "y": (3, 4)})
+    ({'x': 1, 'y': 3}, {'x': 2, 'y': 4})
+    """
+    leaves, spec = flatten(pytree_to_transpose)
+    rows = outer_treedef.num_leaves
+    if inner_treedef is None:
+        if rows == 0:
+            raise IndexError(
+                f"tree_transpose cannot take the inner structure from the first leaf of "
+                f"{outer_treedef}, which has none: pass inner_treedef"
+            )
+        inner_treedef = structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
+    columns = inner_treedef.num_leaves
+    if spec.num_leaves != rows * columns:
+        raise TypeError(f"Mismatch\n{spec}\n != \n{outer_treedef.compose(inner_treedef)}")
+    # A row holds the leaves of one inner tree.
+    return inner_treedef.unflatten(
+        [outer_treedef.unflatten(leaves[j::columns]) for j in range(columns)] if leaves else ()
+    )
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
+    """Return the (key path, leaf) pairs of a tree, left to right, and its structure.
+
+    `is_leaf` is called with the path too when `is_leaf_takes_path`.
+
+    >>> tree_flatten_with_path({"a": [5]})[0]
+    [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
+    """
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: IsLeaf = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
+    """Return the (key path, leaf) pairs of a tree, left to right.
+
+    >>> tree_leaves_with_path([7])
+    [((SequenceKey(idx=0),), 7)]
+    """
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+
+
+def tree_map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: IsLeaf = None,
+    is_leaf_takes_path: bool = False,
+) -> Any:
+    """Return the tree of f(key path, leaf, ...); see `tree_map`.
+
+    >>> tree_map_with_path(lambda path, x: keystr(path) + f" = {x}", {"w": [1, 2]})
+    {'w': ["['w'][0] = 1", "['w'][1] = 2"]}
+    """
+    found, spec = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    one_leaf = is_leaf if not is_leaf_takes_path else None
+    columns = _flatten_rest("tree_map_with_path", tree, spec, rest, one_leaf)
+    return unflatten(spec, [f(path, x, *xs) for (path, x), *xs in zip(found, *columns)])
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """Return a key path as text; `simple` leaves out brackets, quotes and dots.
+
+    >>> path = tree_leaves_with_path({"layers": [5]})[0][0]
+    >>> keystr(path), keystr(path, simple=True, separator="/")
+    ("['layers'][0]", 'layers/0')
+    """
+    return separator.join([str(_bare(k)) if simple else str(k) for k in keys])
+
+
+def _bare(key: Any) -> Any:
+    """Return what a key of a path holds: the index, the dict's key, the attribute's name."""
+    match key:
+        case SequenceKey(k) | DictKey(k) | GetAttrKey(k) | FlattenedIndexKey(k):
+            return k
+    return key
+
+
+def _names(keys: Iterable) -> str:
+    return " ".join([str(_bare(k)) for k in keys])
+
+
+def leaf_paths(tree: Any, is_leaf: IsLeaf = None) -> list[str]:
+    """Return the key path of each leaf as text, left to right: what follows an argument's name.
+
+    >>> leaf_paths({"b": 1, "a": (2, None, 3)})
+    ["['a'][0]", "['a'][2]", "['b']"]
+    """
+    return [keystr(path) for path, _ in flatten_with_path(tree, is_leaf, False)[0]]
+
+
+# --- prefixes -------------------------------------------------------------------------------------
+
+
+def prefix_broadcast(
+    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None, name: str = "prefix tree"
+) -> list:
+    """Return a list with the prefix's leaf above each leaf of `full_tree`, in their order.
+
+    `name` is what a user calls the prefix ("vmap in_axes"): a ValueError says with it where the two
+    part.
+
+    >>> prefix_broadcast((0, None), ([1, 2], {"a": 3}), is_leaf=lambda x: x is None)
+    [0, 0, None]
+    """
+    leaves, spec = tree_flatten(prefix_tree, is_leaf)
+    try:
+        subtrees = spec.flatten_up_to(full_tree)
+    except ValueError as e:
+        for mismatch in _prefix_errors((), prefix_tree, full_tree, is_leaf):
+            raise mismatch(name) from e
+        raise
+    out: list = []
+    for leaf, subtree in zip(leaves, subtrees):
+        out += [leaf] * (1 if kinds[type(subtree)] is None else structure(subtree).num_leaves)
+    return out
+
+
+def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """Return the tree of `full_tree`'s structure whose leaves are those of the prefix above them.
+
+    >>> tree_broadcast((1, 2), ([0, 0], {"a": 0}))
+    ([1, 1], {'a': 2})
+    """
+    leaves = prefix_broadcast(prefix_tree, full_tree, is_leaf, "tree_broadcast prefix_tree")
+    return unflatten(structure(full_tree), leaves)
+
+
+def prefix_errors(
+    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
+) -> list[Callable[[str], ValueError]]:
+    """Return, for each place where the first tree is no prefix of the second, a maker of the error.
+
+    A maker takes the name that a user knows the prefix by.
+
+    >>> [make] = prefix_errors({"a": (0, 0)}, {"a": (1, 2, 3)})
+    >>> print(make("in_axes"))
+    pytree structure error: different lengths of tuple at key path
+        in_axes['a']
+    The prefix has a tuple of length 2 here, and the full tree has one of length 3.
+    """
+    return list(_prefix_errors((), prefix_tree, full_tree, is_leaf))
+
+
+def _prefix_errors(
+    path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf
+) -> Iterator[Callable[[str], ValueError]]:
+    kind = kinds[type(prefix)]
+    if kind is None or (is_leaf is not None and says_leaf(is_leaf(prefix))):
+        return
+    difference = _difference(prefix, full)
+    if difference is not None:
+        head = f"pytree structure error: {difference.head} at key path\n    "
+
+        def make(name: str) -> ValueError:
+            return ValueError(head + f"{name}{keystr(path)}\n" + difference.in_prefix)
+
+        yield make
+        return
+    keys, children, _ = kind.open_with_keys(prefix)
+    for key, child, other in zip(keys, children, kind.open_with_keys(full)[1]):
+        yield from _prefix_errors((*path, key), child, other, is_leaf)
+
+
+class _Difference(NamedTuple):
+    """How the roots of two trees differ, in the words of two kinds of message."""
+
+    head: str  # what differs
+    in_prefix: str  # both sides, when one should be a prefix of the other
+    first: str  # the first side, when they should be equal ...
+    second: str  # ... the second side ...
+    why: str  # ... and why they are not
+
+
+def _difference(a: Any, b: Any) -> _Difference | None:
+    """Compare the roots of two trees, the first of them a node."""
+    if type(a) is not type(b):
+        return _Difference(
+            "different types",
+            f"The prefix has a node of type\n    {type(a)}\nhere, and the full tree has\n"
+            f"    {type(b)}.",
+            f"{type(a)}",
+            f"{type(b)}",
+            "their Python types differ",
+        )
+    kind = kinds[type(a)]
+    assert kind is not None
+    a_keys, a_children, a_aux = kind.open_with_keys(a)
+    b_keys, b_children, b_aux = kind.open_with_keys(b)
+    n, m = len(a_children), len(b_children)
+    if n != m and kind in (TUPLE, LIST):
+        name = kind.type.__name__
+        return _Difference(
+            f"different lengths of {name}",
+            f"The prefix has a {name} of length {n} here, and the full tree has one of length {m}.",
+            f"{name} of length {n}",
+            f"{name} of length {m}",
+            "the lengths do not match",
+        )
+    if n != m:
+        a_odd = [k for k in a_keys if k not in b_keys]
+        odd = a_odd + [k for k in b_keys if k not in a_keys]
+        return _Difference(
+            "different numbers of pytree children",
+            f"The prefix has a {kind.type} with {n} child keys here,\n    {_names(a_keys)}\n"
+            f"and the full tree has one with {m}:\n    {_names(b_keys)}\n"
+            f"Only one of them has\n    {_names(odd)}",
+            f"{kind.type} with {n} child{'ren' * (n != 1)}",
+            f"{kind.type} with {m} child{'ren' * (m != 1)}",
+            "the numbers of children do not match, with the symmetric difference of key sets: "
+            f"{{{', '.join([repr(_bare(k)) for k in odd])}}}",
+        )
+    if not same_aux(a_aux, b_aux):
+        return _Difference(
+            "different pytree metadata",
+            f"The prefix has a {kind.type} here with metadata (dict keys, static fields)\n"
+            f"    {a_aux}\nand the full tree has one with\n    {b_aux}",
+            f"{kind.type} with pytree metadata {a_aux}",
+            f"{kind.type} with pytree metadata {b_aux}",
+            "the pytree node metadata does not match",
+        )
+    return None
+
+
+def equality_errors(
+    tree1: Any, tree2: Any, is_leaf: IsLeaf = None
+) -> Iterator[tuple[KeyPath, str, str, str]]:
+    """Yield (key path, what tree1 has there, what tree2 has, why they differ) for each difference.
+
+    >>> [(path, one, two, why)] = equality_errors({"a": [1]}, {"a": [1, 2]})
+    >>> f"at {keystr(path)}: {one}, {two}, so {why}"
+    "at ['a']: list of length 1, list of length 2, so the lengths do not match"
+    """
+    yield from _equality_errors((), tree1, tree2, is_leaf)
+
+
+def _equality_errors(
+    path: KeyPath, a: Any, b: Any, is_leaf: IsLeaf
+) -> Iterator[tuple[KeyPath, str, str, str]]:
+    def opens(x: Any) -> bool:
+        return kinds[type(x)] is not None and not (is_leaf is not None and says_leaf(is_leaf(x)))
+
+    if not (opens(a) and opens(b)):
+        if opens(a) or opens(b):
+            one, two = (f"{type(x)}" if x is not _LEAF_HERE else "pytree leaf" for x in (a, b))
+            yield path, one, two, "their Python types differ"
+        return
+    difference = _difference(a, b)
+    if difference is not None:
+        yield path, difference.first, difference.second, difference.why
+        return
+    kind = kinds[type(a)]
+    assert kind is not None
+    keys, children, _ = kind.open_with_keys(a)
+    for key, child, other in zip(keys, children, kind.open_with_keys(b)[1]):
+        yield from _equality_errors((*path, key), child, other, is_leaf)
+
+
+_LEAF_HERE = object()
+
+
+def equality_errors_treedef(
+    spec1: PyTreeDef, spec2: PyTreeDef
+) -> Iterator[tuple[KeyPath, str, str, str]]:
+    """`equality_errors` of two structures.
+
+    >>> [(path, one, two, _)] = equality_errors_treedef(structure([0, 0]), structure([0, (0,)]))
+    >>> f"{keystr(path)}: {one}, {two}"
+    "[1]: pytree leaf, <class 'tuple'>"
+    """
+    trees = [unflatten(s, [_LEAF_HERE] * s.num_leaves) for s in (spec1, spec2)]
+    yield from _equality_errors((), trees[0], trees[1], None)
+
+
+__all__ = [
+    "DictKey",
+    "FlattenedIndexKey",
+    "GetAttrKey",
+    "KeyEntry",
+    "KeyPath",
+    "LEAF",
+    "Partial",
+    "PyTreeDef",
+    "SequenceKey",
+    "all_leaves",
+    "default_registry",
+    "equality_errors",
+    "equality_errors_treedef",
+    "flatten",
+    "flatten_one_level",
+    "flatten_one_level_with_keys",
+    "flatten_raw",
+    "flatten_with_is_leaf",
+    "flatten_with_path",
+    "from_raw",
+    "is_tree_node",
+    "keystr",
+    "leaf_paths",
+    "prefix_broadcast",
+    "prefix_errors",
+    "register_dataclass",
+    "register_pytree_node",
+    "register_pytree_node_class",
+    "register_pytree_with_keys",
+    "register_pytree_with_keys_class",
+    "register_static",
+    "structure",
+    "tree_all",
+    "tree_broadcast",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_map",
+    "tree_map_with_path",
+    "tree_reduce",
+    "tree_reduce_associative",
+    "tree_structure",
+    "tree_transpose",
+    "tree_unflatten",
+    "treedef_children",
+    "treedef_is_leaf",
+    "treedef_is_strict_leaf",
+    "treedef_tuple",
+    "unflatten",
+    "unflatten_raw",
+]

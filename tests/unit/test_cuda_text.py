@@ -1,4 +1,4 @@
-"""Emitted CUDA text: it compiles everywhere, is the same in every process, and is what was agreed.
+"""KernelSource CUDA text: it compiles everywhere, is the same in every process, and is what was agreed.
 
 In: the samples of all primitives and the golden programs. NVRTC compiles without a GPU; what the
 kernels compute is checked where they run, on the simulator and on GPUs.
@@ -18,7 +18,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
 from gpuarray.backends.cuda import nvrtc as compiler
-from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text import prelude
 from gpuarray.core.graph import Eqn, Graph, Var
@@ -38,7 +38,7 @@ SEVERAL = {
 FOREIGN = ("int4",)
 
 
-def kernels_of(sample: Sample) -> list[Emitted]:
+def kernels_of(sample: Sample) -> list[KernelSource]:
     """The kernels of one call of a primitive."""
     ins = [Var(a) for a in sample.avals]
     outs = [Var(a) for a in sample.primitive.out_avals(sample.avals, sample.params)]

@@ -13,19 +13,19 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.cuda.emit import KernelSource
 from tests import golden, simulated
 from tests.unit.test_kernel_tiles import filled, kernels
 
 simulated.need_compiler()
 
 
-def one(function, *arrays) -> Emitted:
+def one(function, *arrays) -> KernelSource:
     (kernel,) = kernels(function, *arrays)
     return kernel
 
 
-def axes_named(kernel: Emitted) -> int:
+def axes_named(kernel: KernelSource) -> int:
     """How many positions along axes a kernel has names for."""
     return sum(f" {name} = " in kernel.text for name in ("batch", "i0", "i1", "i2", "i3"))
 

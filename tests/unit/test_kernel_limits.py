@@ -17,7 +17,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.cuda.emit import Emitted, NoCudaRule, emit
+from gpuarray.compiler.cuda.emit import KernelSource, NoCudaRule, emit
 from gpuarray.core import dtypes
 from gpuarray.errors import DeviceError
 from tests import golden, nvrtc, simulated
@@ -25,7 +25,7 @@ from tests import golden, nvrtc, simulated
 simulated.need_compiler()
 
 
-def kernel_of(function, *arguments, aligned: bool = True) -> Emitted:
+def kernel_of(function, *arguments, aligned: bool = True) -> KernelSource:
     """The one kernel of a function."""
     with ga.enable_x64(True):
         (group,) = ga.jit(function).lower(*arguments).plan.on_device.groups

@@ -13,7 +13,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.cuda.emit import Emitted, emit, emit_view
+from gpuarray.compiler.cuda.emit import KernelSource, emit, emit_view
 from gpuarray.compiler.cuda.schedule import schedule_tiles
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn
@@ -32,7 +32,7 @@ def filled(dtype: str, *shape: int) -> np.ndarray:
     return (np.arange(n) * 37 % 251 - 100).reshape(shape).astype(getattr(dtypes, dtype, dtype))
 
 
-def kernels(function, *arrays) -> list[Emitted]:
+def kernels(function, *arrays) -> list[KernelSource]:
     with ga.enable_x64(True):
         arguments = [golden.shape(x.dtype.name, *x.shape) for x in arrays]
         return [emit(g) for g in ga.jit(function).lower(*arguments).plan.groups]

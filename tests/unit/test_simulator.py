@@ -1,4 +1,4 @@
-"""Emitted CUDA text run on this CPU: right values, and no access that a GPU would not forgive.
+"""KernelSource CUDA text run on this CPU: right values, and no access that a GPU would not forgive.
 
 In: the samples of all primitives, programs of each form a kernel takes, random programs, and
 kernels with planted faults. Results are those of the NumPy driver, in every order of threads.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import gpuarray.core.printing
 import gpuarray.runtime.garbage
 import gpuarray.runtime.lazy  # noqa: F401
+from gpuarray import ad_checkpoint as ad_checkpoint
 from gpuarray import custom_batching as custom_batching
 from gpuarray import custom_derivatives as custom_derivatives
 from gpuarray import debug as debug

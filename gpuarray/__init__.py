@@ -21,6 +21,7 @@ from gpuarray import errors as errors
 from gpuarray import experimental as experimental
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
+from gpuarray import ops as ops
 from gpuarray import random as random
 from gpuarray import ref as ref
 from gpuarray import sharding as sharding

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuarray.compiler.fuse.fuse import fuse
 from gpuarray.compiler.fuse.group import FusedGroup, Refusal, Step
-from gpuarray.compiler.lower.choose import choose_forms
+from gpuarray.compiler.lower.choose import choose_forms, named
 from gpuarray.compiler.lower.horizontal import together
 from gpuarray.compiler.lower.inline import refine
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
@@ -125,7 +125,7 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     if fusion:
         flat = turned(flat)
     steps, refusals = fuse(flat, fusion)
-    return Plan(flat, [*steps], refusals, fusion)
+    return Plan(flat, named(steps), refusals, fusion)
 
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:

@@ -316,7 +316,6 @@ class _Fuser:
                     placed.add(out)
                     order.append(view)
 
-        groups = 0
         for number in in_order(self.steps_by_id, self._before):
             step = self.steps_by_id[number]
             if isinstance(step, Eqn):
@@ -326,21 +325,9 @@ class _Fuser:
                 built[number] = step
             else:
                 outputs = [v for m in step.members for v in m.eqn.outvars if v in wanted]
-                built[number] = step.built(outputs, f"k{groups}_{_form(step)}")
-                groups += 1
+                built[number] = step.built(outputs)
             order.append(built[number])
         for a in self.graph.outvars:
             if isinstance(a, Var):
                 place_value(a)
         return order, built
-
-
-def _form(group: GroupBuilder) -> str:
-    """The shape of the work, for the name: the same graph gives the same names."""
-    if group.has_flow:
-        return "loop"
-    if not group.reduced:
-        return "map"
-    if len(group.reduced) == len(group.axes):
-        return "all"
-    return "rows" if max(group.reduced) == len(group.axes) - 1 else "columns"

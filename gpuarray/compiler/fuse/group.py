@@ -64,6 +64,7 @@ class FusedGroup:
     memory (`iota`, a padded array), by the value that each makes. A backend that replays
     primitives computes them as steps of their own
     copy_of: of a group that only writes what an equation makes (a transpose, a gather): which one
+    name: by its place in the plan and the shape of its work, given when the plan is complete
     """
 
     axes: tuple[int, ...]
@@ -71,9 +72,9 @@ class FusedGroup:
     members: tuple[Member, ...] = ()
     outputs: tuple[Var, ...] = ()
     inputs: tuple[Var, ...] = ()
-    name: str = ""
     inlined: Mapping[Var, Eqn] = field(default_factory=dict)
     copy_of: Eqn | None = None
+    name: str = ""
 
     @functools.cached_property
     def made(self) -> dict[Var, Member]:
@@ -167,7 +168,7 @@ class GroupBuilder:
         """The distinct values the group reads, in order of first use."""
         return list(self.read)
 
-    def built(self, outputs: Iterable[Var], name: str = "") -> FusedGroup:
+    def built(self, outputs: Iterable[Var]) -> FusedGroup:
         """The group as it is now."""
         return FusedGroup(
             tuple(self.axes),
@@ -175,17 +176,14 @@ class GroupBuilder:
             tuple(self.members),
             tuple(outputs),
             tuple(self.read),
-            name,
         )
 
 
-def group_of(
-    member: Member, axes: Iterable[int], outputs: Iterable[Var], name: str = ""
-) -> FusedGroup:
+def group_of(member: Member, axes: Iterable[int], outputs: Iterable[Var]) -> FusedGroup:
     """A group of one member."""
     builder = GroupBuilder(axes)
     builder.add(member)
-    return builder.built(outputs, name)
+    return builder.built(outputs)
 
 
 Step = FusedGroup | Eqn

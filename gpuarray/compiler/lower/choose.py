@@ -6,6 +6,8 @@ depends on shapes, dtypes and the order of memory alone, so the same graph gets 
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -29,7 +31,7 @@ from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_short_sort
 from gpuarray.compiler.lower.user import is_custom
-from gpuarray.core.graph import Var
+from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
 from gpuarray.core.primitive import Combine
 
@@ -46,7 +48,7 @@ class NoKernel(TypeError):
 
 def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
     """The steps, with a kernel for each group that can have one."""
-    return [_kernel_or(s) if isinstance(s, FusedGroup) else s for s in steps]
+    return named([_kernel_or(s) if isinstance(s, FusedGroup) else s for s in steps])
 
 
 def _kernel_or(group: FusedGroup) -> DeviceStep:
@@ -56,16 +58,41 @@ def _kernel_or(group: FusedGroup) -> DeviceStep:
         return group
 
 
-def kernel_of(group: FusedGroup) -> Kernel:
+def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
+    """The steps, each kernel named by its place among them and its form: the same graph gives the
+    same names.
+    """
+    number, made = itertools.count(), []
+    for step in steps:
+        if not isinstance(step, Eqn):
+            form = step.form if isinstance(step, Kernel) else _likely_form(step)
+            step = dataclasses.replace(step, name=f"k{next(number)}_{form}")
+        made.append(step)
+    return made
+
+
+def _likely_form(group: FusedGroup) -> str:
+    """The form that a group would have as a kernel, for its name where it is none."""
+    if group.has_flow:
+        return Loop.form
+    if not group.reduced:
+        return Map.form
+    try:
+        return Columns.form if Accesses(group).run_along_columns() else Rows.form
+    except TypeError:  # a dtype that no kernel has
+        return Rows.form
+
+
+def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
     """The kernel of a group."""
     accesses = Accesses(group)
     # Loops go over the axes that their members name; all else over as few as possible.
     if group.has_flow:
-        return Loop(accesses, group.name)
+        return Loop(accesses, name)
     if not group.is_fused:
-        return _special(group)(accesses, group.name)
+        return _special(group)(accesses, name)
     accesses = collapse(accesses)
-    return _reduction(accesses) if group.reduced else _pointwise(accesses)
+    return (_reduction if group.reduced else _pointwise)(accesses, name)
 
 
 def _special(group: FusedGroup) -> type[Kernel]:
@@ -81,7 +108,7 @@ def _special(group: FusedGroup) -> type[Kernel]:
 # ---- reductions ----
 
 
-def _reduction(accesses: Accesses) -> Kernel:
+def _reduction(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
     passes = split_passes(group, _has_fold)
     if passes is None:
@@ -89,10 +116,10 @@ def _reduction(accesses: Accesses) -> Kernel:
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
     if accesses.run_along_columns():
-        return Columns(accesses, group.name, tuple(passes), rows, length)
+        return Columns(accesses, name, tuple(passes), rows, length)
     single = len(passes) == 1 and not passes[0].stored
     shared = single and rows < FEW and length > LONG
-    return Rows(accesses, group.name, tuple(passes), rows, length, shared)
+    return Rows(accesses, name, tuple(passes), rows, length, shared)
 
 
 def _has_fold(member: Member) -> bool:
@@ -109,17 +136,17 @@ def loop_order(accesses: Accesses) -> list[int]:
     return [i for i in axis_order(accesses.group) if i not in gone]
 
 
-def _pointwise(accesses: Accesses) -> Kernel:
-    group, axes, order = accesses.group, accesses.axes, loop_order(accesses)
+def _pointwise(accesses: Accesses, name: str) -> Kernel:
+    axes, order = accesses.axes, loop_order(accesses)
     crossing = _crossing(accesses, order)
     if crossing is None:
-        return Map(accesses, group.name, tuple(order))
+        return Map(accesses, name, tuple(order))
     x, y = crossing
     if min(axes[x], axes[y]) < SHORT_RUN:
         # Where one of the two is short, its neighbours are near enough in both.
         short = min(crossing, key=lambda a: axes[a])
-        return Map(accesses, group.name, (*(a for a in order if a != short), short))
-    return Tiles(accesses, group.name, (*(a for a in order if a not in (x, y)), y, x), y, x)
+        return Map(accesses, name, (*(a for a in order if a != short), short))
+    return Tiles(accesses, name, (*(a for a in order if a not in (x, y)), y, x), y, x)
 
 
 def values_of(accesses: Accesses) -> list[tuple[Load | Var, Index]]:

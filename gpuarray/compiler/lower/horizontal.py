@@ -48,9 +48,8 @@ def _batch(parts: list[FusedGroup]) -> Batch:
     inputs = dict.fromkeys(v for p in parts for v in p.inputs)
     outputs = tuple(v for p in parts for v in p.outputs)
     axes = (sum(math.prod(p.axes) for p in parts),)
-    name = f"{parts[0].name.partition('_')[0]}_many"
-    whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs), name=name)
-    return Batch(Accesses(whole), name, tuple(parts))
+    whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs))
+    return Batch(Accesses(whole), "", tuple(parts))
 
 
 def _ranks(steps: list[Step]) -> list[int]:

@@ -74,7 +74,6 @@ class _Refiner:
     def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
         self.graph, self.fusion = graph, fusion
         self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
-        self.alone = 0  # groups of one equation that has a form of its own
         self.steps: list[Step] = [new for step in steps for new in self.expanded(step)]
         self.wanted: dict[Var, None] = {}  # values that must be in memory
         self.uses: dict[Var, list[Use]] = {}
@@ -107,11 +106,11 @@ class _Refiner:
         if isinstance(step, FusedGroup):
             return [step]
         if is_custom(step):
-            return custom_steps(step, self.name_alone(step))
+            return custom_steps(step)
         if is_scan(step):
-            return [scan_group(part, self.name_alone(part)) for part in self.known(scan_eqns(step))]
+            return [scan_group(part) for part in self.known(scan_eqns(step))]
         if is_short_sort(step):
-            return [sort_group(step, self.name_alone(step))]
+            return [sort_group(step)]
         if self.is_sorted(step):
             return [new for e in self.known(sorted_eqns(step)) for new in self.expanded(e)]
         if len(step.invars) > MANY and can_reach(step):
@@ -122,10 +121,6 @@ class _Refiner:
         """Equations in the place of one, noted as what makes their results."""
         self.made_by.update((v, e) for e in eqns for v in e.outvars)
         return eqns
-
-    def name_alone(self, eqn: Eqn) -> str:
-        self.alone += 1
-        return f"c{self.alone - 1}_{eqn.params.get('fold', eqn.primitive.name)}"
 
     def is_sorted(self, eqn: Eqn) -> bool:
         """Whether a scatter is done in the order of its places."""
@@ -440,7 +435,7 @@ class _Refiner:
             return
         eqn = self.made_by[v]
         if in_place(eqn) and self.stays(eqn):
-            self.order.append(self.with_recipes(update_group(eqn, self.name(eqn))))
+            self.order.append(self.with_recipes(update_group(eqn)))
             self.placed.add(v)
             return
         if not can_reach(eqn):  # a dtype without a type in CUDA: the NumPy rule
@@ -448,13 +443,8 @@ class _Refiner:
             self.placed.update(eqn.outvars)
             return
         self.place_whole(eqn)
-        made = own_kernel(v, eqn, self.recipes, self.from_memory)
-        self.order.append(dataclasses.replace(made, name=self.name(eqn)))
+        self.order.append(own_kernel(v, eqn, self.recipes, self.from_memory))
         self.placed.add(v)
-
-    def name(self, eqn: Eqn) -> str:
-        """A name by the place in the plan and the operation."""
-        return f"s{len(self.order)}_{eqn.primitive.name.replace('-', '_')}"
 
     def stays(self, eqn: Eqn) -> bool:
         """Whether the operand of an update is in memory, and put there as a piece of its own."""

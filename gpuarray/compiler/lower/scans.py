@@ -171,7 +171,7 @@ def scan_eqns(eqn: Eqn) -> list[Eqn]:
     ]
 
 
-def scan_group(eqn: Eqn, name: str) -> FusedGroup:
+def scan_group(eqn: Eqn) -> FusedGroup:
     """One of these equations as a group: its axes are those of what is scanned."""
     x, shape = eqn.invars[0], eqn.invars[0].aval.shape
     assert isinstance(x, Var)
@@ -181,4 +181,4 @@ def scan_group(eqn: Eqn, name: str) -> FusedGroup:
         totals = eqn.invars[1]
         assert isinstance(totals, Var)
         operands.append(Load(totals, (), (None,) * 3, totals.aval.shape))
-    return group_of(Member(eqn, list(operands), dims, dims), shape, eqn.outvars, name)
+    return group_of(Member(eqn, list(operands), dims, dims), shape, eqn.outvars)

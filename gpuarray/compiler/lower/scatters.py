@@ -108,7 +108,7 @@ def targets(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
     return [s + c for s, c in zip(starts, window, strict=True)], tests
 
 
-def update_group(eqn: Eqn, name: str) -> FusedGroup:
+def update_group(eqn: Eqn) -> FusedGroup:
     """An update in place as a group: its axes are those of the updates."""
     shape = updates_of(eqn).aval.shape
     operands: list[Operand] = [
@@ -116,7 +116,7 @@ def update_group(eqn: Eqn, name: str) -> FusedGroup:
         for a in eqn.invars
     ]
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
-    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars, name)
+    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)
 
 
 # ---- by sorting ----

@@ -40,11 +40,11 @@ def length_of(eqn: Eqn) -> int:
     return eqn.invars[0].aval.shape[axis_of(eqn)]
 
 
-def sort_group(eqn: Eqn, name: str) -> FusedGroup:
+def sort_group(eqn: Eqn) -> FusedGroup:
     """One of these equations as a group."""
     shape = eqn.invars[0].aval.shape
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
     operands: list[Operand] = [
         a if isinstance(a, Literal) else Load(a, (), dims, shape) for a in eqn.invars
     ]
-    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars, name)
+    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)

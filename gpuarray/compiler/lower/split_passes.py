@@ -61,7 +61,7 @@ def _pieces(group: FusedGroup) -> list[FusedGroup] | None:
     pieces: list[FusedGroup] = []
     for number, one in enumerate(passes):
         wanted = set(group.outputs).union(*later[number + 1 :])
-        pieces.append(_piece(group, one, wanted, number))
+        pieces.append(_piece(group, one, wanted))
     return pieces
 
 
@@ -96,12 +96,10 @@ def _reads(one: Pass) -> set[Var]:
     return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
 
 
-def _piece(group: FusedGroup, one: Pass, wanted: set[Var], number: int) -> FusedGroup:
+def _piece(group: FusedGroup, one: Pass, wanted: set[Var]) -> FusedGroup:
     """One pass as a group: what earlier ones found is read from memory."""
     members = [*one.members, *one.after]
     here = {v for m in members for v in m.eqn.outvars}
-    kind = group.name.rpartition("_")[2] if one.partial else "map"
-    stem = group.name.rpartition("_")[0]
     reduced = group.reduced if one.partial else frozenset()
     piece = GroupBuilder(group.axes, reduced)
     for member in members:
@@ -109,7 +107,7 @@ def _piece(group: FusedGroup, one: Pass, wanted: set[Var], number: int) -> Fused
     finished = {v for m in one.after for v in m.eqn.outvars} | set(one.partial)
     left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in wanted)]
     outputs = dict.fromkeys([*left, *one.stored])
-    return piece.built(outputs, f"{stem}{chr(ord('a') + number)}_{kind}")
+    return piece.built(outputs)
 
 
 def _apart(member: Member, group: FusedGroup, here: set[Var]) -> Member:

@@ -33,15 +33,15 @@ def is_custom(eqn: Eqn) -> bool:
     return isinstance(eqn.primitive.cuda, Source)
 
 
-def custom_steps(eqn: Eqn, name: str) -> list[Step]:
+def custom_steps(eqn: Eqn) -> list[Step]:
     """The equation as a group of its own; numbers among its operands are put into memory first."""
     steps: list[Step] = []
     operands: list[Any] = []
-    for i, a in enumerate(eqn.invars):
+    for a in eqn.invars:
         if isinstance(a, Literal):
             v = Var(a.aval)
             put = Eqn(registry["copy"], [a], [v], {}, eqn.site)
-            steps.append(group_of(Member(put, [a], (), ()), (), [v], f"{name}_in{i}"))
+            steps.append(group_of(Member(put, [a], (), ()), (), [v]))
             a = v
         operands.append(Load(a, (), (None,) * a.aval.ndim, a.aval.shape))
-    return [*steps, group_of(Member(eqn, operands, (), ()), (), eqn.outvars, name)]
+    return [*steps, group_of(Member(eqn, operands, (), ()), (), eqn.outvars)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.argnums import indices
 from gpuarray.batching import vmap
 from gpuarray.core import dtypes, tree
 from gpuarray.core import trace as traces
@@ -244,7 +245,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
 def _argnums_of(
     argnums: int | Sequence[int], count: int, error: type[Exception]
 ) -> tuple[int, ...]:
-    single = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    single = indices(argnums, "argnums")
     for n in single:
         if not -count <= n < count:
             raise error(

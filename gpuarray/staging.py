@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray import stages, util
+from gpuarray.argnums import indices
 from gpuarray.core import trace as traces
 from gpuarray.core import tree
 from gpuarray.core.avals import aval_of
@@ -46,7 +47,7 @@ def make_jaxpr(
             f"make_jaxpr traces static shapes only, got abstracted_axes={abstracted_axes!r}: trace "
             "once for each shape."
         )
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    nums = indices(static_argnums, "static_argnums")
 
     @boundary
     @functools.wraps(fun)

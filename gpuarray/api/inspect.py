@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.api import stages
+from gpuarray.api.argnums import indices
 from gpuarray.api.jit import Jitted, Options
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
@@ -48,7 +49,7 @@ def make_jaxpr(
             f"make_jaxpr traces static shapes only, got abstracted_axes={abstracted_axes!r}: trace "
             "once for each shape."
         )
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    nums = indices(static_argnums, "static_argnums")
 
     @boundary
     @functools.wraps(fun)

@@ -13,6 +13,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.linear import Zero, is_undefined, is_zero
+from gpuarray.core.trace import kept
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.define import NUMERIC, do, elementwise
 
@@ -42,6 +43,7 @@ def zeros(aval: ShapedArray) -> Any:
     zero = np.zeros((), storage_dtype(aval))[()]
     if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
         zero = zero.item()
+    zero = kept(zero)
     if not aval.shape:
         return zero
     return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
@@ -54,13 +56,14 @@ def instantiate(x: Any) -> Any:
 
 def broadcast_like(x: Any, aval: ShapedArray) -> Any:
     """A value stretched to the shape of an aval, as pointwise operations stretch their operands."""
+    x = kept(x)
     given = aval_of(x)
     if given.shape == aval.shape:
         return x
     dims = tuple(i for i, n in enumerate(given.shape) if n == aval.shape[i])
     if len(dims) < given.ndim:
-        kept = tuple(given.shape[i] for i in dims)
-        x = do.reshape(x, new_sizes=kept, dimensions=None, sharding=None)
+        lengths = tuple(given.shape[i] for i in dims)
+        x = do.reshape(x, new_sizes=lengths, dimensions=None, sharding=None)
     return do.broadcast_in_dim(x, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
 
 
@@ -88,7 +91,7 @@ def constant(x: Any, value: float) -> Any:
     aval = aval_of(x)
     typed = aval.dtype.type(value)
     weak = aval.weak_type and aval_of(typed.item()).dtype == aval.dtype
-    return typed.item() if weak else typed
+    return typed.item() if weak else kept(typed)
 
 
 def full_like(x: Any, value: float) -> Any:

@@ -24,6 +24,7 @@ from gpuarray.core.primitive import (
     Kind,
     Primitive,
 )
+from gpuarray.core.trace import kept
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.axes import with_axis
 from gpuarray.primitives.define import (
@@ -153,7 +154,7 @@ def _rows(x, start: int, stop: int, step: int = 1):
 def _prod_parts(x, *, axes, out_sharding=None):
     """Halves multiplied until one row is left: right also with zeros among the factors."""
     x = _in_rows(x, axes)
-    one = aval_of(x).dtype.type(1)
+    one = kept(aval_of(x).dtype.type(1))
     length, *rest = aval_of(x).shape
     if length == 0:
         return do.broadcast_in_dim(one, shape=tuple(rest), broadcast_dimensions=(), sharding=None)

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.primitives.movement import elements
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -180,6 +181,7 @@ def _pad_pick(avals, *, padding_config):
 pad_p = Primitive(
     "pad",
     Kind.MOVEMENT,
+    element=elements.PAD,
     aval=checks.pad_aval,
     numpy_pick=_pad_pick,
     jvp=LINEAR,
@@ -196,6 +198,7 @@ def _concatenate_pick(avals, *, dimension):
 concatenate_p = Primitive(
     "concatenate",
     Kind.MOVEMENT,
+    element=elements.CONCATENATE,
     aval=checks.concatenate_aval,
     numpy_pick=_concatenate_pick,
     jvp=LINEAR,
@@ -221,6 +224,7 @@ def _stack_pick(avals, *, axis):
 stack_p = Primitive(
     "stack",
     Kind.MOVEMENT,
+    element=elements.STACK,
     aval=checks.stack_aval,
     numpy_pick=_stack_pick,
     jvp=LINEAR,
@@ -237,6 +241,7 @@ def _unstack_pick(avals, *, axis):
 unstack_p = Primitive(
     "unstack",
     Kind.VIEW,
+    element=elements.UNSTACK,
     aval=checks.unstack_aval,
     numpy_pick=_unstack_pick,
     multiple_results=True,
@@ -256,6 +261,7 @@ def _split_pick(avals, *, sizes, axis):
 split_p = Primitive(
     "split",
     Kind.VIEW,
+    element=elements.SPLIT,
     aval=checks.split_aval,
     numpy_pick=_split_pick,
     multiple_results=True,
@@ -276,6 +282,7 @@ def _tile_pick(avals, *, reps):
 tile_p = Primitive(
     "tile",
     Kind.MOVEMENT,
+    element=elements.TILE,
     aval=checks.tile_aval,
     numpy_pick=_tile_pick,
     jvp=LINEAR,
@@ -306,6 +313,7 @@ def _dynamic_slice_pick(avals, *, slice_sizes):
 dynamic_slice_p = Primitive(
     "dynamic_slice",
     Kind.MOVEMENT,
+    element=elements.DYNAMIC_SLICE,
     aval=checks.dynamic_slice_aval,
     numpy_pick=_dynamic_slice_pick,
     jvp=rules.dynamic_slice_jvp,
@@ -328,6 +336,8 @@ def _dynamic_update_slice_pick(avals, inplace: bool = False):
 dynamic_update_slice_p = Primitive(
     "dynamic_update_slice",
     Kind.MOVEMENT,
+    element=elements.DYNAMIC_UPDATE_SLICE,
+    update=elements.UPDATE_SLICE,
     aval=checks.dynamic_update_slice_aval,
     numpy_pick=_dynamic_update_slice_pick,
     inplace=lambda avals: _dynamic_update_slice_pick(avals, inplace=True),

@@ -154,6 +154,7 @@ class Primitive:
     flow(eqn) -> Loop or Choice: for loops and branches, how they run their Graphs (core/flow.py)
     show(params) -> params: which params a printed graph displays
     combine: for reductions, the ufunc which merges the results of two parts of an axis
+    view: for views with one result, a `ViewRule` (core/index.py): which index map it is
     element: an `ElementRule` (core/element_rules.py): how an element of the results is made where
         it is read, and what that takes; None: as its kind says, a Sentinel: it cannot be, and why
     update: an `UpdateRule`, for ops that change a part of their first operand
@@ -182,6 +183,7 @@ class Primitive:
         flow: Callable[[Any], Any] | None = None,
         show: Callable[[dict], dict] | None = None,
         combine: Any = None,
+        view: Any = None,
         element: Any = None,
         update: Any = None,
         weight: float = 1.0,
@@ -206,6 +208,7 @@ class Primitive:
         self.flow = flow
         self.show = show
         self.combine = combine
+        self.view = view
         self.element = element
         self.update = update
         self.weight = weight

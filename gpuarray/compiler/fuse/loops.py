@@ -90,9 +90,8 @@ def flow_group(
 def _scalar_behind(a: Atom, maker: Callable[[Var], Eqn | None]) -> Atom:
     """A constant that only fills an array."""
     eqn = maker(a) if isinstance(a, Var) else None
-    if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
-        operand = eqn.invars[0]
-        return operand if isinstance(operand, Literal) else a
+    if eqn is not None and is_view(eqn) and isinstance(eqn.invars[0], Literal):
+        return eqn.invars[0]
     return a
 
 

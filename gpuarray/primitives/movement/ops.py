@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
-from gpuarray.primitives.movement import elements
+from gpuarray.primitives.movement import elements, views
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -68,6 +68,7 @@ def _show_broadcast(params: dict) -> dict:
 broadcast_in_dim_p = Primitive(
     "broadcast_in_dim",
     Kind.VIEW,
+    view=views.BROADCAST,
     aval=checks.broadcast_aval,
     numpy_pick=_broadcast_pick,
     show=_show_broadcast,
@@ -86,6 +87,7 @@ def _reshape_pick(avals, *, new_sizes, dimensions=None, sharding=None):
 reshape_p = Primitive(
     "reshape",
     Kind.VIEW,
+    view=views.RESHAPE,
     aval=checks.reshape_aval,
     numpy_pick=_reshape_pick,
     jvp=LINEAR,
@@ -97,6 +99,7 @@ reshape_p = Primitive(
 squeeze_p = Primitive(
     "squeeze",
     Kind.VIEW,
+    view=views.SQUEEZE,
     aval=checks.squeeze_aval,
     numpy_pick=lambda avals, *, dimensions: operator.methodcaller(
         "reshape", checks.squeeze_aval(*avals, dimensions=dimensions).shape
@@ -110,6 +113,7 @@ squeeze_p = Primitive(
 transpose_p = Primitive(
     "transpose",
     Kind.VIEW,
+    view=views.TRANSPOSE,
     aval=checks.transpose_aval,
     numpy_pick=lambda avals, *, permutation: operator.methodcaller("transpose", permutation),
     jvp=LINEAR,
@@ -126,6 +130,7 @@ def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
 slice_p = Primitive(
     "slice",
     Kind.VIEW,
+    view=views.SLICE,
     aval=checks.slice_aval,
     numpy_pick=_slice_pick,
     jvp=LINEAR,
@@ -144,6 +149,7 @@ def _rev_pick(avals, *, dimensions):
 rev_p = Primitive(
     "rev",
     Kind.VIEW,
+    view=views.REV,
     aval=checks.rev_aval,
     numpy_pick=_rev_pick,
     jvp=LINEAR,

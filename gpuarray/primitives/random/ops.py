@@ -19,6 +19,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 from gpuarray.primitives.define import broadcast_shape, do
+from gpuarray.primitives.movement.views import SAME
 from gpuarray.primitives.random import elements, parts
 from gpuarray.primitives.random.host import COUNTED, threefry2x32, threefry_stream
 from gpuarray.util import prod
@@ -456,6 +457,7 @@ def _clone_aval(keys: ShapedArray) -> ShapedArray:
 random_clone_p = Primitive(
     "random_clone",
     Kind.VIEW,
+    view=SAME,
     aval=_clone_aval,
     numpy=lambda keys: keys,
     **_discrete(_in_place("random_clone")),

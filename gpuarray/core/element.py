@@ -163,7 +163,7 @@ class Best:
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
+class SerialFold:
     """Elements along loops, one after another: they change the states where the tests hold.
 
     how: what each does to the states
@@ -183,11 +183,11 @@ class Folded:
     spans: tuple[tuple[Access, Access], ...] = ()
 
 
-Access = Element | Address | Constant | Held | Guarded | Applied | Folded
+Access = Element | Address | Constant | Held | Guarded | Applied | SerialFold
 
 
 @dataclass(frozen=True)
-class Looked:
+class Lookup:
     """A place that is read from memory: an atom of index arithmetic.
 
     What is out of bounds is moved inside; with `find`, it becomes a number beyond all others, and
@@ -215,10 +215,10 @@ class Looked:
         return frozenset(i for index in places_of(self.access) for i in axes_of(index))
 
 
-def found(looked: Looked) -> tuple[Index, Below]:
+def found(looked: Lookup) -> tuple[Index, Below]:
     """A place that may be out of bounds: its index, right where the test holds."""
-    outside = Looked(looked.access, looked.most, True, False)
-    inside = Looked(looked.access, looked.most, True, True)
+    outside = Lookup(looked.access, looked.most, True, False)
+    inside = Lookup(looked.access, looked.most, True, True)
     test = Below(Index(((outside, 1),)), looked.most + 1)
     return Index(((inside, 1),)), test
 
@@ -246,12 +246,12 @@ def children(access: Access) -> list[Access]:
     """What an access is made of, and what its places are read with, in order of use."""
     own: list[Access] = []
     for index in _own_places(access):
-        own += [a.access for a in atoms(index) if isinstance(a, Looked)]
+        own += [a.access for a in atoms(index) if isinstance(a, Lookup)]
     if isinstance(access, Guarded):
         own += [access.inside, access.outside]
     elif isinstance(access, Applied):
         own += access.operands
-    elif isinstance(access, Folded):
+    elif isinstance(access, SerialFold):
         bounds = [a for span in access.spans for a in span]
         own += [*(a for _, a in access.states), *bounds, *access.terms]
     return own
@@ -276,7 +276,7 @@ def _own_places(access: Access) -> list[Index]:
         return [t.index for t in access.tests]
     if isinstance(access, Applied):
         return list(access.places)
-    if isinstance(access, Folded):
+    if isinstance(access, SerialFold):
         return [*(t.index for t in access.tests), *access.places]
     return []
 

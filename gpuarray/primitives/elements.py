@@ -10,8 +10,8 @@ from itertools import count
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Applied, Below, Looked, guarded
-from gpuarray.core.element_rules import Get, Places
+from gpuarray.core.element import Access, Applied, Below, Lookup, guarded
+from gpuarray.core.element_rules import Get, Places, has_text
 from gpuarray.core.graph import Eqn, Graph, Literal
 from gpuarray.core.index import Axis, Index
 from gpuarray.core.primitive import Kind
@@ -53,7 +53,7 @@ def start(eqn: Eqn, operand: int, most: int, get: Get, at: Places = ()) -> Index
     a = eqn.invars[operand]
     if isinstance(a, Literal):
         return Index(constant=min(max(int(a.val), 0), most))
-    return Index(((Looked(get(operand, at), most), 1),))
+    return Index(((Lookup(get(operand, at), most), 1),))
 
 
 # ---- loops ----
@@ -81,7 +81,7 @@ def is_scalar_graph(graph: Graph) -> bool:
         if eqn.primitive.kind is Kind.CALL and isinstance(inner, Graph):
             if not is_scalar_graph(inner):
                 return False
-        elif eqn.primitive.kind is not Kind.POINTWISE or not eqn.primitive.cuda:
+        elif eqn.primitive.kind is not Kind.POINTWISE or not has_text(eqn):
             return False
     values = [a for e in graph.eqns for a in (*e.invars, *e.outvars)]
     return not graph.consts and all(dtypes.in_kernels(a.aval.dtype) for a in values)

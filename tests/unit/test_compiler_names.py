@@ -2,12 +2,14 @@
 
 In: the modules of gpuarray/compiler, and the names in the registry. Out: every literal that is such
 a name, every comparison of a primitive's name, every look-up in the registry. Words for people (in
-docstrings and messages) and names of forms of kernels are none of these.
+docstrings and messages) and names of forms of kernels are none of these. And C++ is written where
+kernels are: every literal elsewhere that looks like it.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,8 @@ import pytest
 import gpuarray.scipy.special  # noqa: F401  # registers primitives of its own
 from gpuarray.core.primitive import registry
 
-COMPILER = Path(__file__).resolve().parents[2] / "gpuarray" / "compiler"
+PACKAGE = Path(__file__).resolve().parents[2] / "gpuarray"
+COMPILER = PACKAGE / "compiler"
 
 #: Modules that name operations still. One that no longer does must go from here.
 STILL = {
@@ -26,7 +29,6 @@ STILL = {
     "lower/inline.py",
     "lower/scans.py",
     "lower/sorts.py",
-    "lower/user.py",
     "pipeline.py",
     "rewrite/products.py",
     "rewrite/simplify.py",
@@ -82,6 +84,66 @@ def test_the_compiler_names_no_operation():
     new = {name: found for name, found in named.items() if name not in STILL}
     assert not new, "make these rules of the primitive (element=, update=, ...)"
     assert not STILL - set(named), "these name no operation any more: take them out of STILL"
+
+
+# ---- text ----
+
+#: Rooms that hold no C++.
+WITHOUT_TEXT = ("core", "compiler/rewrite", "compiler/fuse", "compiler/lower")
+
+#: Modules there that still do. One that no longer does must go from here.
+STILL_TEXT = {"compiler/lower/scans.py", "core/primitive.py"}
+
+#: Calls of our own functions, types, suffixes of numbers, statements.
+_TEXT = re.compile(
+    r"\bga_\w+[<(]|\bsigned char\b|\blong long\b|^unsigned$"
+    r"|\b\d+u(ll)?\b|\bconst \w+ |\{T\}|[\w}] = .*;$"
+)
+
+
+def text_in(source: str) -> list[str]:
+    """Where a module holds C++, as 'line: what'."""
+    tree = ast.parse(source)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        f"{node.lineno}: {node.value!r}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in docstrings and _TEXT.search(node.value)
+    ]
+
+
+def test_text_stands_only_where_kernels_are_written():
+    found = {
+        path.relative_to(PACKAGE).as_posix(): text_in(path.read_text(encoding="utf-8"))
+        for room in WITHOUT_TEXT
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+    }
+    holding = {name: lines for name, lines in found.items() if lines}
+    assert not {n: lines for n, lines in holding.items() if n not in STILL_TEXT}
+    assert not STILL_TEXT - set(holding), "these hold no text any more: take them out"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'access = Fixed("0u")',
+        'kind = "unsigned long long" if wide else "int"',
+        'text = f"ga_search<{side}>({{0}}, {n})"',
+        'steps = ("{s0} = {t0};",)',
+        'text = "({T}){0}"',
+    ],
+)
+def test_text_is_found(source):
+    assert text_in(source)
+
+
+def test_other_literals_are_no_text():
+    source = '"""const int x = 1;"""\nx = "dtype {name} is no type", "k0a_rows", "uint32"'
+    assert text_in(source) == []
+
+
+# ---- what the tests find ----
 
 
 @pytest.mark.parametrize(

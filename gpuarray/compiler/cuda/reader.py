@@ -25,10 +25,10 @@ from gpuarray.core.element import (
     Below,
     Constant,
     Element,
-    Folded,
     Guarded,
     Held,
-    Looked,
+    Lookup,
+    SerialFold,
     Test,
     atoms,
     children,
@@ -136,7 +136,7 @@ class Reader:
             return text
         names: dict = dict(self.axis_name)
         for atom in atoms(index) if scope else ():
-            if isinstance(atom, Looked):
+            if isinstance(atom, Lookup):
                 assert scope is not None
                 names[atom.name] = scope[atom.name]
         return ct.index_text(index, names, self.wide)
@@ -144,7 +144,7 @@ class Reader:
     def look_up(self, index: Index, depth: int, scope: Scope) -> None:
         """Name the places that an index needs from memory."""
         for atom in atoms(index):
-            if not isinstance(atom, Looked) or atom.name in scope:
+            if not isinstance(atom, Lookup) or atom.name in scope:
                 continue
             read = self.value(atom.access, depth, scope)
             function = "ga_find" if atom.find else "ga_clip"
@@ -153,9 +153,9 @@ class Reader:
             most = self.number(atom.most)
             self.put(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
 
-    def looked(self, index: Index) -> list[Looked]:
+    def looked(self, index: Index) -> list[Lookup]:
         """The places from memory that an index needs."""
-        return [a for a in atoms(index) if isinstance(a, Looked)]
+        return [a for a in atoms(index) if isinstance(a, Lookup)]
 
     def test(self, test: Test, scope: Scope) -> str:
         """A test as text."""
@@ -191,7 +191,7 @@ class Reader:
             text, aval = self.loaded(access, depth, scope), access.source.aval
         elif isinstance(access, Guarded):
             text, aval = self.guarded(access, depth, scope), access.aval
-        elif isinstance(access, Folded):
+        elif isinstance(access, SerialFold):
             text, aval = self.folded(access, depth, scope), access.aval
         else:
             text, aval = self.applied(access, depth, scope), access.aval
@@ -270,7 +270,7 @@ class Reader:
         lines, self.lines = self.lines, outside
         return lines, text
 
-    def folded(self, access: Folded, depth: int, scope: Scope) -> str:
+    def folded(self, access: SerialFold, depth: int, scope: Scope) -> str:
         # The states, and what they start from.
         states: list[str] = []
         for kind, first in folds.states_of(access):
@@ -340,9 +340,9 @@ class Reader:
                 sides += [side.inside, side.outside]
                 continue
             for part in parts(side):
-                if isinstance(part, Guarded) or (isinstance(part, Folded) and not part.spans):
+                if isinstance(part, Guarded) or (isinstance(part, SerialFold) and not part.spans):
                     return None  # what a guard is for must not be read outside of it
-                searched |= isinstance(part, Folded)
+                searched |= isinstance(part, SerialFold)
                 if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
                     if step not in (0, 1, None):
@@ -398,7 +398,7 @@ class Reader:
             if isinstance(part, Element) and part not in own and self.steps_by_one(part.index):
                 if not _in_loop(part):
                     self.read_vector(part, width, depth, own)
-            elif isinstance(part, Folded):
+            elif isinstance(part, SerialFold):
                 for bound in (a for span in part.spans for a in span):
                     self.name_once(bound, depth, own)
         name = f"g{self.reads}"

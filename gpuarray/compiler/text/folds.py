@@ -11,12 +11,12 @@ from itertools import count
 
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
-from gpuarray.core.element import Access, Best, Folded, Reduced
+from gpuarray.core.element import Access, Best, Reduced, SerialFold
 from gpuarray.core.graph import Eqn, Graph, Literal, Var
 from gpuarray.core.primitive import Kind
 
 
-def states_of(fold: Folded) -> list[tuple[str, Access | str]]:
+def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
     """The type of each state, and what it starts from: an access, or text."""
     if isinstance(fold.how, Reduced):
         reducer = Reducer(fold.how.eqn)
@@ -25,7 +25,7 @@ def states_of(fold: Folded) -> list[tuple[str, Access | str]]:
 
 
 def steps_of(
-    fold: Folded, states: Sequence[str], terms: Sequence[str], places: Sequence[str]
+    fold: SerialFold, states: Sequence[str], terms: Sequence[str], places: Sequence[str]
 ) -> list[str]:
     """The statements that change the states."""
     how = fold.how
@@ -50,7 +50,7 @@ def steps_of(
     return lines + [f"{s} = {r};" for s, r in zip(states, results, strict=True)]
 
 
-def times_read(fold: Folded, term: int) -> int:
+def times_read(fold: SerialFold, term: int) -> int:
     """How often the statements name a term."""
     marks = [f"term{i}" for i in range(len(fold.terms))]
     states = [f"state{i}" for i in range(len(states_of(fold)))]
@@ -58,7 +58,7 @@ def times_read(fold: Folded, term: int) -> int:
     return sum(line.count(marks[term]) for line in steps_of(fold, states, marks, places))
 
 
-def result_of(fold: Folded, states: Sequence[str]) -> str:
+def result_of(fold: SerialFold, states: Sequence[str]) -> str:
     """The result, when all elements are folded."""
     if isinstance(fold.how, Reduced):
         return Reducer(fold.how.eqn).finish(states[0])

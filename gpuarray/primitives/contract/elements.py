@@ -14,9 +14,9 @@ from gpuarray.core.element import (
     Access,
     Below,
     Constant,
-    Folded,
     Multiple,
     Reduced,
+    SerialFold,
     Test,
 )
 from gpuarray.core.element_rules import ElementRule, Get, Places
@@ -82,7 +82,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     )
     sum_of = Eqn(reduce_sum_p, [eqn.invars[0]], eqn.outvars, {})
     open_tests = tuple(t for t in tests if t.always is None)
-    return Folded(Reduced(sum_of, _product(eqn)), out, (), axes, open_tests, terms)
+    return SerialFold(Reduced(sum_of, _product(eqn)), out, (), axes, open_tests, terms)
 
 
 def _product(eqn: Eqn) -> Eqn:

@@ -14,9 +14,9 @@ from gpuarray.core.element import (
     Access,
     Below,
     Constant,
-    Folded,
-    Looked,
+    Lookup,
     Merged,
+    SerialFold,
     Test,
     found,
     guarded,
@@ -48,7 +48,7 @@ def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     tests: list[Test] = []
     for k, d in enumerate(numbers.start_index_map):
         most = operand.shape[d] - sizes[d]
-        looked = Looked(get(1, [*batch, Index(constant=k)]), most)
+        looked = Lookup(get(1, [*batch, Index(constant=k)]), most)
         if fills:
             inside, test = found(looked)
             tests.append(test)
@@ -133,7 +133,7 @@ def scatter_rules(
             return guarded(tests, aval, lambda: get(2, update), lambda: get(0, at))
         if w.count == 0 or 0 in w.sizes or any(t.always is False for t in tests):
             return get(0, at)
-        return Folded(
+        return SerialFold(
             Merged(by),
             aval,
             ((aval, get(0, at)),),

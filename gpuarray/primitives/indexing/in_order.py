@@ -18,9 +18,9 @@ from gpuarray.core.element import (
     Below,
     Constant,
     Element,
-    Folded,
-    Looked,
+    Lookup,
     Merged,
+    SerialFold,
     guarded,
 )
 from gpuarray.core.element_rules import ElementRule, Get, Places
@@ -87,13 +87,13 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         return Applied((address, Constant(n, count)), count, (place,), text)
 
     axis = new_axis(n)
-    which = Looked(get(2, [Index(((axis, 1),))]), n - 1)
+    which = Lookup(get(2, [Index(((axis, 1),))]), n - 1)
     rows = split(Index(((which, 1),)), shape)
     window = list(at)
     for d, offset in zip(w.inner, rows[len(w.batch) :], strict=True):
         window[d] = offset
     update = w.update(rows[: len(w.batch)], window)
-    return Folded(
+    return SerialFold(
         Merged(of.primitive.update.merge(of)),
         aval,
         ((aval, get(0, at)),),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.core.element import Below, Looked, found
+from gpuarray.core.element import Below, Lookup, found
 from gpuarray.core.element_rules import Get, Places
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index
@@ -44,7 +44,7 @@ class Windows:
             places[d] = batch[axis]
         for k, d in enumerate(numbers.scatter_dims_to_operand_dims):
             most = self.shape[d] - self.sizes[d]
-            looked = Looked(get(1, [*batch, Index(constant=k)]), most)
+            looked = Lookup(get(1, [*batch, Index(constant=k)]), most)
             if not self.clips:
                 places[d], test = found(looked)
                 if every or self.sizes[d] != 1 or not most:

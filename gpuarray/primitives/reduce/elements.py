@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.core.element import Access, Below, Folded, Merged, Multiple, Test, guarded
+from gpuarray.core.element import Access, Below, Merged, Multiple, SerialFold, Test, guarded
 from gpuarray.core.element_rules import ElementRule, Get, Places
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Axis, Index
@@ -47,7 +47,7 @@ def _by_graph(eqn: Eqn, number: int, axes, terms: list[Access], starts: list[Acc
     """Elements folded by the equation's Graph, from the initial values on."""
     states = tuple((v.aval, start) for v, start in zip(eqn.outvars, starts, strict=True))
     how, aval = Merged(eqn.params["jaxpr"]), eqn.outvars[number].aval
-    return Folded(how, aval, states, axes, (), tuple(terms), number=number)
+    return SerialFold(how, aval, states, axes, (), tuple(terms), number=number)
 
 
 def _reduce_window(eqn: Eqn, number: int, at: Places, get: Get) -> Access:

@@ -12,8 +12,8 @@ from gpuarray.core.element import (
     Below,
     Best,
     Constant,
-    Folded,
     Reduced,
+    SerialFold,
     Test,
     guarded,
 )
@@ -40,7 +40,7 @@ def folded_with(reduction: Primitive) -> ElementRule:
             return Constant(identity_of(reduction.combine, aval.dtype), aval)
         how = Reduced(Eqn(reduction, eqn.invars[:1], eqn.outvars, {}))
         open_tests = tuple(t for t in tests if t.always is None)
-        return Folded(how, aval, (), axes, open_tests, (get(0, places),))
+        return SerialFold(how, aval, (), axes, open_tests, (get(0, places),))
 
     return ElementRule(make, times=window_size)
 
@@ -67,7 +67,7 @@ def _gather_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     x = guarded(tests, aval, lambda: get(1, places), lambda: worst)
     tangent = guarded(tests, aval, lambda: get(0, places), lambda: zero)
     states = (aval, zero), (aval, worst), (_BOOL, Constant(False, _BOOL))
-    return Folded(_best(eqn), aval, states, axes, (), (x, tangent))
+    return SerialFold(_best(eqn), aval, states, axes, (), (x, tangent))
 
 
 def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -99,11 +99,11 @@ def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         (_BOOL, Constant(False, _BOOL)),
     )
     position = linear(steps, windows)
-    winner = Folded(_best(eqn), _POSITION, states, inner, (), (x,), (position,))
+    winner = SerialFold(_best(eqn), _POSITION, states, inner, (), (x,), (position,))
     sum_of = Reduced(Eqn(reduce_sum_p, eqn.invars[:1], eqn.outvars, {}), matching=True)
     open_tests = tuple(t for t in tests if t.always is None)
     terms = winner, get(0, which)
-    return Folded(sum_of, aval, (), axes, open_tests, terms, (linear(own, windows),))
+    return SerialFold(sum_of, aval, (), axes, open_tests, terms, (linear(own, windows),))
 
 
 GATHER_ADD = ElementRule(_gather_add, times=window_size)

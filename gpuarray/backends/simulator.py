@@ -21,9 +21,10 @@ import numpy as np
 from gpuarray import util
 from gpuarray.backends import hostcc
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.cuda.emit import Emitted, emit
-from gpuarray.compiler.fuse.group import Group
-from gpuarray.compiler.fuse.steps import made_eqns
+from gpuarray.compiler.cuda.emit import KernelSource, emit
+from gpuarray.compiler.fuse.group import FusedGroup
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.steps import group_in, inlined_eqns
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import state
@@ -37,7 +38,7 @@ BATCH = 128
 _seed = 1
 
 _lock = util.lock()
-_waiting: list[weakref.ref[Kernel]] = []
+_waiting: list[weakref.ref[Launcher]] = []
 #: What was compiled, by its body: the library, and the name in it. Nothing is ever unloaded.
 _made: dict[str, tuple[hostcc.Library, str]] = {}
 
@@ -53,10 +54,10 @@ def order_drawn_from(seed: int) -> Iterator[None]:
         _seed = before
 
 
-class Kernel:
+class Launcher:
     """One emitted kernel as a function of its input buffers."""
 
-    def __init__(self, emitted: Emitted):
+    def __init__(self, emitted: KernelSource):
         self.emitted = emitted
         self.body = _body(emitted)
         self.library: hostcc.Library | None = None
@@ -69,7 +70,8 @@ class Kernel:
         emitted = self.emitted
         buffers, begun = buffers[: len(emitted.inputs)], buffers[len(emitted.inputs) :]
         outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
-        for i, before in zip(emitted.aliases, begun, strict=True):
+        aliased = [emitted.outputs.index(v) for v in emitted.kernel.aliases]
+        for i, before in zip(aliased, begun, strict=True):
             outs[i] = _aligned(np.array(before, order="C"))
         if not any(x.size for x in outs):
             return outs
@@ -78,7 +80,7 @@ class Kernel:
         ins = [_aligned(np.asarray(b)) for b in buffers]
         used = [(x, hostcc.INPUT, f"in{i}") for i, x in enumerate(ins)]
         used += [
-            (x, hostcc.WORK if i in emitted.aliases else hostcc.OUTPUT, f"out{i}")
+            (x, hostcc.WORK if i in aliased else hostcc.OUTPUT, f"out{i}")
             for i, x in enumerate(outs)
         ]
         if emitted.workspace:
@@ -119,13 +121,13 @@ def _aligned(x: np.ndarray) -> np.ndarray:
     return y
 
 
-def _body(emitted: Emitted) -> str:
+def _body(emitted: KernelSource) -> str:
     """The text of a kernel without comments and without its name: what is compiled once."""
     code = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", emitted.text, flags=re.MULTILINE)
     return code.replace(f" {emitted.name}(", " NAME(")
 
 
-def _compile(wanted: Kernel) -> hostcc.Library:
+def _compile(wanted: Launcher) -> hostcc.Library:
     """The library of a kernel, made now, together with others that wait."""
     batch, fresh = [wanted], {wanted.body} - _made.keys()
     for kernel in [k for r in _waiting if (k := r()) is not None and k is not wanted]:
@@ -145,7 +147,7 @@ def _compile(wanted: Kernel) -> hostcc.Library:
     return wanted.library
 
 
-def compile_kernels(batch: list[Kernel]) -> None:
+def compile_kernels(batch: list[Launcher]) -> None:
     """Give kernels their libraries: one for all that nothing like them was compiled before."""
     fresh = {k.body: k.emitted for k in batch if k.body not in _made}
     if fresh:
@@ -167,22 +169,23 @@ class _Writer(host.Writer):
         super().__init__()
         self.compile_graph = compile_graph
 
-    def fused(self, group: Group) -> None:
+    def fused(self, step: Kernel | FusedGroup) -> None:
+        group = group_in(step)
         try:
-            emitted = emit(group)
+            emitted = emit(step)
         except TypeError as error:  # no rule, or a dtype without a type in CUDA
             _fall_back(group, error)
-            for eqn in made_eqns(group):
+            for eqn in inlined_eqns(group):
                 self.call(eqn, [self.atom(a) for a in eqn.invars])
             super().fused(group)
             return
         self.kernel(emitted, group.members[0].eqn, emitted.outputs)
 
-    def kernel(self, emitted: Emitted, eqn: Eqn, results: list[Var]) -> None:
+    def kernel(self, emitted: KernelSource, eqn: Eqn, results: list[Var]) -> None:
         """A launch."""
-        ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.aliases.values()))
+        ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.kernel.aliases.values()))
         outs = ", ".join(self.name(v) for v in results)
-        kernel = self.bind(emitted.name, Kernel(emitted))
+        kernel = self.bind(emitted.name, Launcher(emitted))
         self.line(f"{outs}, = {kernel}({ins})", eqn)
 
 
@@ -190,11 +193,11 @@ def on_host(plan: Plan) -> list[str]:
     """The operations of a plan that are no kernels, and so follow the NumPy rules: by name, in
     order.
     """
-    steps = [s for s in plan.device_steps if not isinstance(s, Group)]
+    steps = [s for s in plan.device_steps if not isinstance(s, Kernel | FusedGroup)]
     return [s.primitive.name for s in steps if s.primitive.kind is not Kind.VIEW]
 
 
-def _fall_back(group: Group, error: TypeError) -> None:
+def _fall_back(group: FusedGroup, error: TypeError) -> None:
     """Say, or in strict mode refuse, that a group runs by the NumPy rules."""
     ops = ", ".join(m.eqn.primitive.name for m in group.members)
     message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"
@@ -204,7 +207,7 @@ def _fall_back(group: Group, error: TypeError) -> None:
 
 
 def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A function from buffers to a list of buffers, as `drivers.numpy.build`."""
+    """A function from buffers to a list of buffers, as `backends.numpy.program.build`."""
     return host.build(plan.on_device, consts, donated, _Writer())
 
 

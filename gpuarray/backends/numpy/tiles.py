@@ -1,8 +1,8 @@
 """Groups over large arrays, run in tiles that stay in cache, on all cores.
 
-Floor 4. In: a Group. Out: a TiledGroup, callable with the group's loads. Each tile runs all members
-one after another on scratch memory of its thread, so values between members never reach main
-memory.
+Floor 4. In: a FusedGroup. Out: a TiledGroup, callable with the group's loads. Each tile runs all
+members one after another on scratch memory of its thread, so values between members never reach
+main memory.
 
 Where tiles cut only parallel axes, one pass does everything. Where they cut a reduced axis, there
 is a pass for each level of
@@ -16,16 +16,16 @@ import concurrent.futures
 import itertools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy.sums import function_of, inner_operands, summed_products
-from gpuarray.compiler.fuse.group import Dims, Group, Inner, Load, Member
-from gpuarray.compiler.fuse.steps import step_work
+from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
 from gpuarray.compiler.lower.passes import Pass, once_each, one_pass, split_passes
+from gpuarray.compiler.lower.steps import step_work
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -90,9 +90,9 @@ def reorder(order: tuple[int | None, ...], ndim: int) -> str:
 
 
 class TiledGroup:
-    """A Group ready to run in tiles."""
+    """A FusedGroup ready to run in tiles."""
 
-    def __init__(self, group: Group, chunks: list[int], passes: list[Pass]):
+    def __init__(self, group: FusedGroup, chunks: list[int], passes: list[Pass]):
         self.group = group
         self.chunks = chunks
         unique: dict[tuple, Load] = {}
@@ -384,7 +384,7 @@ def _writes_out(function, eqn) -> bool:
     return found[-1] == storage_dtype(eqn.outvars[0].aval)
 
 
-def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
+def _cut(dims: Dims, chunks: list[int], axes: Sequence[int]) -> str:
     """Index text that takes a tile's part of a value; empty where it is whole in each tile."""
     parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
     while parts and parts[-1] == ":":
@@ -392,7 +392,7 @@ def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
     return ", ".join(parts)
 
 
-def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
+def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
     """All tiles: a slice for each axis, then the tile's lengths, then its number along the cut
     reduced axes.
     """
@@ -408,7 +408,7 @@ def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
     ]
 
 
-def tiled(group: Group) -> TiledGroup | None:
+def tiled(group: FusedGroup) -> TiledGroup | None:
     """The group in tiles, or None where running it straight is as good."""
     total = math.prod(group.axes)
     if total < TILED_FROM or len(group.members) < 1:
@@ -449,7 +449,7 @@ def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
     made.tiles = numbered
 
 
-def _axis_order(group: Group) -> list[int]:
+def _axis_order(group: FusedGroup) -> list[int]:
     """Axes from the slowest to the fastest in memory, by the widest value the group reads or
     writes.
     """
@@ -460,7 +460,7 @@ def _axis_order(group: Group) -> list[int]:
     return order + [i for i in range(len(group.axes)) if i not in order]
 
 
-def _row_is_kept(group: Group) -> bool:
+def _row_is_kept(group: FusedGroup) -> bool:
     """Whether rows stay whole: they fit, or cutting them is not possible."""
     if not group.reduced or not group.parallel:
         return False

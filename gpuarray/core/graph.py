@@ -277,6 +277,19 @@ def is_pure_structure(graph: Graph) -> bool:
     return True
 
 
+def scopes(graph: Graph) -> tuple[str, ...]:
+    """The scopes of the equations in a Graph and those it holds; none if nobody named any."""
+    found = graph.derived.get("scopes")
+    if found is None:
+        names: list[str] = []
+        for eqn in graph.eqns:
+            names.append(eqn.source_info.name_stack)
+            for inner in subgraphs(eqn):
+                names += scopes(inner)
+        found = graph.derived["scopes"] = tuple(names) if any(names) else ()
+    return found
+
+
 def effects(eqn: Eqn) -> Iterator[Primitive]:
     """What does more than make its results, of an equation and those in the Graphs it holds."""
     if eqn.primitive.effect:

@@ -14,6 +14,7 @@ from gpuarray import util
 from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device as cuda
 from gpuarray.config import config, state
+from gpuarray.core import ranges
 from gpuarray.core.sharding import (
     Device,
     Place,
@@ -68,6 +69,7 @@ def forget_gpus() -> None:
     _gpus.clear()
     cuda.missing.cache_clear()
     cuda.gpus.cache_clear()
+    ranges.use_marks(None)
 
 
 def gpu_of(device: Device) -> cuda.Gpu | None:

@@ -16,6 +16,7 @@ from gpuarray import config, util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
+from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.dtypes import float0
@@ -99,12 +100,15 @@ class EvalTrace(traces.Trace):
                 a._buffer() if type(a) is ArrayImpl else _scalar(a, aval)
                 for a, aval in zip(args, in_avals, strict=True)
             ]
+        function = op.function
+        if ranges.session is not None:
+            function = ranges.noted(prim.name, "operation", function)
         try:
-            out = driver.local.run(op.function, *values)
+            out = driver.local.run(function, *values)
         except RuntimeError as error:
             if not driver.renewed(error):
                 raise
-            out = driver.local.run(op.function, *values)
+            out = driver.local.run(function, *values)
         if foreign:
             out = [_apart(x, args) for x in out] if op.multiple else _apart(out, args)
         if state.debug_nans or state.debug_infs:

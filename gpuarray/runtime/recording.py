@@ -19,6 +19,7 @@ from typing import Any
 
 from gpuarray import config, util
 from gpuarray.backends.numpy import program as driver
+from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
@@ -318,6 +319,8 @@ def dispatch(
     if not arrays and not any(node.op.prim.effect for node in nodes):
         return None
     key = (tuple(rows), tuple(wanted), tuple([aval_of(x) for x in inputs]), config.state.fusion)
+    if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):
+        key = (*key, tuple(scopes))  # elsewhere the same operations may have other ones
     executable = compiled(key, lambda: _graph_of(nodes, rows, inputs, wanted), "eager")
     return launch(executable, inputs, arrays, place, now=now)
 

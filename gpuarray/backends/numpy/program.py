@@ -15,8 +15,15 @@ import numpy as np
 
 from gpuarray.backends.numpy import tiles
 from gpuarray.backends.numpy.sums import summed_products
-from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Operand, members_in_order
-from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.backends.profiled import Steps
+from gpuarray.compiler.fuse.group import (
+    FusedGroup,
+    Inner,
+    Load,
+    Operand,
+    members_in_order,
+)
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.steps import group_in, step_inputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
@@ -79,6 +86,8 @@ class Writer:
         self.space: dict[str, Any] = {}
         self.names: dict[Any, str] = {}
         self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
+        self.steps: dict[int, DeviceStep | str] = {}  # line number -> what it runs, for profiles
+        self.holders: dict[str, Eqn] = {}  # name -> the equation with Graphs that it runs
 
     def name(self, v: Var) -> str:
         found = self.names.get(v)
@@ -97,16 +106,20 @@ class Writer:
     def literal(self, a: Literal) -> str:
         return self.bind("lit", np.asarray(a.val).astype(storage_dtype(a.aval))[()])
 
-    def line(self, text: str, eqn: Eqn | None = None) -> None:
+    def line(self, text: str, eqn: Eqn | None = None, step: DeviceStep | None = None) -> None:
         self.lines.append("    " + text)
         if eqn is not None:
             self.sites[len(self.lines)] = eqn
+        if step is not None:
+            self.steps[len(self.lines)] = step
 
     def call(self, eqn: Eqn, operands: list[str], function: Callable | None = None) -> None:
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
         if function is None:
             function = function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
         called = self.bind(name, function)
+        if eqn.primitive.assemble is not None:
+            self.holders[called] = eqn
         given_up = self.overwrites.get(id(eqn))
         if given_up is not None:
             assert eqn.primitive.inplace is not None
@@ -117,7 +130,8 @@ class Writer:
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         target = f"{outs}{comma} = " if outs else ""  # some are run for what they do
-        self.line(f"{target}{called}({', '.join(operands)})", eqn)
+        step = None if eqn.primitive.kind is Kind.VIEW else eqn
+        self.line(f"{target}{called}({', '.join(operands)})", eqn, step)
 
     def fused(self, step: Kernel | FusedGroup) -> None:
         """A group, by whichever way its size asks for."""
@@ -142,7 +156,7 @@ class Writer:
         loads = [self.load(load, seen) for load in runner.loads]
         outs = ", ".join(self.name(v) for v in group.outputs)
         kernel = self.bind(group.name, runner)
-        self.line(f"{outs}, = {kernel}({', '.join(loads)})", group.members[0].eqn)
+        self.line(f"{outs}, = {kernel}({', '.join(loads)})", group.members[0].eqn, group)
 
     def operand(self, operand: Operand, seen: dict[tuple, str]) -> str:
         if isinstance(operand, Literal):
@@ -219,6 +233,8 @@ def build(
     function = writer.space.pop("plan")  # which it is not to hold itself
     function.source = source
     function.sites = writer.sites
+    inside = writer.compile_graph or compile_graph
+    function.steps = Steps(graph.debug_name, source, writer.steps, writer.holders, inside)
     function.fresh = _fresh_outputs(plan)
     return function
 

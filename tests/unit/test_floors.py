@@ -49,9 +49,7 @@ REACHES_AHEAD = {
     "lower.element_random": {"text.types"},
     "lower.elements": {"text.types"},
     "lower.inline": {"text.types"},
-    "lower.scans": {"cuda.schedule", "text.expressions", "text.types"},
     "lower.scatters": {"text.types"},
-    "lower.sorts": {"text.types"},
     "lower.split_passes": {"cuda.schedule"},
 }
 

@@ -28,7 +28,7 @@ from gpuarray.compiler.lower.passes import split_passes
 from gpuarray.compiler.lower.user import Source
 from gpuarray.compiler.text.expressions import NoCudaRule as NoCudaRule
 from gpuarray.core.graph import Eqn, Var
-from gpuarray.core.primitive import Combine, registry
+from gpuarray.core.primitive import Kind, registry
 
 #: From this length on, and below this number, rows are cut so that they fill the machine.
 LONG, FEW = 1 << 13, FULL_GRID // 2
@@ -49,7 +49,7 @@ def emit(group: Group, user_lines: bool = False, aligned: bool = True) -> Emitte
         source = group.members[0].eqn.primitive.cuda
         if isinstance(source, Source):
             return custom_kernel(source, group)
-        sorts = group.members[0].eqn.primitive.name in ("sort", "top_k")
+        sorts = group.members[0].eqn.primitive.kind is Kind.SORT
         form = Update if group.aliases else Sort if sorts else Scan
         return form(group, user_lines, aligned).kernel()
     group = joined(group)
@@ -57,7 +57,7 @@ def emit(group: Group, user_lines: bool = False, aligned: bool = True) -> Emitte
         return Tiles(group, user_lines, aligned).kernel()
     passes = split_passes(group, _splits)
     if passes is None:
-        raise NoCudaRule("a reduction without a Combine rule cannot be split over threads")
+        raise NoCudaRule("a reduction without a Fold cannot be split over threads")
     rows = math.prod(group.axes[i] for i in group.parallel)
     length = math.prod(group.axes[i] for i in group.reduced)
     simple = len(passes) == 1 and not passes[0].stored
@@ -90,4 +90,4 @@ def _copy(
 
 def _splits(member: Member) -> bool:
     """On a GPU partial results are never rounded, so whatever has a rule can be split."""
-    return isinstance(member.eqn.primitive.cuda, Combine)
+    return member.eqn.primitive.has_fold

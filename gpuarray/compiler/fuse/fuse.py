@@ -272,7 +272,7 @@ class _Fuser:
                 apart = next((s for s in (maker, step) if isinstance(s, Eqn)), None)
                 if apart is not None:
                     prim = apart.primitive
-                    reason = f"{prim.name} is a step of its own ({prim.kind.value})"
+                    reason = f"{prim.name} is a step of its own ({prim.kind.word})"
                 elif not self.enabled:
                     reason = "fusion is switched off"
                 else:

@@ -23,7 +23,6 @@ from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Refusal, St
 from gpuarray.compiler.lower.inline import can_emit
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.primitive import Combine
 
 #: Bytes that a large GPU moves in the time another kernel takes to begin and end.
 LAUNCH_BYTES = 8 << 20
@@ -46,7 +45,7 @@ def _pieces(group: Group) -> list[Group] | None:
     """A group for each pass; None where one kernel for all is as quick."""
     if not group.reduced or group.by_itself or group.parts or not can_emit(group):
         return None
-    passes = split_passes(group, lambda m: isinstance(m.eqn.primitive.cuda, Combine))
+    passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
     if passes is None or len(passes) < 2 or not _is_slow(group, len(passes)):
         return None
     later = [_reads(one) for one in passes]

@@ -423,7 +423,6 @@ def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose: Any = NOT_LINEAR
         aval=_scatter_aval,
         numpy_pick=_scatter_pick(ufunc),
         inplace=_scatter_pick(ufunc, inplace=True),
-        combine=ufunc,
         weight=8.0,
         jvp=jvp,
         transpose=transpose,

@@ -129,8 +129,8 @@ class Fold:
     identity: what a partial result starts from: an `Identity`, or a pair of them for a state that
     is a pair
     merge: how two partial results merge: a pointwise primitive of two operands, or a rule as the
-    `cuda` rule of one. Machines merge in an order of their own, so it is associative and
-    commutative
+    `cuda` rule of one, in which {T} is the type of a partial result. Machines merge in an order of
+    their own, so it is associative and commutative
     lift: an element as a partial result: a pointwise primitive, or a template in which {0} is the
     element, {1} its position in its row and {T} its type; a Sentinel where only NumPy knows
     finish: the result, from the last partial result: a pointwise primitive, or a template

@@ -17,7 +17,7 @@ from gpuarray.compiler.cuda.schedule import SHARED_BYTES, schedule_columns
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.fold import ELEMENT, MOST_STATE, POSITION, Fold, Identity, state_bytes
-from gpuarray.core.primitive import Kind, Primitive, Sentinel, registry
+from gpuarray.core.primitive import Kind, Sentinel, registry
 from gpuarray.primitives.define import reduction
 from gpuarray.primitives.elementwise.arithmetic import abs_p, add_p, max_p, square_p
 from gpuarray.primitives.elementwise.transcendental import sqrt_p
@@ -122,6 +122,20 @@ COUNT = _define(
     lambda x, axes: np.sum(x > 0, axis=axes, dtype=np.int32),
     Fold(ZERO, ADD, state=np.int32, lift="({0} > 0 ? 1 : 0)", ufunc=np.add),
     result=lambda dtype: np.dtype("int32"),
+)
+#: In one sweep: the largest element so far, and the sum of exponentials beside it.
+LOG_SUM_EXP = _define(
+    "log_sum_exp_in_one_sweep",
+    lambda x, axes: np.logaddexp.reduce(x.astype(np.float64), axis=axes).astype(x.dtype),
+    Fold(
+        (Identity.LOWEST, ZERO),
+        "[]({T} p, {T} q) -> {T} {{ const auto top = ga_max(p.re, q.re);"
+        " if (top == -GA_INF) return p;"
+        " return {{top, p.im * ga_exp(p.re - top) + q.im * ga_exp(q.re - top)}}; }}({0}, {1})",
+        state=(ELEMENT, ELEMENT),
+        lift="ga_complex<{T}>{{{0}, ({T})1}}",
+        finish="{0}.re + ga_log({0}.im)",
+    ),
 )
 WIDE = {
     count: _define(
@@ -292,26 +306,16 @@ def test_folds_of_primitives_on_the_simulator(shape, axes):
         _same(ga.jit(lambda x: _each(FROM_PARTS.values(), axes)(x + 0))(x), wanted)
 
 
-def test_a_scan_of_a_fold_of_ones_own():
-    """A running fold has kernels by its kind and its Fold; nothing knows its name."""
+@pytest.mark.parametrize(("shape", "axes"), LADDER, ids=str)
+def test_two_numbers_make_a_logsumexp_of_one_sweep(shape, axes):
     simulated.need_compiler()
-    scan = Primitive(
-        "running_length",
-        Kind.SCAN,
-        aval=lambda x, *, axis, reverse: x,
-        numpy=lambda x, *, axis, reverse: np.sqrt(np.cumsum(x * x, axis)),
-        fold=SAID["length"],
-        register=False,
-    )
-    f = ga.jit(lambda x: scan.bind(x, axis=0, reverse=False))
-    for shape in ((7,), (40_000,), (300, 5), (5000, 3)):
-        x = _numbers(shape)
-        wanted = np.sqrt(np.cumsum(x.astype(np.float64) ** 2, 0))
-        np.testing.assert_allclose(np.asarray(f(x)), wanted, rtol=1e-5)
-        with ga.default_device("simulator"):
-            kernels = plan_graph(f.lower(x).jaxpr).on_device.groups
-            assert [k.name for k in kernels][0] == "c0_running_length"
-            np.testing.assert_allclose(np.asarray(f(x)), wanted, rtol=1e-5)
+    x = _numbers(shape) * np.float32(40)
+    x[x < -150] = -np.inf
+    f = lambda x: LOG_SUM_EXP.bind(x, axes=axes)
+    wanted = LOG_SUM_EXP.numpy(x, axes=axes)
+    np.testing.assert_allclose(np.asarray(ga.jit(f)(x)), wanted, rtol=1e-6)
+    with ga.default_device("simulator"):
+        np.testing.assert_allclose(np.asarray(ga.jit(f)(x)), wanted, rtol=1e-6)
 
 
 def test_a_sum_of_products_takes_any_plain_sum():

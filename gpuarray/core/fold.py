@@ -76,8 +76,8 @@ State = Any
 
 #: Bytes of a partial result at most: what shared memory holds for each thread of a block.
 MOST_STATE = 128
-#: The numbers that kernels hold as they are.
-NUMBERS = tuple(
+#: What a partial result may hold beside elements.
+_NUMBERS = tuple(
     np.dtype(name)
     for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64 complex64 "
     "complex128".split()
@@ -106,11 +106,11 @@ def _checked(state: State) -> State:
         first, second = map(_checked, state)
         if second in (first, POSITION):
             return first, second
-    elif isinstance(state, np.dtype | type) and state in NUMBERS:
+    elif isinstance(state, np.dtype | type) and state in _NUMBERS:
         return np.dtype(state)
     raise TypeError(
         f"a Fold has the state {state!r}, whose size is not known. Make it of ELEMENT, of "
-        f"{', '.join(d.name for d in NUMBERS)} (as dtypes), and of pairs of them: (x, x) or "
+        f"{', '.join(d.name for d in _NUMBERS)} (as dtypes), and of pairs of them: (x, x) or "
         "(x, POSITION)."
     )
 

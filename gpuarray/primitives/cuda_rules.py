@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.fold import NUMBERS
 
 Rule = Callable[..., str]
 
@@ -29,11 +28,6 @@ _NARROW = {
 def is_half(dtype) -> bool:
     """Whether a dtype is one of the floats of 16 and 8 bits, which registers hold as float."""
     return dtype in _NARROW
-
-
-def has_type(dtype) -> bool:
-    """Whether elements of a dtype, as it is stored, have a type in kernels."""
-    return dtype in NUMBERS or dtype in _NARROW
 
 
 def by_class(

@@ -12,12 +12,9 @@ import pytest
 import gpuarray as ga
 from gpuarray.backends.numpy.program import _overwrites
 from gpuarray.compiler.pipeline import plan_graph
-from gpuarray.compiler.text import types as ct
-from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT, POSITION, Fold, Identity
 from gpuarray.core.primitive import Kind, Order, Primitive, registry
-from gpuarray.primitives.cuda_rules import has_type
 from gpuarray.primitives.elementwise.arithmetic import add_p, square_p
 from gpuarray.primitives.elementwise.transcendental import sqrt_p
 from tests import simulated
@@ -134,14 +131,6 @@ def test_people_read_of_library_steps():
 
 
 # ---- what is said twice ----
-
-
-def test_dtypes_that_have_a_type_in_kernels():
-    """The text has a type for just the dtypes that are said to have one."""
-    for name in dtypes.__all__ if hasattr(dtypes, "__all__") else dir(dtypes):
-        dtype = getattr(dtypes, name)
-        if isinstance(dtype, np.dtype):
-            assert has_type(dtype) == ct.has_type(ShapedArray((), dtype)), name
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32"])

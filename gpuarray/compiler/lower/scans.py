@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuarray.compiler.fuse.group import Group, Load, Member
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT
-from gpuarray.core.graph import Eqn, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.primitives.cuda_rules import has_type, is_half
+from gpuarray.primitives.cuda_rules import is_half
 
 #: Blocks that fill a large GPU (two for each of 132 multiprocessors).
 FULL_GRID = 264
@@ -56,7 +57,7 @@ def is_scan(eqn: Eqn) -> bool:
     prim = eqn.primitive
     if prim.kind is not Kind.SCAN or prim.fold is None or not prim.has_fold:
         return False
-    return prim.fold.state is ELEMENT and has_type(storage_dtype(eqn.outvars[0].aval))
+    return prim.fold.state is ELEMENT and dtypes.in_kernels(eqn.outvars[0].aval.dtype)
 
 
 def is_piecewise(eqn: Eqn) -> bool:

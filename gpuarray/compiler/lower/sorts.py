@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import Group, Load, Member, Operand
 from gpuarray.core import dtypes
-from gpuarray.core.graph import Eqn, Literal, Var, storage_dtype
+from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import Kind, Order
-from gpuarray.primitives.cuda_rules import has_type
 
 #: The longest rows that a block sorts.
 LONGEST = 1024
@@ -19,7 +18,7 @@ def is_short_sort(eqn: Eqn) -> bool:
     """Whether an equation sorts rows that a block holds."""
     if eqn.primitive.kind is not Kind.SORT or not all(isinstance(a, Var) for a in eqn.invars):
         return False
-    if not all(has_type(storage_dtype(a.aval)) for a in eqn.invars):
+    if not all(dtypes.in_kernels(a.aval.dtype) for a in eqn.invars):
         return False
     real = not any(isinstance(a.aval.dtype, dtypes.KeyDtype) for a in eqn.invars[: keys_of(eqn)])
     return real and 0 < length_of(eqn) <= LONGEST and eqn.outvars[0].aval.size > 0

@@ -179,8 +179,12 @@ class Primitive:
 
     @property
     def has_fold(self) -> bool:
-        """Whether partial results can be made of elements, and merged, in kernels."""
-        return self.fold is not None and not isinstance(self.fold.lift, Sentinel)
+        """Whether there is a Fold, each part of which has CUDA text."""
+        if self.fold is None:
+            return False
+        parts = self.fold.lift, self.fold.merge, self.fold.finish
+        rules = (p.cuda if isinstance(p, Primitive) else p for p in parts)
+        return not any(isinstance(rule, Sentinel) for rule in rules)
 
     def bind(self, *args, **params):
         """Apply the op to values: the innermost Trace decides what that means."""

@@ -75,8 +75,9 @@ def test_a_scan_by_its_fold(shape, axis, count, reverse):
     [
         None,
         Fold((Identity.ZERO, Identity.ALL_BITS), "ga_argmax({0}, {1})", state=(ELEMENT, POSITION)),
+        Fold(Identity.ZERO, Primitive("host_add", Kind.POINTWISE, numpy=np.add, register=False)),
     ],
-    ids=["no fold", "a state that is no element"],
+    ids=["no fold", "a state that is no element", "a part without text"],
 )
 def test_a_scan_without_a_kernel_is_a_step_of_its_own(fold):
     scan = Primitive(

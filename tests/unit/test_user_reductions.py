@@ -406,3 +406,14 @@ def test_slots_hold_what_is_put_in():
     sizes = [Reducer(m.eqn).bytes for m in group.members]
     assert sizes == [4, 32, 128]
     assert emitted.workspace == emitted.schedule.splits * (16 + 32 + 128) + 16
+
+
+def test_a_fold_without_text_is_for_numpy_alone():
+    """Strict mode names the reduction; NumPy runs it, and merges what tiles leave."""
+    assert not UNWRITTEN.has_fold and SQUARES.has_fold
+    graph = ga.make_jaxpr(lambda x: UNWRITTEN.bind(x, axes=(0,)))(np.ones(7, "f"))
+    (group,) = plan_graph(graph).groups
+    with pytest.raises(TypeError, match="without a Fold"):
+        emit.emit(group)
+    with pytest.raises(TypeError, match="'sum_of_squares_here'.*a part of its Fold has no CUDA"):
+        Reducer(group.members[0].eqn)

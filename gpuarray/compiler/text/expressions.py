@@ -72,7 +72,7 @@ class Reducer:
     def __init__(self, eqn: Eqn):
         fold = eqn.primitive.fold
         if fold is None or not eqn.primitive.has_fold:
-            why = "it has no Fold" if fold is None else fold.lift.why
+            why = "it has no Fold" if fold is None else "a part of its Fold has no CUDA text"
             raise NoCudaRule(f"reduction {eqn.primitive.name!r} has no CUDA rule: {why}")
         self.eqn, self.fold = eqn, fold
         self.element = eqn.invars[0].aval
@@ -99,8 +99,8 @@ class Reducer:
         if state is ELEMENT:
             return self.type
         if isinstance(state, tuple):
-            of = "arg" if state[1] is POSITION else "complex"
-            return f"ga_{of}<{self._type_of(state[0])}>"
+            pair = "ga_arg" if state[1] is POSITION else "ga_complex"
+            return f"{pair}<{self._type_of(state[0])}>"
         return ct.value_type(_scalar(state))
 
     def _constant(self, identity: Any, state: State) -> str:

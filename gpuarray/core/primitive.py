@@ -114,6 +114,10 @@ class Primitive:
         write out in the call's place; None where this call is to stay
     flow(eqn) -> Loop or Choice: for loops and branches, how they run their Graphs (core/flow.py)
     show(params) -> params: which params a printed graph displays
+    view: for views with one result, a `ViewRule` (core/index.py): which index map it is
+    element: an `ElementRule` (core/element_rules.py): how an element of the results is made where
+        it is read, and what that takes; None: as its kind says, a Sentinel: it cannot be, and why
+    update: an `UpdateRule`, for ops that change a part of their first operand
     weight: cost of one element in plain multiply-adds, for the fusion cost model
     effect: whether running it does more than make its results, so that it is never dropped or
     merged
@@ -140,6 +144,9 @@ class Primitive:
         inline: Callable[[Any], Any] | None = None,
         flow: Callable[[Any], Any] | None = None,
         show: Callable[[dict], dict] | None = None,
+        view: Any = None,
+        element: Any = None,
+        update: Any = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
         multiple_results: bool = False,
@@ -163,6 +170,9 @@ class Primitive:
         self.inline = inline
         self.flow = flow
         self.show = show
+        self.view = view
+        self.element = element
+        self.update = update
         self.weight = weight
         self.work = work
         self.multiple_results = multiple_results
@@ -194,6 +204,16 @@ class Primitive:
         """The avals of the results, as a list whatever `multiple_results` says."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         return list(out) if self.multiple_results else [out]
+
+    def has_text(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        """Whether there is CUDA text for elements of these avals."""
+        if not callable(self.cuda):
+            return isinstance(self.cuda, str | Sequence)
+        try:
+            self.cuda(avals, **params)
+        except TypeError:
+            return False
+        return True
 
     def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
         """The NumPy callable for these avals and params, with the params already in it."""

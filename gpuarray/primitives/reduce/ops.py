@@ -37,6 +37,7 @@ from gpuarray.primitives.define import (
 )
 from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p
 from gpuarray.primitives.elementwise.bits import and_p, or_p, xor_p
+from gpuarray.primitives.reduce.elements import REDUCE
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
 # ---- derivatives ----
@@ -301,6 +302,7 @@ def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
 reduce_p = Primitive(
     "reduce",
     Kind.LIBRARY,
+    element=REDUCE,
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,
     batch=_reduce_batch,

@@ -22,8 +22,10 @@ from gpuarray.primitives.elementwise.arithmetic import ge_p, le_p
 from gpuarray.primitives.linear import add_any, full_like, zeros
 from gpuarray.primitives.movement.ops import pad_p
 from gpuarray.primitives.movement.transforms import pad_each, pad_transpose, slice_transpose
+from gpuarray.primitives.reduce.elements import REDUCE_WINDOW
 from gpuarray.primitives.reduce.host import wide_of
 from gpuarray.primitives.reduce.ops import LARGEST, SMALLEST, SUM
+from gpuarray.primitives.reduce.window_elements import FOLDED, GATHER_ADD, SCATTER_ADD
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
 
@@ -220,6 +222,7 @@ def _windowed(name: str, fold: Fold, accepted, jvp, transpose: Any = NOT_LINEAR)
         aval=_aval(name, accepted),
         numpy_pick=_fold_pick(fold),
         fold=fold,
+        element=FOLDED,
         weight=8.0,
         jvp=jvp,
         transpose=transpose,
@@ -341,6 +344,7 @@ def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
 reduce_window_p = Primitive(
     "reduce_window",
     Kind.LIBRARY,
+    element=REDUCE_WINDOW,
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,
     batch=_general_batch,
@@ -465,6 +469,7 @@ def _select_batch(name: str):
 select_and_gather_add_p = Primitive(
     "select_and_gather_add",
     Kind.LIBRARY,
+    element=GATHER_ADD,
     aval=_gather_add_aval,
     numpy_pick=_gather_add_pick,
     jvp=(lambda t, out, tangents, operand, **p: do.select_and_gather_add(t, operand, **p), None),
@@ -538,6 +543,7 @@ def _scatter_add_transpose(ct, source, operand, **params):
 select_and_scatter_add_p = Primitive(
     "select_and_scatter_add",
     Kind.LIBRARY,
+    element=SCATTER_ADD,
     aval=_scatter_add_aval,
     numpy_pick=_scatter_add_pick,
     jvp=(lambda t, out, source, operand, **p: do.select_and_scatter_add(t, operand, **p), None),

@@ -14,7 +14,6 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.fold import ELEMENT, POSITION, Fold, Identity
-from gpuarray.core.fold import extreme as extreme
 from gpuarray.core.graph import Graph
 from gpuarray.core.primitive import (
     BY_PARTS,

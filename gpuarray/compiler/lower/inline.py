@@ -28,6 +28,7 @@ from gpuarray.compiler.lower.scatters import (
 )
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
@@ -70,10 +71,20 @@ def _variables(eqn: Eqn) -> list[Var]:
     return [a for a in eqn.invars if isinstance(a, Var)]
 
 
+def _shows(eqn: Eqn, v: Var) -> bool:
+    return eqn.primitive.kind is Kind.VIEW
+
+
+def _shares_memory(eqn: Eqn, v: Var) -> bool:
+    """Whether a result of an equation is a piece of its operand's memory as it lies."""
+    return _shows(eqn, v) and contiguous_offset(as_single_view(eqn, v)) is not None
+
+
 class _Refiner:
     def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
         self.graph, self.fusion = graph, fusion
-        self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
+        self.index = GraphIndex(graph)
+        self.made_by = self.index.made_by
         self.alone = 0  # groups of one equation that has a form of its own
         self.steps: list[Step] = [new for step in steps for new in self.expanded(step)]
         self.wanted: dict[Var, None] = {}  # values that must be in memory
@@ -120,7 +131,7 @@ class _Refiner:
 
     def known(self, eqns: list[Eqn]) -> list[Eqn]:
         """Equations in the place of one, noted as what makes their results."""
-        self.made_by.update((v, e) for e in eqns for v in e.outvars)
+        self.index.add(eqns)
         return eqns
 
     def name_alone(self, eqn: Eqn) -> str:
@@ -134,13 +145,7 @@ class _Refiner:
     # ---- who reads what ----
     def resolve(self, v: Var) -> Var:
         """The value that is seen through views."""
-        eqn = self.made_by.get(v)
-        while (
-            eqn is not None and eqn.primitive.kind is Kind.VIEW and isinstance(eqn.invars[0], Var)
-        ):
-            v = eqn.invars[0]
-            eqn = self.made_by.get(v)
-        return v
+        return self.index.base(v, _shows)[0]
 
     def use(self, v: Var, reader: Step | None, times: int, place: bool = False) -> None:
         self.uses.setdefault(self.resolve(v), []).append(Use(reader, times, place))
@@ -154,15 +159,7 @@ class _Refiner:
 
     def aliased(self, v: Var) -> Var:
         """The value whose memory a view is a piece of: itself where only a copy makes it one."""
-        while True:
-            eqn = self.made_by.get(v)
-            if eqn is None or eqn.primitive.kind is not Kind.VIEW:
-                return v
-            (operand,) = eqn.invars
-            alias = as_single_view(eqn, v)
-            if not isinstance(operand, Var) or contiguous_offset(alias) is None:
-                return v
-            v = operand
+        return self.index.base(v, _shares_memory)[0]
 
     def note_uses(self, step: Step) -> None:
         if is_idle(step):

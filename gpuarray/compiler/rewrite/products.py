@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.primitive import registry
@@ -16,17 +17,12 @@ from gpuarray.core.primitive import registry
 
 def turned(graph: Graph) -> Graph:
     """The graph without transposes of products that nobody else reads, or itself."""
-    uses: dict[Var, int] = {}
-    for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
-        if isinstance(a, Var):
-            uses[a] = uses.get(a, 0) + 1
-    product_of = {e.outvars[0]: e for e in graph.eqns if e.primitive.name == "dot_general"}
+    index = GraphIndex(graph)
     gone: set[int] = set()
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        a = eqn.invars[0] if eqn.primitive.name == "transpose" else None
-        product = product_of.get(a) if isinstance(a, Var) and uses[a] == 1 else None
-        if product is not None and _exchanges(product, eqn.params["permutation"]):
+        product = index.maker(eqn.invars[0]) if eqn.primitive.name == "transpose" else None
+        if product is not None and _exchanges(product, eqn.params["permutation"], index):
             gone.add(id(product))
             eqn = _other_way(product, eqn)
         eqns.append(eqn)
@@ -36,8 +32,12 @@ def turned(graph: Graph) -> Graph:
     return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)
 
 
-def _exchanges(product: Eqn, permutation: tuple[int, ...]) -> bool:
-    """Whether a permutation exchanges the axes that come from the two operands."""
+def _exchanges(product: Eqn, permutation: tuple[int, ...], index: GraphIndex) -> bool:
+    """Whether a permutation, which nothing else reads the product than, exchanges the axes that
+    come from the two operands.
+    """
+    if product.primitive.name != "dot_general" or index.uses[product.outvars[0]] != 1:
+        return False
     (left, right), (batch, _) = product.params["dimension_numbers"]
     rows = product.invars[0].aval.ndim - len(left) - len(batch)
     columns = product.invars[1].aval.ndim - len(right) - len(batch)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.core.graph import (
     Atom,
     Eqn,
@@ -213,11 +214,7 @@ def sink_views(graph: Graph) -> Graph:
     """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an
     access of its inputs.
     """
-    uses: dict[Var, int] = {}
-    for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
-        if isinstance(a, Var):
-            uses[a] = uses.get(a, 0) + 1
-    made_by = {e.outvars[0]: e for e in graph.eqns if is_elementwise(e)}
+    index = GraphIndex(graph)
     gone: set[int] = set()
     todo = list(graph.eqns)
     kept: list[Eqn] = []
@@ -225,9 +222,8 @@ def sink_views(graph: Graph) -> Graph:
         eqn = todo.pop()
         if id(eqn) in gone:
             continue
-        viewed_value = eqn.invars[0] if eqn.primitive.name in _SINKING else None
-        maker = made_by.get(viewed_value) if isinstance(viewed_value, Var) else None
-        if maker is None or uses[maker.outvars[0]] != 1 or len(maker.outvars) != 1:
+        maker = index.maker(eqn.invars[0]) if eqn.primitive.name in _SINKING else None
+        if maker is None or not _only_viewed(maker, index):
             kept.append(eqn)
             continue
         shape = maker.outvars[0].aval.shape
@@ -246,18 +242,23 @@ def sink_views(graph: Graph) -> Graph:
                     "sharding": None,
                 }
                 views.append(Eqn(registry["broadcast_in_dim"], [a], [full], params, eqn.site))
-                uses[full] = 1
                 a = full
             viewed = Var(eqn.outvars[0].aval.update(dtype=a.aval.dtype, weak_type=a.aval.weak_type))
             views.append(Eqn(eqn.primitive, [a], [viewed], eqn.params, eqn.site))
-            uses[viewed] = 1
             ins.append(viewed)
         moved = Eqn(maker.primitive, ins, eqn.outvars, maker.params, maker.site)
-        made_by[moved.outvars[0]] = moved
+        index.remove(eqn)
+        index.remove(maker)
+        index.add([*views, moved])
         kept.append(moved)
         todo.extend(views)  # these may sink further
     kept.reverse()
     return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _only_viewed(eqn: Eqn, index: GraphIndex) -> bool:
+    """Whether an equation works element by element, and its result is read in one place."""
+    return len(eqn.outvars) == 1 and index.uses[eqn.outvars[0]] == 1 and is_elementwise(eqn)
 
 
 def drop_dead(graph: Graph) -> Graph:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
@@ -37,7 +38,7 @@ def components(graph: Graph) -> Graph:
 class _Splitter:
     def __init__(self, graph: Graph):
         self.graph = graph
-        self.made_by = {v: e for e in graph.eqns for v in e.outvars}
+        self.index = GraphIndex(graph)
         self.eqns: list[Eqn] = []
         self.known: dict[tuple[Var, int, int], Atom] = {}
         self.site: Any = None
@@ -60,7 +61,7 @@ class _Splitter:
 
     # ---- what is taken apart ----
     def is_computed(self, a: Atom) -> bool:
-        eqn = self.made_by.get(a) if isinstance(a, Var) else None
+        eqn = self.index.maker(a)
         return eqn is not None and eqn.primitive.kind is Kind.POINTWISE and len(eqn.outvars) == 1
 
     def is_fold(self, eqn: Eqn) -> bool:
@@ -94,7 +95,7 @@ class _Splitter:
             if not isinstance(a, Var) or a in seen:
                 continue
             seen.add(a)
-            eqn = self.made_by.get(a)
+            eqn = self.index.maker(a)
             if eqn is None:
                 continue
             if eqn.primitive.name == "broadcast_in_dim":
@@ -109,7 +110,7 @@ class _Splitter:
 
     def is_new(self, a: Atom, shape: tuple[int, ...]) -> bool:
         """Whether a value was computed over all other axes."""
-        eqn = self.made_by.get(a) if isinstance(a, Var) else None
+        eqn = self.index.maker(a)
         computed = eqn is not None and eqn.primitive.kind in (Kind.POINTWISE, Kind.REDUCTION)
         return computed and a.aval.size * shape[-1] >= math.prod(shape)
 
@@ -149,7 +150,7 @@ class _Splitter:
         return self.known[key]
 
     def made_part(self, a: Var, axis: int, k: int, depth: int) -> Atom:
-        eqn = self.made_by.get(a)
+        eqn = self.index.maker(a)
         shape = a.aval.shape[:axis] + a.aval.shape[axis + 1 :]
         aval = a.aval.update(shape=shape)
         if eqn is not None and depth < DEEP:

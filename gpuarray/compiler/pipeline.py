@@ -19,8 +19,8 @@ from gpuarray.compiler.lower.split_passes import cut
 from gpuarray.compiler.rewrite.products import spread, turned
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import components
-from gpuarray.core.graph import Eqn, Graph, Var, last_uses
-from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.primitive import Kind
 
 
 @dataclass
@@ -118,5 +118,10 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:
     """For each step, the values nobody reads after it."""
-    steps = [Eqn(registry["copy"], step_inputs(s), step_outputs(s), {}) for s in plan.steps]
-    return last_uses(Graph([], plan.graph.outvars, steps))
+    last = {v: k for k, s in enumerate(plan.steps) for v in (*step_outputs(s), *step_inputs(s))}
+    found: dict[int, list[Var]] = {}
+    results = set(plan.graph.outvars)
+    for v, k in last.items():
+        if v not in results:
+            found.setdefault(k, []).append(v)
+    return found

@@ -88,7 +88,7 @@ def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> Group | None
 def _scalar_behind(a: Atom, index: GraphIndex) -> Atom:
     """A constant that only fills an array."""
     eqn = index.maker(a)
-    if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
+    if eqn is not None and eqn.primitive.rewrite.repeats:
         operand = eqn.invars[0]
         return operand if isinstance(operand, Literal) else a
     return a

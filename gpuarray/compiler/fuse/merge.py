@@ -38,29 +38,14 @@ def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | No
     """Where each dimension of a viewed value comes from; None for new ones. None altogether if a
     view does more.
     """
-    order: list[int | None] = list(range(ndim))
+    order: tuple[int | None, ...] = tuple(range(ndim))
     for view in views:
-        name, params = view.primitive.name, view.params
-        before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
-        if name == "transpose":
-            order = [order[i] for i in params["permutation"]]
-        elif name == "broadcast_in_dim":
-            new: list[int | None] = [None] * len(after)
-            for i, d in enumerate(params["broadcast_dimensions"]):
-                new[d] = order[i] if before[i] == after[d] else None
-            order = new
-        else:
-            # Reshapes that only add or drop axes of length 1 keep the others in their order.
-            if [n for n in before if n != 1] != [n for n in after if n != 1]:
-                return None
-            if name not in ("reshape", "squeeze", "expand_dims"):
-                return None
-            if name == "reshape" and params.get("dimensions") is not None:
-                return None
-            full = [o for o, n in zip(order, before, strict=True) if n != 1]
-            rest = iter(full)
-            order = [next(rest) if n != 1 else None for n in after]
-    return tuple(order)
+        rule = view.primitive.rewrite.axes
+        axes = None if rule is None else rule(view)
+        if axes is None:
+            return None
+        order = tuple(None if d is None else order[d] for d in axes)
+    return order
 
 
 def merge(one: Group, two: Group, siblings: bool = False) -> str:

@@ -30,9 +30,10 @@ from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.text import types as ct
-from gpuarray.core.graph import Eqn, Graph, Var, is_view
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
-from gpuarray.core.primitive import Kind, Primitive, registry
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.movement import build
 
 #: What an element may cost (in multiply-adds) to be made again at each place that reads it ...
 FREE = 3.0
@@ -488,7 +489,7 @@ def own_kernel(v: Var, eqn: Eqn, recipes, from_memory, name: str) -> Group:
         renamed = eqn.replace(outvars=[seen if o is v else o for o in eqn.outvars])
         made = {**made, seen: renamed}
         load = Load(seen, (), dims, v.aval.shape)
-    copy = Eqn(registry["copy"], [load.source], [v], {}, eqn.site)
+    copy = build.copy(load.source, eqn.site, v)
     group = Group(list(v.aval.shape), outputs=[v], name=name, generators=made, moves=eqn)
     group.add(Member(copy, [load], dims, dims))
     group.read = dict.fromkeys(from_memory([load.source], made), 1)
@@ -497,22 +498,20 @@ def own_kernel(v: Var, eqn: Eqn, recipes, from_memory, name: str) -> Group:
 
 def narrowed(eqn: Eqn) -> list[Eqn]:
     """Many arrays side by side, or stacked, in steps of at most `MANY`."""
-    if eqn.primitive.name not in ("concatenate", "stack"):
+    joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
+    if joins is None:
         return [eqn]
-    (out,) = eqn.outvars
-    axis = eqn.params["dimension" if "dimension" in eqn.params else "axis"]
-    eqns: list[Eqn] = []
-    pieces, prim, params = list(eqn.invars), eqn.primitive, eqn.params
-    while len(pieces) > MANY:
-        some = [pieces[i : i + MANY] for i in range(0, len(pieces), MANY)]
-        pieces = []
-        for part in some:
-            avals = [a.aval for a in part]
-            (aval,) = prim.out_avals(avals, params)
+    axis, eqns = joins(eqn), []
+    step = eqn
+    while len(step.invars) > MANY:
+        pieces: list[Atom] = []
+        for i in range(0, len(step.invars), MANY):
+            some = step.invars[i : i + MANY]
+            (aval,) = step.primitive.out_avals([a.aval for a in some], step.params)
             pieces.append(Var(aval))
-            eqns.append(Eqn(prim, part, pieces[-1:], params, eqn.site))
-        prim, params = registry["concatenate"], {"dimension": axis}
-    return [*eqns, Eqn(prim, pieces, [out], params, eqn.site)]
+            eqns.append(step.replace(invars=some, outvars=pieces[-1:]))
+        step = build.concatenate(pieces, axis, eqn.site, out)
+    return [*eqns, step]
 
 
 def is_idle(step: Step) -> bool:
@@ -545,16 +544,9 @@ def as_single_view(eqn: Eqn, v: Var) -> Eqn:
     """A view that shows what one of a view's results shows, but for axes of length 1."""
     if is_view(eqn):
         return eqn
-    shape, axis, number = eqn.invars[0].aval.shape, eqn.params["axis"], eqn.outvars.index(v)
-    if eqn.primitive.name == "unstack":
-        first, length = number, 1
-    else:
-        first, length = sum(eqn.params["sizes"][:number]), eqn.params["sizes"][number]
-    low = tuple(first if d == axis else 0 for d in range(len(shape)))
-    high = tuple(first + length if d == axis else n for d, n in enumerate(shape))
-    params = {"start_indices": low, "limit_indices": high, "strides": None}
-    cut = Var(v.aval.update(shape=tuple(b - a for a, b in zip(low, high, strict=True))))
-    return Eqn(registry["slice"], eqn.invars, [cut], params, eqn.site)
+    assert eqn.primitive.rewrite.piece is not None
+    axis, first, length = eqn.primitive.rewrite.piece(eqn, eqn.outvars.index(v))
+    return build.piece(eqn.invars[0], axis, first, length, eqn.site)
 
 
 def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
@@ -565,5 +557,4 @@ def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
     (cut,) = single.outvars
     if cut.aval.shape == v.aval.shape:
         return [single.replace(outvars=[v])]
-    params = {"new_sizes": v.aval.shape, "dimensions": None, "sharding": None}
-    return [single, Eqn(registry["reshape"], [cut], [v], params, eqn.site)]
+    return [single, build.reshape(cut, v.aval.shape, eqn.site, v)]

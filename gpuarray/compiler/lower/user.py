@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuarray.compiler.fuse.group import Group, Load, Member, Step
 from gpuarray.core.graph import Eqn, Literal, Var
-from gpuarray.core.primitive import registry
+from gpuarray.primitives.movement import build
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def custom_steps(eqn: Eqn, name: str) -> list[Step]:
     for i, a in enumerate(eqn.invars):
         if isinstance(a, Literal):
             v = Var(a.aval)
-            put = Eqn(registry["copy"], [a], [v], {}, eqn.site)
+            put = build.copy(a, eqn.site, v)
             number = Group([], outputs=[v], name=f"{name}_in{i}")
             number.add(Member(put, [a], (), ()))
             steps.append(number)

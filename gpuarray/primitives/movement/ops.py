@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.primitives.movement import rewrites
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -73,6 +74,7 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR,
     transpose=rules.broadcast_transpose,
     batch=rules.broadcast_batch,
+    rewrite=rewrites.BROADCAST,
 )
 
 
@@ -90,6 +92,7 @@ reshape_p = Primitive(
     jvp=LINEAR,
     transpose=rules.reshape_transpose,
     batch=rules.reshape_batch,
+    rewrite=rewrites.RESHAPE,
 )
 
 
@@ -103,6 +106,7 @@ squeeze_p = Primitive(
     jvp=LINEAR,
     transpose=rules.squeeze_transpose,
     batch=rules.squeeze_batch,
+    rewrite=rewrites.SQUEEZE,
 )
 
 
@@ -114,6 +118,7 @@ transpose_p = Primitive(
     jvp=LINEAR,
     transpose=rules.transpose_transpose,
     batch=rules.transpose_batch,
+    rewrite=rewrites.TRANSPOSE,
 )
 
 
@@ -130,6 +135,7 @@ slice_p = Primitive(
     jvp=LINEAR,
     transpose=rules.slice_transpose,
     batch=rules.slice_batch,
+    rewrite=rewrites.REARRANGE,
 )
 
 
@@ -148,6 +154,7 @@ rev_p = Primitive(
     jvp=LINEAR,
     transpose=rules.rev_transpose,
     batch=rules.rev_batch,
+    rewrite=rewrites.REARRANGE,
 )
 
 
@@ -201,6 +208,7 @@ concatenate_p = Primitive(
     jvp=LINEAR,
     transpose=rules.concatenate_transpose,
     batch=rules.concatenate_batch,
+    rewrite=rewrites.CONCATENATE,
 )
 
 
@@ -226,6 +234,7 @@ stack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.stack_transpose,
     batch=rules.stack_batch,
+    rewrite=rewrites.STACK,
 )
 
 
@@ -243,6 +252,7 @@ unstack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.unstack_transpose,
     batch=rules.unstack_batch,
+    rewrite=rewrites.UNSTACK,
 )
 
 
@@ -262,6 +272,7 @@ split_p = Primitive(
     jvp=LINEAR,
     transpose=rules.split_transpose,
     batch=rules.split_batch,
+    rewrite=rewrites.SPLIT,
 )
 
 

@@ -1,4 +1,4 @@
-"""The Plan: what a compiled Graph runs, step by step.
+"""The passes of the compiler, in the order in which they run, and the Plan that they make.
 
 Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with what they cost. Still
 no text and no machine.
@@ -7,20 +7,79 @@ no text and no machine.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuarray.compiler.fuse.fuse import fuse_with_reasons
+from gpuarray import config
+from gpuarray.compiler.check import check_graph, check_steps
+from gpuarray.compiler.fuse.fuse import fuse
 from gpuarray.compiler.fuse.group import Group, Refusal, Step
 from gpuarray.compiler.fuse.steps import eqn_bytes, step_bytes, step_inputs, step_outputs, step_work
 from gpuarray.compiler.fuse.words import describe
-from gpuarray.compiler.lower.horizontal import together
-from gpuarray.compiler.lower.inline import refine
-from gpuarray.compiler.lower.split_passes import cut
-from gpuarray.compiler.rewrite.products import spread, turned
+from gpuarray.compiler.lower.horizontal import fuse_horizontally
+from gpuarray.compiler.lower.inline import inline_producers
+from gpuarray.compiler.lower.split_passes import split_into_passes
+from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.rewrite.small_axes import components
+from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
+
+# ---- the passes, top to bottom ----
+
+
+def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
+    """The plan of a graph for drivers that run it primitive by primitive."""
+    graph = _rewrite(simplify, graph)
+    if fusion:
+        graph = _rewrite(exchange_products, graph)
+    steps, refusals = fuse(graph, fusion)
+    _check(fuse, graph, steps)
+    return Plan(graph, steps, refusals, fusion)
+
+
+def _plan_for_device(plan: Plan) -> Plan:
+    """The plan of the same graph for machines that run emitted kernels: there, loops and branches
+    in which elements go their own way are kernels too, and so is what moves data, where it is not
+    made by who reads it. Small vectors are components, and small groups that are alike are one
+    kernel.
+    """
+    graph, steps, refusals, fusion = plan.graph, plan.steps, plan.refusals, plan.fusion
+    if fusion:
+        graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(take_apart_small_axes, graph)
+    if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
+        steps, refusals = fuse(graph, fusion, flows=True)
+        _check(fuse, graph, steps)
+    if fusion:
+        steps, more = split_into_passes(steps)
+        refusals = [*refusals, *more]
+        _check(split_into_passes, graph, steps)
+    steps = inline_producers(graph, steps, fusion)
+    _check(inline_producers, graph, steps, lowered=True)
+    if fusion:
+        steps = fuse_horizontally(steps)
+        _check(fuse_horizontally, graph, steps, lowered=True)
+    return Plan(graph, steps, refusals, fusion)
+
+
+def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
+    made = stage(graph)
+    if made is not graph and _is_checked():
+        check_graph(stage.__name__, made)
+    return made
+
+
+def _check(stage: Callable, graph: Graph, steps: list[Step], lowered: bool = False) -> None:
+    if _is_checked():
+        check_steps(stage.__name__, graph, steps, lowered)
+
+
+def _is_checked() -> bool:
+    return config.state.check_plans or config.state.debug > 0
+
+
+# ---- what they make ----
 
 
 @dataclass
@@ -34,22 +93,8 @@ class Plan:
 
     @functools.cached_property
     def on_device(self) -> Plan:
-        """The plan of the same graph for machines that run emitted kernels: there, loops and
-        branches in which elements go their own way are kernels too, and so is what moves data,
-        where it is not made by who reads it. Small vectors are components, and small groups that
-        are alike are one kernel.
-        """
-        steps, refusals = self.steps, self.refusals
-        graph = components(spread(self.graph)) if self.fusion else self.graph
-        if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
-            steps, refusals = fuse_with_reasons(graph, self.fusion, flows=True)
-        if self.fusion:
-            steps, more = cut(steps)
-            refusals = [*refusals, *more]
-        steps = refine(graph, steps, self.fusion)
-        if self.fusion:
-            steps = together(steps)
-        plan = Plan(graph, steps, refusals, self.fusion)
+        """The plan of the same graph for machines that run emitted kernels."""
+        plan = _plan_for_device(self)
         plan.on_device = plan
         return plan
 
@@ -105,15 +150,6 @@ class Plan:
 
     def __str__(self) -> str:
         return "\n".join(describe(s) for s in self.steps)
-
-
-def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
-    """Simplify and fuse."""
-    flat = simplify(graph)
-    if fusion:
-        flat = turned(flat)
-    steps, refusals = fuse_with_reasons(flat, fusion)
-    return Plan(flat, steps, refusals, fusion)
 
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:

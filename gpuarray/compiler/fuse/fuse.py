@@ -18,18 +18,12 @@ from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 
 
-def fuse(graph: Graph, enabled: bool = True) -> list[Step]:
-    """The steps that compute the graph, in an order that respects what needs what."""
-    fuser = _Fuser(graph, enabled)
-    fuser.run()
-    return fuser.steps()
-
-
-def fuse_with_reasons(
+def fuse(
     graph: Graph, enabled: bool = True, flows: bool = False
 ) -> tuple[list[Step], list[Refusal]]:
-    """The steps, and for each pair that exchanges a value but stayed apart, why. With `flows`,
-    loops and branches that run element by element are groups too.
+    """The steps that compute the graph, each behind those it needs; and for each pair that
+    exchanges a value but stayed apart, why. With `flows`, loops and branches that run element by
+    element are groups too.
     """
     fuser = _Fuser(graph, enabled, flows)
     fuser.run()

@@ -45,7 +45,7 @@ ONCE, DEEP = 1024.0, 24
 FEW, CHEAP = 64, 12.0
 
 
-def refine(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
+def inline_producers(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
     """The steps that a GPU runs, in order. Without fusion each equation that moves data is one."""
     return _Refiner(graph, steps, fusion).run()
 

@@ -15,7 +15,7 @@ from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.rewrite import Product
 
 
-def turned(graph: Graph) -> Graph:
+def exchange_products(graph: Graph) -> Graph:
     """The graph without transposes of products that nobody else reads, or itself."""
     if not any(e.primitive.rewrite.product for e in graph.eqns):
         return graph
@@ -50,7 +50,7 @@ def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
 SMALL, SHORT, MANY = 8, 4, 64
 
 
-def spread(graph: Graph) -> Graph:
+def expand_small_products(graph: Graph) -> Graph:
     """The graph with products of many small matrices, of vectors with each other, and of columns
     with rows, as multiplications and sums, which fuse with what is around them; or itself.
     """

@@ -26,7 +26,7 @@ LEAST = 1 << 12
 DEEP = 48
 
 
-def components(graph: Graph) -> Graph:
+def take_apart_small_axes(graph: Graph) -> Graph:
     """The graph with small vectors taken apart; the same one where there are none."""
     splitter = _Splitter(graph)
     return simplify(splitter.run()) if splitter.found() else graph

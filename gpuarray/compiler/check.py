@@ -67,23 +67,33 @@ def _check_avals(eqn: Eqn, say: _Report) -> None:
             say(eqn, f"{say.name(v)} is {want.str_short()} by its rule")
 
 
-def check_steps(stage: str, graph: Graph, steps: Sequence[Step], lowered: bool = False) -> None:
+def check_steps(
+    stage: str,
+    graph: Graph,
+    steps: Sequence[Step],
+    before: Sequence[Step] = (),
+    lowered: bool = False,
+) -> None:
     """Each step reads what is in memory by then, each value is written once, and what is in a group
-    fits together. `lowered`: whether these are the steps of a device, where a view is a step only
-    if it is memory as it lies.
+    fits together.
+
+    before: steps that have been checked; a group of them that stayed is not looked into again
+    lowered: whether these are the steps of a device, where a view is a step only if it is memory as
+        it lies
     """
     say = _Report(stage, graph, steps)
+    sound = set(map(id, before))
     known: set[Var] = set()
     _define(known, (*graph.constvars, *graph.invars), say)
-    free = set() if lowered else _free(graph)
     for place, step in enumerate(steps):
         say.place = place
         group = isinstance(step, Group)
         for v in step_inputs(step):
-            if v not in known and not (group and v in free):
+            if v not in known and (lowered or not group or v not in _free(graph)):
                 say(step, f"it reads {say.name(v)}, which is not in memory by then")
         if group:
-            _check_group(step, say)
+            if id(step) not in sound:
+                _check_group(step, say)
         elif lowered and step.primitive.kind is Kind.VIEW and can_reach(step):
             if contiguous_offset(as_single_view(step, step.outvars[0])) is None:
                 say(step, "it is a view that is not memory as it lies")
@@ -149,26 +159,27 @@ def _check_group(group: Group, say: _Report) -> None:
 
 def _check_member(group: Group, member: Member, say: _Report) -> None:
     """Whether everything about an equation runs along axes that are as long as it is."""
-    eqn, space = member.eqn, member.space
+    eqn, space, axes = member.eqn, member.space, group.axes
     reduces = eqn.primitive.kind is Kind.REDUCTION
 
     def wrong(what: str) -> None:
         say(group, f"{what}, in {say.equation(eqn)} over axes {group.axes}")
 
-    def runs(dims: Dims, shape: Sequence[int], what: str) -> None:
-        lengths = [1 if d is None else group.axes[d] for d in dims]
-        if lengths != list(shape):
-            wrong(f"{what} of shape {tuple(shape)} runs along {dims}")
+    def runs(dims: Dims, shape: tuple[int, ...], what: str, v: Var | None = None) -> None:
+        if tuple([1 if d is None else axes[d] for d in dims]) != shape:
+            who = "" if v is None else f" {say.name(v)}"
+            wrong(f"its {what}{who} of shape {shape} runs along {dims}")
 
-    if len([d for d in space if d is not None]) != len({d for d in space if d is not None}):
+    labels = [d for d in space if d is not None]
+    if len(labels) != len(set(labels)):
         wrong(f"its space {space} meets itself")
     if member.flow is not None:
-        runs(space, member.flow.shape, "its space")
+        runs(space, member.flow.shape, "space")
         return
     whole = eqn.invars[0] if reduces else eqn.outvars[0]
-    runs(space, whole.aval.shape, "its space")
+    runs(space, whole.aval.shape, "space")
     for v in eqn.outvars:
-        runs(member.dims, v.aval.shape, f"its result {say.name(v)}")
+        runs(member.dims, v.aval.shape, "result", v)
     if reduces:
         gone = {space[d] for d in eqn.params["axes"]} - {None}
         if not gone <= group.reduced or gone & set(member.dims):
@@ -177,7 +188,7 @@ def _check_member(group: Group, member: Member, say: _Report) -> None:
         wrong(f"it has {len(member.operands)} operands")
     for a, o in zip(eqn.invars, member.operands, strict=True):
         if isinstance(o, Load):
-            runs(o.dims, o.shape, f"its operand {say.name(o.source)}")
+            runs(o.dims, o.shape, "operand", o.source)
             shown = o.views[-1].outvars[0] if o.views else o.source
             if shown.aval.shape != o.shape:
                 wrong(f"its operand {say.name(o.source)} is seen as {shown.aval.shape}")
@@ -200,6 +211,9 @@ def _check_order(group: Group, say: _Report) -> None:
     """No member needs itself."""
     done: set[int] = set()
     for member in group.members:
+        if all(id(group.made[o.var]) in done for o in member.operands if isinstance(o, Inner)):
+            done.add(id(member))
+            continue
         path: dict[int, None] = {}
         stack = [member]
         while stack:

@@ -52,14 +52,14 @@ def _plan_for_device(plan: Plan) -> Plan:
         steps, refusals = fuse(graph, fusion, flows=True)
         _check(fuse, graph, steps)
     if fusion:
-        steps, more = split_into_passes(steps)
+        fused, (steps, more) = steps, split_into_passes(steps)
         refusals = [*refusals, *more]
-        _check(split_into_passes, graph, steps)
-    steps = inline_producers(graph, steps, fusion)
-    _check(inline_producers, graph, steps, lowered=True)
+        _check(split_into_passes, graph, steps, fused)
+    fused, steps = steps, inline_producers(graph, steps, fusion)
+    _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:
-        steps = fuse_horizontally(steps)
-        _check(fuse_horizontally, graph, steps, lowered=True)
+        fused, steps = steps, fuse_horizontally(steps)
+        _check(fuse_horizontally, graph, steps, fused, lowered=True)
     return Plan(graph, steps, refusals, fusion)
 
 
@@ -70,9 +70,10 @@ def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
     return made
 
 
-def _check(stage: Callable, graph: Graph, steps: list[Step], lowered: bool = False) -> None:
+def _check(stage: Callable, graph: Graph, *steps: list[Step], lowered: bool = False) -> None:
+    """Check the steps that a pass made, and of what."""
     if _is_checked():
-        check_steps(stage.__name__, graph, steps, lowered)
+        check_steps(stage.__name__, graph, *steps, lowered=lowered)
 
 
 def _is_checked() -> bool:

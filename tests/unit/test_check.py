@@ -122,9 +122,9 @@ def test_broken_steps_are_found(name, device):
     broken, message = STEP_FAULTS[name]
     plan = plan_of(program, *PLAN)
     plan = plan.on_device if device else plan
-    check_steps("fine", plan.graph, plan.steps, device)
+    check_steps("fine", plan.graph, plan.steps, lowered=device)
     with pytest.raises(BrokenPass, match=message):
-        check_steps("some_pass", plan.graph, broken(plan), device)
+        check_steps("some_pass", plan.graph, broken(plan), lowered=device)
 
 
 def test_a_library_step_reads_memory_alone():
@@ -303,7 +303,7 @@ def test_every_pass_is_checked(monkeypatch):
     """Each pass of the pipeline is named to the verifier, with what it made."""
     seen: list[str] = []
     monkeypatch.setattr(pipeline, "check_graph", lambda stage, graph: seen.append(stage))
-    monkeypatch.setattr(pipeline, "check_steps", lambda stage, *_: seen.append(stage))
+    monkeypatch.setattr(pipeline, "check_steps", lambda stage, *_, **__: seen.append(stage))
 
     def all_of(a, b, p):
         small = a @ a

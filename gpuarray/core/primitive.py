@@ -17,6 +17,7 @@ from typing import Any
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Fold
+from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 
 
@@ -121,6 +122,7 @@ class Primitive:
     weight: cost of one element in plain multiply-adds, for the fusion cost model
     effect: whether running it does more than make its results, so that it is never dropped or
     merged
+    rewrite: how compilers may write its equations in other ways (core/rewrite.py)
     work(avals, **params): multiply-adds of the whole, where weight times elements is not it
     """
 
@@ -149,6 +151,7 @@ class Primitive:
         update: Any = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
+        rewrite: Rewrite = NO_REWRITE,
         multiple_results: bool = False,
         effect: bool = False,
         register: bool = True,
@@ -175,6 +178,7 @@ class Primitive:
         self.update = update
         self.weight = weight
         self.work = work
+        self.rewrite = rewrite
         self.multiple_results = multiple_results
         self.effect = effect
         if register:

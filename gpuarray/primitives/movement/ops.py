@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
-from gpuarray.primitives.movement import elements, views
+from gpuarray.primitives.movement import elements, rewrites, views
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -75,6 +75,7 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR,
     transpose=rules.broadcast_transpose,
     batch=rules.broadcast_batch,
+    rewrite=rewrites.BROADCAST,
 )
 
 
@@ -93,6 +94,7 @@ reshape_p = Primitive(
     jvp=LINEAR,
     transpose=rules.reshape_transpose,
     batch=rules.reshape_batch,
+    rewrite=rewrites.SINKS,
 )
 
 
@@ -136,6 +138,7 @@ slice_p = Primitive(
     jvp=LINEAR,
     transpose=rules.slice_transpose,
     batch=rules.slice_batch,
+    rewrite=rewrites.SINKS,
 )
 
 
@@ -155,6 +158,7 @@ rev_p = Primitive(
     jvp=LINEAR,
     transpose=rules.rev_transpose,
     batch=rules.rev_batch,
+    rewrite=rewrites.SINKS,
 )
 
 
@@ -210,6 +214,7 @@ concatenate_p = Primitive(
     jvp=LINEAR,
     transpose=rules.concatenate_transpose,
     batch=rules.concatenate_batch,
+    rewrite=rewrites.CONCATENATE,
 )
 
 
@@ -236,6 +241,7 @@ stack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.stack_transpose,
     batch=rules.stack_batch,
+    rewrite=rewrites.STACK,
 )
 
 
@@ -254,6 +260,7 @@ unstack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.unstack_transpose,
     batch=rules.unstack_batch,
+    rewrite=rewrites.UNSTACK,
 )
 
 
@@ -274,6 +281,7 @@ split_p = Primitive(
     jvp=LINEAR,
     transpose=rules.split_transpose,
     batch=rules.split_batch,
+    rewrite=rewrites.SPLIT,
 )
 
 

@@ -2,8 +2,7 @@
 
 `import gpuarray as ga, gpuarray.numpy as gnp`, and a program written for JAX runs by changing those
 two lines. Operations are recorded and fused into few kernels, with and without `jit`; without a GPU
-the same program runs
-on NumPy.
+the same program runs on NumPy.
 """
 
 from typing import TYPE_CHECKING
@@ -100,6 +99,8 @@ from gpuarray.custom_derivatives import closure_convert as closure_convert
 from gpuarray.custom_derivatives import custom_gradient as custom_gradient
 from gpuarray.custom_derivatives import custom_jvp as custom_jvp
 from gpuarray.custom_derivatives import custom_vjp as custom_vjp
+from gpuarray.names import explain_names as _explain_names
+from gpuarray.names import list_names as _list_names
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices
@@ -119,10 +120,16 @@ from gpuarray.runtime.transfer import effects_barrier as effects_barrier
 from gpuarray.sharding import make_mesh as make_mesh
 
 if TYPE_CHECKING:
+    from gpuarray import ad_checkpoint as ad_checkpoint
+    from gpuarray import export as export
+    from gpuarray import extend as extend
     from gpuarray import flatten_util as flatten_util
     from gpuarray import image as image
+    from gpuarray import interpreters as interpreters
     from gpuarray import nn as nn
+    from gpuarray import ops as ops
     from gpuarray import scipy as scipy
+    from gpuarray import test_util as test_util
 
 # Last: the package attribute `config` is the settings object, no longer the module of that name.
 from gpuarray.config import config as config  # isort: skip
@@ -131,16 +138,17 @@ __version__ = "0.1.0"
 
 _install_hooks()
 
-_LAZY = ("export", "flatten_util", "image", "nn", "scipy", "test_util")
-
-
-def __getattr__(name: str):
-    if name in _LAZY:
-        import importlib
-
-        return importlib.import_module(f"gpuarray.{name}")
-    raise AttributeError(f"module 'gpuarray' has no attribute {name!r}")
-
-
-def __dir__():
-    return [*globals(), *_LAZY]
+_LAZY = (
+    "ad_checkpoint",
+    "export",
+    "extend",
+    "flatten_util",
+    "image",
+    "interpreters",
+    "nn",
+    "ops",
+    "scipy",
+    "test_util",
+)
+__getattr__ = _explain_names(__name__, _LAZY)
+__dir__ = _list_names(__name__, _LAZY)

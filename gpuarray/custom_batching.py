@@ -5,3 +5,6 @@ Floor 6: hands on.
 
 from gpuarray.api.custom_vmap import custom_vmap as custom_vmap
 from gpuarray.api.custom_vmap import sequential_vmap as sequential_vmap
+from gpuarray.names import explain_names as _explain_names
+
+__getattr__ = _explain_names(__name__)

@@ -15,3 +15,6 @@ from gpuarray.api.custom_rules import zero_from_primal as zero_from_primal
 from gpuarray.api.custom_vjp import custom_vjp as custom_vjp
 from gpuarray.control.custom import custom_jvp_call_p as custom_jvp_call_p
 from gpuarray.control.custom import custom_vjp_call_p as custom_vjp_call_p
+from gpuarray.names import explain_names as _explain_names
+
+__getattr__ = _explain_names(__name__)

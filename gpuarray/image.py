@@ -18,6 +18,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.util import canonical_axis
 
@@ -237,3 +238,6 @@ def scale_and_translate(
     lengths = {i: shape[i] for i in axes}
     scales, shifts = ([v[i] for i in range(len(axes))] for v in (scale, translation))
     return _transformed(x, lengths, scales, shifts, method, antialias, precision)
+
+
+__getattr__ = _explain_names(__name__)

@@ -17,6 +17,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.define import do
 from gpuarray.primitives.indexing.ops import (
     GatherScatterMode,
@@ -240,3 +241,5 @@ for _function in (segment_sum, segment_prod, segment_max, segment_min):
     if _function.__doc__:  # not under python -OO
         _first, _, _example = _function.__doc__.partition("\n\n")
         _function.__doc__ = _first + _ARGUMENTS + "\n" + _example
+
+__getattr__ = _explain_names(__name__)

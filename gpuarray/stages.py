@@ -9,3 +9,6 @@ from gpuarray.api.stages import MemoryStats as MemoryStats
 from gpuarray.api.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.api.stages import Stage as Stage
 from gpuarray.api.stages import Traced as Traced
+from gpuarray.names import explain_names as _explain_names
+
+__getattr__ = _explain_names(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 from gpuarray.api.grad import jvp, vjp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 
 #: Relative errors that are fine, by dtype: what a difference of two rounded values loses.
@@ -210,3 +211,6 @@ def check_grads(
 
 def _all_float(x: Any) -> bool:
     return all(map(_is_float, tree.flatten(x)[0]))
+
+
+__getattr__ = _explain_names(__name__)

@@ -52,7 +52,7 @@ class _Module(types.ModuleType):
         try:
             return importlib.import_module(f"jax.{name}")
         except ModuleNotFoundError:
-            raise AttributeError(f"module 'jax' has no attribute {name!r}") from None
+            return getattr(_ROOT, name)  # which says what is missing, or that nothing has the name
 
     def __dir__(self) -> list[str]:
         return [*dir(_ROOT), "core"]

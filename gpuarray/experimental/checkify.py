@@ -33,6 +33,7 @@ from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.arithmetic import div_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import (
@@ -558,3 +559,6 @@ def checkify(
         return error, tree.unflatten(out_spec, out)
 
     return checked
+
+
+__getattr__ = _explain_names(__name__)

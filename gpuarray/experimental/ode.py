@@ -23,6 +23,7 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.value import Array
 from gpuarray.flatten_util import ravel_pytree
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 # The tableau: stage times, stages from those before, the step (its last stage starts the next one),
@@ -278,3 +279,6 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
 
 
 _solve.defvjp(_solve_fwd, _solve_bwd)
+
+
+__getattr__ = _explain_names(__name__)

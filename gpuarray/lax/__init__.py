@@ -227,6 +227,7 @@ from gpuarray.lax.transcendental import tan as tan
 from gpuarray.lax.transcendental import tanh as tanh
 from gpuarray.lax.windows import reduce_window as reduce_window
 from gpuarray.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.collective.ops import all_gather_p as all_gather_p
 from gpuarray.primitives.collective.ops import all_to_all_p as all_to_all_p
 from gpuarray.primitives.collective.ops import axis_index_p as axis_index_p
@@ -379,3 +380,5 @@ from gpuarray.primitives.reduce.window import reduce_window_p as reduce_window_p
 from gpuarray.primitives.reduce.window import reduce_window_sum_p as reduce_window_sum_p
 from gpuarray.primitives.reduce.window import select_and_gather_add_p as select_and_gather_add_p
 from gpuarray.primitives.reduce.window import select_and_scatter_add_p as select_and_scatter_add_p
+
+__getattr__ = _explain_names(__name__)

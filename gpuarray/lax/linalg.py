@@ -19,6 +19,7 @@ from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import add, div, ge, select_n
 from gpuarray.lax.polar import qdwh as qdwh
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.arithmetic import add_p
 from gpuarray.primitives.linalg.ops import EighImplementation as EighImplementation
 from gpuarray.primitives.linalg.ops import EigImplementation as EigImplementation
@@ -455,3 +456,6 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """
     r, w = operands("cholesky_update", r_matrix, w_vector)
     return cholesky_update_p.bind(r, w)
+
+
+__getattr__ = _explain_names(__name__)

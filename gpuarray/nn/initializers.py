@@ -18,6 +18,7 @@ from gpuarray import random, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.transfer import placed
 
 Axes = int | Sequence[int]
@@ -391,3 +392,6 @@ def _float_dtype(dtype: Any) -> Any:
 
 def _placed(x: Array, out_sharding: Any) -> Array:
     return placed("an initializer", x, out_sharding)
+
+
+__getattr__ = _explain_names(__name__)

@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.functions import conj
 from gpuarray.numpy.operands import array, as_tuple
@@ -393,3 +394,6 @@ def ifftshift(x, axes: Any = None) -> Array:
     x = array("jax.numpy.fft.ifftshift", x)
     chosen = _shift_axes(x, axes)
     return _roll(x, tuple(-(x.shape[i] // 2) for i in chosen), chosen)
+
+
+__getattr__ = _explain_names(__name__)

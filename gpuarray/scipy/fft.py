@@ -16,6 +16,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.util import canonical_axis
 
@@ -162,3 +163,6 @@ def idctn(
     """
     _check("idctn", type, norm)
     return _over("idctn", _idct, x, _lengths("idctn", x, s, axes), norm)
+
+
+__getattr__ = _explain_names(__name__)

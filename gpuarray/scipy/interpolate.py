@@ -15,6 +15,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.operands import promoted_inexact
 
@@ -141,3 +142,6 @@ class RegularGridInterpolator:
             at = tuple(pair[side] for side, pair in zip(corner, below, strict=True))
             total = total + gnp.asarray(weight)[lead] * self.values[at]
         return total
+
+
+__getattr__ = _explain_names(__name__)

@@ -16,6 +16,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 
 
 def _rounded(x: Array) -> Array:
@@ -124,3 +125,6 @@ def _linear(place: Array) -> Corners:
     share = place - low
     at = _index(low)
     return [(at, 1 - share), (at + 1, share)]
+
+
+__getattr__ = _explain_names(__name__)

@@ -18,6 +18,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_leaves, tree_map, tree_reduce, tree_structure
 
 # ---- pytrees as vectors ----
@@ -350,3 +351,5 @@ for _function in (cg, bicgstab, gmres):
     if _function.__doc__:  # not under python -OO
         _first, _, _rest = _function.__doc__.partition("\n\n")
         _function.__doc__ = _first + _SHARED + "\n" + _rest
+
+__getattr__ = _explain_names(__name__)

@@ -16,6 +16,7 @@ from gpuarray import numpy as gnp
 from gpuarray import random
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
 
@@ -344,3 +345,6 @@ class Slerp(NamedTuple):
         at = gnp.clip(gnp.searchsorted(self.times, t, side="right") - 1, 0, len(self.timedelta) - 1)
         share = (t - self.times[at]) / self.timedelta[at]
         return self.rotations[at] * Rotation.from_rotvec(self.rotvecs[at] * share[..., None])
+
+
+__getattr__ = _explain_names(__name__)

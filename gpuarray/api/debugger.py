@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from gpuarray.api import callbacks
 from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
-from gpuarray.util import is_inside
+from gpuarray.sites import is_inside
 
 
 class Frame(NamedTuple):

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray import util
+from gpuarray import sites
 from gpuarray.api import stages
 from gpuarray.api.jit import Jitted, Options
 from gpuarray.core import trace as traces
@@ -114,12 +114,12 @@ class named_scope(contextlib.ContextDecorator):
         self._around: list[str] = []
 
     def __enter__(self) -> None:
-        around = util.enter_scope("")
-        util.enter_scope(f"{around}/{self.name}".strip("/"))
+        around = sites.enter_scope("")
+        sites.enter_scope(f"{around}/{self.name}".strip("/"))
         self._around.append(around)
 
     def __exit__(self, *exc: object) -> None:
-        util.enter_scope(self._around.pop())
+        sites.enter_scope(self._around.pop())
 
     def _recreate_cm(self) -> named_scope:  # a decorated function may run on several threads
         return named_scope(self.name)

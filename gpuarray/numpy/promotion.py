@@ -22,7 +22,7 @@ from gpuarray.core.trace import is_base
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
-from gpuarray.util import is_users_expression
+from gpuarray.sites import is_users_expression
 
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})

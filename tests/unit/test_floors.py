@@ -21,6 +21,7 @@ FLOORS = {
     "config": 0,
     "errors": 0,
     "missing": 0,
+    "sites": 0,
     "util": 0,
     "names": 1,
     "pytree": 1,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors
-from gpuarray.control.callback import (
+from gpuarray.control.callbacks import (
     METHODS,
     debug_callback_p,
     debug_print_p,

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
-from gpuarray.control.surgery import opened
-from gpuarray.core import trace as traces
+from gpuarray.control.graph_edits import lifted
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Literal
 from gpuarray.core.linear import is_inexact
@@ -269,11 +268,9 @@ def checkpoint(
                     aval_of(x)
                 return out
 
-            graph = stage(flat, [aval_of(x) for x in leaves], info, threads=True)
-            if any(isinstance(c, traces.Tracer) for c in graph.consts):
-                leaves = [*graph.consts, *leaves]
-                graph = opened(graph)
+            graph, consts = lifted(stage(flat, [aval_of(x) for x in leaves], info, threads=True))
             out = remat_p.bind(
+                *consts,
                 *leaves,
                 jaxpr=graph,
                 prevent_cse=prevent_cse if isinstance(prevent_cse, bool) else tuple(prevent_cse),

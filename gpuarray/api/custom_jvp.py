@@ -20,10 +20,8 @@ from gpuarray.api.custom_rules import (
     operands,
     to_symbolic,
 )
-from gpuarray.control.custom import (
-    custom_jvp_call_p,
-    named_like,
-)
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_rules import named_like
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of

@@ -1,4 +1,4 @@
-"""`custom_vjp`: a function with its own rule for cotangents.
+"""`custom_vjp` and `custom_gradient`: a function with its own rule for cotangents.
 
 Floor 6. In: a function of pytrees, its forward and its backward rule. Out: a callable that reverse
 mode differentiates by these rules.
@@ -6,6 +6,7 @@ mode differentiates by these rules.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,16 +22,17 @@ from gpuarray.api.custom_rules import (
     operands,
     to_symbolic,
 )
-from gpuarray.control.custom import (
-    custom_vjp_call_p,
-    named_like,
-)
+from gpuarray.control.custom_rules import named_like
+from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.control.graph_edits import opened
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
+from gpuarray.transforms.stage import TracedFunction, stage
 
 
 class custom_vjp(CustomFunction):
@@ -214,3 +216,62 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
             f"structure {spec} for primal input structure {in_spec}."
         )
     return given
+
+
+# ---- the rule beside the result ----
+
+
+class _Staged:
+    """A Graph among residuals: a pytree whose leaves are the Graph's constants."""
+
+    def __init__(self, consts: Sequence[Any], static: tuple):
+        self.consts, self.static = list(consts), static
+
+
+tree.register_pytree_node(
+    _Staged, lambda x: (x.consts, x.static), lambda static, consts: _Staged(consts, static)
+)
+
+
+def custom_gradient(fun: Callable) -> Callable:
+    """A function with its own rule for cotangents, which it returns beside its result.
+
+    `fun(*args)` returns `(output, vjp)`, and `vjp(cotangent)` the cotangents of the arguments.
+
+    >>> import gpuarray as ga
+    >>> @ga.custom_gradient
+    ... def f(x):
+    ...     return x**2, lambda g: (g * x,)
+    >>> f(3.0), ga.grad(f)(3.0)
+    (9.0, Array(3., dtype=float32, weak_type=True))
+    """
+
+    @functools.wraps(fun)
+    def primal(*args, **kwargs):
+        return fun(*args, **kwargs)[0]
+
+    wrapped = custom_vjp(primal)
+
+    def fwd(*args, **kwargs):
+        out, rule = fun(*args, **kwargs)
+        leaves, out_spec = tree.flatten(out)
+        in_spec: Any = None
+
+        def flat(*cotangents):
+            nonlocal in_spec
+            found = rule(tree.unflatten(out_spec, cotangents))
+            given, in_spec = tree.flatten(found)
+            return given
+
+        avals = [tangent_aval(aval_of(x)) for x in leaves]
+        graph = stage(flat, avals, TracedFunction(rule, "custom_gradient"))
+        return out, _Staged(graph.consts, (opened(graph), in_spec))
+
+    def bwd(residuals, cotangent):
+        graph, in_spec = residuals.static
+        out = evaluate(graph, *residuals.consts, *tree.flatten(cotangent)[0])
+        found = tree.unflatten(in_spec, out)
+        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+    wrapped.defvjp(fwd, bwd)
+    return wrapped

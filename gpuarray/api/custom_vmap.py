@@ -12,8 +12,7 @@ from typing import Any
 
 from gpuarray import lax
 from gpuarray.control.custom_vmap import FlatRule, custom_vmap_call_p
-from gpuarray.control.surgery import chosen, merged, opened
-from gpuarray.core import trace as traces
+from gpuarray.control.graph_edits import chosen, lifted, merged
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
@@ -77,11 +76,7 @@ class custom_vmap:
             return out
 
         info = TracedFunction(self.fun, "custom_vmap")
-        graph = stage(flat, [aval_of(x) for x in leaves], info)
-        consts: list = []
-        if any(isinstance(c, traces.Tracer) for c in graph.consts):
-            consts = list(graph.consts)
-            graph = opened(graph)
+        graph, consts = lifted(stage(flat, [aval_of(x) for x in leaves], info))
         rule = FlatRule(self.vmap_rule, self._flat_rule(len(consts), in_spec, out_spec))
         lead = tree.structure([0] * len(consts))
         out = custom_vmap_call_p.bind(

@@ -2,8 +2,7 @@
 
 Floor 6. In: a Python function. Out: a callable whose second call with like arguments costs a dict
 lookup and a launch. The cache belongs to the *function*, not to the wrapper, so `jit(f)` written
-again in a loop still
-hits.
+again in a loop still hits.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from gpuarray.api import argnums, stages
 from gpuarray.api.layouts import Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
+from gpuarray.control.graph_edits import lifted
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
@@ -340,17 +340,8 @@ class Jitted:
             program = self._program(call)
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
-        graph = program.graph
-        leaves = call.leaves
-        if any(isinstance(c, traces.Tracer) for c in graph.consts):
-            # Values of an outer trace come in as arguments: a Graph holds only concrete constants.
-            leaves = [*graph.consts, *leaves]
-            graph = Graph(
-                [*graph.constvars, *graph.invars],
-                graph.outvars,
-                graph.eqns,
-                debug_name=graph.debug_name,
-            )
+        graph, consts = lifted(program.graph)
+        leaves = [*consts, *call.leaves]
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
         chosen = self._options.layouts
         if self._options.inline and chosen is None:

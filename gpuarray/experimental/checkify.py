@@ -18,13 +18,15 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.control.call import jit_p
-from gpuarray.control.callback import ForEach, debug_callback_p
+from gpuarray.control.callbacks import ForEach, debug_callback_p
 from gpuarray.control.checkpoint import remat_p
 from gpuarray.control.cond import cond_p
-from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p, linear_call_p
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.control.custom_vmap import custom_vmap_call_p
+from gpuarray.control.graph_edits import cut
+from gpuarray.control.linear_call import linear_call_p
 from gpuarray.control.scan import scan_p
-from gpuarray.control.surgery import cut
 from gpuarray.control.while_loop import while_p
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of

@@ -21,7 +21,8 @@ from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import jit_p
-from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact

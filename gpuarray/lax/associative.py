@@ -16,8 +16,8 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bits import bitwise_or
 from gpuarray.lax.bodies import check_operands
-from gpuarray.lax.control import as_array
 from gpuarray.lax.elementwise import add
+from gpuarray.lax.scans import as_array
 from gpuarray.lax.shapes import concatenate, pad, rev
 from gpuarray.lax.slicing import slice_in_dim
 from gpuarray.pytree import tree

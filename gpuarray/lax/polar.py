@@ -14,10 +14,11 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, operands
+from gpuarray.lax.branches import cond
 from gpuarray.lax.contract import dot
-from gpuarray.lax.control import cond, while_loop
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import eq, lt, select
+from gpuarray.lax.loops import while_loop
 from gpuarray.lax.reductions import reduce_max, reduce_sum
 from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full_like, transpose
 from gpuarray.lax.transcendental import sqrt

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpuarray.api.jit import jit
-from gpuarray.control.callback import debug_callback_p
+from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.sharding import Sharding, one_device

@@ -23,7 +23,8 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, shape_of
-from gpuarray.lax.control import scan, while_loop
+from gpuarray.lax.loops import while_loop
+from gpuarray.lax.scans import scan
 from gpuarray.primitives.random.ops import random_split_p, stream_params
 from gpuarray.random.arguments import (
     float_dtype,

@@ -15,6 +15,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, evaluate, storage_dtype, subgraphs
 from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.trace import Tracer
 from gpuarray.primitives.linear import instantiate, zeros
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.stage import TracedFunction, stage
@@ -47,6 +48,17 @@ def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
     """The graph with its constants as leading inputs (or with those that are given)."""
     lead = graph.constvars if constvars is None else constvars
     return Graph([*lead, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name)
+
+
+def lifted(graph: Graph) -> tuple[Graph, list]:
+    """A Graph as a primitive may hold it, and the operands that go before its own.
+
+    A Graph holds concrete constants only: where a function closed over values of an outer trace,
+    its constants become leading inputs.
+    """
+    if any(isinstance(c, Tracer) for c in graph.consts):
+        return opened(graph), list(graph.consts)
+    return graph, []
 
 
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:

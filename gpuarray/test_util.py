@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.api.grad import jvp, vjp
+from gpuarray.api.jvp import jvp
+from gpuarray.api.vjp import vjp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.names import explain_names as _explain_names

@@ -47,15 +47,13 @@ def nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
         if not takes_any and not -len(positional) <= n < len(positional):
             raise ValueError(
                 f"jitted function has {what}_argnums={nums}, but only accepts {len(positional)} "
-                f"positional "
-                "arguments."
+                "positional arguments."
             )
     for name in names:
         if not takes_names and name not in keywords:
             raise ValueError(
-                f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. "
-                f"Function does not take these args: it takes "
-                f"{', '.join(keywords) or 'none by name'}."
+                f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. Function "
+                f"does not take these args: it takes {', '.join(keywords) or 'none by name'}."
             )
     if nums and not names:
         names = tuple(

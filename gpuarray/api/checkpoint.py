@@ -118,7 +118,7 @@ def save_and_offload_only_these_names(
     here, there = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
     if here & there:
         raise ValueError(
-            f"The names should be exclusive and should not intersect in names_which_can_be_saved "
+            "The names should be exclusive and should not intersect in names_which_can_be_saved "
             f"and names_which_can_be_offloaded. Got names_which_can_be_saved={sorted(here)}, "
             f"names_which_can_be_offloaded={sorted(there)} and the "
             f"intersection={sorted(here & there)}"

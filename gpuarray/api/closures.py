@@ -64,7 +64,7 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
         if spec != in_spec:
             raise TypeError(
                 "The inputs to the closure produced by closure_convert must have the same Pytree "
-                f"structure as the example arguments passed when closure_convert was called: "
+                "structure as the example arguments passed when closure_convert was called: "
                 f"expected {in_spec}, but got {spec}"
             )
         return tree.unflatten(out_spec, evaluate(converted, *given, *values))

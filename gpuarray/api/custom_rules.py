@@ -166,8 +166,8 @@ class CustomFunction:
         if bound.kwargs:
             raise TypeError(
                 f"keyword arguments of the {self.kind}-decorated function {name_of(self.fun)} "
-                "could not be resolved to positional-only arguments: "
-                f"{', '.join(bound.kwargs)} can be given by name only"
+                f"could not be resolved to positional-only arguments: {', '.join(bound.kwargs)} "
+                "can be given by name only"
             )
         return bound.args
 

@@ -144,8 +144,7 @@ class custom_vjp(CustomFunction):
                     "element represents the primal output (equal to those of the "
                     f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
                     "represents residuals (i.e. values stored from the forward pass for use on the "
-                    f"backward pass), but instead of a pair {name_of(fwd_rule)} produced "
-                    f"{pair}."
+                    f"backward pass), but instead of a pair {name_of(fwd_rule)} produced {pair}."
                 )
             out, spec = flatten_outputs(pair[0])
             if results.of_fun is not None and spec != results.of_fun:
@@ -212,7 +211,7 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
         raise TypeError(
             "Custom VJP bwd rule must produce an output with the same container (pytree) structure "
             "as the args tuple of the primal function, and in particular must produce a tuple of "
-            f"length equal to the number of arguments to the primal function, but got bwd output "
+            "length equal to the number of arguments to the primal function, but got bwd output "
             f"structure {spec} for primal input structure {in_spec}."
         )
     return given

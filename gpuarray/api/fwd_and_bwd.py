@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.api.grad import vjp
 from gpuarray.api.jit import jit
+from gpuarray.api.vjp import vjp
 
 
 def fwd_and_bwd(

@@ -197,20 +197,17 @@ class Jitted:
             except OverflowError:
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted "
-                    "computation, whose "
-                    f"argument path is {name}. Got {type(x)} with value {x}; int32 holds up to "
-                    f"2147483647. "
-                    "Use a float, or switch on 64-bit types (jax_enable_x64)."
+                    f"computation, whose argument path is {name}. Got {type(x)} with value {x}; "
+                    "int32 holds up to 2147483647. Use a float, or switch on 64-bit types "
+                    "(jax_enable_x64)."
                 ) from error
             except TypeError:
                 raise TypeError(
                     f"Error interpreting argument to {self._fun} as an abstract array. The "
-                    f"problematic value is "
-                    f"of type {type(x)} and was passed to the function at path {name}. A jitted "
-                    f"function takes "
-                    "arrays and containers of arrays: mark other arguments static with "
-                    "static_argnums or "
-                    "static_argnames, or register their class as a pytree."
+                    f"problematic value is of type {type(x)} and was passed to the function at "
+                    f"path {name}. A jitted function takes arrays and containers of arrays: mark "
+                    "other arguments static with static_argnums or static_argnames, or register "
+                    "their class as a pytree."
                 ) from None
 
     def _leaf_names(self, args: tuple, kwargs: dict) -> list[str]:
@@ -457,8 +454,7 @@ def _check_output(x, info: TracedFunction):
     refuse_reference(x, info)
     raise TypeError(
         f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
-        f"not a valid "
-        "JAX type: return arrays, Python scalars, or containers of them."
+        "not a valid JAX type: return arrays, Python scalars, or containers of them."
     )
 
 
@@ -468,10 +464,9 @@ def _hashable(value, where):
     except TypeError as error:
         name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
         raise ValueError(
-            f"Non-hashable static arguments are not supported. An error occurred while trying to "
-            f"hash an object "
-            f"of type {type(value)}, {value}, passed as {name}. The error was: TypeError: {error}. "
-            "Pass a tuple instead of a list, or leave the argument traced."
+            "Non-hashable static arguments are not supported. An error occurred while trying to "
+            f"hash an object of type {type(value)}, {value}, passed as {name}. The error was: "
+            f"TypeError: {error}. Pass a tuple instead of a list, or leave the argument traced."
         ) from None
     return value
 

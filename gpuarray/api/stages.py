@@ -235,9 +235,8 @@ class Compiled(Lowered):
             given = aval_of(x)
             if (given.shape, given.dtype) != (aval.shape, aval.dtype):
                 raise TypeError(
-                    f"Argument types differ from the types for which this computation was "
-                    f"compiled: flat "
-                    f"argument {i} of {self.fun_name} should be {aval.str_short()}, got "
+                    "Argument types differ from the types for which this computation was compiled: "
+                    f"flat argument {i} of {self.fun_name} should be {aval.str_short()}, got "
                     f"{given.str_short()}"
                 )
         inputs: list = [host.own(x) for x in leaves]

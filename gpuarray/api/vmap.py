@@ -41,8 +41,7 @@ def vmap(
     if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-            "positional "
-            f"arguments passed to the function, but got {in_axes}."
+            f"positional arguments passed to the function, but got {in_axes}."
         )
 
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
@@ -65,9 +64,8 @@ def vmap(
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-                f"positional arguments passed to the function, but got "
-                f"len(in_axes)={len(in_axes)}, "
-                f"len(args)={len(args)}"
+                "positional arguments passed to the function, but got "
+                f"len(in_axes)={len(in_axes)}, len(args)={len(args)}"
             )
         leaves, spec = tree.flatten((args, kwargs))
         dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
@@ -129,9 +127,8 @@ def _checked(x: Any, dim: Any) -> int | None:
     rank = aval_of(x).ndim
     if not -rank <= dim < rank:
         raise ValueError(
-            f"vmap was requested to map its argument along axis {dim}, which implies that its "
-            f"rank should "
-            f"be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
+            f"vmap was requested to map its argument along axis {dim}, which implies that its rank "
+            f"should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
             f"{aval_of(x).shape})"
         )
     return dim % rank

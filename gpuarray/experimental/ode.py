@@ -17,7 +17,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.api.closures import closure_convert
 from gpuarray.api.custom_vjp import custom_vjp
-from gpuarray.api.grad import vjp
+from gpuarray.api.vjp import vjp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact

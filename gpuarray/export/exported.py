@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.api.custom_vjp import custom_vjp
-from gpuarray.api.grad import vjp
 from gpuarray.api.inspect import ShapeDtypeStruct
 from gpuarray.api.jit import jit
+from gpuarray.api.vjp import vjp
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
@@ -78,9 +78,8 @@ class Exported:
         leaves, given = tree.tree_flatten((args, kwargs))
         if given != self.in_tree:
             raise ValueError(
-                f"The invocation args and kwargs must have the same structure as those the "
-                f"function {self.fun_name!r} was exported with: {given} given, {self.in_tree} "
-                "expected"
+                "The invocation args and kwargs must have the same structure as those the function "
+                f"{self.fun_name!r} was exported with: {given} given, {self.in_tree} expected"
             )
         for number, (x, want) in enumerate(zip(leaves, self.graph.in_avals, strict=True)):
             have = aval_of(x)

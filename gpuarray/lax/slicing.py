@@ -116,8 +116,8 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
     given = [bindable(op, x, i) for i, x in enumerate(given)]
     if len(given) != len(shape):
         raise ValueError(
-            "Length of slice indices must match number of operand dimensions "
-            f"({len(given)} vs {shape})"
+            f"Length of slice indices must match number of operand dimensions ({len(given)} vs "
+            f"{shape})"
         )
     if any(shape_of(x) for x in given):
         raise TypeError(

@@ -313,15 +313,13 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     axis = operator.index(axis)
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(
-            f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that "
-            "is cut "
-            "in two must exist."
+            f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that is "
+            "cut in two must exist."
         )
     if x.shape[axis] % 2:
         raise AssertionError(
-            f"axis size must be divisible by 2: glu cuts axis {axis} of shape {x.shape} into "
-            "two halves. "
-            "Give it an even length, or name another axis."
+            f"axis size must be divisible by 2: glu cuts axis {axis} of shape {x.shape} into two "
+            "halves. Give it an even length, or name another axis."
         )
     value, gate = gnp.split(x, 2, axis)
     return value * sigmoid(gate)

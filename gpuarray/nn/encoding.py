@@ -30,8 +30,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         raise errors.ConcretizationTypeError(
             num_classes,
             "The error arose in gpuarray.nn.one_hot argument `num_classes`: it decides a shape. "
-            "Pass a "
-            "Python int, or mark the argument static.",
+            "Pass a Python int, or mark the argument static.",
         )
     count = operator.index(num_classes)
     if count < 0:

@@ -153,9 +153,8 @@ def variance_scaling(
         draw = _DISTRIBUTIONS.get(distribution)
         if draw is None:
             raise ValueError(
-                f"invalid distribution for variance scaling initializer: {distribution}. "
-                "Expected one "
-                f"of {', '.join(map(repr, _DISTRIBUTIONS))}."
+                f"invalid distribution for variance scaling initializer: {distribution}. Expected "
+                f"one of {', '.join(map(repr, _DISTRIBUTIONS))}."
             )
         return _placed(draw(key, shape, dtype, variance), out_sharding)
 
@@ -210,8 +209,7 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
     if len(shape) <= 1 and in_axis == -2:
         raise ValueError(
             f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor "
-            "with "
-            "default in_axis. Must be at least 2D or specify in_axis explicitly."
+            "with default in_axis. Must be at least 2D or specify in_axis explicitly."
         )
     n_in, n_out = _length(shape, in_axis, "in_axis"), _length(shape, out_axis, "out_axis")
     known = n_in * n_out * _length(shape, batch_axis, "batch_axis")

@@ -75,8 +75,7 @@ def scaled_matmul(
         if (x.shape[0], x.shape[2]) != (y.shape[0], y.shape[2]):
             raise ValueError(
                 f"scaled_matmul requires {what} to have matching batch (B) and contract (K) "
-                "dimensions, "
-                f"but got shapes {x.shape} and {y.shape}"
+                f"dimensions, but got shapes {x.shape} and {y.shape}"
             )
     dtype = dtypes.check_user_dtype(preferred_element_type, "scaled_matmul")
     wide = dtypes.wider(dtype, np.float32)
@@ -91,8 +90,7 @@ def _dequantized(name: str, x: Array, scales: Array, dtype: Any) -> Array:
     if scales.shape[:2] != (batch, rows) or not blocks or length % blocks:
         raise ValueError(
             f"scaled_matmul requires scales of shape (B, rows, K / block): {name} of shape "
-            f"{x.shape} does "
-            f"not go with scales of shape {scales.shape}"
+            f"{x.shape} does not go with scales of shape {scales.shape}"
         )
     blocked = x.astype(dtype).reshape(batch, rows, blocks, length // blocks)
     return (blocked * scales.astype(dtype)[..., None]).reshape(batch, rows, length)
@@ -157,8 +155,7 @@ def _quantized(name: str, x: Array, config: BlockScaleConfig) -> tuple[Array, Ar
     if length % size:
         raise ValueError(
             f"scaled_dot_general: the contracted length {length} of {name} is not a multiple of "
-            "the block "
-            f"size {size} of {config.mode}. Pad it with zeros."
+            f"the block size {size} of {config.mode}. Pad it with zeros."
         )
     x = x.astype(np.float32).reshape(batch, rows, length // size, size)
     if config.global_scale is not None:

@@ -120,9 +120,8 @@ def _spread(fill: Any, shape: tuple[int, ...]) -> Any:
     lined_up = zip(given[::-1], shape[::-1], strict=False)
     if len(given) > len(shape) or any(m not in (1, n) for m, n in lined_up):
         raise ValueError(
-            "Incompatible types for broadcasting: the fill value has shape "
-            f"{given} and the result {shape}. Every length of the fill value has to be 1 or that "
-            "of the result."
+            f"Incompatible types for broadcasting: the fill value has shape {given} and the result "
+            f"{shape}. Every length of the fill value has to be 1 or that of the result."
         )
     return broadcast_to(fill, shape)
 

@@ -278,8 +278,8 @@ def ravel_multi_index(
     found = arrays("ravel_multi_index", *multi_index)
     if len(found) != len(lengths):
         raise ValueError(
-            "ravel_multi_index takes one index array for every dimension: got "
-            f"{len(found)} for dims={dims}"
+            f"ravel_multi_index takes one index array for every dimension: got {len(found)} for "
+            f"dims={dims}"
         )
     for i in found:
         if not dtypes.issubdtype(i.dtype, np.integer):

@@ -221,8 +221,8 @@ def boolean_mask(name: str, where: Any) -> Any:
     dtype = aval_of(where).dtype
     if kind_of(dtype) != "b":
         raise ValueError(
-            f"jnp.{name}: where must be None or a boolean array; got "
-            f"where.dtype={dtype!r}. Compare it first, as in where=mask != 0."
+            f"jnp.{name}: where must be None or a boolean array; got where.dtype={dtype!r}. "
+            "Compare it first, as in where=mask != 0."
         )
     return where
 

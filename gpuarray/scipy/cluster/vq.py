@@ -28,8 +28,8 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     points, codes = promoted_inexact("vq", obs, code_book)
     if points.ndim != codes.ndim:
         raise ValueError(
-            "Observation and code_book should have the same rank, got shapes "
-            f"{points.shape} and {codes.shape}"
+            f"Observation and code_book should have the same rank, got shapes {points.shape} and "
+            f"{codes.shape}"
         )
     if points.ndim == 1:
         points, codes = points[:, None], codes[:, None]

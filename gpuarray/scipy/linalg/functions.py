@@ -17,7 +17,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
-from gpuarray.api.grad import jvp
+from gpuarray.api.jvp import jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.linalg.decompositions import adjoint, identity, is_complex

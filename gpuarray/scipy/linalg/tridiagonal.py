@@ -43,8 +43,8 @@ def eigh_tridiagonal(
     d, e = gnp.asarray(d), gnp.asarray(e)
     if d.dtype != e.dtype:
         raise TypeError(
-            "diagonal and off-diagonal values must have same dtype, got "
-            f"{d.dtype} and {e.dtype}: convert one of them"
+            f"diagonal and off-diagonal values must have same dtype, got {d.dtype} and {e.dtype}: "
+            "convert one of them"
         )
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
         raise TypeError(

@@ -78,8 +78,8 @@ def _solve(
         maxiter = 10 * sum(v.size for v in tree_leaves(b))
     if tree_structure(x0) != tree_structure(b):
         raise ValueError(
-            "x0 and b must have matching tree structure: "
-            f"{tree_structure(x0)} vs {tree_structure(b)}"
+            f"x0 and b must have matching tree structure: {tree_structure(x0)} vs "
+            f"{tree_structure(b)}"
         )
     shapes = [[v.shape for v in tree_leaves(t)] for t in (x0, b)]
     if shapes[0] != shapes[1]:

@@ -26,10 +26,14 @@ from gpuarray.primitives.indexing.ops import (
     scatter_max_p,
     scatter_min_p,
     scatter_mul_p,
-    update_graph,
+)
+from gpuarray.primitives.indexing.ops import (
+    update_graph as _update_graph,
 )
 from gpuarray.primitives.reduce.ops import (
-    identity_of,
+    identity_of as _identity_of,
+)
+from gpuarray.primitives.reduce.ops import (
     reduce_max_p,
     reduce_min_p,
     reduce_prod_p,
@@ -114,7 +118,7 @@ def _segments(
         bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
         places = do.concatenate(bucket, places, dimension=rank)
     start = do.broadcast_in_dim(
-        identity_of(ufunc, aval.dtype),
+        _identity_of(ufunc, aval.dtype),
         shape=(*lead, *rest),
         broadcast_dimensions=(),
         sharding=None,
@@ -131,7 +135,7 @@ def _segments(
         indices_are_sorted=bool(indices_are_sorted) and not bucketed,
         unique_indices=bool(unique_indices),
         mode=where,
-        update_jaxpr=update_graph(scatter, aval.dtype),
+        update_jaxpr=_update_graph(scatter, aval.dtype),
         update_consts=(),
     )
     if bucketed:

@@ -31,6 +31,7 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     >>> ga.grad(g)(3.0)
     Array(2., dtype=float32, weak_type=True)
     """
+    # Trace with the examples' types: what the graph holds as constants is what was closed over.
     leaves, in_spec = tree.flatten(example_args)
     out_spec: Any = None
 
@@ -47,6 +48,7 @@ def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
     ]  # only these can have derivatives
     lead = [v for (v, _), m in zip(pairs, moved, strict=True) if m]
     kept = [p for p, m in zip(pairs, moved, strict=True) if not m]
+    # Traced constants that can have derivatives become inputs, the others stay constants.
     converted = Graph(
         [*graph.invars, *lead],
         graph.outvars,

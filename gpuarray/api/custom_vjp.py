@@ -93,6 +93,7 @@ class custom_vjp(CustomFunction):
                 f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp."
             )
         fixed, static, dynamic = self._split(self._positional(args, kwargs))
+        # `bwd` runs later, when a tracer of now is gone.
         for x in tree.flatten(static)[0]:
             if isinstance(x, traces.Tracer):
                 raise errors.UnexpectedTracerError(
@@ -103,6 +104,8 @@ class custom_vjp(CustomFunction):
                     "functions. Make it an ordinary argument, whose cotangent `bwd` gives as None."
                 )
         dynamic, leaves, in_spec = operands(dynamic)
+        # Concrete values outside any trace: the plain function, without the cost of a call
+        # primitive.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
         results = Results()
@@ -134,6 +137,7 @@ class custom_vjp(CustomFunction):
 
         def fwd(primals, perturbed):
             nonlocal residual_spec
+            # The rule sees which arguments will be asked for, and may save the rest.
             if symbolic:
                 primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
             given = tree.unflatten(in_spec, primals)
@@ -156,6 +160,7 @@ class custom_vjp(CustomFunction):
                     f"structure {spec}, while the function's output has structure {results.of_fun}."
                 )
             results.of_rule = spec
+            # Residuals travel flat; `bwd` gets them back in this structure.
             residuals, residual_spec = flatten_outputs(pair[1])
             return out, residuals
 
@@ -174,14 +179,17 @@ class custom_vjp(CustomFunction):
 
 def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
     """One cotangent a leaf of the arguments; None above any of them means zeros."""
+    # A list of cotangents is as good as a tuple of them, if the length fits.
     if isinstance(found, list) and len(found) == len(tree.treedef_children(in_spec)):
         found = tuple(found)
     given, spec = tree.flatten(found)
     if spec != in_spec:
+        # None may stand for a whole argument.
         given = _spread(found, in_avals, in_spec, spec)
     out = []
     for i, (ct, aval) in enumerate(zip(given, in_avals, strict=True)):
         ct, want = from_symbolic(ct), tangent_aval(aval)
+        # Whatever a rule says of an integer argument, its cotangent is nothing.
         if ct is None or is_zero(ct) or not is_inexact(aval):
             out.append(Zero(want))
             continue
@@ -193,6 +201,7 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
                 f"type {aval_of(ct).str_short()} corresponding to an input of type "
                 f"{aval.str_short()}, so the shapes do not match"
             )
+        # The dtype is made to fit, as JAX does; the shape is not.
         out.append(cast_like(ct, want))
     return out
 
@@ -202,6 +211,7 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
     arguments = tree.unflatten(in_spec, in_avals)
     is_none = lambda x: x is None
     try:
+        # None stands for zeros of all that is below it; anything else must have the full structure.
         given = tree.prefix_broadcast(found, arguments, is_leaf=is_none)
     except ValueError:
         given = None

@@ -36,6 +36,7 @@ class Frame(NamedTuple):
         lines = linecache.getlines(self.filename)
         if not lines:
             return ["    <no source>"]
+        # linecache's lines are numbered from 1.
         first = max(1, self.line - context)
         numbered = range(first, min(len(lines), self.line + context) + 1)
         mark = {True: "-> ", False: "   "}
@@ -70,6 +71,7 @@ class Debugger(cmd.Cmd):
         """Print the value of an expression in this frame."""
         try:
             code = compile(text.strip(), "<debugger>", "eval")
+            # Copies: an expression with := must not write to the program's names.
             space = dict(self.frame.globals)
             value = eval(code, space, dict(self.frame.names))  # noqa: S307 - what a debugger is for
             self.say(repr(value))
@@ -88,6 +90,7 @@ class Debugger(cmd.Cmd):
         self.evaluate(line)
         return None
 
+    # cmd would repeat the last command.
     def emptyline(self) -> bool:
         return False
 
@@ -181,6 +184,8 @@ def breakpoint(
     frames = _frames(inspect.currentframe(), filter_frames)[:num_frames]
     leaves, rebuild = _flat([frame.names for frame in frames])
     # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.
+    # Only traced values go through the callback; all else is as it was when the breakpoint was
+    # traced.
     numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
 
     def stop(*values: Any) -> None:
@@ -194,6 +199,7 @@ def breakpoint(
         debugger = Debugger(shown, stdin, stdout)
         debugger.cmdloop()
         if debugger.stopped:
+            # Ends the program as Ctrl-C does, through every handler of Exception.
             raise KeyboardInterrupt("stopped at a breakpoint")
 
     callbacks.debug_callback(stop, *(leaves[i] for i in numbers), ordered=ordered)

@@ -32,6 +32,7 @@ class FlatFunction:
         self.kwargs = kwargs or {}
         self.has_aux = has_aux
         leaves, self.in_spec = tree.flatten(args)
+        # NumPy arrays become Arrays, so that the caller may write to them afterwards.
         self.leaves = [owned(x) for x in leaves]
         self.out_spec: Any = None
         self.aux: Any = None
@@ -46,6 +47,7 @@ class FlatFunction:
                 )
             result, aux = result
             # Only the derivative being taken ends here: those of traces around go on.
+            # `aux` is beside the result: it carries no derivative out of this one.
             trace: Any = traces.state.trace
             self.aux = tree.tree_map(trace.primal_of, aux)
         out, self.out_spec = tree.flatten(result)
@@ -76,11 +78,13 @@ def check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] =
             f"{what} called with different primal and tangent shapes; got primal shape "
             f"{want.shape} and tangent shape {given.shape}"
         )
+    # The tangent of an integer is nothing: it needs no values.
     return Zero(want) if want.dtype == dtypes.float0 else tangent
 
 
 def aval_of_tangent(x: Any) -> ShapedArray:
     """The aval of a tangent, which may be a NumPy array of float0."""
+    # float0 is a dtype of NumPy's records: no Array holds it.
     if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
         return ShapedArray(x.shape, dtypes.float0)
     return aval_of(x)
@@ -94,6 +98,7 @@ def real_array(x: Any) -> Any:
 
 def like_its_primal(ct: Any, primal: ShapedArray) -> Any:
     """A gradient as an array, strongly typed where the argument is."""
+    # A weak gradient of a strong argument would promote otherwise than the argument does.
     ct = real_array(ct)
     if isinstance(ct, Array) and ct.weak_type and not primal.weak_type:
         return as_type(ct, ct.dtype)
@@ -101,6 +106,7 @@ def like_its_primal(ct: Any, primal: ShapedArray) -> Any:
 
 
 def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception]) -> tuple[int, ...]:
+    # One number gives a bare derivative, a sequence a tuple of them; the checks are the same.
     single = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     for n in single:
         if not -count <= n < count:
@@ -119,6 +125,7 @@ def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
             f"{what} with input element type {aval.dtype.name}: keys have no derivative"
         )
     is_complex = dtypes.issubdtype(aval.dtype, np.complexfloating)
+    # A holomorphic function has a complex derivative, which the real rules give unchanged.
     if holomorphic:
         if not is_complex:
             raise TypeError(

@@ -55,10 +55,12 @@ def explain(
 
     @functools.wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
+        # Traced and planned, not run; a plan for a GPU cuts groups by other limits.
         lowered = jitted.lower(*args, **kwargs)
         plan = lowered.plan.on_device if platform == "cuda" else lowered.plan
         if platform != "cuda":
             return explain_plan(plan, lowered.fun_name)
+        # Registers and spills are known only where NVRTC can compile.
         compile = nvrtc.compile if nvrtc.available() else None
         facts = device_facts(plan, arch, compile)
         return explain_plan(plan, lowered.fun_name, facts, host_reason)

@@ -30,6 +30,7 @@ from gpuarray.transforms.linearize import linearize_flat
 
 def _check_scalar(x: Any, what: str, holomorphic: bool) -> None:
     try:
+        # None, strings and the like have no aval.
         aval = aval_of(x)
     except TypeError:
         raise TypeError(
@@ -66,6 +67,7 @@ def value_and_grad(
     @boundary
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
+        # The arguments that are differentiated, checked before anything runs.
         nums = argnums_of(argnums, len(args), TypeError)
         chosen = tuple(args[n] for n in nums)
         for x in tree.flatten(chosen)[0]:
@@ -77,6 +79,7 @@ def value_and_grad(
                 full[n] = value
             return fun(*full, **kwargs)
 
+        # Linearize: one run of the function gives the value and the linear graph of its tangents.
         flat = FlatFunction(partial, chosen, has_aux=has_aux)
         lin = linearize_flat(flat, flat.leaves, "grad")
         if len(lin.outputs) != 1:
@@ -84,10 +87,13 @@ def value_and_grad(
                 "Gradient only defined for scalar-output functions. Output was "
                 f"{flat.result(lin.outputs)}."
             )
+        # Exactly one number: there is one cotangent, 1.
         out = lin.outputs[0]
         _check_scalar(out, "grad", holomorphic)
+        # Transpose the linear graph and pull the 1 back.
         cts = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin).pull([constant(out, 1)])
         avals = [aval_of(x) for x in flat.leaves]
+        # Each gradient has the dtype and the weak type of its argument.
         typed = [like_its_primal(ct, a) for ct, a in zip(cts, avals, strict=True)]
         grads = tree.unflatten(flat.in_spec, typed)
         gradient = grads[0] if isinstance(argnums, (int, np.integer)) else grads

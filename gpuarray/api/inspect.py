@@ -54,6 +54,7 @@ def make_jaxpr(
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
         jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
+        # The named axes are there for the trace alone.
         with contextlib.ExitStack() as around:
             for name, size in axis_env or ():
                 around.enter_context(named_axis(BatchAxis(size, name)))
@@ -73,6 +74,7 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     """
 
     def traced(*args, **kwargs):
+        # JAX lets a function under eval_shape return ShapeDtypeStructs.
         return tree.tree_map(_of_shape, fun(*args, **kwargs))
 
     return Jitted(traced, Options()).eval_shape(*args, **kwargs)
@@ -114,6 +116,7 @@ class named_scope(contextlib.ContextDecorator):
         self._around: list[str] = []
 
     def __enter__(self) -> None:
+        # Read the scope around, then enter one below it.
         around = sites.enter_scope("")
         sites.enter_scope(f"{around}/{self.name}".strip("/"))
         self._around.append(around)

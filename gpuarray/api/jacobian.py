@@ -39,6 +39,7 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
     total = sum(a.size for a in avals)
     out, start = [], 0
     for a in avals:
+        # Rows of an identity matrix: the diagonal lies where this leaf's elements begin.
         block = as_type(eye(total, a.size, -start, dtype=a.dtype), a.dtype, a.weak_type)
         out.append(block.reshape((total, *a.shape)))
         start += a.size
@@ -114,6 +115,7 @@ def jacfwd(
 
         def push(*tangents):
             nonlocal aux_spec
+            # One directional derivative; vmap below makes it one for each unit vector.
             out, out_tangents = jvp_flat(flat, flat.leaves, tangents)
             # An integer does not change: zeros of its own dtype.
             columns = [
@@ -123,7 +125,9 @@ def jacfwd(
             aux, aux_spec = tree.flatten(flat.aux)
             return [*columns, *aux]
 
+        # All columns at once. The function is traced once, however many there are.
         found, dims = batch_flat(push, BatchAxis(total), basis, [0] * len(basis))
+        # The columns, and then what was beside the result.
         count = flat.out_spec.num_leaves
         columns = [
             matched(c, d, aval_of(c).ndim - (d is not None), total)
@@ -160,10 +164,12 @@ def jacrev(
 
     def run(partial, chosen):
         flat = FlatFunction(partial, chosen, has_aux=has_aux)
+        # One forward run, then one pullback for each element of the results, all at once.
         lin = linearize_flat(flat, flat.leaves, "jacrev")
         for x in lin.outputs:
             check_output(aval_of(x), "jacrev", holomorphic)
         pullback = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
+        # Unit cotangents.
         basis, _ = _basis(lin.outputs)
         pulled = vmap(lambda *cts: [instantiate(ct) for ct in pullback.pull(cts)])(*basis)
         # pulled[k] has a leading axis over all outputs together.
@@ -207,6 +213,7 @@ def hessian(
     Array([[0., 0.],
            [0., 6.]], dtype=float32)
     """
+    # Forward over reverse: the outer pass has one column an input, and keeps no residuals.
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
         argnums,

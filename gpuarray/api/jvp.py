@@ -44,6 +44,7 @@ def jvp(
         )
     flat = FlatFunction(fun, tuple(primals), has_aux=has_aux)
     tangent_leaves, spec = tree.flatten(tuple(tangents))
+    # Structures first, then each leaf's shape and dtype.
     if spec != flat.in_spec:
         raise TypeError(
             "primal and tangent arguments to jvp must have the same tree structure; primals have "
@@ -70,6 +71,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
     """
     check_callable(fun)
     flat = FlatFunction(fun, primals, has_aux=has_aux)
+    # One run of the function records the tangents as a linear graph; `f_jvp` only evaluates it.
     lin = linearize_flat(flat, flat.leaves)
     in_avals = [aval_of(p) for p in flat.leaves]
     out_avals = [aval_of(x) for x in lin.outputs]
@@ -83,6 +85,7 @@ def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]
             )
         for want, t in zip(in_avals, leaves, strict=True):
             check_tangent(struct_of(want), t, "linearized function", ValueError)
+        # Integer inputs and outputs are not part of the graph: their tangents are zeros of float0.
         given = [owned(t) for t, linear in zip(leaves, lin.in_linear, strict=True) if linear]
         found = iter(evaluate(lin.graph, *given))
         out = [

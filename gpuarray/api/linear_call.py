@@ -57,6 +57,7 @@ def linear_call(
             )
         return out
 
+    # Both directions are traced now, so that a transpose of a transpose is the first graph again.
     lead = [aval_of(x) for x in residuals]
     callee = stage(flat, lead + [aval_of(x) for x in operands], TracedFunction(fun, "linear_call"))
     transposed = stage(

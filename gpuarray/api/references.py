@@ -58,6 +58,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     try:
         aval_of(init_val)
     except TypeError:
+        # A pytree, most likely.
         raise TypeError(
             "Error interpreting argument to new_ref as a JAX value. The problematic value is of "
             f"type {type(init_val)}: expected an array or a number. Make one Ref for each leaf."
@@ -73,6 +74,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     (2,)
     """
     _one_memory("empty_ref", memory_space)
+    # Zeros, so that a program's result does not depend on what was in memory.
     return Ref(full(ty.shape, 0, ty.dtype))
 
 

@@ -29,6 +29,7 @@ class ShapeDtypeStruct:
     __slots__ = ("aval", "sharding")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type: bool = False):
+        # JAX refuses None here, although NumPy reads it as float64.
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
@@ -62,6 +63,7 @@ class ShapeDtypeStruct:
         } | changes
         return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
 
+    # As arrays have it.
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
@@ -225,6 +227,7 @@ class Compiled(Lowered):
         return self._executable
 
     def __call__(self, *args, **kwargs):
+        # The structure decides which leaf is which, so it is compared first.
         leaves, spec = tree.flatten_raw((args, kwargs))
         if spec != self._in_spec:
             raise TypeError(
@@ -233,6 +236,7 @@ class Compiled(Lowered):
             )
         for i, (x, aval) in enumerate(zip(leaves, self.jaxpr.in_avals, strict=True)):
             given = aval_of(x)
+            # Weak types do not matter to a compiled program.
             if (given.shape, given.dtype) != (aval.shape, aval.dtype):
                 raise TypeError(
                     "Argument types differ from the types for which this computation was compiled: "

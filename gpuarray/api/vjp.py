@@ -57,6 +57,8 @@ class Pullback:
             lin = self.lin
             avals = tuple(self.in_avals), tuple(self.out_avals)
             self._form = PullbackForm(
+                # The values leave the graph, so that equal programs have equal forms and jit finds
+                # its cache.
                 lin.graph.with_consts([None] * len(lin.graph.consts)),
                 tuple(lin.in_linear), tuple(lin.out_linear), *avals, self.in_spec, self.out_spec,
             )  # fmt: skip
@@ -65,6 +67,7 @@ class Pullback:
     @classmethod
     def put_together(cls, form: PullbackForm, values: Sequence[Any]) -> Pullback:
         """The inverse of `take_apart`."""
+        # Not __init__: the values may be anything that jax trees put into leaves, tracers included.
         new = object.__new__(cls)
         graph = form.graph.with_consts(values)
         new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))
@@ -77,6 +80,7 @@ class Pullback:
 
     @boundary
     def __call__(self, cotangents):
+        # Structure, then types: an error of the transposed graph would name nothing of the user's.
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:
             raise ValueError(
@@ -97,6 +101,7 @@ class Pullback:
     def pull(self, cotangents: Sequence[Any]) -> list:
         """Flat cotangents of all arguments, Zero where there is none."""
         lin = self.lin
+        # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
         found = iter(transpose_flat(lin.graph, [True] * len(lin.graph.invars), [], given))
         return [
@@ -146,8 +151,10 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
             "lax.psum on its result."
         )
     flat = FlatFunction(fun, primals)
+    # Nothing is evaluated: shapes and dtypes are enough.
     avals = [aval_of(p) for p in flat.leaves]
     graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
+    # A map from floats to integers cannot be linear. All integers are allowed, as in JAX.
     inexact = all(is_inexact(a) for a in avals + graph.out_avals)
     if not inexact and any(dtypes.kind_of(a.dtype) not in "iu" for a in avals + graph.out_avals):
         ins, outs = (", ".join(a.str_short() for a in group) for group in (avals, graph.out_avals))
@@ -165,6 +172,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
                 f"{spec}"
             )
         cts = transpose_flat(graph, [True] * len(avals), [], leaves)
+        # A weak cotangent gives weak results, as multiplying by hand would.
         given_weak = any(aval_of(x).weak_type for x in leaves)
         typed = [
             real_array(ct) if given_weak else like_its_primal(ct, a)

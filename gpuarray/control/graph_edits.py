@@ -63,6 +63,7 @@ def lifted(graph: Graph) -> tuple[Graph, list]:
 
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:
     """Graphs that all take the constants of any of them as leading inputs; these constants."""
+    # By identity: two branches that close over one value share an input.
     consts: dict[int, Any] = {}
     for graph in graphs:
         consts.update((id(c), c) for c in graph.consts)

@@ -80,6 +80,7 @@ def stage_body(
     owner: a function that, with the rest and with `kind`, says all that `fun` does. While it lives,
     it is not traced again for the same arguments.
     """
+    # Remembered by the user's function: a loop in a loop is traced once, not once a step.
     if owner is not None:
         key = (kind or purpose, spec, tuple(avals))
         return remembered(
@@ -102,6 +103,7 @@ def stage_body(
 
 def _argument_names(fun: Callable, spec: Any) -> list[str]:
     """A name for every leaf of the arguments, for messages: the parameter's, and the path in it."""
+    # Without inspect.signature, which takes longer than a small trace.
     code = getattr(fun, "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
     names = []
@@ -116,6 +118,7 @@ def _argument_names(fun: Callable, spec: Any) -> list[str]:
 def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
     if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
         return x
+    # JAX's protocol for objects that stand for an array.
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     refuse_reference(x, info)
@@ -132,6 +135,7 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
 
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
     """Initial values in the dtypes that come out, where those of weak ones changed; or None."""
+    # Only weak values change: a strong one of another dtype is the user's mistake.
     values = [
         convert(x, out.dtype, False) if _promotes(aval_of(x), out) else x
         for x, out in zip(init, out_avals, strict=True)
@@ -152,6 +156,7 @@ def check_carry(
     what: str, name: str, in_spec: Any, in_avals: Sequence, out_spec: Any, out_avals: Sequence
 ) -> None:
     """Raise the TypeError that a body deserves whose carry changes its structure or its types."""
+    # Structure first: leaves can be compared only where it is the same.
     if in_spec != out_spec:
         listed = [
             f"The input carry {_component(name, path)} is a {one} but the corresponding component "
@@ -166,6 +171,8 @@ def check_carry(
     if not any(map(_differ, in_avals, out_avals)):
         return
     paths = tree.leaf_paths(tree.unflatten(in_spec, range(len(in_avals))))
+    # Every leaf that differs, by its path. The first letter is missing, since a list starts it in
+    # lower case.
     wrong = [
         f"he input carry {_component(name, path)} has type {a.str_short()} but the corresponding "
         f"output carry component has type {b.str_short()}, so {_difference(a, b)}"

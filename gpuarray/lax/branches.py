@@ -66,6 +66,7 @@ def cond(
     >>> lax.cond(True, lambda x: x + 1, lambda x: x * 10, 5)
     Array(6, dtype=int32, weak_type=True)
     """
+    # JAX took `linear` once and still lets it pass.
     if _ignored.keys() - {"linear"}:
         raise TypeError(f"cond() got unexpected keyword arguments {sorted(_ignored)}")
     if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
@@ -76,10 +77,13 @@ def cond(
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
     operands = _operands(operands, operand)
     pred = _predicate(pred)
+    # Plain Python, where the predicate has a value.
     if config.state.disable_jit and not isinstance(pred, Tracer):
         return true_fun(*operands) if pred else false_fun(*operands)
+    # Any number is a predicate: true where it is not zero.
     if aval_of(pred).dtype != np.bool_:
         pred = ne(pred, aval_of(pred).dtype.type(0))
+    # False and True are the numbers of the branches.
     index = convert_element_type(pred, np.dtype("int32"))
     return _branch("cond", index, (false_fun, true_fun), ("false_fun", "true_fun"), operands)
 
@@ -127,13 +131,16 @@ def switch(
     branches = tuple(branches)
     if not branches:
         raise ValueError("Empty branch sequence")
+    # No choice: the branch is part of the program around.
     if len(branches) == 1:
         return branches[0](*tree.tree_map(owned, operands))
     last = len(branches) - 1
     if config.state.disable_jit and not isinstance(index, Tracer):
         return branches[min(max(int(index), 0), last)](*operands)
     index = convert_element_type(index, np.dtype("int32"))
+    # Clamped here, so that no backend has to.
     index = clamp(np.int32(0), index, np.int32(last))
+    # JAX's spelling, the odd space included.
     names = ["branch 0", *(f"branch{i}" for i in range(1, len(branches)))]
     return _branch("switch", index, branches, names, operands)
 
@@ -142,8 +149,10 @@ def _branch(
     what: str, index: Any, branches: Sequence[Callable], names: Sequence[str], operands: tuple
 ) -> Any:
     def attempt(refs: list[Ref]) -> Any:
+        # First without mutable references; `threading` calls again with those that were touched.
         if not refs:
             return _bind_branches(what, index, branches, names, operands)
+        # Every branch takes and returns the values of all of them.
         pure = [threaded(b, refs) for b in branches]
         given = (values_of(refs), *operands)
         values, out = _bind_branches(what, index, pure, names, given)
@@ -159,7 +168,9 @@ def _bind_branches(
     leaves, spec = tree.flatten(operands)
     leaves = check_operands(leaves)
     avals = [aval_of(x) for x in leaves]
+    # Trace all branches: each owns its trace, so the same functions are not traced again.
     bodies = [stage_body(b, what, spec, avals, owner=b) for b in branches]
+    # What is made of these branches together is kept with the first one's graph.
     key = ("branches", *(id(b.graph) for b in bodies))
     together = derived(bodies[0].graph, key, lambda: _together(what, bodies, names))
     out = cond_p.bind(index, *together.consts, *leaves, branches=together.graphs)

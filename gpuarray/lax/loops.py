@@ -53,6 +53,7 @@ def while_loop(
     """
     if not (callable(body_fun) and callable(cond_fun)):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
+    # Plain Python, where the values are known.
     if config.state.disable_jit and max_steps is None:
         leaves = tree.flatten(init_val)[0]
         if not any(isinstance(x, Tracer) for x in leaves):
@@ -76,10 +77,12 @@ def _while(
     def attempt(refs: list[Ref]) -> Any:
         if not refs:
             return _bind_while(cond_fun, body_fun, init_val, body_owner, kind, max_steps)
+        # The values of the references are part of the carry.
         test, body = threaded(cond_fun, refs), threaded(body_fun, refs)
 
         def going(state):
             values, result = test(*state)
+            # A condition has no place to return a new value to.
             if any(a is not b for a, b in zip(values, state[0], strict=True)):
                 raise ValueError("cond_fun of while_loop writes a mutable array reference")
             return result
@@ -106,6 +109,7 @@ def _bind_while(
     init, spec = tree.flatten(init_val)
     init = check_operands(init)
     args_spec = tree.treedef_tuple([spec])
+    # Trace until the types stay: a weak initial value takes the dtype of what the body returns.
     while True:
         avals = [aval_of(x) for x in init]
         body = stage_body(body_fun, "while_loop", args_spec, avals, None, body_owner, kind)
@@ -117,8 +121,10 @@ def _bind_while(
         init = changed
     name = first_argument(body_owner, "val")
     check_carry("while_loop body", name, spec, avals, body.out_spec, body.graph.out_avals)
+    # The condition sees the carry's final types.
     test = stage_body(cond_fun, "while_cond", args_spec, avals, owner=cond_fun)
     _check_condition(test)
+    # A bound makes a scan of it, which reverse mode can go through.
     if max_steps is not None:
         return tree.unflatten(spec, _bounded(test.graph, body.graph, init, max_steps))
     out = while_p.bind(
@@ -138,6 +144,7 @@ def _bind_while(
 
 def _check_condition(test: Body) -> None:
     out = test.graph.out_avals
+    # One boolean, not a container of one.
     if test.out_spec != tree.LEAF:
         raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {test.out_spec}.")
     if out[0].shape or out[0].dtype != np.bool_:
@@ -153,6 +160,7 @@ def _bounded(test: Graph, body: Graph, init: list, max_steps: int) -> list:
         raise ValueError(f"max_steps must not be negative, got {max_steps}")
 
     def step(carry, _):
+        # `cond`, not `select`: the body must not see values beyond the end, which may be nan.
         (going,) = evaluate(test, *carry)
         return cond(going, lambda *c: evaluate(body, *c), lambda *c: list(c), *carry), None
 
@@ -179,6 +187,7 @@ def fori_loop(
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
+    # Both bounds as scalars of one integer dtype.
     lower, upper = check_operands([lower, upper])
     lower, upper = _same_type(lower, upper)
     first, last = aval_of(lower), aval_of(upper)
@@ -187,6 +196,7 @@ def fori_loop(
             "lower and upper arguments to fori_loop must have equal types, got "
             f"{_type_name(first)} and {_type_name(last)}: both are scalars of one integer dtype"
         )
+    # A number of steps that is known now makes a scan, which has a reverse derivative.
     known = not (isinstance(lower, Tracer) or isinstance(upper, Tracer))
     if known:
         lower, upper = int(lower), int(upper)
@@ -196,10 +206,12 @@ def fori_loop(
             i, value = loop_carry
             return (add(i, 1), body_fun(i, value)), None
 
+        # Printed programs and messages name the user's function.
         step.__name__ = getattr(body_fun, "__name__", "body_fun")
         times = 1 if unroll is None else unroll
         init = (lower, init_val)
         return run_scan(step, init, None, length, False, times, body_fun, "fori_loop")[0][1]
+    # A while loop cannot be unrolled.
     if unroll is not None and unroll is not False and unroll != 1:
         raise ValueError(
             "Can only use `unroll` in `fori_loop` if the loop bounds are statically known."

@@ -43,6 +43,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     if not isinstance(name, str):
         raise TypeError(f"the name of a composite must be a string, got {name!r}")
 
+    # One jitted function for equal attributes, so that calls are found in its cache.
     @functools.lru_cache(256)
     def unit(names: tuple[str, ...], values: tuple) -> Callable:
         return _named(functools.partial(decomposition, **dict(zip(names, values, strict=True))))
@@ -58,6 +59,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     @functools.wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
         names, values = tuple(attributes), tuple(attributes.values())
+        # Attributes that cannot be keys make a unit of their own for this call.
         if all(isinstance(v, Hashable) and not isinstance(v, Array) for v in values):
             return unit(names, values)(*args)
         return _named(functools.partial(decomposition, **attributes))(*args)
@@ -79,6 +81,7 @@ def platform_dependent(
     >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: 1 + x)
     Array(3., dtype=float32, weak_type=True)
     """
+    # Refused as in JAX: "gpu" names a kind of device, "cuda" what programs are made for.
     if "gpu" in per_platform:
         raise ValueError(
             "lax.platform_dependent got a function for 'gpu': its platforms are those of programs. "
@@ -104,6 +107,7 @@ def create_token(_: Any = None) -> Array:
     >>> lax.create_token().size
     0
     """
+    # An array of no elements: it costs nothing and orders all the same.
     return full((0,), False)
 
 
@@ -124,6 +128,7 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     >>> lax.dce_sink(1.0)
     """
     leaves = check_operands(tree.flatten(val)[0])
+    # An effect is what keeps an operation: this one does nothing.
     debug_callback_p.bind(*leaves, callback=_sink, effect="DebugEffect", partitioned=False)
 
 
@@ -143,6 +148,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     leaves, spec = tree.flatten(x)
+    # A sharding or None is a leaf; anything else is a prefix of the pytree.
     one_for_all = isinstance(shardings, (Sharding, PartitionSpec)) or shardings is None
     given = [shardings] * len(leaves) if one_for_all else tree.prefix_broadcast(shardings, x)
     return tree.unflatten(
@@ -173,6 +179,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"annotation {sharding}: it is only valid for values of rank at least "
             f"{len(sharding.spec)}, but was applied to a value of rank {len(shape)}"
         )
+    # More than one device is refused.
     one_device(sharding, "with_sharding_constraint")
     return device_put(x, sharding)
 

@@ -80,6 +80,7 @@ def run_scan(
     def attempt(refs: list[Ref]) -> tuple[Any, Any]:
         if not refs:
             return _scan_plain(f, init, xs, length, reverse, unroll, owner, kind)
+        # The values of the references are part of the carry.
         pure = threaded(f, refs)
 
         def step(state, x):
@@ -106,12 +107,15 @@ def _scan_plain(
     owner: Callable,
     kind: str,
 ) -> tuple[Any, Any]:
+    # What is scanned over: arrays of one length.
     arrays, xs_spec = tree.flatten(xs)
     arrays = check_operands(arrays)
     length = _length(arrays, length)
     unroll = _unroll(unroll, length)
+    # Plain Python, step by step.
     if config.state.disable_jit:
         return _python_scan(f, init, arrays, xs_spec, length, reverse)
+    # The carry, and the types of one x.
     values, spec = tree.flatten(init)
     values = check_operands(values)
     args_spec = tree.treedef_tuple([spec, xs_spec])
@@ -123,6 +127,8 @@ def _scan_plain(
             raise TypeError(f"scan body output must be a pair, got {_typed(out)}.")
         return tuple(out)
 
+    # Trace until the carry's types stay: a weak initial value takes the dtype that the body
+    # returns.
     while True:
         avals = [aval_of(x) for x in values]
         body = stage_body(step, "scan", args_spec, [*avals, *x_avals], f, owner, kind)
@@ -132,6 +138,7 @@ def _scan_plain(
         if changed is None:
             break
         values = changed
+    # What is left to differ is the user's mistake, told by the parameter's name.
     name = first_argument(f, "carry")
     check_carry("scan body", name, spec, avals, carry_spec, out_avals)
     carry, ys = _bind_scan(body.graph, values, arrays, length, bool(reverse), unroll)
@@ -143,6 +150,7 @@ def _bind_scan(
     graph: Graph, init: list, xs: list, length: int, reverse: bool, unroll: int
 ) -> tuple[list, list]:
     """Bind the primitive. What the body passes on as it came (a carry, an x) needs no loop."""
+    # `kept` carries are constants of the loop; `passed` ys are xs.
     kept, passed, body = derived(graph, ("step", len(init)), lambda: _step(graph, len(init)))
     out = scan_p.bind(
         *graph.consts,
@@ -157,6 +165,7 @@ def _bind_scan(
         num_carry=kept.count(False),
     )
     carry, ys = cut(out, kept.count(False))
+    # In the order of the results: what went around the loop, and what it made.
     direct = [as_array(xs[i]) for i in passed if i is not None]
     return (
         merged(kept, chosen(init, kept), carry),
@@ -173,10 +182,12 @@ class _Step(NamedTuple):
 
 
 def _step(graph: Graph, carries: int) -> _Step:
+    # The inputs and outputs of the body by kind.
     carry_in, x_in = cut(graph.invars, carries)
     carry_out, ys_out = cut(graph.outvars, carries)
     kept = [v is a for v, a in zip(carry_in, carry_out, strict=True)]
     passed = [x_in.index(a) if a in x_in else None for a in ys_out]
+    # Constants first, among them the carries that never change; then carries, then xs.
     body = reordered(
         opened(graph),
         [*graph.constvars, *chosen(carry_in, kept), *others(carry_in, kept), *x_in],
@@ -194,6 +205,7 @@ def _length(arrays: list, length: Any) -> int:
         if not aval_of(x).ndim:
             raise ValueError(f"scan got value with no leading axis to scan over: {x}.")
     sizes = sorted({aval_of(x).shape[0] for x in arrays})
+    # A scan's results have its length as an axis, so it has to be known.
     if isinstance(length, Tracer):
         raise errors.ConcretizationTypeError(
             length,
@@ -207,6 +219,7 @@ def _length(arrays: list, length: Any) -> int:
                 f"scan got `length` argument of {length} which disagrees with leading axis sizes "
                 f"{[aval_of(x).shape[0] for x in arrays]}."
             )
+        # As in JAX, a negative length is none.
         return max(length, 0)
     if len(sizes) > 1:
         found = ", ".join(str(aval_of(x).shape[0]) for x in arrays)
@@ -217,6 +230,7 @@ def _length(arrays: list, length: Any) -> int:
 
 
 def _unroll(unroll: Any, length: int) -> int:
+    # True: all steps; False: one at a time.
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     if unroll < 0 or int(unroll) != unroll:
@@ -225,6 +239,7 @@ def _unroll(unroll: Any, length: int) -> int:
 
 
 def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, reverse: bool):
+    # There is no step that would show the type of the ys.
     if length == 0:
         raise ValueError(
             "zero-length scan is not supported in disable_jit() mode because the output type is "
@@ -235,6 +250,7 @@ def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, r
         x = tree.unflatten(spec, [index_in_dim(a, i, keepdims=False) for a in arrays])
         carry, y = f(carry, x)
         ys.append(y)
+    # The ys lie in the order of the xs, whichever way the loop ran.
     if reverse:
         ys.reverse()
 
@@ -271,6 +287,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     """
     if not callable(f):
         raise TypeError(f"lax.map: f argument should be callable, got {f!r}")
+    # None and 0: one at a time.
     if not batch_size:
         return run_scan(lambda _, x: ((), f(x)), (), xs, None, False, 1, f, "map")[1]
     if batch_size < 0:
@@ -281,6 +298,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     full = batches * batch_size
     many = vmap(f)
     # How a result is laid out is the same for a batch of one and of many.
+    # Whole batches in a scan, what is left over in one call more.
     head = [
         reshape(_part(x, 0, full), (batches, batch_size, *aval_of(x).shape[1:])) for x in arrays
     ]

@@ -124,6 +124,7 @@ def _bins(x):
     """Numbers or edges, one for each axis; or the edges for both."""
     if not isinstance(x, (list, tuple)):
         return x
+    # Three numbers or more are edges; two are numbers of bins, one for each axis.
     if len(x) > 2 and all(np.ndim(e) == 0 for e in x):
         return surface.asarray(x)
     return [as_operand(e) for e in x]
@@ -182,6 +183,7 @@ def _like(x, given):
 def _histogram(result, given):
     """Counts are integers, sums of weights have the weights' type, edges their own."""
     heights, edges = result
+    # Densities are floats already.
     if not given.get("density"):
         heights = surface.astype(heights, getattr(given.get("weights"), "dtype", int))
     return heights, _like(edges, given.get("bins"))
@@ -193,6 +195,7 @@ def _histograms(result, given):
     if dtypes.kind_of(heights.dtype) in "iu":
         heights = surface.astype(heights, float)
     bins = given.get("bins")
+    # histogramdd returns one list of edges, histogram2d one array an axis.
     if isinstance(edges[0], list):
         each = bins if _is_list(bins) else [bins] * len(edges[0])
         return heights, [_like(e, b) for e, b in zip(edges[0], each, strict=True)]

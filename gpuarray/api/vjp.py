@@ -67,7 +67,7 @@ class Pullback:
     @classmethod
     def put_together(cls, form: PullbackForm, values: Sequence[Any]) -> Pullback:
         """The inverse of `take_apart`."""
-        # Not __init__: the values may be anything that jax trees put into leaves, tracers included.
+        # Not through __init__: transformations put tracers and other objects into the leaves.
         new = object.__new__(cls)
         graph = form.graph.with_consts(values)
         new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))

@@ -162,7 +162,6 @@ def ragged_dot_general(
     >>> lax.ragged_dot_general(x, y, sizes, numbers)[:, 0, 0]
     Array([2., 3.], dtype=float32)
     """
-    # Refused in JAX too, outside of TPUs.
     if group_offset is not None:
         raise TypeError(
             "ragged_dot_general does not support group_offset yet: slice rhs and group_sizes "

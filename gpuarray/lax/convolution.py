@@ -353,7 +353,7 @@ def _transposed_pads(k: int, s: int, padding: str) -> tuple[int, int]:
     name = padding.upper()
     if name == "SAME":
         total = k + s - 2
-        # TensorFlow's rule, which JAX follows: the sum is fixed, and the odd one goes low.
+        # JAX's rule: the sum is fixed, and an odd one goes low.
         low = k - 1 if s > k - 1 else -(-total // 2)
     elif name == "VALID":
         total = k + s - 2 + max(k - s, 0)

@@ -105,7 +105,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
 
 def _halley(u: Array, low: Array) -> tuple[Array, Array]:
     """A step with the weights that are best when no singular value is under `low`."""
-    # Weights a, b, c of the paper's equation (3.5), as functions of the bound.
+    # The paper's weights a, b and c, as functions of the bound.
     square = low * low
     root = (4 * (1 / square - 1) / square) ** (1 / 3)
     inner = sqrt(1 + root)

@@ -355,7 +355,7 @@ def _integers_to_integers(x, y):
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     if shape:
         x, y = (as_type(v, aval_of(v).dtype) for v in (x, y))
-    # 0 to a negative power is 0, as in JAX, and not the 0 ** (2**64 + y) of the bits.
+    # 0 to any power but 0 is 0, to a negative one too, as in JAX.
     out = select(and_p.bind(eq_p.bind(x, zero), ne_p.bind(y, zero)), zero, one)
     for _ in range(6):
         # The exponent from its lowest bit up; x is squared in every round.

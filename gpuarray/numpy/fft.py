@@ -66,7 +66,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     if 0 in lengths:  # the lengths are those of `a`, which has nothing to transform
         return _nothing(a, kind, lengths, axes)
     a = _fit(a, given, wanted)
-    # No FFT of half floats or integers: float32, or float64 with x64 on.
+    # No FFT of half floats or integers: they become float32.
     if a.dtype.itemsize < 4 or dtypes.kind_of(a.dtype) in "biu":
         a = lax.convert_element_type(
             a, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(np.dtype(np.float32)))

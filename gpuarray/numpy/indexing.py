@@ -473,6 +473,8 @@ def _update_window(x: Array, found: indexer.Window, kind: str, values, given) ->
     """
     starts, limits, _, backwards, dropped, new, outside = found
     sizes = tuple([b - a for a, b in zip(starts, limits)])
+    # Values broadcast to the window without the dropped axes and with the new ones, then take its
+    # shape.
     if given.shape:
         shape = sizes
         if dropped or new:
@@ -494,6 +496,7 @@ def _update_window(x: Array, found: indexer.Window, kind: str, values, given) ->
                 values, shape=sizes, broadcast_dimensions=(), sharding=None
             )
     else:
+        # Read, combine in the common dtype, write back in x's.
         part = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
         values = _as(_POINTWISE[kind](*_common(part, values)), x)
     return dynamic_update_slice_p.bind(x, values, *starts)
@@ -516,9 +519,11 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     if t.expand:
         x = lax.expand_dims(x, t.expand)
     if values is not None:
+        # The shape that x[index] has: values broadcast to it.
         final = list(t.shape)
         for i in t.new:
             final.insert(i, 1)
+        # Setting converts the values; adding promotes both, and the result is converted back.
         if kind == "set" or _is_key(x):
             values = _as(values, x)
         else:
@@ -528,6 +533,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             values = lax.squeeze(values, t.new)
         if t.reversed:
             values = lax.rev(values, t.reversed)
+    # Nothing is updated; the shapes have been checked above.
     if 0 in t.shape:
         return origin
     if indices is None and values is not None:
@@ -570,6 +576,7 @@ def _mask_of(x: Array, index) -> Array | None:
     slices.
     """
     entries = index if isinstance(index, tuple) else (index,)
+    # Exactly one mask, and only full slices around it.
     masks = [e for e in entries if isinstance(e, Array) and e.dtype == np.bool_ and e.ndim]
     if len(masks) != 1:
         return None
@@ -609,8 +616,10 @@ def _align(values, given, shape: tuple[int, ...], index):
     before = _mask_axis(len(shape), entries)
     assert before is not None
     after = len(shape) - before - mask.ndim
+    # Values without an axis for the selected elements are the same for all of them.
     if len(given.shape) <= after:
         return values
+    # An axis of length 1 there broadcasts; a longer one would need to know which element is which.
     count = len(given.shape) - after - 1  # the axis of selected elements
     if given.shape[count] != 1 or len(given.shape) > before + 1 + after:
         return None

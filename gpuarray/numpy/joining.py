@@ -47,9 +47,11 @@ def concatenate(arrays, axis: int | None = 0, dtype=None) -> Array:
     >>> gnp.concatenate([gnp.arange(2), gnp.array([7.])])
     Array([0., 1., 7.], dtype=float32)
     """
+    # The rows of one array end to end: a reshape.
     if isinstance(arrays, Array) and axis == 0 and arrays.ndim > 1 and dtype is None:
         return reshape(arrays, (arrays.shape[0] * arrays.shape[1], *arrays.shape[2:]))
     parts = _parts("concatenate", arrays, dtype)
+    # Flattened first, as in NumPy.
     if axis is None:
         return lax.concatenate([ravel(p) for p in parts], 0)
     if parts[0].ndim == 0:
@@ -92,6 +94,7 @@ def stack(arrays, axis: int = 0, out=None, dtype=None) -> Array:
            [1, 1]], dtype=int32)
     """
     no_out("stack", out)
+    # An array is the stack of its rows already.
     if isinstance(arrays, Array) and arrays.ndim and arrays.shape[0]:
         found = arrays if dtype is None else lax.convert_element_type(arrays, dtype)
         return moveaxis(found, 0, axis)
@@ -111,6 +114,7 @@ def unstack(x, /, *, axis: int = 0) -> tuple[Array, ...]:
     """
     x = array("unstack", x)
     axis = canonical_axis(axis, x.ndim)
+    # No pieces: the primitive has at least one result.
     if x.shape[axis] == 0:
         return ()
     return tuple(unstack_p.bind(x, axis=axis))

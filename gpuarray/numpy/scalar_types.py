@@ -24,11 +24,13 @@ class _ScalarType(type):
         return asarray(x, dtype=cls.dtype)
 
     def __hash__(cls) -> int:
+        # gnp.float32 is a key equal to np.float32.
         return hash(cls.dtype.type)
 
     def __eq__(cls, other: object) -> builtins.bool:
         if isinstance(other, _ScalarType):
             return cls.dtype == other.dtype
+        # Equal to NumPy's type and dtype of the same name, so that code may compare with either.
         return other is cls.dtype.type or (isinstance(other, np.dtype) and cls.dtype == other)
 
     def __instancecheck__(cls, instance: Any) -> builtins.bool:

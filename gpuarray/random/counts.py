@@ -56,6 +56,8 @@ def _poisson_knuth(key, lam, *, shape, dtype, max_iters):
     number = aval_of(lam).dtype
 
     def go_on(carry):
+        # Uniform numbers are multiplied until their product is below exp(-lam); one less than it
+        # took is the count.
         i, _, _, log_product = carry
         return _any(log_product > -lam) & (i < dtypes.default_int().type(max_iters))
 
@@ -75,6 +77,7 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
     """Transformed rejection with squeeze (PTRS)."""
     number = aval_of(lam).dtype
     log_lam = lax.log(lam)
+    # Hörmann's PTRS: constants of the paper, good from lam = 10 on.
     b = 0.931 + 2.53 * lax.sqrt(lam)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -93,6 +96,7 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
         k = lax.floor((2 * a / inner + b) * u + lam + 0.43)
         s = lax.log(v * inverse_alpha / (a / (inner * inner) + b))
         t = -lam + k * log_lam - lax.lgamma(k + 1)
+        # Most are accepted by the squeeze, without a logarithm of the density.
         squeezed = (inner >= 0.07) & (v <= v_low)
         refused = (k < 0) | ((inner < 0.013) & (v > inner))
         within = s <= t
@@ -129,6 +133,7 @@ def poisson(
     key, _ = one_key("poisson", key)
     dtype = int_dtype("poisson", dtype)
     shape = sample_shape("poisson", shape, shape_of(lam))
+    # As JAX does, whatever the dtype of lam.
     lam = as_(spread(lam, shape), np.dtype(np.float32))
     return placed("poisson", _poisson(key, lam, shape=shape, dtype=dtype), out_sharding)
 
@@ -158,6 +163,7 @@ def _by_waiting_times(key: Any, count: Any, p: Any, shape, dtype, most: float) -
         subkey, key = keys_from(key)
         successes = lax.select(trials <= count, successes + 1, successes)
         u = _uniform(subkey, 0.0, 1.0, shape=shape, dtype=dtype)
+        # A geometric variate: the trials until the next success.
         wait = lax.ceil(lax.log(u) / log_failure)
         return i + 1, successes, trials + wait, key
 

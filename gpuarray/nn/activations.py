@@ -49,6 +49,7 @@ def relu(x: ArrayLike) -> Array:
     return gnp.maximum(x, 0)
 
 
+# 0 at 0, where a maximum would share the tangent between both sides.
 relu.defjvps(lambda t, out, x: _where(gnp.asarray(x) > 0, t))
 
 
@@ -292,9 +293,11 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     [promoted] = promote_args_inexact("gelu", x)
     dtype = gnp.asarray(promoted).dtype
     if approximate:
+        # Hendrycks and Gimpel's approximation: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
         slope = np.asarray(np.sqrt(2 / np.pi)).astype(dtype)[()]
         cubic = promoted + 0.044715 * promoted**3
         return promoted * (0.5 * (1.0 + gnp.tanh(slope * cubic)))
+    # x Phi(x) by erfc, which keeps its digits for negative x.
     slope = np.asarray(np.sqrt(0.5)).astype(dtype)[()]
     return gnp.array(0.5 * promoted * lax.erfc(-promoted * slope), dtype=dtype)
 

@@ -164,6 +164,7 @@ def variance_scaling(
 def _draw_uniform(key, shape, dtype, variance):
     if dtypes.issubdtype(dtype, np.complexfloating):
         for_radius, for_angle = random.split(key)
+        # Evenly over a disc: the radius is the root of a uniform number.
         radius = gnp.sqrt(2 * _unit(for_radius, shape, dtype)).astype(dtype)
         return _turned(radius, for_angle) * gnp.sqrt(variance)
     # The variance of the even distribution over [-1, 1) is 1/3.
@@ -218,6 +219,7 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
             f"the weights of shape {shape} have no inputs or no outputs, so their variance, scale "
             "divided by that number, is not defined: division by zero"
         )
+    # All other axes: every input of a convolution counts once for each place of its window.
     field = math.prod(shape) / known
     counts = {
         "fan_in": lambda: n_in,
@@ -340,6 +342,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         if len(shape) < 2:
             raise ValueError(f"orthogonal initializer requires at least a 2D shape, got {shape}")
         columns = _length(shape, column_axis, "column_axis")
+        # Orthogonal as a matrix of all other axes by this one.
         rest = tuple(np.delete(shape, column_axis).tolist())
         drawn = random.orthogonal(key, math.prod(rest), m=columns, dtype=dtype)
         placed = gnp.moveaxis(drawn.reshape(*rest, columns), -1, column_axis)
@@ -369,6 +372,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
                 f"`fan_in` must be less or equal than `fan_out`. Got {shape[-2]} and {shape[-1]}."
             )
         middle = orthogonal(scale, column_axis)(key, shape[-2:], dtype)
+        # The identity in space: only the middle of the window is not zero.
         centre = tuple((n - 1) // 2 for n in shape[:-2])
         return _placed(gnp.zeros(shape, dtype).at[centre].set(middle), out_sharding)
 

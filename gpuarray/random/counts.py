@@ -173,6 +173,8 @@ def _by_waiting_times(key: Any, count: Any, p: Any, shape, dtype, most: float) -
 
 def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> Any:
     """Transformed rejection (BTRS), for p up to 1/2 and count * p of at least 10."""
+    # Hörmann's BTRS: constants of the paper, good where both outcomes are expected ten times or
+    # more.
     table = gnp.asarray(_STIRLING_ERRORS, dtype)
     deviation = lax.sqrt(count * p * (1 - p))
     b = 1.15 + 2.53 * deviation
@@ -198,6 +200,7 @@ def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> An
         k = lax.floor((2 * a / inner + b) * u + centre)
         refused = (k < 0) | (k > count)
         v = lax.log(v * alpha / (a / (inner * inner) + b))
+        # log(f(k) / f(mode)), the factorials by Stirling's formula with its correction.
         bound = (
             (mode + 0.5) * lax.log((mode + 1) / (odds * (count - mode + 1)))
             + (count + 1) * lax.log((count - mode + 1) / (count - k + 1))
@@ -224,7 +227,9 @@ def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any) 
     endless = gnp.isinf(count)
     q_nan, q_negative = lax.ne(q, q), q < 0
     q_bad = q_nan | q_negative
+    # Harmless numbers in the loops, which would not end with nan; the result is replaced below.
     q = lax.select(q_bad, lax.full_like(q, 0.01), q)
+    # Waiting times cost a step a success, rejection the same for any mean.
     rare = count_bad | (count * q <= 10)
     whole = lax.floor(count)
     most = float(dtypes.finfo(dtype).max)
@@ -245,6 +250,7 @@ def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any) 
     out = lax.select(invalid, lax.full_like(out, np.nan), out)
     out = lax.select(endless & ~invalid, lax.full_like(out, np.inf), out)
     counted = flipped | count_bad | q_nan | endless
+    # The rarer outcome was counted: turn it back.
     return lax.select(counted, out, whole - out)
 
 
@@ -300,12 +306,14 @@ def multinomial(
     sample_shape("multinomial", shape, own)
     sample_shape("multinomial", batch, shape_of(n))
     p = spread(as_(p, number), shape)
+    # One binomial a class: its share of what the classes before it left over.
     left = lax.cumsum(p, len(shape) - 1, reverse=True)
     ratios = p / gnp.where(left == 0, 1, left)
     keys = random_split_p.bind(key, shape=shape[-1:], **stream_params())
 
     def draw(remaining, step):
         ratio, key = step
+        # Rounding may carry a share just beyond 1.
         ratio = gnp.clip(ratio, 0, 1)
         count = _binomial(key, remaining, ratio, batch, number)
         return remaining - count, count

@@ -32,6 +32,7 @@ def _scaled(scale: Any, x: Any) -> Any:
 
 
 def _dot(x: Any, y: Any) -> Array:
+    # Conjugated on the left, in full precision: the methods rely on orthogonality.
     one = lambda a, b: gnp.vdot(a, b, precision=lax.Precision.HIGHEST)
     return tree_reduce(operator.add, tree_map(one, x, y))
 

@@ -31,6 +31,7 @@ def _random_like(rng: np.random.Generator, x: Any) -> Any:
     aval = aval_of(x)
     if not dtypes.issubdtype(aval.dtype, np.inexact):
         return np.zeros(aval.shape, dtypes.float0)
+    # Integers have no direction to move in.
     value = rng.standard_normal(aval.shape)
     if dtypes.issubdtype(aval.dtype, np.complexfloating):
         value = value + 1j * rng.standard_normal(aval.shape)
@@ -66,6 +67,7 @@ def _difference(f: Callable, args: tuple, direction: Any, eps: float | None) -> 
     if eps is None:
         names = (aval_of(x).dtype.name for x in tree.flatten(args)[0] if _is_float(x))
         eps = max((_STEPS.get(n, _FINE_STEP) for n in names), default=_FINE_STEP)
+    # A central difference, computed in double precision.
     ahead = tree.flatten(f(*_moved(args, direction, eps / 2)))[0]
     behind = tree.flatten(f(*_moved(args, direction, -eps / 2)))[0]
     return [
@@ -107,6 +109,7 @@ def check_jvp(
     """
     rng = np.random.default_rng(0)
     args = tuple(args)
+    # Random directions: a wrong derivative fails along almost any of them.
     direction = _random_tree(rng, args)
     out, tangent = f_jvp(args, direction)
     leaves, spec = tree.flatten(out)
@@ -147,6 +150,7 @@ def check_vjp(
     pulled = tree.flatten(pullback(cotangent))[0]
     leaves = tree.flatten(args)[0]
     moved = tree.flatten(direction)[0]
+    # <pullback(c), t> = <c, f'(t)>, for random c and t.
     by_input = sum(
         np.sum(_wide(p) * _wide(t))
         for x, p, t in zip(leaves, pulled, moved, strict=True)

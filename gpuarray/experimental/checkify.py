@@ -148,6 +148,7 @@ class Error:
         self.sites = sites
 
     def _failures(self) -> list[tuple[tuple[int, ...], int, list]]:
+        # Under vmap there is a code for each element.
         codes = np.asarray(self.code)
         found = []
         for at in np.ndindex(codes.shape):
@@ -207,6 +208,7 @@ class _Raise:
 
 
 def _assert(holds: Any, site: Site, payload: Sequence, debug: bool) -> None:
+    # While tracing the check is an equation, which checkify finds; outside it raises here.
     if not traces.is_base() or isinstance(holds, traces.Tracer):
         callback = _Raise(site, debug)
         debug_callback_p.bind(
@@ -235,6 +237,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
                 "Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
                 f"{x!r} of type {type(x)}."
             )
+    # What a failed check carries has fixed types: it goes through loops.
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
     site = Site(FailedCheckError, msg, avals, spec)
     site.message([np.zeros(a.shape, a.dtype) for a in avals])  # a bad format shows itself now
@@ -293,6 +296,7 @@ def _user_check(eqn: Eqn) -> _Raise | None:
     if eqn.primitive is not debug_callback_p:
         return None
     callback = eqn.params["callback"]
+    # Under vmap the callback is wrapped, once an axis.
     while isinstance(callback, ForEach):
         callback = callback.callback
     return callback if isinstance(callback, _Raise) else None
@@ -307,6 +311,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
     prim = eqn.primitive
     if prim is div_p and DivisionByZeroError in errors:
         found.append(Site(DivisionByZeroError, "division by zero"))
+    # Which index, along which axis, of what length.
     if prim in _INDEXED and OOBError in errors:
         shape = eqn.invars[0].aval.shape
         number = ShapedArray((), np.dtype(np.int32))
@@ -315,6 +320,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
             "axis {1} with size {2}. "
         )
         found.append(Site(OOBError, text, (number,) * 3))
+    # Moving nan about makes none.
     computes = prim.kind is not Kind.VIEW and prim not in _INDEXED
     if computes and NaNError in errors and any(is_inexact(v.aval) for v in eqn.outvars):
         if prim is not convert_element_type_p and not _opened(eqn):
@@ -340,6 +346,7 @@ class _Numbers:
     def _collect(self, graph: Graph) -> bool:
         found = False
         for eqn in graph.eqns:
+            # A graph may be used several times: its equations keep their numbers.
             if id(eqn) not in self._inside:
                 own = _sites_of(eqn, self.errors)
                 self.of[id(eqn)] = list(range(len(self.sites), len(self.sites) + len(own)))
@@ -364,11 +371,13 @@ class _Run:
 
     def start(self) -> list:
         payload = [a for s in self.numbers.sites for a in s.payload]
+        # No failure yet, and room for what each site may carry.
         return [np.int32(-1), *(np.zeros(a.shape, a.dtype) for a in payload)]
 
     def failed(self, state: list, number: int, failure: Any, payload: Sequence = ()) -> list:
         """The state after a test: the first failure stays."""
         code, *rest = state
+        # Only the first failure is kept.
         first = gnp.logical_and(failure, gnp.less(code, 0))
         groups = cut(rest, *(len(s.payload) for s in self.numbers.sites))
         avals = self.numbers.sites[number].payload
@@ -381,6 +390,7 @@ class _Run:
 
     def graph(self, graph: Graph, state: list, args: Sequence) -> tuple[list, list]:
         """(state, results) of a Graph."""
+        # As `evaluate`, with the error state handed from equation to equation.
         env: dict = dict(zip(graph.constvars, graph.consts, strict=True))
         env.update(zip(graph.invars, args, strict=True))
         last_use = last_uses(graph)
@@ -395,9 +405,11 @@ class _Run:
     def equation(self, eqn: Eqn, state: list, values: list) -> tuple[list, list]:
         prim, params = eqn.primitive, eqn.params
         raiser = _user_check(eqn)
+        # Nothing in it can fail: it runs as it is, kernels and all.
         if raiser is None and not self.numbers.can_fail(eqn):
             out = prim.bind(*values, **params)
             return state, list(out) if prim.multiple_results else [out]
+        # Calls and control flow are opened: the state goes in and comes out.
         if prim in _CALLS:
             return self.graph(params[_CALLS[prim]], state, values)
         if prim is cond_p:
@@ -412,6 +424,7 @@ class _Run:
                 failure, payload = _first_failure(params["callback"], values)
                 state = self.failed(state, next(numbers), failure, payload)
             return state, []
+        # Run it, then look at operands or results.
         out = prim.bind(*values, **params)
         outs = list(out) if prim.multiple_results else [out]
         for number in numbers:
@@ -443,6 +456,7 @@ class _Run:
             )
         first, second, carry = cut(values, params["cond_nconsts"], params["body_nconsts"])
 
+        # The condition may fail too: it runs in the body, and its answer is carried.
         def tested(state: list, carry: list) -> tuple:
             state, (going,) = self.graph(condition, state, [*first, *carry])
             return state, carry, going
@@ -471,6 +485,7 @@ class _Run:
 
 def _first_failure(callback: Any, values: list) -> tuple[Any, list]:
     """Whether a check fails for any element of the vmaps around it, and the first one's payload."""
+    # One check, or one for each element: the first that fails counts.
     if not isinstance(callback, ForEach):
         holds, *payload = values
         return gnp.logical_not(holds), payload
@@ -505,8 +520,10 @@ def _outside(eqn: Eqn, values: list) -> tuple[Any, list]:
         indices = values[1].reshape(-1, len(axes))
     if not axes or indices.size == 0:
         return np.bool_(False), [np.int32(0)] * 3
+    # The last place where a whole window fits.
     last = np.array([shape[a] - sizes[a] for a in axes])
     bad = gnp.logical_or(gnp.less(indices, 0), gnp.greater(indices, last.astype(np.int32)))
+    # The first index that is wrong.
     at = gnp.argmax(bad.ravel())
     axis = at % len(axes)
     pick = lambda table: gnp.asarray(np.array(table, np.int32))[axis]
@@ -553,6 +570,7 @@ def checkify(
             out, out_spec = tree.flatten(f(*args, **kwargs))
             return out
 
+        # Trace, number what can fail, and run the graph with the state.
         graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "checkify"))
         numbers = _Numbers(graph, frozenset(errors))
         run = _Run(numbers)

@@ -1,6 +1,6 @@
-"""What a gradient keeps of a function's values, by JAX's name: see `gpuarray.api.checkpoint`.
+"""Checkpointing and its policies under JAX's name: see `gpuarray.api.checkpoint`.
 
-Floor 6: hands on.
+Floor 6: re-exports.
 """
 
 from gpuarray.api.checkpoint import Offloadable as Offloadable

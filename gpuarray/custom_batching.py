@@ -1,6 +1,6 @@
 """Functions with a batching rule of the user's own, by JAX's name: see `gpuarray.api.custom_vmap`.
 
-Floor 6: hands on.
+Floor 6: re-exports.
 """
 
 from gpuarray.api.custom_vmap import custom_vmap as custom_vmap

@@ -1,4 +1,4 @@
-"""Functions whose derivatives the user writes: `custom_jvp`, `custom_vjp` and what is made of them.
+"""Functions whose derivatives the user writes: `custom_jvp`, `custom_vjp` and related functions.
 
 Floor 6. In: functions of pytrees and their rules. Out: callables that every transformation takes as
 they are, and differentiates by the rules given.

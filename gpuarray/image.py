@@ -41,7 +41,7 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method that a name stands for."""
+        """The method of this name."""
         method = _NAMES.get(s)
         if method is None:
             raise ValueError(f'Unknown resize method "{s}": expected one of {list(_NAMES)}')
@@ -172,7 +172,7 @@ def resize(
     antialias: bool = True,
     precision: Any = lax.Precision.HIGHEST,
 ) -> Array:
-    """An image with as many axes and another shape; axes of the same length stay as they are.
+    """Resize an image to `shape`, which has as many axes; axes of the same length are not changed.
 
     method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5" or "area".
     antialias: pixels are blurred before they are thinned out.

@@ -1,6 +1,6 @@
 """Mutable references, by JAX's name: see `gpuarray.api.references`.
 
-Floor 6: hands on.
+Floor 6: re-exports.
 """
 
 from gpuarray.api.references import AbstractRef as AbstractRef

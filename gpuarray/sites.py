@@ -132,7 +132,9 @@ _replayers: list[CodeType] = []
 
 
 def replays(fun: Callable) -> Callable:
-    """Mark a function that sets `replaying`: what is recorded below it was written there."""
+    """Mark a function that sets `replaying`: operations recorded below it take their place from
+    there.
+    """
     _replayers.append(fun.__code__)
     return fun
 

@@ -1,6 +1,6 @@
-"""What `jit` goes through before a call runs, by JAX's name: see `gpuarray.api.stages`.
+"""The stages of `jit` (traced, lowered, compiled) under JAX's name: see `gpuarray.api.stages`.
 
-Floor 6: hands on.
+Floor 6: re-exports.
 """
 
 from gpuarray.api.stages import Compiled as Compiled

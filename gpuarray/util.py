@@ -87,7 +87,7 @@ os.register_at_fork(after_in_child=_open_locks)
 
 
 def captures(function: Any) -> bool:
-    """Whether a function may hold what is not its module's: values it closes over, an object.
+    """Whether a function may hold values of its own: a closure, defaults, a bound object.
 
     >>> captures(len), captures(lambda x: x), captures([].append)
     (False, False, True)
@@ -100,10 +100,10 @@ def captures(function: Any) -> bool:
 
 
 class Recent:
-    """A dict of what was used lately, in two generations.
+    """A dict of the entries used most recently, kept in two generations.
 
-    A new generation begins when this one holds half the limit; what was not asked for during a
-    whole generation is gone. So `get`, which looks at the present generation alone, is a plain
+    A new generation begins when this one holds half the limit; entries that were not used during a
+    whole generation are dropped. So `get`, which looks at the present generation alone, is a plain
     dict's, and no lookup keeps books; `find` also takes an entry over from the generation before.
 
     >>> squares = Recent(4)
@@ -155,7 +155,7 @@ class Recent:
 
 
 class Interned:
-    """One object for each key, as long as somebody holds it, and a while longer.
+    """One object for each key, as long as it is referenced, and a while longer.
 
     `recent` is a plain dict of what was made lately; `put(key, make)` finds what is alive, or makes
     it.

@@ -165,7 +165,7 @@ def pure_callback(
 ) -> Any:
     """Call a Python function that has no side effects, from inside any program.
 
-    It may be called any number of times, or never if nobody needs its result.
+    It may be called any number of times, or never if its result is not used.
 
     result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
     sharding: the device of the results
@@ -231,7 +231,7 @@ def io_callback(
 
 
 class _Mixed(FlatCallback):
-    """A callback some of whose arguments are Python values that no program holds."""
+    """A callback with some arguments that are Python objects, not values of the program."""
 
     def __init__(self, fun: Callable, in_tree: Any, kind: str, static: tuple):
         super().__init__(fun, in_tree, kind)
@@ -292,7 +292,7 @@ def debug_callback(
 
 
 class _Check(string.Formatter):
-    """Goes through a format string without formatting anything."""
+    """Check a format string against its arguments without formatting anything."""
 
     def format_field(self, value, format_spec):
         return ""

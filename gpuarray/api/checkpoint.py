@@ -162,7 +162,7 @@ checkpoint_policies = SimpleNamespace(
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """`x`, its leaves under a name that policies know them by.
+    """Name the leaves of `x` for checkpoint policies.
 
     >>> import gpuarray.numpy as gnp
     >>> checkpoint_name(gnp.ones(2), "hidden")
@@ -279,7 +279,7 @@ remat = checkpoint
 
 
 def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
-    """Print which values the derivative of `f` keeps from the forward pass, and who makes them.
+    """Print the values that the derivative of `f` keeps from the forward pass, and their origin.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> print_saved_residuals(ga.checkpoint(gnp.sin), 1.0)

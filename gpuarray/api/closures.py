@@ -20,7 +20,8 @@ from gpuarray.transforms.stage import TracedFunction, stage
 
 @boundary
 def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
-    """`fun` as a function of its arguments and the traced values it closes over, and those.
+    """Convert `fun` to take the traced values it closes over as arguments; return it and the
+    values.
 
     example_args: arguments of the shapes and dtypes that it will be called with
 

@@ -1,7 +1,7 @@
 """`cuda_op`: a CUDA kernel written as text, used like any other operation.
 
 Floor 6. In: the text, what comes out of it, and how many threads run it. Out: a function of arrays
-that works inside `jit`, and under `grad` and `vmap` as far as rules are given. It runs on a GPU; on
+that works inside `jit`, and under `grad` and `vmap` if rules are given. It runs on a GPU; on
 the simulator, which checks its accesses; and on the CPU where there is a NumPy function beside it.
 """
 

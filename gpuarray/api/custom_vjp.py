@@ -243,7 +243,7 @@ tree.register_pytree_node(
 
 
 def custom_gradient(fun: Callable) -> Callable:
-    """A function with its own rule for cotangents, which it returns beside its result.
+    """Decorator for a function that returns its own rule for cotangents with its result.
 
     `fun(*args)` returns `(output, vjp)`, and `vjp(cotangent)` the cotangents of the arguments.
 

@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 
 
 class Debugger(cmd.Cmd):
-    """The prompt: commands as in pdb, for looking only."""
+    """The prompt, with pdb's commands for inspection."""
 
     prompt = "(debug) "
     intro = "Stopped at a breakpoint; `help` lists the commands."
@@ -58,7 +58,7 @@ class Debugger(cmd.Cmd):
 
     @property
     def frame(self) -> Frame:
-        """The frame being looked at."""
+        """The current frame."""
         return self.frames[self.at]
 
     def say(self, text: Any) -> None:
@@ -159,7 +159,7 @@ def breakpoint(
     stdin: Any = None,
     stdout: Any = None,
 ) -> Any:
-    """Stop a running program here and open a prompt in which values can be looked at.
+    """Stop a running program here and open a prompt for looking at values.
 
     Inside a jitted function too: names then mean the values of this call. Under vmap it stops once
     for each element.
@@ -209,7 +209,7 @@ def breakpoint(
 def _flat(names: list[dict[str, Any]]) -> tuple[list, Callable[[list], list[dict[str, Any]]]]:
     """The leaves of all values, and how to put others in their place.
 
-    What cannot be taken apart as a pytree is a leaf.
+    A value that cannot be flattened is a leaf.
     """
     leaves: list = []
     specs: list[dict[str, tuple[Any, int]]] = []
@@ -251,7 +251,7 @@ def _frames(frame: FrameType | None, filtered: bool) -> list[Frame]:
 
 
 def _is_python(filename: str) -> bool:
-    """Whether a file belongs to Python itself, which nobody wants to debug here."""
+    """Whether a file belongs to Python itself: its frames are left out."""
     library = os.path.dirname(inspect.__file__)
     packages = os.path.join(library, "site-packages")
     inside = filename.startswith(library) and not filename.startswith(packages)

@@ -1,4 +1,4 @@
-"""What the derivatives of functions share: flat functions, checks, tangents as arrays.
+"""Helpers shared by the derivative transformations: flat functions, checks, tangents as arrays.
 
 Floor 6. In: functions of pytrees, and their arguments. Out: functions of leaves, and errors that
 say what was given.
@@ -65,7 +65,7 @@ def check_callable(fun: Any) -> None:
 
 
 def check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """A tangent of the type its primal asks for, or an error that says what is wrong."""
+    """Check that a tangent has the type that its primal requires."""
     want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
     if want.dtype != given.dtype:
         raise error(

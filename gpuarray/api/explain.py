@@ -1,4 +1,4 @@
-"""`explain`: what a function becomes when it is compiled, without running it.
+"""`explain`: the kernels that a function is compiled to, without running it.
 
 Floor 6. In: a Python function and the arguments it would be called with. Out: an Explanation to
 read, print or draw.
@@ -27,8 +27,8 @@ def explain(
 ) -> Callable[..., Explanation]:
     """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
 
-    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
-    operations make the same kernels, as far as they are recorded together.
+    Arguments may be arrays or ShapeDtypeStructs: nothing is computed.Without `jit` the same
+    operations make the same kernels if they are recorded together.
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
     GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.

@@ -1,4 +1,4 @@
-"""Looking at functions without running them, and steering what is traced.
+"""Functions that inspect programs without running them, and contexts that affect tracing.
 
 Floor 6. In: Python functions. Out: their Graphs and shapes; contexts that change how code inside
 them is traced.
@@ -86,7 +86,7 @@ def _of_shape(x: Any) -> Any:
 
 
 def typeof(x):
-    """The aval of a value: what tracing knows of it.
+    """The abstract value of `x`: its shape, dtype and weak type.
 
     >>> import gpuarray as ga
     >>> print(ga.typeof(1.0))  # ~ marks a weak type
@@ -96,7 +96,7 @@ def typeof(x):
 
 
 class named_scope(contextlib.ContextDecorator):
-    """A name for what is recorded inside the block (or the function), for whoever reads programs.
+    """Name the operations recorded inside a block (or a function).
 
     `explain`, error messages and printed graphs show it beside the user's line, those inside of
     others as 'outer/inner'; an equation has it as `source_info.name_stack`.

@@ -49,7 +49,7 @@ class Options(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call taken apart: what decides compilation, and the values."""
+    """A call's values, and what decides which program runs them."""
 
     leaves: list
     spec: Any
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
 
 class Jitted:
-    """What `jit` returns, called like the function; `.lower` and `.trace` show what it becomes."""
+    """A jitted function, called like the original; `.trace` and `.lower` inspect its program."""
 
     __name__: str
 
@@ -335,7 +335,7 @@ class Jitted:
         return f"a setting changed: {', '.join(near[0].differences(settings))}"
 
     def _bind(self, call: Call, key: tuple):
-        """Inside another trace the whole function is one equation."""
+        """Record the call as one equation of the trace around it."""
         # Under an outer trace the key has the named axes too: collectives mean something else.
         program = self._cache.programs.find(key)
         if program is None:
@@ -397,7 +397,7 @@ class Jitted:
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget what was traced and compiled for this function."""
+        """Drop the traced and compiled programs of this function."""
         self._cache.clear()
 
     _clear_cache = clear_cache
@@ -425,7 +425,7 @@ def _without_statics(call: Call) -> Any:
 
 
 def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
-    """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
+    """Run a program in general: any devices, pending inputs, donation, work in flight."""
     inputs = list(leaves)
     # `run` takes the inputs away; a check of the results evaluates the program again with them.
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
@@ -485,7 +485,7 @@ cache.watch(inferred)
 
 
 def clear_caches() -> None:
-    """Forget everything that was traced and compiled, for all functions."""
+    """Drop the traced and compiled programs of all functions."""
     cache.clear()
     trace_cache.forget()
     cubins.forget()

@@ -1,4 +1,4 @@
-"""What the options `device`, `in_shardings` and `out_shardings` of `jit` ask for.
+"""The options `device`, `in_shardings` and `out_shardings` of `jit`.
 
 Floor 6. In: those options. Out: the one device that the compiled function runs on, which arguments
 may be moved to it, and where each result is said to lie. What asks for more than one device is
@@ -50,7 +50,7 @@ class Layouts(NamedTuple):
     outs: Prefix | None = None
 
     def for_call(self, args: tuple, kwargs: dict, result: Any, graph: Graph) -> Where:
-        """What they mean for arguments and a result of these structures."""
+        """Where arguments and results of these structures go."""
         # device= and backend= move every argument; in_shardings those that it names.
         moved = (self.moves_all,) * len(graph.invars)
         if self.ins is not None:
@@ -115,7 +115,7 @@ def run(
 
 
 def layouts(target: Any, in_shardings: Any, out_shardings: Any) -> Layouts | None:
-    """The options of `jit` checked and taken together; None if they say nothing."""
+    """The options of `jit`, checked and combined; None if none is given."""
     device = None if target is None else devices.place_for(target).device
     # The arguments are a tuple.
     ins = _prefix(

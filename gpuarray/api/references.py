@@ -89,7 +89,7 @@ def freeze(ref: Ref) -> Any:
 
 
 def free_ref(ref: Ref) -> None:
-    """Say that a reference is not used any more; its memory goes with the last name for it.
+    """Declare a reference unused; its memory is freed with the last reference to it.
 
     >>> import gpuarray as ga
     >>> ga.ref.free_ref(ga.new_ref(3))
@@ -120,7 +120,7 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
 
 
 def swap(ref: Ref, idx: Any, value: Any) -> Any:
-    """Write `ref[idx]`, and return what was there.
+    """Write `ref[idx]` and return the old value.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> x = ga.new_ref(gnp.arange(3))

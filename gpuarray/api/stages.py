@@ -1,4 +1,4 @@
-"""What a jitted function becomes, stage by stage: traced, lowered, compiled.
+"""The stages of a jitted function: traced, lowered, compiled.
 
 Floor 6. In: a Graph and the structures of a function's arguments and result. Out: objects to look
 at and to run.
@@ -99,7 +99,7 @@ class MemoryStats(NamedTuple):
 
 
 class Stage:
-    """What the three stages have in common."""
+    """Base class of the three stages."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Traced(Stage):
     """A function traced for given arguments: `.jaxpr` is its Graph."""
 
     def lower(self) -> Lowered:
-        """Simplify and group."""
+        """The plan of this function: simplified, and grouped into kernels."""
         return self._next(Lowered)
 
 
@@ -172,7 +172,7 @@ class Lowered(Stage):
     """A traced function and the plan made of it."""
 
     def compile(self) -> Compiled:
-        """Make it runnable."""
+        """The function compiled for these argument types, to be called."""
         return self._next(Compiled)
 
     @property

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one thing becomes a function of many.
+"""`vmap`: map a function over an axis of its arguments, without a loop.
 
 Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all
 at once.
@@ -25,7 +25,7 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
 ) -> Callable:
-    """`fun` over an extra axis of its arguments, without a loop.
+    """Map `fun` over an axis of its arguments, without a loop.
 
     in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
     arguments; None for arguments that are the same for all
@@ -183,7 +183,7 @@ def _size(
 
 
 def _argument_names(fun: Callable, args: tuple, kwargs: dict) -> list[str]:
-    """What to call each leaf of the arguments, by the names that the function gives them."""
+    """A name for each leaf of the arguments, after the function's parameters."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):  # a builtin function, say

@@ -24,7 +24,7 @@ class Result(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A computation that raises if it is wrong, says what it did, and what helps if it fails."""
+    """A computation that raises if it is wrong, with a report and a remedy."""
 
     name: str
     function: Callable[[], str]

@@ -1,4 +1,4 @@
-"""`python -m gpuarray demo`: real programs, what fusion makes of them, and what that is worth here.
+"""`python -m gpuarray demo`: programs, the kernels they fuse into, and measured times.
 
 Floor 8. In: a folder and a size. Out: graphs, groups and measured times as text; in the folder
 the programs, their explanations, the figures as JSON and a picture of them. Every figure shown
@@ -34,7 +34,7 @@ _SECONDS = 1.2  # for each variant
 
 
 class Outcome(NamedTuple):
-    """What was found of one program."""
+    """The measurements of one program."""
 
     name: str
     explanation: Explanation

@@ -1,4 +1,4 @@
-"""What is on this machine that matters: versions, processors, memory, GPUs, folders, settings.
+"""Facts about this machine: versions, processors, memory, GPUs, folders, settings.
 
 Floor 8. In: the machine as it is. Out: rows of text, and advice. Nothing is installed, written or
 changed. NVIDIA's driver is asked for its GPUs only where its library is present.

@@ -107,7 +107,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def _name_here(fullname: str) -> str | None:
-    """The module here that a module of JAX stands for, if there is one."""
+    """The name of our module for a module of JAX, or None."""
     if fullname in _ELSEWHERE:
         return _ELSEWHERE[fullname]
     head, _, rest = fullname.partition(".")

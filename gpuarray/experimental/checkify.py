@@ -1,4 +1,4 @@
-"""Errors that depend on values, as values: `checkify(f)` gives f's first error beside its result.
+"""Errors that depend on values, as values: `checkify(f)` returns f's first error with its result.
 
 Floor 6. In: functions with checks in them. Out: functions that run under jit, vmap and grad and
 return (Error, result). The function is traced, every equation that can fail is given a number, and
@@ -56,7 +56,7 @@ from gpuarray.tree_util import register_pytree_node
 
 
 class JaxException(Exception):
-    """What an error is as an exception; `Error.get_exception` gives one."""
+    """Base class of the errors that `Error.get_exception` returns."""
 
 
 class FailedCheckError(JaxException):
@@ -91,7 +91,7 @@ all_checks = automatic_checks | user_checks
 
 @dataclass(frozen=True)
 class Site:
-    """A place that can fail: what the message says, given numbers (the payload) of these avals."""
+    """A place that can fail, with its message and the avals of the payload to format into it."""
 
     kind: type[JaxException]
     text: str
@@ -195,7 +195,7 @@ init_error = Error(np.int32(-1))
 
 @dataclass(frozen=True)
 class _Raise:
-    """The callback of a check that nobody made functional: raise when it fails."""
+    """The callback of a check outside of checkify: raise when it fails."""
 
     site: Site
     debug: bool
@@ -303,7 +303,7 @@ def _user_check(eqn: Eqn) -> _Raise | None:
 
 
 def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
-    """What an equation itself (not a Graph in it) can fail with, in the order of its tests."""
+    """The failures of an equation itself (not of a Graph in it), in the order of its tests."""
     found = []
     raiser = _user_check(eqn)
     if raiser is not None and FailedCheckError in errors:

@@ -179,7 +179,7 @@ def _inside(p: Array, share: Array) -> Array:
 
 
 def _ratio(error: Array, y: Array, end: Array, rtol: Any, atol: Any) -> Array:
-    """The error of a step over what is allowed: the root of the mean square."""
+    """The error of a step relative to the tolerance: the root of the mean square."""
     allowed = atol + rtol * gnp.maximum(abs(y), abs(end))
     return gnp.sqrt(gnp.mean((abs(error) / allowed) ** 2))
 

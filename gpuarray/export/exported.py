@@ -58,12 +58,12 @@ class Exported:
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
-        """What the flat arguments are."""
+        """The avals of the flat arguments."""
         return tuple(self.graph.in_avals)
 
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
-        """What the flat results are."""
+        """The avals of the flat results."""
         return tuple(self.graph.out_avals)
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class Exported:
         return jit(lambda *leaves: evaluate(self.graph, *leaves))
 
     def _differentiable(self) -> Callable[..., list]:
-        """The program with the derivative that was stored beside it, or with none."""
+        """The program with its stored derivative, if it has one."""
         run, backward = self._plain(), self._backward
         call = custom_vjp(run)
 

@@ -138,7 +138,7 @@ class Writer:
         self.pieces: list[bytes] = []
 
     def value(self, x: Any) -> Any:
-        """A parameter, or what is inside one."""
+        """A parameter, or a value inside one."""
         # By exact type: a subclass would be read back as something else.
         if x is None or type(x) in (bool, int, str):
             return x
@@ -177,7 +177,7 @@ class Writer:
         )
 
     def array(self, x: Any) -> Any:
-        """An array: where its bytes are, and what they are."""
+        """An array: dtype, shape, and the number of its piece of bytes."""
         dtype = x.dtype
         stored = np.asarray(x._value if isinstance(x, ArrayImpl) else x)
         self.pieces.append(stored.tobytes())  # in C order, whatever the strides
@@ -257,7 +257,7 @@ def _typed(x: Any, v: Var) -> Any:
 
 
 class Reader:
-    """Makes values of what a Writer wrote; anything unexpected is a ValueError."""
+    """Read values written by a Writer; ValueError for anything unexpected."""
 
     def __init__(self, pieces: list[memoryview]):
         self.pieces = pieces

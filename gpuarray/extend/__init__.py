@@ -1,4 +1,4 @@
-"""For those who extend the library: primitives of their own, and Graphs as data.
+"""Extending the library: user-defined primitives, and Graphs as data.
 
 Floor 6.
 """

@@ -1,6 +1,6 @@
 """Primitives of the library by JAX's names: `add_p`, `dot_general_p`, `while_p`.
 
-Floor 6. In: a name. Out: the primitive that programs show under it, for those who interpret Graphs.
+Floor 6. In: a name. Out:the primitive of that name in printed programs, for interpreters of Graphs.
 """
 
 from __future__ import annotations

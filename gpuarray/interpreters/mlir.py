@@ -1,4 +1,4 @@
-"""What a primitive is made of, for those who come from JAX's lowering rules.
+"""Lowering rules by JAX's names: a primitive defined by other primitives.
 
 Floor 6. There is no MLIR here: a lowering is a function of arrays, whose operations the compiler
 fuses with everything around.

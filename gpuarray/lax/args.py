@@ -1,4 +1,4 @@
-"""What a lax function does with its arguments first: operands made bindable, shapes plain tuples.
+"""Argument checks of lax functions: operands become bindable values, shapes plain tuples.
 
 Floor 6. In: whatever the caller wrote. Out: values that `Primitive.bind` accepts, or a TypeError
 that names the function, the position and the fix. lax never promotes: the primitive checks dtypes.

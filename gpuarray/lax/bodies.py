@@ -41,7 +41,7 @@ _THREADED = ("cond", "switch", "scan", "while_loop", "while_cond")
 
 
 def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
-    """What is made of a Graph, made once: a body that is remembered keeps it."""
+    """Something derived from a Graph, computed once and kept with it."""
     found = graph.derived.get(key)
     if found is None:
         found = graph.derived[key] = make()
@@ -49,7 +49,7 @@ def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
 
 
 def check_operands(leaves: Sequence[Any]) -> list[Any]:
-    """Leaves as values that can be bound; TypeError for what is no array."""
+    """Leaves as bindable values; TypeError for anything that is not an array."""
     return [x if isinstance(x, (Array, float, int)) else _operand(x) for x in leaves]
 
 
@@ -144,7 +144,7 @@ def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any]
 
 
 def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
-    """Whether a weakly typed number becomes one of another dtype that it fits into."""
+    """Whether a weakly typed value is promoted to the output's dtype."""
     return (
         given.weak_type
         and given.dtype != out.dtype
@@ -155,7 +155,7 @@ def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
 def check_carry(
     what: str, name: str, in_spec: Any, in_avals: Sequence, out_spec: Any, out_avals: Sequence
 ) -> None:
-    """Raise the TypeError that a body deserves whose carry changes its structure or its types."""
+    """Raise a TypeError if the body changes the structure or the types of the carry."""
     # Structure first: leaves can be compared only where it is the same.
     if in_spec != out_spec:
         listed = [
@@ -211,7 +211,7 @@ def _difference(a: ShapedArray, b: ShapedArray) -> str:
 
 
 def check_branches(what: str, bodies: Sequence[Body], names: Sequence[str]) -> None:
-    """Raise the TypeError of branches whose results differ in structure or types."""
+    """Raise a TypeError if the branches' results differ in structure or types."""
     first, one = bodies[0], names[0]
     for body, two in zip(bodies[1:], names[1:], strict=True):
         who = f"{one} is {first.info}\n{two} is {body.info}\n\n"
@@ -248,7 +248,7 @@ def _at(path: Any) -> str:
 
 
 def first_argument(fun: Callable, default: str) -> str:
-    """What a function calls its first argument: messages name carries by it."""
+    """The name of a function's first parameter, used for the carry in messages."""
     code = getattr(fun, "__code__", None)
     if code is None or not code.co_argcount:
         return default

@@ -172,20 +172,20 @@ def _bind_branches(
     bodies = [stage_body(b, what, spec, avals, owner=b) for b in branches]
     # What is made of these branches together is kept with the first one's graph.
     key = ("branches", *(id(b.graph) for b in bodies))
-    together = derived(bodies[0].graph, key, lambda: _together(what, bodies, names))
-    out = cond_p.bind(index, *together.consts, *leaves, branches=together.graphs)
+    combined = derived(bodies[0].graph, key, lambda: _combined(what, bodies, names))
+    out = cond_p.bind(index, *combined.consts, *leaves, branches=combined.graphs)
     return tree.unflatten(bodies[0].out_spec, out)
 
 
 class _Branches(NamedTuple):
-    """Branches that take the constants of all of them."""
+    """Branches that all take the same constants as leading operands."""
 
     graphs: tuple[Graph, ...]
     consts: list
     bodies: Sequence[Body]  # kept, so that no other Graph gets one of their ids
 
 
-def _together(what: str, bodies: Sequence[Body], names: Sequence[str]) -> _Branches:
+def _combined(what: str, bodies: Sequence[Body], names: Sequence[str]) -> _Branches:
     if what == "cond":  # messages speak of the true branch first
         check_branches(what, bodies[::-1], names[::-1])
     else:

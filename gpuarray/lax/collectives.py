@@ -1,4 +1,4 @@
-"""Collectives: what the elements along a named axis compute together.
+"""Collectives: operations over all elements along a named axis.
 
 Floor 6. In: pytrees of one element's values, and the axis_name of a vmap around. Out: pytrees of
 what all elements make of them.
@@ -330,7 +330,8 @@ def all_to_all(
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send values along a named axis: `perm` holds pairs (from, to). Who gets nothing gets zeros.
+    """Send values along a named axis: `perm` holds pairs (from, to). Elements not sent to get
+    zeros.
 
     >>> import gpuarray as ga
     >>> from gpuarray import lax
@@ -395,7 +396,7 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """`x` as it is: whether a value is the same along a named axis needs no declaration here."""
+    """Return `x` unchanged: whether a value varies along a named axis is not declared here."""
     _named(axis_name)
     _declared("pcast", to, ("varying", "reduced", "unreduced", "invariant"))
     return x

@@ -72,7 +72,7 @@ def _while(
     kind: str,
     max_steps: int | None = None,
 ) -> Any:
-    """A while loop. What the body does is said by `body_owner` and `kind`, one of few words."""
+    """Run a while loop. `body_owner` and `kind` identify the body for the trace cache."""
 
     def attempt(refs: list[Ref]) -> Any:
         if not refs:
@@ -155,7 +155,7 @@ def _check_condition(test: Body) -> None:
 
 
 def _bounded(test: Graph, body: Graph, init: list, max_steps: int) -> list:
-    """A while loop as a scan: steps after its end pass their values on."""
+    """A while loop as a scan of `max_steps` steps; those after its end do nothing."""
     if operator.index(max_steps) < 0:
         raise ValueError(f"max_steps must not be negative, got {max_steps}")
 

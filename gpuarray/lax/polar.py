@@ -151,5 +151,5 @@ def _identity(dtype: Any, n: int) -> Array:
 
 
 def _adjoint(x: Array) -> Array:
-    turned = transpose(x, (1, 0))
-    return conj(turned) if dtypes.kind_of(x.dtype) == "c" else turned
+    swapped = transpose(x, (1, 0))
+    return conj(swapped) if dtypes.kind_of(x.dtype) == "c" else swapped

@@ -101,7 +101,7 @@ def platform_dependent(
 
 
 def create_token(_: Any = None) -> Array:
-    """A value that stands for a point in a program: what takes it comes later.
+    """A token: operations that take it run after its creation.
 
     >>> from gpuarray import lax
     >>> lax.create_token().size
@@ -112,7 +112,7 @@ def create_token(_: Any = None) -> Array:
 
 
 def after_all(*operands: Any) -> Array:
-    """A token that is there when all of the operands are.
+    """A token that is available when all operands are.
 
     >>> from gpuarray import lax
     >>> lax.after_all(lax.create_token(), lax.create_token()).size
@@ -122,7 +122,7 @@ def after_all(*operands: Any) -> Array:
 
 
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
-    """Count `val` as used, so that it is computed though nobody looks at it.
+    """Keep `val` from being removed as dead code.
 
     >>> from gpuarray import lax
     >>> lax.dce_sink(1.0)
@@ -140,7 +140,7 @@ def _sink(avals: Any, buffers: Any, result_avals: Any) -> list:
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """The values, laid over devices as `shardings`, a prefix of their pytree, says.
+    """The values placed on devices by `shardings`, which is a prefix of their pytree.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> here = ga.sharding.SingleDeviceSharding(ga.devices()[0])

@@ -234,7 +234,7 @@ def monoid_of(computation: Callable, operand: Any, initial: Any) -> np.ufunc | N
 
 
 def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> Graph:
-    """A user's combining function as a Graph of scalars: (so far..., next...) -> combined."""
+    """A user's combining function as a Graph of scalars: (accumulated..., next...) -> combined."""
     # Strong types: what is folded so far has the dtype of the operand.
     scalars = [ShapedArray((), aval_of(x).dtype) for x in operands]
 

@@ -75,7 +75,7 @@ def run_scan(
     owner: Callable,
     kind: str,
 ) -> tuple[Any, Any]:
-    """A scan. What `f` does is said by `owner` and `kind`, one of few words."""
+    """Run a scan. `owner` and `kind` (one of a few words) identify `f` for the trace cache."""
 
     def attempt(refs: list[Ref]) -> tuple[Any, Any]:
         if not refs:
@@ -149,7 +149,7 @@ def _scan_plain(
 def _bind_scan(
     graph: Graph, init: list, xs: list, length: int, reverse: bool, unroll: int
 ) -> tuple[list, list]:
-    """Bind the primitive. What the body passes on as it came (a carry, an x) needs no loop."""
+    """Bind the primitive; carries and xs that the body returns unchanged stay out of the loop."""
     # `kept` carries are constants of the loop; `passed` ys are xs.
     kept, passed, body = derived(graph, ("step", len(init)), lambda: _step(graph, len(init)))
     out = scan_p.bind(
@@ -261,7 +261,7 @@ def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, r
 
 
 def as_strong(values: list, avals: list[ShapedArray]) -> list:
-    """What a loop carried, strongly typed where it began so."""
+    """A loop's results, strongly typed where the initial values were."""
     return [
         x if a.weak_type or not aval_of(x).weak_type else convert(x, a.dtype)
         for x, a in zip(values, avals, strict=True)

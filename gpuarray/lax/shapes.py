@@ -527,7 +527,7 @@ def broadcasted_iota(
 
 
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
-    """An array whose elements nobody has chosen (they happen to be zeros).
+    """An array without chosen values (all zeros, so that programs are deterministic).
 
     Shapes: result `shape`.
 

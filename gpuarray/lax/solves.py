@@ -1,4 +1,4 @@
-"""Roots and linear systems whose derivatives come from what they solve, not from how.
+"""Roots and linear systems, differentiated through the equation they solve.
 
 Floor 6. In: functions that say what a solution is, and solvers. Out: solutions with derivatives of
 any order, forward and reverse, however many steps the solver takes.

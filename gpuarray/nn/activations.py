@@ -68,7 +68,7 @@ relu6.defjvps(lambda t, out, x: _where((gnp.asarray(x) > 0) & (gnp.asarray(x) < 
 
 
 def _where(inside: Array, t: Array) -> Array:
-    """The derivative of what is flat outside: also 0 at the corners."""
+    """The tangent inside a rectifier's range, 0 outside and at the corners."""
     return lax.select(inside, t, lax.full_like(t, 0))
 
 

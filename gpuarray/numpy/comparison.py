@@ -133,7 +133,7 @@ def fmin(x1, x2) -> Array:
 
 
 def truth(x: Any) -> Any:
-    """A bindable value as booleans: what is not zero is true. Those of an array are never weak."""
+    """A bindable value as booleans: nonzero is true. The result for an array is never weak."""
     aval = aval_of(x)
     if aval.dtype == np.bool_:
         return x

@@ -33,7 +33,7 @@ def composite(
 ) -> Any:
     """Make a function of arrays a unit.
 
-    static: arguments that are no arrays, given by keyword
+    static: arguments that are not arrays, given by keyword
     inline: whether a traced function shows the primitives instead of the unit
     eager: whether small arrays run compiled (not worth it for a single primitive)
     name: what the unit is called, where that is not the function's name

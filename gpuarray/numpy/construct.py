@@ -1,7 +1,7 @@
-"""Arrays from values: `array` and `asarray`, which the rest of the namespace stands on.
+"""Arrays from values: `array` and `asarray`, on which the rest of the namespace is built.
 
 Floor 6. In: scalars, nested lists, NumPy arrays, buffers, arrays and tracers. Out: an Array that
-owns its memory. What is no number is refused with the reason; 64-bit types narrow unless x64 is on.
+owns its memory. Values that are not numbers are refused; 64-bit types narrow unless x64 is on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def asarray(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The value as an Array; one that is already an Array of this dtype is returned as it is.
+    """Convert to an Array; an Array of this dtype is returned unchanged.
 
     Shape contract: scalars give (), nested lists their nesting. Python scalars stay weakly typed
     unless `dtype` is given.
@@ -143,7 +143,7 @@ def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
 
 
 def _to_array(x: Any, wanted: Any) -> Array:
-    """Any value as an Array, of dtype `wanted` already where that is cheaper on the host."""
+    """Any value as an Array, converted to `wanted` on the host where that is cheaper."""
     if isinstance(x, Array):
         return x
     # JAX's protocol for objects that stand for an array.
@@ -221,7 +221,7 @@ def _stacked(xs: Any, wanted: Any) -> Array:
 
 
 def _numeric(x: Any) -> np.ndarray | np.generic | Array:
-    """A NumPy value (or an Array) of a numeric dtype; TypeError for what is no number."""
+    """A NumPy value (or an Array) of a numeric dtype; TypeError for other dtypes."""
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     if isinstance(x, np.ma.MaskedArray):

@@ -80,7 +80,7 @@ def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
 
 
 def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
-    """An array whose elements are nobody's business: zeros, so that programs are deterministic.
+    """A new array without chosen values (all zeros, so that programs are deterministic).
 
     Shape contract: as `zeros`.
 
@@ -148,7 +148,7 @@ def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None) -> A
 
 
 def empty_like(prototype, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
-    """An array like another one, its elements nobody's business: zeros.
+    """A new array like another one, without chosen values (all zeros).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.empty_like(gnp.arange(3)).dtype
@@ -376,7 +376,7 @@ def _geomspace(start, stop, *, num, endpoint, dtype, axis):
     through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
-    # Negative or complex ends: the same spiral from 1, times the direction of the start.
+    # Negative or complex ends: divided by the direction of the start, multiplied by it again below.
     turn = sign(a)
     exponents = linspace(log10(true_divide(a, turn)), log10(true_divide(b, turn)), num, endpoint)
     out = multiply(turn, power(through.type(10), exponents))

@@ -263,7 +263,7 @@ def _device(x: Any) -> Any:
 
 
 def _on_device(x: Any, outs: tuple, device: Any) -> Any:
-    """A result of NumPy's with arrays of ours; what was written to stays as it is."""
+    """NumPy's result with its arrays converted to ours, except those given as `out`."""
     if isinstance(x, (list, tuple)):
         parts = [_on_device(e, outs, device) for e in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
@@ -286,7 +286,7 @@ def _does_not_fit(dtype: Any) -> NoReturn:
 
 
 def _is_finite(x: Any) -> bool:
-    """Whether no nan or inf is known to be in a result."""
+    """Whether a result is free of nan and inf; True for traced values."""
     if isinstance(x, tuple):
         return all(map(_is_finite, x))
     return isinstance(x, Tracer) or bool(array_namespace().isfinite(x).all())
@@ -301,7 +301,7 @@ def _traced(x: Any) -> bool:
 
 
 def _on_host(x: Any) -> Any:
-    """Arguments with NumPy arrays in the place of ours."""
+    """Arguments with our arrays converted to NumPy's."""
     if isinstance(x, Array):
         return np.asarray(x)
     if isinstance(x, dict):

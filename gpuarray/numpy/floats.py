@@ -1,4 +1,5 @@
-"""How floating numbers are made (finite? sign, neighbours, exponent), and functions that mind it.
+"""Functions on the representation of floats (finiteness, sign, neighbours, exponent), and others
+that depend on it.
 
 Floor 6. In: array-likes. Out: bools, or floats of the same shape.
 """
@@ -590,7 +591,7 @@ def _i0_jvp(primals, tangents):
 
 @composite(static=("copy",))
 def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array:
-    """nan and infinities replaced by numbers: by 0 and the largest finite ones, unless told.
+    """Replace nan and infinities by numbers, 0 and the largest finite ones by default.
 
     Shape contract: the shape and dtype of x.
 

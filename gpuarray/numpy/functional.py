@@ -25,7 +25,7 @@ from gpuarray.util import canonical_axis
 
 
 def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
-    """What a function says of every position: it is mapped over the coordinates.
+    """Construct an array by evaluating a function at every position.
 
     Shape contract: the function gets one number for each axis and gives (…); the result is
     (*shape, …). Keyword arguments are mapped too, along their first axis.

@@ -1,4 +1,4 @@
-"""What an index means: NumPy's indexing language, read once for getitem and for `.at` alike.
+"""NumPy's indexing language, interpreted once for `x[...]` and for `x.at[...]`.
 
 Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window` (ints, slices and new
 axes: a slice of the array, no gather needed) or a `Target` (the rest, in the words of gather and

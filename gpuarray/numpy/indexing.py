@@ -1,4 +1,4 @@
-"""Reading and updating parts of arrays: `x[...]`, `x.at[...].set(...)` and its kin.
+"""Reading and updating parts of arrays: `x[...]`, `x.at[...].set(...)` and the other updates.
 
 Floor 6. In: an array and an index. Out: slices where the index is made of ints and slices, gathers
 and scatters where it holds arrays. Reads clamp what is out of bounds, updates skip it, unless

@@ -153,7 +153,7 @@ def dstack(tup, dtype=None) -> Array:
 
 
 def column_stack(tup) -> Array:
-    """(n,) arrays as the columns of a matrix, and (n, k) arrays beside them.
+    """Join (n,) arrays, as columns, and (n, k) arrays along the second axis.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.column_stack([gnp.arange(2), gnp.arange(2)])

@@ -249,7 +249,7 @@ def roots(p, *, strip_zeros: bool = True) -> Array:
 
 
 def _roots_traced(p: Array) -> Array:
-    """As many roots as the length allows: leading zeros take some away, NaN stands for those."""
+    """Roots for a fixed length: NaN for those that leading zeros take away."""
     n = p.shape[0] - 1
     zero = equal(p, 0)
     leading = where(zero.all(), n + 1, zero.argmin())

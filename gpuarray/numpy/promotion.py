@@ -1,4 +1,4 @@
-"""What a function of the numpy namespace does with its arguments first: check, promote, broadcast.
+"""Argument handling of the numpy namespace: check, promote, broadcast.
 
 Floor 6. In: whatever the caller wrote. Out: values of one dtype whose ranks agree, ready for lax.
 The work depends on avals and Python types alone, so it is done once for each combination: `unary`
@@ -44,7 +44,7 @@ def is_arraylike(x: Any) -> bool:
 
 
 def check_arraylike(name: str, *xs: Any) -> None:
-    """Raise the TypeError that lists, tuples and other non-arrays deserve."""
+    """Raise a TypeError for lists, tuples and other arguments that are not arrays."""
     for position, x in enumerate(xs):
         if not is_arraylike(x):
             fix = ""
@@ -238,7 +238,7 @@ def _promote(name: str, xs: tuple, to: Callable[[Any], Any] | None) -> list[Any]
 
 
 def promote_dtypes(*xs: Any) -> list[Any]:
-    """Values of one dtype, shapes as they are."""
+    """Promote values to one dtype; shapes are not changed."""
     values = [value(x) for x in xs]
     dtype, weak = common_dtype("promote_dtypes", values, None)
     return [convert(x, dtype, weak) for x in values]
@@ -313,7 +313,7 @@ Weak = Literal["kept", "scalars", "never"]
 
 
 def _stays_weak(weak: Weak, *keys: Any) -> bool:
-    """Whether operands of these avals or scalar types may be weak, as far as `weak` goes."""
+    """Whether `weak` lets operands of these avals or scalar types stay weakly typed."""
     scalars = all(isinstance(k, type) or not k.ndim for k in keys)
     return weak == "kept" or (weak == "scalars" and scalars)
 

@@ -1,4 +1,4 @@
-"""The types of the namespace: `float32` and its kin, which make arrays; questions about dtypes.
+"""Scalar types such as `float32`, whose calls make arrays, and functions about dtypes.
 
 Floor 6. In: values, dtypes and whatever names one. Out: scalar Arrays, dtypes, answers.
 """
@@ -16,7 +16,9 @@ from gpuarray.numpy.construct import asarray
 
 
 class _ScalarType(type):
-    """The type of `float32` and its kin: called, they make arrays; else they stand for dtypes."""
+    """Metaclass of `float32` and the other scalar types: calls make arrays, elsewhere they are
+    dtypes.
+    """
 
     dtype: np.dtype
 
@@ -125,7 +127,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
 
 
 def _dtype_or_same(x: Any) -> Any:
-    """The dtype x names; what names none is left to those who say what they wanted."""
+    """The dtype named by `x`, or `x` itself, for the caller to report."""
     try:
         return dtypes.as_dtype(x)
     except TypeError:

@@ -70,7 +70,7 @@ def choose_by(condition, x, y):
 
 
 def as_mask(condition):
-    """A bindable boolean: what is not one is compared with zero."""
+    """A condition as booleans; other values are compared with zero."""
     aval = aval_of(condition)
     if aval.dtype == np.bool_:
         return condition

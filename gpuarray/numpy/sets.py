@@ -96,7 +96,7 @@ def _last(first: Array) -> Array:
 
 
 def _places(keep: Array, size: int | None, name: str) -> Array:
-    """The positions that are kept, `size` of them; len(keep) stands for a missing one."""
+    """The positions where `keep` is true, `size` of them; missing ones are len(keep)."""
     if size is None and known_value(keep) is None:
         need_concrete(
             keep, f"jnp.{name}: while tracing, the number of elements must be given as `size`"

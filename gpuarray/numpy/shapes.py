@@ -367,7 +367,7 @@ def flipud(m) -> Array:
 
 
 def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """`m` turned by k quarter turns in the plane of two axes, from the first towards the second.
+    """Rotate `m` by k quarter turns in the plane of two axes, from the first towards the second.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.rot90(gnp.array([[1, 2], [3, 4]]))
@@ -397,7 +397,7 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     """The elements moved along by `shift`, those pushed out coming in on the other side.
 
-    axis: None rolls the flattened array; several axes may go with one shift or with one each.
+    axis: None rolls the flattened array; several axes may share one shift, or have one each.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.roll(gnp.arange(5), 2)

@@ -90,7 +90,7 @@ class ufunc:
         return self.function(*arrays(self.__name__, *args))
 
     def _elements(self, name: str, a: Array, dtype: Any) -> Array:
-        """An array as what is folded."""
+        """An array converted to the dtype in which it is folded."""
         return _typed(name, a, dtype)
 
     def _outcome(self, *operands: Array) -> Any:
@@ -104,7 +104,7 @@ class ufunc:
         return found
 
     def _result(self, a: Array, dtype: Any) -> Any:
-        """The dtype of what is folded: the one asked for, or that of two elements together."""
+        """The dtype of a fold: the one given, or the result type of two elements."""
         if dtype is not None:
             return dtypes.check_user_dtype(dtype, self.__name__)
         return self._outcome(a, a)

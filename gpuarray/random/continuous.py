@@ -85,7 +85,7 @@ def _where(condition, x, y):
 
 
 def gumbel_mode(mode: str | None) -> str:
-    """A `mode=` argument of gumbel and of what is built on it."""
+    """Check the `mode=` argument of gumbel and the functions built on it."""
     if mode is None:
         return "low"
     if mode not in ("high", "low"):

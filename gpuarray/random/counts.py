@@ -1,7 +1,7 @@
 """Counts: Poisson, binomial and multinomial numbers, drawn by rejection in a loop.
 
-Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop draws
-for all elements at once, and goes on until the last of them has accepted a number.
+Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts.A loop draws
+for all elements at once, until every one of them has accepted a number.
 
 Methods: Knuth's product of uniform numbers for a small Poisson mean; Hörmann, "The transformed
 rejection method for generating Poisson random variables" (1993) and "The generation of binomial

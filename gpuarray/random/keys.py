@@ -1,4 +1,4 @@
-"""Keys: made from seeds, split, mixed with numbers, taken apart into words and put together again.
+"""Keys: made from seeds, split, folded with numbers, converted to raw words and back.
 
 Floor 6. In: seeds and keys (typed, or plain uint32 words as older programs use them). Out: keys of
 the same sort.

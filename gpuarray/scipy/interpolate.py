@@ -31,8 +31,8 @@ class RegularGridInterpolator:
     """A function through values on a grid whose coordinates need not be evenly spaced.
 
     points: d ascending (or descending) vectors of n_i coordinates; values: (n_1, ..., n_d, ...).
-    method: "linear" or "nearest". fill_value: what the function is outside the grid; None goes on
-    as it ends. Call it with places (..., d), or a tuple of d arrays.
+    method: "linear" or "nearest". fill_value: what the function is outside the grid;None
+    extrapolates. Call it with places (..., d), or a tuple of d arrays.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

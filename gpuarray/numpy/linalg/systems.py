@@ -100,7 +100,7 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
     rtol = rcond if rtol is None else rtol
     m, n = a.shape[-2:]
     if rtol is None:
-        # JAX's default, ten times LAPACK's.
+        # JAX's default.
         rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
     rtol = array("jnp.linalg.pinv", rtol)
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)

@@ -1,4 +1,4 @@
-"""Factorisations of matrices and what is solved with them, under SciPy's names.
+"""Factorisations of matrices and systems solved with them, under SciPy's names.
 
 Floor 6. In: (…, m, n) arrays, promoted to floats. Out: plain tuples of arrays, as SciPy gives them.
 The work is done by lax.linalg and numpy.linalg; `overwrite_…`, `check_finite` and `lapack_driver`

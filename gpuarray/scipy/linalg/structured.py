@@ -132,7 +132,7 @@ def hankel(c: Any, r: Any = None) -> Array:
 
 
 def circulant(c: Any) -> Array:
-    """The matrix whose columns are c, turned on by one each: (…, n) -> (…, n, n).
+    """The matrix whose columns are c, each rotated by one more: (…, n) -> (…, n, n).
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy

@@ -41,7 +41,7 @@ class OptimizeResults(NamedTuple):
 
 
 class State(NamedTuple):
-    """A search so far; `model` is what a method knows of the Hessian."""
+    """The state of a search; `model` is the method's approximation of the Hessian."""
 
     x: Array
     value: Array

@@ -51,7 +51,7 @@ def _nested(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def _slide(x: Array, y: Array, mode: str, precision: Any) -> Array:
-    """The convolution itself; y is turned around, the longer one lies still."""
+    """The convolution by a sliding window: the smaller operand, reversed."""
     shape = x.shape
     # The smaller one is the window.
     if any(m < n for m, n in zip(x.shape, y.shape, strict=True)) and _nested(x.shape, y.shape):
@@ -104,7 +104,7 @@ def correlate(
     method: str = "auto",
     precision: Any = None,
 ) -> Array:
-    """The cross-correlation of two arrays: the convolution with in2 turned around and conjugated.
+    """The cross-correlation of two arrays: the convolution with in2 reversed and conjugated.
 
     mode and method: as in `convolve`.
 
@@ -171,7 +171,7 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """The cross-correlation of two matrices: the convolution with in2 turned around and conjugated.
+    """The cross-correlation of two matrices: the convolution with in2 reversed and conjugated.
 
     mode, boundary and fillvalue: as in `convolve2d`.
 

@@ -52,7 +52,7 @@ def _identity(x: Any) -> Any:
 
 
 def _operator(a: Any) -> Callable:
-    """A function as it is; a matrix as the product with it."""
+    """A linear function: the given one, or the product with the given matrix."""
     if callable(a):
         return a
     if not isinstance(a, (Array, np.ndarray)):
@@ -72,7 +72,7 @@ def _solve(
     symmetric: bool = False,
     **options: Any,
 ) -> Any:
-    """Check what is given, then let `iterate(A, b, x0, M=..., maxiter=..., **options)` solve it."""
+    """Check the arguments and solve by `iterate(A, b, x0, M=..., maxiter=..., **options)`."""
     b = tree_map(gnp.asarray, b)
     x0 = tree_map(gnp.zeros_like, b) if x0 is None else tree_map(gnp.asarray, x0)
     # SciPy's default.

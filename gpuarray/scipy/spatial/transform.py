@@ -211,7 +211,7 @@ class Rotation(NamedTuple):
         return self.quat.ndim == 1
 
     def apply(self, vectors: Any, inverse: bool = False) -> Array:
-        """Vectors turned (or turned back): (3,) or (n, 3)."""
+        """Rotate vectors (or rotate them back): (3,) or (n, 3)."""
         (v,) = promoted_inexact("apply", vectors)
         if v.ndim < 1 or v.shape[-1] != 3:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The gamma function and what is made of it: logarithm, derivatives, beta and zeta, counts.
+"""The gamma function and its relatives: logarithm, derivatives, beta and zeta, counts.
 
 Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, but for bernoulli, a table.
 """

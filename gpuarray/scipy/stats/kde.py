@@ -31,7 +31,7 @@ class gaussian_kde:
     dataset: the sample, of shape [n], or [d, n] of vectors
     bw_method: how wide a kernel is, against the sample's covariance: "scott" (also None),
         "silverman", a number, or a function of this object that returns one
-    weights: of shape [n]; all the same if None
+    weights: of shape [n]; equal if None
 
     >>> import gpuarray.numpy as gnp
     >>> density = gaussian_kde(gnp.array([0.0, 1.0, 2.0]))

@@ -12,7 +12,6 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +28,10 @@ def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
 
     The result is declared as Any, not as a function: type checkers take a module that has a
     `__getattr__` function for one that has every name.
+
+    >>> load = explain_names("gpuarray.scipy", ("fft",))
+    >>> load("fft").__name__
+    'gpuarray.scipy.fft'
     """
 
     def __getattr__(name: str) -> Any:
@@ -83,11 +86,10 @@ class _Finder:
     """
 
     @staticmethod
-    def find_spec(fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec:
+    def find_spec(fullname: str, path: Any = None, target: ModuleType | None = None) -> None:
         if fullname.startswith(f"{_PACKAGE}.") and (reason := _missing(fullname)):
             # Without `name=`: Python drops an error that names the module it asked for.
             raise ModuleNotFoundError(f"no module or name {fullname!r}: {reason}")
-        return None  # pyright: ignore[reportReturnType]
 
 
 sys.meta_path.append(_Finder)

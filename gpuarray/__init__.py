@@ -2,8 +2,7 @@
 
 `import gpuarray as ga, gpuarray.numpy as gnp`, and a program written for JAX runs by changing those
 two lines. Operations are recorded and fused into few kernels, with and without `jit`; without a GPU
-the same program runs
-on NumPy.
+the same program runs on NumPy.
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import gpuarray.core.printing
 import gpuarray.runtime.garbage
 import gpuarray.runtime.lazy  # noqa: F401
-from gpuarray import ad_checkpoint as ad_checkpoint
 from gpuarray import custom_batching as custom_batching
 from gpuarray import custom_derivatives as custom_derivatives
 from gpuarray import debug as debug
@@ -21,7 +19,6 @@ from gpuarray import errors as errors
 from gpuarray import experimental as experimental
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
-from gpuarray import ops as ops
 from gpuarray import random as random
 from gpuarray import ref as ref
 from gpuarray import sharding as sharding
@@ -37,15 +34,7 @@ from gpuarray.api.cuda_op import cuda_op as cuda_op
 from gpuarray.api.explain import explain as explain
 from gpuarray.api.fwd_and_bwd import fwd_and_bwd as fwd_and_bwd
 from gpuarray.api.grad import grad as grad
-from gpuarray.api.grad import hessian as hessian
-from gpuarray.api.grad import jacfwd as jacfwd
-from gpuarray.api.grad import jacobian as jacobian
-from gpuarray.api.grad import jacrev as jacrev
-from gpuarray.api.grad import jvp as jvp
-from gpuarray.api.grad import linear_transpose as linear_transpose
-from gpuarray.api.grad import linearize as linearize
 from gpuarray.api.grad import value_and_grad as value_and_grad
-from gpuarray.api.grad import vjp as vjp
 from gpuarray.api.inspect import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.api.inspect import ensure_compile_time_eval as ensure_compile_time_eval
 from gpuarray.api.inspect import eval_shape as eval_shape
@@ -53,13 +42,21 @@ from gpuarray.api.inspect import make_jaxpr as make_jaxpr
 from gpuarray.api.inspect import named_call as named_call
 from gpuarray.api.inspect import named_scope as named_scope
 from gpuarray.api.inspect import typeof as typeof
+from gpuarray.api.jacobian import hessian as hessian
+from gpuarray.api.jacobian import jacfwd as jacfwd
+from gpuarray.api.jacobian import jacobian as jacobian
+from gpuarray.api.jacobian import jacrev as jacrev
 from gpuarray.api.jit import clear_caches as clear_caches
 from gpuarray.api.jit import jit as jit
+from gpuarray.api.jvp import jvp as jvp
+from gpuarray.api.jvp import linearize as linearize
 from gpuarray.api.references import Ref as Ref
 from gpuarray.api.references import empty_ref as empty_ref
 from gpuarray.api.references import free_ref as free_ref
 from gpuarray.api.references import freeze as freeze
 from gpuarray.api.references import new_ref as new_ref
+from gpuarray.api.vjp import linear_transpose as linear_transpose
+from gpuarray.api.vjp import vjp as vjp
 from gpuarray.api.vmap import vmap as vmap
 from gpuarray.compat import install_as_jax as install_as_jax
 from gpuarray.config import allow_f16_reductions as allow_f16_reductions
@@ -102,6 +99,8 @@ from gpuarray.custom_derivatives import closure_convert as closure_convert
 from gpuarray.custom_derivatives import custom_gradient as custom_gradient
 from gpuarray.custom_derivatives import custom_jvp as custom_jvp
 from gpuarray.custom_derivatives import custom_vjp as custom_vjp
+from gpuarray.names import explain_names as _explain_names
+from gpuarray.names import list_names as _list_names
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices
@@ -121,11 +120,15 @@ from gpuarray.runtime.transfer import effects_barrier as effects_barrier
 from gpuarray.sharding import make_mesh as make_mesh
 
 if TYPE_CHECKING:
+    from gpuarray import export as export
+    from gpuarray import extend as extend
     from gpuarray import flatten_util as flatten_util
     from gpuarray import image as image
+    from gpuarray import interpreters as interpreters
     from gpuarray import nn as nn
     from gpuarray import profiler as profiler
     from gpuarray import scipy as scipy
+    from gpuarray import test_util as test_util
 
 # Last: the package attribute `config` is the settings object, no longer the module of that name.
 from gpuarray.config import config as config  # isort: skip
@@ -134,16 +137,18 @@ __version__ = "0.1.0"
 
 _install_hooks()
 
-_LAZY = ("export", "flatten_util", "image", "nn", "profiler", "scipy", "test_util")
-
-
-def __getattr__(name: str):
-    if name in _LAZY:
-        import importlib
-
-        return importlib.import_module(f"gpuarray.{name}")
-    raise AttributeError(f"module 'gpuarray' has no attribute {name!r}")
-
-
-def __dir__():
-    return [*globals(), *_LAZY]
+_LAZY = (
+    "ad_checkpoint",
+    "export",
+    "extend",
+    "flatten_util",
+    "image",
+    "interpreters",
+    "nn",
+    "ops",
+    "profiler",
+    "scipy",
+    "test_util",
+)
+__getattr__ = _explain_names(__name__, _LAZY)
+__dir__ = _list_names(__name__, _LAZY)

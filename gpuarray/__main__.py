@@ -1,4 +1,5 @@
-"""`python -m gpuarray` and the command `gpuarray`: what is here, does it work, what does it do.
+"""`python -m gpuarray` and the command `gpuarray`: report on the installation, check it, show it at
+work.
 
 Floor 9. In: the command line. Out: an exit status, 0 when all is well.
 """

@@ -505,8 +505,8 @@ class Context:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"{self.__name__} is a context manager, not a flag; "
-            f"read config.{_public(self._row.name)} or {self.__name__}.value"
+            f"{self.__name__} is a context manager, not a flag; read "
+            f"config.{_public(self._row.name)} or {self.__name__}.value"
         )
 
     def __repr__(self) -> str:

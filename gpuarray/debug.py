@@ -9,6 +9,7 @@ from __future__ import annotations
 from gpuarray.api.callbacks import debug_callback as callback
 from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import cache
 
 __all__ = ["breakpoint", "cache_report", "callback", "clear_report", "print"]
@@ -35,3 +36,6 @@ def cache_report(limit: int = 20) -> str:
 def clear_report() -> None:
     """Forget the history that `cache_report` prints."""
     cache.history.clear()
+
+
+__getattr__ = _explain_names(__name__)

@@ -15,6 +15,9 @@ from gpuarray.core.dtypes import itemsize_bits as itemsize_bits
 from gpuarray.core.dtypes import prng_key as prng_key
 from gpuarray.core.dtypes import result_type as result_type
 from gpuarray.core.dtypes import scalar_type_of as scalar_type_of
+from gpuarray.names import explain_names as _explain_names
 
 #: The scalar type of bfloat16 numbers, as `numpy.float32` is that of float32.
 bfloat16 = _core.bfloat16.type
+
+__getattr__ = _explain_names(__name__)

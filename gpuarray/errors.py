@@ -88,10 +88,10 @@ class TracerArrayConversionError(JAXTypeError):
             super().__init__(tracer)
             return
         super().__init__(
-            f"The numpy.ndarray conversion method __array__() was called on {shape_of(tracer)}"
-            f"{_origin_of(tracer)}"
-            "\nNumPy computes on numbers, and this value has none yet. Use the function of the "
-            "same name in `gpuarray.numpy`, or call out with `pure_callback`."
+            "The numpy.ndarray conversion method __array__() was called on "
+            f"{shape_of(tracer)}{_origin_of(tracer)}\n"
+            "NumPy computes on numbers, and this value has none yet. Use the function of the same "
+            "name in `gpuarray.numpy`, or call out with `pure_callback`."
         )
 
 
@@ -104,10 +104,10 @@ class NonConcreteBooleanIndexError(JAXIndexError):
             return
         super().__init__(
             f"Array boolean indices must be concrete; got {tracer.aval.str_short()}\n"
-            f"{_origin_of(tracer)}"
-            "\nHow many elements the mask selects is not known while tracing. Use "
-            "`jnp.where(mask, x, other)`, `x.at[mask].set(value)`, or `jnp.nonzero(mask, size=n)`; "
-            "outside a transformed function masks of any kind work."
+            f"{_origin_of(tracer)}\n"
+            "How many elements the mask selects is not known while tracing. Use `jnp.where(mask, "
+            "x, other)`, `x.at[mask].set(value)`, or `jnp.nonzero(mask, size=n)`; outside a "
+            "transformed function masks of any kind work."
         )
 
 

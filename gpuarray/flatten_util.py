@@ -13,6 +13,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_flatten, tree_unflatten
 
 
@@ -58,3 +59,6 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
         return tree_unflatten(spec, pieces)
 
     return flat, unravel
+
+
+__getattr__ = _explain_names(__name__)

@@ -18,6 +18,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.util import canonical_axis
 
@@ -40,7 +41,7 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method that a name stands for."""
+        """The method of this name."""
         method = _NAMES.get(s)
         if method is None:
             raise ValueError(f'Unknown resize method "{s}": expected one of {list(_NAMES)}')
@@ -74,6 +75,7 @@ def _triangle(x: Array) -> Array:
 
 
 def _cubic(x: Array, a: float = -0.5) -> Array:
+    # Keys' cubic convolution; a is the slope at distance 1.
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return gnp.where(x >= 2, 0, gnp.where(x >= 1, far, near))
@@ -81,6 +83,7 @@ def _cubic(x: Array, a: float = -0.5) -> Array:
 
 def _lanczos(radius: int) -> Callable[[Array], Array]:
     def kernel(x: Array) -> Array:
+        # sinc(x) sinc(x / radius), with its limit 1 at 0.
         at = gnp.where(x > 1e-3, x, 1) * np.pi
         value = radius * gnp.sin(at) * gnp.sin(at / radius) / (at * at)
         return gnp.where(x > radius, 0, gnp.where(x > 1e-3, value, 1))
@@ -109,6 +112,7 @@ def _weights(
         low, high = (start - translation) * inverse, (start + 1 - translation) * inverse
         covered = gnp.minimum(high, pixels + 1) - gnp.maximum(low, pixels)
         return _normalized(gnp.maximum(covered, 0))
+    # Where the middle of each output pixel lies in the input.
     centres = (start + 0.5 - translation) * inverse - 0.5
     if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
         # Another slope at distance 1; and the first and last pixels go on beyond the edges.
@@ -117,6 +121,7 @@ def _weights(
         inner = gnp.clip(gnp.arange(-2, given + 2), 0, given - 1)
         weights = gnp.zeros((given, wanted), dtype).at[inner].add(weights)
     else:
+        # Shrinking widens the kernel, so that every input pixel counts.
         width = gnp.maximum(inverse, 1) if antialias else 1
         weights = _normalized(_KERNELS[method](abs(centres - pixels) / width))
     # Nothing comes from outside the image.
@@ -125,6 +130,7 @@ def _weights(
 
 def _normalized(weights: Array) -> Array:
     total = weights.sum(0, keepdims=True)
+    # Weights that add up to nothing belong to pixels outside the image.
     enough = abs(total) > 1000 * float(np.finfo(np.float32).eps)
     return gnp.where(enough, weights / gnp.where(total != 0, total, 1), 0)
 
@@ -142,6 +148,7 @@ def _transformed(
     # Half types would not tell neighbouring pixels of a large image from each other.
     exact = np.dtype(np.float32) if real.itemsize < 4 else real
     for (axis, n), scale, shift in zip(lengths.items(), scales, translations, strict=True):
+        # One axis after the other: a kernel is a product over axes.
         scale, shift = gnp.asarray(scale, exact), gnp.asarray(shift, exact)
         weights = _weights(x.shape[axis], n, scale, shift, method, antialias)
         weights = lax.convert_element_type(weights, x.dtype)
@@ -152,6 +159,7 @@ def _transformed(
 def _nearest(x: Array, lengths: dict[int, int]) -> Array:
     for axis, n in lengths.items():
         given = x.shape[axis]
+        # The input pixel under the middle of each output pixel.
         at = np.floor((np.arange(n) + 0.5) * (given / max(n, 1))).astype(int)
         x = gnp.take(x, np.minimum(at, max(given - 1, 0)), axis=axis)
     return x
@@ -164,7 +172,7 @@ def resize(
     antialias: bool = True,
     precision: Any = lax.Precision.HIGHEST,
 ) -> Array:
-    """An image with as many axes and another shape; axes of the same length stay as they are.
+    """Resize an image to `shape`, which has as many axes; axes of the same length are not changed.
 
     method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5" or "area".
     antialias: pixels are blurred before they are thinned out.
@@ -181,6 +189,7 @@ def resize(
             f"shape must have length equal to the number of dimensions of x;  {shape} vs {x.shape}"
         )
     method = _method(method)
+    # Axes that keep their length are left alone.
     lengths = {i: n for i, n in enumerate(shape) if n != x.shape[i]}
     if method is ResizeMethod.NEAREST:
         return _nearest(x, lengths)
@@ -237,3 +246,6 @@ def scale_and_translate(
     lengths = {i: shape[i] for i in axes}
     scales, shifts = ([v[i] for i in range(len(axes))] for v in (scale, translation))
     return _transformed(x, lengths, scales, shifts, method, antialias, precision)
+
+
+__getattr__ = _explain_names(__name__)

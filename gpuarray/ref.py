@@ -1,6 +1,6 @@
 """Mutable references, by JAX's name: see `gpuarray.api.references`.
 
-Floor 6: hands on.
+Floor 6: re-exports.
 """
 
 from gpuarray.api.references import AbstractRef as AbstractRef
@@ -13,3 +13,6 @@ from gpuarray.api.references import get as get
 from gpuarray.api.references import new_ref as new_ref
 from gpuarray.api.references import set as set
 from gpuarray.api.references import swap as swap
+from gpuarray.names import explain_names as _explain_names
+
+__getattr__ = _explain_names(__name__)

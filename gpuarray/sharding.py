@@ -17,6 +17,7 @@ from gpuarray.core.mesh import PartitionSpec as PartitionSpec
 from gpuarray.core.sharding import Device
 from gpuarray.core.sharding import Sharding as Sharding
 from gpuarray.core.sharding import SingleDeviceSharding as SingleDeviceSharding
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.device import devices as _devices
 
 
@@ -47,3 +48,6 @@ def make_mesh(
         )
     types = (AxisType.Explicit,) * len(names) if axis_types is None else axis_types
     return Mesh(np.array(found[:count], dtype=object).reshape(shape), names, types)
+
+
+__getattr__ = _explain_names(__name__)

@@ -1,6 +1,6 @@
-"""What `jit` goes through before a call runs, by JAX's name: see `gpuarray.api.stages`.
+"""The stages of `jit` (traced, lowered, compiled) under JAX's name: see `gpuarray.api.stages`.
 
-Floor 6: hands on.
+Floor 6: re-exports.
 """
 
 from gpuarray.api.stages import Compiled as Compiled
@@ -9,3 +9,6 @@ from gpuarray.api.stages import MemoryStats as MemoryStats
 from gpuarray.api.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from gpuarray.api.stages import Stage as Stage
 from gpuarray.api.stages import Traced as Traced
+from gpuarray.names import explain_names as _explain_names
+
+__getattr__ = _explain_names(__name__)

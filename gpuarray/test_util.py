@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.api.grad import jvp, vjp
+from gpuarray.api.jvp import jvp
+from gpuarray.api.vjp import vjp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree
 
 #: Relative errors that are fine, by dtype: what a difference of two rounded values loses.
@@ -29,6 +31,7 @@ def _random_like(rng: np.random.Generator, x: Any) -> Any:
     aval = aval_of(x)
     if not dtypes.issubdtype(aval.dtype, np.inexact):
         return np.zeros(aval.shape, dtypes.float0)
+    # Integers have no direction to move in.
     value = rng.standard_normal(aval.shape)
     if dtypes.issubdtype(aval.dtype, np.complexfloating):
         value = value + 1j * rng.standard_normal(aval.shape)
@@ -64,6 +67,7 @@ def _difference(f: Callable, args: tuple, direction: Any, eps: float | None) -> 
     if eps is None:
         names = (aval_of(x).dtype.name for x in tree.flatten(args)[0] if _is_float(x))
         eps = max((_STEPS.get(n, _FINE_STEP) for n in names), default=_FINE_STEP)
+    # A central difference, computed in double precision.
     ahead = tree.flatten(f(*_moved(args, direction, eps / 2)))[0]
     behind = tree.flatten(f(*_moved(args, direction, -eps / 2)))[0]
     return [
@@ -105,6 +109,7 @@ def check_jvp(
     """
     rng = np.random.default_rng(0)
     args = tuple(args)
+    # Random directions: a wrong derivative fails along almost any of them.
     direction = _random_tree(rng, args)
     out, tangent = f_jvp(args, direction)
     leaves, spec = tree.flatten(out)
@@ -145,6 +150,7 @@ def check_vjp(
     pulled = tree.flatten(pullback(cotangent))[0]
     leaves = tree.flatten(args)[0]
     moved = tree.flatten(direction)[0]
+    # <pullback(c), t> = <c, f'(t)>, for random c and t.
     by_input = sum(
         np.sum(_wide(p) * _wide(t))
         for x, p, t in zip(leaves, pulled, moved, strict=True)
@@ -210,3 +216,6 @@ def check_grads(
 
 def _all_float(x: Any) -> bool:
     return all(map(_is_float, tree.flatten(x)[0]))
+
+
+__getattr__ = _explain_names(__name__)

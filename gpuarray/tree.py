@@ -7,6 +7,7 @@ Floor 6: thin over pytree/tree.py.
 import dataclasses as _dataclasses
 from typing import Any as _Any
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree import tree as _tree
 
 all = _tree.tree_all
@@ -41,3 +42,6 @@ def static(**kwargs: _Any) -> _Any:
     """
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return _dataclasses.field(metadata=metadata, **kwargs)
+
+
+__getattr__ = _explain_names(__name__)

@@ -5,6 +5,7 @@ mapped trees, key paths. `gpuarray.tree` has the common ones under shorter names
 Floor 6: thin over pytree/tree.py.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.pytree.tree import (
     DictKey,
     FlattenedIndexKey,
@@ -82,3 +83,5 @@ __all__ = [
     "treedef_is_leaf",
     "treedef_tuple",
 ]
+
+__getattr__ = _explain_names(__name__)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 
 
 class SupportsDType(Protocol):
@@ -25,3 +26,5 @@ ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | 
 DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
 
 __all__ = ["ArrayLike", "DTypeLike"]
+
+__getattr__ = _explain_names(__name__)

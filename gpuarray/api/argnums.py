@@ -1,20 +1,25 @@
-"""Which arguments the options `*_argnums` and `*_argnames` of the transforms mean.
+"""Arguments by number and by name: what `*_argnums` and `*_argnames` mean, and what messages call
+them.
 
-Floor 6. In: those options and the signature of the function. Out: numbers and names, checked.
+Floor 6. In: those options, and the signature of the function. Out: numbers and names, checked.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+
+from gpuarray.pytree import tree
 
 
 def indices(value, name: str) -> tuple[int, ...]:
     """The numbers that an option holds; TypeError for anything but integers."""
     if value is None:
         return ()
+    # bool is an int to Python, but static_argnums=True means nothing.
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return (int(value),)
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -42,22 +47,25 @@ def nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
     params = list(sig.parameters.values())
     positional = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     keywords = [p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    # With *args or **kwargs any number or name may be right.
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in params)
     takes_names = any(p.kind is p.VAR_KEYWORD for p in params)
+    # Numbers that no call can have.
     for n in nums:
         if not takes_any and not -len(positional) <= n < len(positional):
             raise ValueError(
                 f"jitted function has {what}_argnums={nums}, but only accepts {len(positional)} "
-                f"positional "
-                "arguments."
+                "positional arguments."
             )
+    # Names that no call can have.
     for name in names:
         if not takes_names and name not in keywords:
             raise ValueError(
-                f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. "
-                f"Function does not take these args: it takes "
-                f"{', '.join(keywords) or 'none by name'}."
+                f"jitted function has invalid argname {{{name!r}}} in {what}_argnames. Function "
+                f"does not take these args: it takes {', '.join(keywords) or 'none by name'}."
             )
+    # Whichever the user left out follows from the other; where both are given they stand as they
+    # are.
     if nums and not names:
         names = tuple(
             positional[n]
@@ -67,3 +75,40 @@ def nums_and_names(sig: inspect.Signature | None, nums, names, what: str):
     elif names and not nums:
         nums = tuple(positional.index(n) for n in names if n in positional)
     return nums, names
+
+
+def leaf_names(
+    signature: inspect.Signature | None,
+    args: tuple,
+    kwargs: dict,
+    fixed: frozenset[int] = frozenset(),
+) -> list[str]:
+    """A name for every leaf, for messages: the parameter's, with the path inside the argument.
+
+    fixed: positions that `args` leaves out, because they are static
+    """
+    params = [] if signature is None else list(signature.parameters.values())
+    known = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), None)
+
+    def name(i: int) -> str:
+        if i < len(known):
+            return known[i]
+        return f"args[{i}]" if variadic is None else f"{variadic}[{i - len(known)}]"
+
+    names: list[str] = []
+    positions = [i for i in range(len(args) + len(fixed)) if i not in fixed]
+    for i, arg in zip(positions, args, strict=True):
+        names += [name(i) + path for path in tree.leaf_paths(arg)]
+    # By name, in the order in which a dict is flattened.
+    for key in sorted(kwargs):
+        names += [key + path for path in tree.leaf_paths(kwargs[key])]
+    return names
+
+
+def signature_of(fun: Any) -> inspect.Signature | None:
+    """The signature of a function; None for those that have none, as some builtins."""
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors
-from gpuarray.control.callback import (
+from gpuarray.control.callbacks import (
     METHODS,
     debug_callback_p,
     debug_print_p,
@@ -73,6 +73,7 @@ class FlatCallback:
 
     def call(self, leaves: list) -> Any:
         """The function itself, on arrays."""
+        # The function sees the containers that it was called with.
         args, kwargs = tree.unflatten(self.in_tree, leaves)
         return self.callback_func(*args, **kwargs)
 
@@ -87,10 +88,12 @@ class FlatCallback:
         return [self._buffer(x, a) for x, a in zip(leaves, avals, strict=True)]
 
     def _buffer(self, x: Any, aval: ShapedArray) -> Any:
+        # Keys have no NumPy dtype: their words go as they are.
         if isinstance(x, Array) and isinstance(aval.dtype, dtypes.KeyDtype):
             return np.array(x._buffer())  # pyright: ignore[reportAttributeAccessIssue]
         value = np.array(x)  # a copy: the user may keep writing to what was returned
         dtype = dtypes.canonicalize_dtype(value.dtype)
+        # A Python number takes the promised dtype if it fits; arrays must have it.
         weak = isinstance(x, (bool, int, float, complex))
         fits = np.can_cast(dtype, aval.dtype, "same_kind") if weak else dtype == aval.dtype
         if value.shape != aval.shape or not fits:
@@ -104,6 +107,7 @@ class FlatCallback:
 def _array(aval: ShapedArray, buffer: Any) -> ArrayImpl:
     # A copy: the program may write over its buffers when it no longer needs them.
     value = buffer.copy() if isinstance(buffer, np.ndarray) else buffer
+    # Arguments are arrays of the device that the callback computes on.
     place = devices.default_place()
     if place.device.platform == "gpu":  # callbacks compute where their arguments are
         place = place_of(devices.devices("cpu")[0])
@@ -120,6 +124,8 @@ def _result_avals(result_shape_dtypes: Any) -> tuple[Any, tuple[ShapedArray, ...
                 f"ShapeDtypeStruct((3,), 'float32'), got {x!r}"
             )
         dtype = x.dtype if isinstance(x.dtype, dtypes.KeyDtype) else np.dtype(x.dtype)
+        # JAX refuses float64 here instead of making it float32: the function would return the wrong
+        # type.
         if dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(
                 "result_shape_dtypes cannot specify 64-bit types when `jax_enable_x64` is "
@@ -143,6 +149,7 @@ def _need_callable(callback: Any, name: str) -> None:
 
 def _placed(name: str, out: list, sharding: Any) -> list:
     if sharding is not None:  # an error even where there are no results
+        # More than one device is refused.
         one_device(sharding, f"`sharding` argument of {name}")
     return [placed(name, x, sharding) for x in out]
 
@@ -158,7 +165,7 @@ def pure_callback(
 ) -> Any:
     """Call a Python function that has no side effects, from inside any program.
 
-    It may be called any number of times, or never if nobody needs its result.
+    It may be called any number of times, or never if its result is not used.
 
     result_shape_dtypes: a pytree of things with `shape` and `dtype`, as the function returns them
     sharding: the device of the results
@@ -180,6 +187,7 @@ def pure_callback(
         )
     leaves, in_spec = _checked_leaves((args, kwargs))
     spec, avals = _result_avals(result_shape_dtypes)
+    # No `sharding` in the primitive: the results are moved below, as by device_put.
     flat = FlatCallback(callback, in_spec, "pure_callback", spec)
     out = pure_callback_p.bind(
         *leaves, callback=flat, result_avals=avals, sharding=None, vmap_method=vmap_method
@@ -223,7 +231,7 @@ def io_callback(
 
 
 class _Mixed(FlatCallback):
-    """A callback some of whose arguments are Python values that no program holds."""
+    """A callback with some arguments that are Python objects, not values of the program."""
 
     def __init__(self, fun: Callable, in_tree: Any, kind: str, static: tuple):
         super().__init__(fun, in_tree, kind)
@@ -239,6 +247,7 @@ class _Mixed(FlatCallback):
 
     def call(self, leaves: list) -> Any:
         rest = iter(leaves)
+        # Static values return to their positions among the leaves.
         held = dict(self.static)
         count = len(leaves) + len(held)
         return super().call([held[i] if i in held else next(rest) for i in range(count)])
@@ -250,6 +259,7 @@ def _is_value(x: Any) -> bool:
 
 def _split(args: tuple, kwargs: dict) -> tuple[list, tuple, Any]:
     leaves, spec = tree.flatten((args, kwargs))
+    # Strings and other objects stay in Python; only values go through the program.
     static = tuple((i, x) for i, x in enumerate(leaves) if not _is_value(x))
     return [x for x in leaves if _is_value(x)], static, spec
 
@@ -282,7 +292,7 @@ def debug_callback(
 
 
 class _Check(string.Formatter):
-    """Goes through a format string without formatting anything."""
+    """Check a format string against its arguments without formatting anything."""
 
     def format_field(self, value, format_spec):
         return ""
@@ -321,6 +331,7 @@ def _printable(x: Any) -> Any:
     if not isinstance(x, Array) or isinstance(x.dtype, dtypes.KeyDtype):
         return x
     value = np.asarray(x)
+    # A NumPy scalar, so that {x:.2f} works.
     return value if value.shape else value[()]
 
 
@@ -345,6 +356,7 @@ def debug_print(
     if not isinstance(fmt, str):
         raise TypeError(f"expected str, got {type(fmt).__name__}: the format comes first")
     if not skip_format_check:
+        # A wrong format fails at the call, not when the program runs.
         _Check().format(fmt, *args, **kwargs)
     values, static, spec = _split(args, kwargs)
     flat = _Mixed(_Printer(fmt), spec, "debug.print", static)

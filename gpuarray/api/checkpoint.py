@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from gpuarray.api import argnums
 from gpuarray.api.argnums import indices
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
-from gpuarray.control.surgery import opened
-from gpuarray.core import trace as traces
+from gpuarray.control.graph_edits import lifted
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Literal
 from gpuarray.core.linear import is_inexact
@@ -55,6 +55,7 @@ def nothing_saveable(*_, **__) -> bool:
 
 def dots_saveable(prim, *_, **__) -> bool:
     """Keep the results of matrix products and convolutions."""
+    # Not by name: a primitive of the user's may have the same one.
     return prim in (dot_general_p, conv_general_dilated_p)
 
 
@@ -117,7 +118,7 @@ def save_and_offload_only_these_names(
     here, there = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
     if here & there:
         raise ValueError(
-            f"The names should be exclusive and should not intersect in names_which_can_be_saved "
+            "The names should be exclusive and should not intersect in names_which_can_be_saved "
             f"and names_which_can_be_offloaded. Got names_which_can_be_saved={sorted(here)}, "
             f"names_which_can_be_offloaded={sorted(there)} and the "
             f"intersection={sorted(here & there)}"
@@ -141,6 +142,7 @@ def save_from_both_policies(policy_1: Callable, policy_2: Callable) -> Callable:
     return policy
 
 
+# JAX's names; two of them have an older one beside.
 checkpoint_policies = SimpleNamespace(
     everything_saveable=everything_saveable,
     nothing_saveable=nothing_saveable,
@@ -158,7 +160,7 @@ checkpoint_policies = SimpleNamespace(
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """`x`, its leaves under a name that policies know them by.
+    """Name the leaves of `x` for checkpoint policies.
 
     >>> import gpuarray.numpy as gnp
     >>> checkpoint_name(gnp.ones(2), "hidden")
@@ -172,6 +174,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 def _static_positions(fun: Callable, nums: Any, names: Any, count: int) -> frozenset[int]:
     positions = list(indices(nums, "static_argnums"))
+    # Names that the signature does not have raise here, as ValueError.
     if names:
         known = list(inspect.signature(fun).parameters)
         positions += [known.index(n) for n in ((names,) if isinstance(names, str) else names)]
@@ -181,27 +184,8 @@ def _static_positions(fun: Callable, nums: Any, names: Any, count: int) -> froze
                 f"the `static_argnums` argument to `checkpoint` is static_argnums={nums}, but "
                 f"the function was called with {count} positional arguments"
             )
+    # A static argument by name may not have been given by position.
     return frozenset(n % count for n in positions if -count <= n < count)
-
-
-def _leaf_names(fun: Callable, args: tuple, kwargs: dict, fixed: frozenset[int]) -> list[str]:
-    """What messages call the leaves: the names of the parameters, with the path inside each."""
-    try:
-        known = [
-            p.name
-            for p in inspect.signature(fun).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        known = []
-    names = []
-    positions = [i for i in range(len(args) + len(fixed)) if i not in fixed]
-    for i, arg in zip(positions, args, strict=True):
-        base = known[i] if i < len(known) else f"args[{i}]"
-        names += [base + path for path in tree.leaf_paths(arg)]
-    for key in sorted(kwargs):
-        names += [key + path for path in tree.leaf_paths(kwargs[key])]
-    return names
 
 
 def checkpoint(
@@ -249,13 +233,15 @@ def checkpoint(
     @boundary
     @functools.wraps(fun)
     def checkpointed(*args, **kwargs):
+        # Take static arguments out: the rest is flattened and traced.
         fixed = _static_positions(fun, static_argnums, static_names, len(args))
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         named = {k: v for k, v in kwargs.items() if k not in static_names}
         constants = {k: v for k, v in kwargs.items() if k in static_names}
-        names = _leaf_names(fun, dynamic, named, fixed)
+        names = argnums.leaf_names(argnums.signature_of(fun), dynamic, named, fixed)
         info = TracedFunction(fun, "checkpoint / remat", names)
 
+        # Run once without mutable references; `threading` calls again with those that were touched.
         def attempt(refs: list[Ref]) -> Any:
             leaves, in_spec = tree.flatten((dynamic, named, values_of(refs)))
             out_spec: Any = None
@@ -267,15 +253,15 @@ def checkpoint(
                 whole = [a if i in fixed else next(rest) for i, a in enumerate(args)]
                 result = threaded(fun, refs)(held, *whole, **by_name, **constants)
                 out, out_spec = tree.flatten(result)
+                # Raises for what is no array.
                 for x in out:
                     aval_of(x)
                 return out
 
-            graph = stage(flat, [aval_of(x) for x in leaves], info, threads=True)
-            if any(isinstance(c, traces.Tracer) for c in graph.consts):
-                leaves = [*graph.consts, *leaves]
-                graph = opened(graph)
+            # Trace, then one equation that holds the whole function.
+            graph, consts = lifted(stage(flat, [aval_of(x) for x in leaves], info, threads=True))
             out = remat_p.bind(
+                *consts,
                 *leaves,
                 jaxpr=graph,
                 prevent_cse=prevent_cse if isinstance(prevent_cse, bool) else tuple(prevent_cse),
@@ -295,14 +281,14 @@ remat = checkpoint
 
 
 def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
-    """Print which values the derivative of `f` keeps from the forward pass, and who makes them.
+    """Print the values that the derivative of `f` keeps from the forward pass, and their origin.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> print_saved_residuals(ga.checkpoint(gnp.sin), 1.0)
     f32[] from the argument x
     """
     leaves, in_spec = tree.flatten((args, kwargs))
-    paths = _leaf_names(f, args, kwargs, frozenset())
+    paths = argnums.leaf_names(argnums.signature_of(f), args, kwargs)
 
     def flat(*values):
         given, named = tree.unflatten(in_spec, values)
@@ -310,14 +296,17 @@ def print_saved_residuals(f: Callable, *args, **kwargs) -> None:
 
     graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "print_saved_residuals"))
     nonzero = tuple(is_inexact(v.aval) for v in graph.invars)
+    # Primals are known in the forward pass, tangents come later: what crosses is what is kept.
     unknown = [False] * len(nonzero) + [True] * sum(nonzero)
     split = split_graph(jvp_graph(graph, nonzero).graph, unknown)
     known = split.known
     made_by = {v: e for e in known.eqns for v in e.outvars}
-    place = {v: i for i, v in enumerate([*known.invars, *made_by])}  # arguments first
+    # In the order in which the values come about, arguments first.
+    place = {v: i for i, v in enumerate([*known.invars, *made_by])}
     kept = known.outvars[len(known.outvars) - split.residuals :]
     for a in sorted(kept, key=lambda a: -1 if isinstance(a, Literal) else place[a]):
         kind = a.aval.str_short(short_dtypes=True)
+        # Literals are printed too, since JAX lists them.
         if isinstance(a, Literal):
             print(f"{kind} from a literal")
         elif a in made_by:

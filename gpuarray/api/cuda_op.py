@@ -1,7 +1,7 @@
 """`cuda_op`: a CUDA kernel written as text, used like any other operation.
 
 Floor 6. In: the text, what comes out of it, and how many threads run it. Out: a function of arrays
-that works inside `jit`, and under `grad` and `vmap` as far as rules are given. It runs on a GPU; on
+that works inside `jit`, and under `grad` and `vmap` if rules are given. It runs on a GPU; on
 the simulator, which checks its accesses; and on the CPU where there is a NumPy function beside it.
 """
 
@@ -78,12 +78,14 @@ def cuda_op(
         )
     if not _NAME.fullmatch(name):
         raise ValueError(f"a kernel's name must be a C++ identifier, got {name!r}")
+    # Mistakes that NVRTC would report with lines of generated text.
     if not re.search(rf"\b{name}\s*\(", source) or "__global__" not in source:
         raise ValueError(
             f'the source has no kernel {name!r}: expected `extern "C" __global__ void {name}(...)`'
         )
     if isinstance(vmap, str) and vmap not in ("sequential", "elementwise"):
         raise ValueError(f'vmap must be "sequential", "elementwise" or a function, got {vmap!r}')
+    # Whole warps, and CUDA's limit for a block.
     if block % 32 or not 32 <= block <= 1024:
         raise ValueError(f"block must be a multiple of 32 from 32 to 1024, got {block}")
     return _Op(source, name, out, grid, block, numpy, vjp, vmap)
@@ -110,6 +112,7 @@ class _Op:
             name,
             Kind.LIBRARY,
             multiple_results=True,
+            # Names are the user's, and several operations may have one.
             register=False,
             aval=self._avals,
             numpy_pick=self._reference,
@@ -120,6 +123,7 @@ class _Op:
         self.call = prim.bind if vjp is None else _with_vjp(prim, vjp)
 
     def __call__(self, *args: Any, **numbers: Any) -> Any:
+        # Keywords become macros of the text: only finite Python numbers have one spelling.
         for key, value in numbers.items():
             if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
                 raise TypeError(
@@ -151,9 +155,11 @@ class _Op:
 
     def _blocks(self, avals: list[ShapedArray], **numbers: Any) -> int:
         if self.grid is None:
+            # Rounded up: the last block may be partly idle.
             blocks = -(-self._avals(*avals, **numbers)[0].size // self.block)
         else:
             blocks = self.grid(*avals, **numbers) if callable(self.grid) else self.grid
+        # CUDA refuses a launch of no blocks.
         return max(1, int(blocks))
 
     def _reference(self, avals: list[ShapedArray], **numbers: Any) -> Callable[..., list]:
@@ -179,11 +185,13 @@ class _Op:
         return run
 
     def _batch(self, axis, args: list, dims: list, **numbers: Any):
+        # The user's rule.
         if callable(self.batch):
             made: Any = self.batch(args, dims, **numbers)
             out, out_dims = made
             many = isinstance(out, (tuple, list))
             return (list(out), list(out_dims)) if many else ([out], [out_dims])
+        # Every operand gets the axis in front, also those that are the same for all.
         moved = [
             broadcast_to(x, (axis.size, *x.shape)) if d is None else moveaxis(x, d, 0)
             for x, d in zip(args, dims, strict=True)
@@ -193,6 +201,7 @@ class _Op:
         elif axis.size:
             out = lax.map(lambda xs: self.prim.bind(*xs, **numbers), moved)
         else:
+            # No elements: the shapes of the results follow from one that does not exist.
             one = [x.aval.update(shape=x.shape[1:]) for x in moved]
             out = [zeros((0, *a.shape), a.dtype) for a in self._avals(*one, **numbers)]
         return list(out), [0] * len(out)
@@ -202,6 +211,7 @@ def _with_vjp(prim: Primitive, vjp: Callable[..., Any]) -> Callable[..., Any]:
     """The primitive with a user's rule for cotangents."""
 
     def call(*args: Any, **numbers: Any) -> list:
+        # Made for each call: keywords are part of the function.
         @custom_vjp
         def op(*xs):
             return prim.bind(*xs, **numbers)
@@ -221,6 +231,7 @@ def _with_vjp(prim: Primitive, vjp: Callable[..., Any]) -> Callable[..., Any]:
                     f"{len(xs)} inputs, got {tree.tree_structure(given)}"
                 )
             return tuple(
+                # Integers have no cotangent, whatever the rule returns.
                 None if ct is None or not is_inexact(x.aval) else ct
                 for ct, x in zip(listed, xs, strict=True)
             )

@@ -21,10 +21,8 @@ from gpuarray.api.custom_rules import (
     operands,
     to_symbolic,
 )
-from gpuarray.control.custom import (
-    custom_jvp_call_p,
-    named_like,
-)
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_rules import named_like
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
@@ -98,6 +96,7 @@ class custom_jvp(CustomFunction):
                 for rule, t in zip(jvps, tangents, strict=True)
                 if rule and t.dtype != dtypes.float0  # integers do not change
             ]
+            # Zeros where no argument has a rule and a derivative.
             total = tree.tree_map(lambda x: instantiate(Zero(tangent_aval(aval_of(x)))), out)
             if shares:
                 total = functools.reduce(lambda a, b: tree.tree_map(add_any, a, b), shares)
@@ -116,10 +115,14 @@ class custom_jvp(CustomFunction):
             stop_gradient_p.bind(x) if isinstance(x, traces.Tracer) else x for x in static
         )  # not differentiated, even where it could be
         dynamic, leaves, in_spec = operands(dynamic)
+        # Concrete values outside any trace: the plain function, without the cost of a call
+        # primitive.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
         results = Results()
 
+        # The function of leaves. It is staged only where a graph is recorded, so its Python control
+        # flow sees values where there are some.
         def flat(*values):
             given = tree.unflatten(in_spec, values)
             out, results.of_fun = flatten_outputs(self.fun(*self._whole(fixed, static, given)))
@@ -142,6 +145,7 @@ class custom_jvp(CustomFunction):
         names = f"Custom JVP rule {name_of(jvp)} for function {name_of(self.fun)}"
 
         def rule(primals, tangents):
+            # Symbolic zeros only where the rule asked for them.
             given = [to_symbolic(t) if symbolic else as_array(t) for t in tangents]
             pair = jvp(*static, tree.unflatten(in_spec, primals), tree.unflatten(in_spec, given))
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
@@ -149,6 +153,7 @@ class custom_jvp(CustomFunction):
                     f"{names} must produce a pair (list or tuple of length two) representing "
                     f"primal and tangent outputs, but got {pair}."
                 )
+            # The rule's primal output has to be the function's, its tangents of the same structure.
             out, spec = flatten_outputs(pair[0])
             out_tangents, tangent_spec = tree.flatten(pair[1])
             if spec != tangent_spec:
@@ -164,6 +169,8 @@ class custom_jvp(CustomFunction):
                     "container/pytree structure), but instead the rule's first element had "
                     f"structure {spec}, while the function's output has structure {results.of_fun}."
                 )
+            # Under jvp the function itself does not run: the result is built by the rule's
+            # structure.
             results.of_rule = spec
             out_tangents = [from_symbolic(t) for t in out_tangents]
             for x, t in zip(out, out_tangents, strict=True):
@@ -174,6 +181,7 @@ class custom_jvp(CustomFunction):
 
 
 def _check_tangent_type(primal: Any, tangent: Any) -> None:
+    # The tangent of an integer is float0.
     want, given = tangent_aval(aval_of(primal)), aval_of(tangent)
     if (want.shape, want.dtype) != (given.shape, given.dtype):
         raise TypeError(

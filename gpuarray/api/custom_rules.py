@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.api import argnums
 from gpuarray.api.argnums import indices
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
@@ -94,6 +95,7 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
         aval = tangent_aval(aval_of(leaf))
         if symbolic_zeros:
             return SymbolicZero(aval)
+        # The zero of an integer is float0, which no Array holds: an integer zero in its place.
         made = instantiate(Zero(aval))
         return made if isinstance(made, np.ndarray) else leaf * 0
 
@@ -134,22 +136,22 @@ class CustomFunction:
     ):
         if not callable(fun):
             raise TypeError(f"Expected a callable value, got {fun}")
+        # The wrapper shows the function's name, docstring and signature.
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self.fun = fun
-        try:
-            self._signature = inspect.signature(fun)
-        except (TypeError, ValueError):
-            self._signature = None
+        self._signature = argnums.signature_of(fun)
         self._count = _positional_count(self._signature)
         nums = indices(nondiff_argnums, "nondiff_argnums")
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
         if names and self._signature is not None:
+            # Names become numbers once, so that calls look at positions only.
             known = list(self._signature.parameters)
             nums += tuple(known.index(n) for n in names)
         self.nondiff_argnums = nums
 
     def _positional(self, args: tuple, kwargs: dict) -> tuple:
         """All arguments by position, defaults included."""
+        # The common case costs no binding of signatures.
         if len(args) == self._count and not kwargs:
             return args
         if self._signature is None:
@@ -164,17 +166,19 @@ class CustomFunction:
                 f"{self._signature} could not be resolved to positional-only arguments. Binding "
                 f"failed with the error: {error}"
             ) from None
+        # A rule gets every argument, the defaulted ones too.
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
                 f"keyword arguments of the {self.kind}-decorated function {name_of(self.fun)} "
-                "could not be resolved to positional-only arguments: "
-                f"{', '.join(bound.kwargs)} can be given by name only"
+                f"could not be resolved to positional-only arguments: {', '.join(bound.kwargs)} "
+                "can be given by name only"
             )
         return bound.args
 
     def _split(self, args: tuple) -> tuple[frozenset[int], tuple, tuple]:
         """Which positions are not differentiated, their values in that order, and the others."""
+        # Negative numbers count from the end of this call's arguments.
         nums = [n + len(args) if n < 0 else n for n in self.nondiff_argnums]
         for n in nums:
             if not 0 <= n < len(args):
@@ -214,6 +218,7 @@ def operands(args: Any) -> tuple[Any, list, Any]:
         aval_of(x)  # raises for what is no array
     if any(isinstance(x, np.ndarray) for x in leaves):
         leaves = [traces.owned(x) for x in leaves]
+        # The function must see what transformations see.
         args = tree.unflatten(spec, leaves)
     return args, leaves, spec
 
@@ -232,6 +237,7 @@ def to_symbolic(x: Any) -> Any:
 def as_array(x: Any) -> Any:
     """A (co)tangent as rules may expect it: with the attributes of an array."""
     x = instantiate(x)
+    # Rules may ask for .shape and .dtype, which Python scalars do not have.
     return own(x) if isinstance(x, (bool, int, float, complex)) else x
 
 
@@ -239,6 +245,7 @@ def from_symbolic(x: Any) -> Any:
     """A rule's (co)tangent as transformations take it."""
     if isinstance(x, SymbolicZero):
         return Zero(x.aval)
+    # What a rule returns for an integer argument.
     if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
         return Zero(ShapedArray(x.shape, dtypes.float0))
     return x

@@ -1,4 +1,4 @@
-"""`custom_vjp`: a function with its own rule for cotangents.
+"""`custom_vjp` and `custom_gradient`: a function with its own rule for cotangents.
 
 Floor 6. In: a function of pytrees, its forward and its backward rule. Out: a callable that reverse
 mode differentiates by these rules.
@@ -6,6 +6,7 @@ mode differentiates by these rules.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,16 +23,17 @@ from gpuarray.api.custom_rules import (
     operands,
     to_symbolic,
 )
-from gpuarray.control.custom import (
-    custom_vjp_call_p,
-    named_like,
-)
+from gpuarray.control.custom_rules import named_like
+from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.control.graph_edits import opened
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
+from gpuarray.transforms.stage import TracedFunction, stage
 
 
 class custom_vjp(CustomFunction):
@@ -94,6 +96,7 @@ class custom_vjp(CustomFunction):
                 f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp."
             )
         fixed, static, dynamic = self._split(self._positional(args, kwargs))
+        # `bwd` runs later, when a tracer of now is gone.
         for x in tree.flatten(static)[0]:
             if isinstance(x, traces.Tracer):
                 raise errors.UnexpectedTracerError(
@@ -104,6 +107,8 @@ class custom_vjp(CustomFunction):
                     "functions. Make it an ordinary argument, whose cotangent `bwd` gives as None."
                 )
         dynamic, leaves, in_spec = operands(dynamic)
+        # Concrete values outside any trace: the plain function, without the cost of a call
+        # primitive.
         if traces.is_base() and not any(isinstance(x, traces.Tracer) for x in leaves):
             return self.fun(*self._whole(fixed, static, dynamic))  # nothing to transform
         results = Results()
@@ -135,6 +140,7 @@ class custom_vjp(CustomFunction):
 
         def fwd(primals, perturbed):
             nonlocal residual_spec
+            # The rule sees which arguments will be asked for, and may save the rest.
             if symbolic:
                 primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
             given = tree.unflatten(in_spec, primals)
@@ -145,8 +151,7 @@ class custom_vjp(CustomFunction):
                     "element represents the primal output (equal to those of the "
                     f"custom_vjp-decorated function {name_of(self.fun)}) and the second element "
                     "represents residuals (i.e. values stored from the forward pass for use on the "
-                    f"backward pass), but instead of a pair {name_of(fwd_rule)} produced "
-                    f"{pair}."
+                    f"backward pass), but instead of a pair {name_of(fwd_rule)} produced {pair}."
                 )
             out, spec = flatten_outputs(pair[0])
             if results.of_fun is not None and spec != results.of_fun:
@@ -158,6 +163,7 @@ class custom_vjp(CustomFunction):
                     f"structure {spec}, while the function's output has structure {results.of_fun}."
                 )
             results.of_rule = spec
+            # Residuals travel flat; `bwd` gets them back in this structure.
             residuals, residual_spec = flatten_outputs(pair[1])
             return out, residuals
 
@@ -176,14 +182,17 @@ class custom_vjp(CustomFunction):
 
 def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
     """One cotangent a leaf of the arguments; None above any of them means zeros."""
+    # A list of cotangents is as good as a tuple of them, if the length fits.
     if isinstance(found, list) and len(found) == len(tree.treedef_children(in_spec)):
         found = tuple(found)
     given, spec = tree.flatten(found)
     if spec != in_spec:
+        # None may stand for a whole argument.
         given = _spread(found, in_avals, in_spec, spec)
     out = []
     for i, (ct, aval) in enumerate(zip(given, in_avals, strict=True)):
         ct, want = from_symbolic(ct), tangent_aval(aval)
+        # Whatever a rule says of an integer argument, its cotangent is nothing.
         if ct is None or is_zero(ct) or not is_inexact(aval):
             out.append(Zero(want))
             continue
@@ -195,6 +204,7 @@ def _cotangents(found: Any, in_avals: list[ShapedArray], in_spec: Any) -> list:
                 f"type {aval_of(ct).str_short()} corresponding to an input of type "
                 f"{aval.str_short()}, so the shapes do not match"
             )
+        # The dtype is made to fit, as JAX does; the shape is not.
         out.append(cast_like(ct, want))
     return out
 
@@ -204,6 +214,7 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
     arguments = tree.unflatten(in_spec, in_avals)
     is_none = lambda x: x is None
     try:
+        # None stands for zeros of all that is below it; anything else must have the full structure.
         given = tree.prefix_broadcast(found, arguments, is_leaf=is_none)
     except ValueError:
         given = None
@@ -213,7 +224,66 @@ def _spread(found: Any, in_avals: list, in_spec: Any, spec: Any) -> list:
         raise TypeError(
             "Custom VJP bwd rule must produce an output with the same container (pytree) structure "
             "as the args tuple of the primal function, and in particular must produce a tuple of "
-            f"length equal to the number of arguments to the primal function, but got bwd output "
+            "length equal to the number of arguments to the primal function, but got bwd output "
             f"structure {spec} for primal input structure {in_spec}."
         )
     return given
+
+
+# ---- the rule beside the result ----
+
+
+class _Staged:
+    """A Graph among residuals: a pytree whose leaves are the Graph's constants."""
+
+    def __init__(self, consts: Sequence[Any], static: tuple):
+        self.consts, self.static = list(consts), static
+
+
+tree.register_pytree_node(
+    _Staged, lambda x: (x.consts, x.static), lambda static, consts: _Staged(consts, static)
+)
+
+
+def custom_gradient(fun: Callable) -> Callable:
+    """Decorator for a function that returns its own rule for cotangents with its result.
+
+    `fun(*args)` returns `(output, vjp)`, and `vjp(cotangent)` the cotangents of the arguments.
+
+    >>> import gpuarray as ga
+    >>> @ga.custom_gradient
+    ... def f(x):
+    ...     return x**2, lambda g: (g * x,)
+    >>> f(3.0), ga.grad(f)(3.0)
+    (9.0, Array(3., dtype=float32, weak_type=True))
+    """
+
+    @functools.wraps(fun)
+    def primal(*args, **kwargs):
+        return fun(*args, **kwargs)[0]
+
+    wrapped = custom_vjp(primal)
+
+    def fwd(*args, **kwargs):
+        out, rule = fun(*args, **kwargs)
+        leaves, out_spec = tree.flatten(out)
+        in_spec: Any = None
+
+        def flat(*cotangents):
+            nonlocal in_spec
+            found = rule(tree.unflatten(out_spec, cotangents))
+            given, in_spec = tree.flatten(found)
+            return given
+
+        avals = [tangent_aval(aval_of(x)) for x in leaves]
+        graph = stage(flat, avals, TracedFunction(rule, "custom_gradient"))
+        return out, _Staged(graph.consts, (opened(graph), in_spec))
+
+    def bwd(residuals, cotangent):
+        graph, in_spec = residuals.static
+        out = evaluate(graph, *residuals.consts, *tree.flatten(cotangent)[0])
+        found = tree.unflatten(in_spec, out)
+        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+    wrapped.defvjp(fwd, bwd)
+    return wrapped

@@ -12,8 +12,7 @@ from typing import Any
 
 from gpuarray import lax
 from gpuarray.control.custom_vmap import FlatRule, custom_vmap_call_p
-from gpuarray.control.surgery import chosen, merged, opened
-from gpuarray.core import trace as traces
+from gpuarray.control.graph_edits import chosen, lifted, merged
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
@@ -63,6 +62,7 @@ class custom_vmap:
                 "def_vmap."
             )
         if kwargs:
+            # The rule gets all arguments by position.
             bound = inspect.signature(self.fun).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
@@ -76,13 +76,11 @@ class custom_vmap:
                 aval_of(x)
             return out
 
+        # The function is traced at once: the primitive needs a Graph for derivatives and for jit.
         info = TracedFunction(self.fun, "custom_vmap")
-        graph = stage(flat, [aval_of(x) for x in leaves], info)
-        consts: list = []
-        if any(isinstance(c, traces.Tracer) for c in graph.consts):
-            consts = list(graph.consts)
-            graph = opened(graph)
+        graph, consts = lifted(stage(flat, [aval_of(x) for x in leaves], info))
         rule = FlatRule(self.vmap_rule, self._flat_rule(len(consts), in_spec, out_spec))
+        # Printed graphs show the structure of all operands, lifted constants first.
         lead = tree.structure([0] * len(consts))
         out = custom_vmap_call_p.bind(
             *consts,
@@ -99,6 +97,7 @@ class custom_vmap:
         assert vmap_rule is not None
 
         def rule(size: int, batched: Sequence[bool], values: Sequence) -> tuple[list, list]:
+            # The rule says nothing of values that it does not get.
             if any(batched[:count]):
                 raise ValueError(
                     f"the custom_vmap function {_name(self.fun)} closes over a value that is "
@@ -119,6 +118,7 @@ class custom_vmap:
                     "not match that of original custom-vmapped function.\n"
                     f"Original output: {out_spec}\nRule output: {spec}"
                 )
+            # One bool may stand for a whole part of the output.
             flags = tree.prefix_broadcast(pair[1], pair[0], name="out_batched")
             return out, [bool(f) for f in flags]
 
@@ -136,6 +136,7 @@ def sequential_vmap(f: Callable) -> custom_vmap:
     made = custom_vmap(f)
 
     def rule(axis_size, in_batched, *args):
+        # Only the batched leaves are mapped over; the others are the same for every element.
         leaves, spec = tree.flatten(args)
         flags = tree.flatten(tuple(in_batched))[0]
         mapped = chosen(leaves, flags)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from gpuarray.api import callbacks
 from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
-from gpuarray.util import is_inside
+from gpuarray.sites import is_inside
 
 
 class Frame(NamedTuple):
@@ -36,6 +36,7 @@ class Frame(NamedTuple):
         lines = linecache.getlines(self.filename)
         if not lines:
             return ["    <no source>"]
+        # linecache's lines are numbered from 1.
         first = max(1, self.line - context)
         numbered = range(first, min(len(lines), self.line + context) + 1)
         mark = {True: "-> ", False: "   "}
@@ -43,7 +44,7 @@ class Frame(NamedTuple):
 
 
 class Debugger(cmd.Cmd):
-    """The prompt: commands as in pdb, for looking only."""
+    """The prompt, with pdb's commands for inspection."""
 
     prompt = "(debug) "
     intro = "Stopped at a breakpoint; `help` lists the commands."
@@ -57,7 +58,7 @@ class Debugger(cmd.Cmd):
 
     @property
     def frame(self) -> Frame:
-        """The frame being looked at."""
+        """The current frame."""
         return self.frames[self.at]
 
     def say(self, text: Any) -> None:
@@ -70,6 +71,7 @@ class Debugger(cmd.Cmd):
         """Print the value of an expression in this frame."""
         try:
             code = compile(text.strip(), "<debugger>", "eval")
+            # Copies: an expression with := must not write to the program's names.
             space = dict(self.frame.globals)
             value = eval(code, space, dict(self.frame.names))  # noqa: S307 - what a debugger is for
             self.say(repr(value))
@@ -88,6 +90,7 @@ class Debugger(cmd.Cmd):
         self.evaluate(line)
         return None
 
+    # cmd would repeat the last command.
     def emptyline(self) -> bool:
         return False
 
@@ -156,7 +159,7 @@ def breakpoint(
     stdin: Any = None,
     stdout: Any = None,
 ) -> Any:
-    """Stop a running program here and open a prompt in which values can be looked at.
+    """Stop a running program here and open a prompt for looking at values.
 
     Inside a jitted function too: names then mean the values of this call. Under vmap it stops once
     for each element.
@@ -181,6 +184,8 @@ def breakpoint(
     frames = _frames(inspect.currentframe(), filter_frames)[:num_frames]
     leaves, rebuild = _flat([frame.names for frame in frames])
     # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.
+    # Only traced values go through the callback; all else is as it was when the breakpoint was
+    # traced.
     numbers = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
 
     def stop(*values: Any) -> None:
@@ -194,6 +199,7 @@ def breakpoint(
         debugger = Debugger(shown, stdin, stdout)
         debugger.cmdloop()
         if debugger.stopped:
+            # Ends the program as Ctrl-C does, through every handler of Exception.
             raise KeyboardInterrupt("stopped at a breakpoint")
 
     callbacks.debug_callback(stop, *(leaves[i] for i in numbers), ordered=ordered)
@@ -203,7 +209,7 @@ def breakpoint(
 def _flat(names: list[dict[str, Any]]) -> tuple[list, Callable[[list], list[dict[str, Any]]]]:
     """The leaves of all values, and how to put others in their place.
 
-    What cannot be taken apart as a pytree is a leaf.
+    A value that cannot be flattened is a leaf.
     """
     leaves: list = []
     specs: list[dict[str, tuple[Any, int]]] = []
@@ -245,7 +251,7 @@ def _frames(frame: FrameType | None, filtered: bool) -> list[Frame]:
 
 
 def _is_python(filename: str) -> bool:
-    """Whether a file belongs to Python itself, which nobody wants to debug here."""
+    """Whether a file belongs to Python itself: its frames are left out."""
     library = os.path.dirname(inspect.__file__)
     packages = os.path.join(library, "site-packages")
     inside = filename.startswith(library) and not filename.startswith(packages)

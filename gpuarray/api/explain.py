@@ -1,4 +1,4 @@
-"""`explain`: what a function becomes when it is compiled, without running it.
+"""`explain`: the kernels that a function is compiled to, without running it.
 
 Floor 6. In: a Python function and the arguments it would be called with. Out: an Explanation to
 read, print or draw.
@@ -27,8 +27,8 @@ def explain(
 ) -> Callable[..., Explanation]:
     """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
 
-    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
-    operations make the same kernels, as far as they are recorded together.
+    Arguments may be arrays or ShapeDtypeStructs: nothing is computed.Without `jit` the same
+    operations make the same kernels if they are recorded together.
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
     GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
@@ -55,10 +55,12 @@ def explain(
 
     @functools.wraps(fun)
     def explain_it(*args, **kwargs) -> Explanation:
+        # Traced and planned, not run; a plan for a GPU cuts groups by other limits.
         lowered = jitted.lower(*args, **kwargs)
         plan = lowered.plan.on_device if platform == "cuda" else lowered.plan
         if platform != "cuda":
             return explain_plan(plan, lowered.fun_name)
+        # Registers and spills are known only where NVRTC can compile.
         compile = nvrtc.compile if nvrtc.available() else None
         facts = device_facts(plan, arch, compile)
         return explain_plan(plan, lowered.fun_name, facts, host_reason)

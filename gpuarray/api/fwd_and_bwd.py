@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.api.grad import vjp
 from gpuarray.api.jit import jit
+from gpuarray.api.vjp import vjp
 
 
 def fwd_and_bwd(
@@ -42,6 +42,8 @@ def fwd_and_bwd(
                     "Positional argument indices must be at least -len(args) and less than "
                     f"len(args), but argnums has {n} where len(args) is {len(args)}."
                 )
+        # Only now the number of arguments is known, so negative numbers can be counted from the
+        # end.
         places = [n % len(args) for n in wanted]
 
         def partial(*chosen):
@@ -50,6 +52,7 @@ def fwd_and_bwd(
                 full[n] = value
             return fun(*full)
 
+        # A Pullback is a pytree, so a jitted `fwd` can return it and a jitted `bwd` take it.
         return vjp(partial, *(args[n] for n in places), has_aux=has_aux)
 
     def bwd(residuals: Any, cotangents: Any) -> Any:

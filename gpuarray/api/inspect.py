@@ -1,4 +1,4 @@
-"""Looking at functions without running them, and steering what is traced.
+"""Functions that inspect programs without running them, and contexts that affect tracing.
 
 Floor 6. In: Python functions. Out: their Graphs and shapes; contexts that change how code inside
 them is traced.
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray import util
+from gpuarray import sites
 from gpuarray.api import stages
 from gpuarray.api.argnums import indices
 from gpuarray.api.jit import Jitted, Options
@@ -56,6 +56,7 @@ def make_jaxpr(
     def trace_it(*args, **kwargs) -> Any:
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
         jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
+        # The named axes are there for the trace alone.
         with contextlib.ExitStack() as around:
             for name, size in axis_env or ():
                 around.enter_context(named_axis(BatchAxis(size, name)))
@@ -75,6 +76,7 @@ def eval_shape(fun: Callable, *args, **kwargs) -> Any:
     """
 
     def traced(*args, **kwargs):
+        # JAX lets a function under eval_shape return ShapeDtypeStructs.
         return tree.tree_map(_of_shape, fun(*args, **kwargs))
 
     return Jitted(traced, Options()).eval_shape(*args, **kwargs)
@@ -86,7 +88,7 @@ def _of_shape(x: Any) -> Any:
 
 
 def typeof(x):
-    """The aval of a value: what tracing knows of it.
+    """The abstract value of `x`: its shape, dtype and weak type.
 
     >>> import gpuarray as ga
     >>> print(ga.typeof(1.0))  # ~ marks a weak type
@@ -96,7 +98,7 @@ def typeof(x):
 
 
 class named_scope(contextlib.ContextDecorator):
-    """A name for what is recorded inside the block (or the function), for whoever reads programs.
+    """Name the operations recorded inside a block (or a function).
 
     `explain`, error messages and printed graphs show it beside the user's line, those inside of
     others as 'outer/inner'; an equation has it as `source_info.name_stack`.
@@ -116,8 +118,9 @@ class named_scope(contextlib.ContextDecorator):
         self._around: list[tuple[str, ranges.Range | None]] = []
 
     def __enter__(self) -> None:
-        around = util.enter_scope("")
-        util.enter_scope(f"{around}/{self.name}".strip("/"))
+        # Read the scope around, then enter one below it.
+        around = sites.enter_scope("")
+        sites.enter_scope(f"{around}/{self.name}".strip("/"))
         noted = None if ranges.session is None else ranges.Range(self.name, "scope").__enter__()
         self._around.append((around, noted))
 
@@ -125,7 +128,7 @@ class named_scope(contextlib.ContextDecorator):
         around, noted = self._around.pop()
         if noted is not None:
             noted.__exit__()
-        util.enter_scope(around)
+        sites.enter_scope(around)
 
     def _recreate_cm(self) -> named_scope:  # a decorated function may run on several threads
         return named_scope(self.name)

@@ -2,8 +2,7 @@
 
 Floor 6. In: a Python function. Out: a callable whose second call with like arguments costs a dict
 lookup and a launch. The cache belongs to the *function*, not to the wrapper, so `jit(f)` written
-again in a loop still
-hits.
+again in a loop still hits.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from gpuarray.api import argnums, stages
 from gpuarray.api.layouts import Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
+from gpuarray.control.graph_edits import lifted
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -50,7 +50,7 @@ class Options(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call taken apart: what decides compilation, and the values."""
+    """A call's values, and what decides which program runs them."""
 
     leaves: list
     spec: Any
@@ -78,17 +78,19 @@ class Entry(NamedTuple):
 
 
 class Jitted:
-    """What `jit` returns, called like the function; `.lower` and `.trace` show what it becomes."""
+    """A jitted function, called like the original; `.trace` and `.lower` inspect its program."""
 
     __name__: str
 
     def __init__(self, fun: Callable, options: Options):
+        # update_wrapper replaces this where the function has a name.
         self.__name__ = type(fun).__name__  # of an object that is called; a function has its own
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self._fun = fun
         self._options = options
-        self._signature = _signature(fun)
+        self._signature = argnums.signature_of(fun)
         self._cache = cache.of_function(fun, options)
+        # The dict itself, one attribute away: the hot path of a call reads nothing else.
         self._fast = self._cache.fast
         self._referring: Referring | None = None  # how it is called if it touches references
 
@@ -97,8 +99,11 @@ class Jitted:
             if ranges.session is not None:
                 with ranges.Range(f"jit {self.__name__}", "jit"):
                     return self._general_call(args, kwargs)
+            # The hot path: arrays only, no trace around. One lookup by the avals, then a generated
+            # launcher.
             if not kwargs and traces.state.trace is lazy.base:
                 try:
+                    # The settings that tracing depends on are in the key, so changing one misses.
                     fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
                 except AttributeError:  # containers, Python scalars, NumPy arrays
                     fast = None
@@ -110,14 +115,19 @@ class Jitted:
             raise
 
     def _general_call(self, args: tuple, kwargs: dict):
+        # As JAX does: with disable_jit the plain Python function runs, operation by operation.
         if config.state.disable_jit:
             return self._fun(*args, **kwargs)
+        # Most functions touch no mutable reference: find out by tracing, and remember the answer.
         if self._referring is None:
             try:
                 return self._call_without_references(args, kwargs)
             except Touched as touched:
+                # A reference that the function closes over: from now on it is an argument and a
+                # result.
                 self._referring = self._with_references([touched.ref])
             except TypeError:
+                # A Ref among the arguments has no aval. Any other TypeError is the user's.
                 if not any(isinstance(x, Ref) for x in tree.flatten_raw((args, kwargs))[0]):
                     raise
                 self._referring = self._with_references([])
@@ -131,13 +141,17 @@ class Jitted:
 
     def _call_without_references(self, args: tuple, kwargs: dict):
         call = self._take_apart(args, kwargs)
+        # What decides the program: settings, structure, static values, shapes and dtypes.
         key = (config.state.trace_key, call.spec, call.statics, call.avals)
+        # Under grad, vmap or an outer jit nothing runs now: the call becomes an equation.
         if traces.state.trace is not lazy.base:
             return self._bind(call, (*key, axis_env()))
         entry = self._cache.entries.get(key)
         if entry is None:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
+            # The fast dict is keyed by avals alone, so only calls of plain arrays by position may
+            # go there.
             if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
                 if all(isinstance(a, ArrayImpl) for a in args):
                     self._fast[(config.state.trace_key, *call.avals)] = entry.fast
@@ -152,6 +166,7 @@ class Jitted:
         leaves = call.leaves
         try:
             for i, x in enumerate(leaves):
+                # NumPy arrays and Python scalars; out-of-range integers are found here.
                 if type(x) is not ArrayImpl:
                     leaves[i] = host.own(x, call.avals[i])
         except OverflowError as error:
@@ -194,58 +209,35 @@ class Jitted:
 
     def _explain_bad_leaf(self, args, kwargs, error) -> None:
         for name, x in zip(
-            self._leaf_names(args, kwargs), tree.flatten_raw((args, kwargs))[0], strict=True
+            argnums.leaf_names(self._signature, args, kwargs),
+            tree.flatten_raw((args, kwargs))[0],
+            strict=True,
         ):
             try:
                 host.own(x, aval_of(x))
             except OverflowError:
                 raise OverflowError(
                     "An overflow was encountered while parsing an argument to a jitted "
-                    "computation, whose "
-                    f"argument path is {name}. Got {type(x)} with value {x}; int32 holds up to "
-                    f"2147483647. "
-                    "Use a float, or switch on 64-bit types (jax_enable_x64)."
+                    f"computation, whose argument path is {name}. Got {type(x)} with value {x}; "
+                    "int32 holds up to 2147483647. Use a float, or switch on 64-bit types "
+                    "(jax_enable_x64)."
                 ) from error
             except TypeError:
                 raise TypeError(
                     f"Error interpreting argument to {self._fun} as an abstract array. The "
-                    f"problematic value is "
-                    f"of type {type(x)} and was passed to the function at path {name}. A jitted "
-                    f"function takes "
-                    "arrays and containers of arrays: mark other arguments static with "
-                    "static_argnums or "
-                    "static_argnames, or register their class as a pytree."
+                    f"problematic value is of type {type(x)} and was passed to the function at "
+                    f"path {name}. A jitted function takes arrays and containers of arrays: mark "
+                    "other arguments static with static_argnums or static_argnames, or register "
+                    "their class as a pytree."
                 ) from None
-
-    def _leaf_names(self, args: tuple, kwargs: dict) -> list[str]:
-        """A readable name for every leaf: the argument's, with the path inside it."""
-        names = []
-        for i, arg in enumerate(args):
-            base = self._positional_name(i)
-            names += [base + path for path in tree.leaf_paths(arg)]
-        for key in sorted(kwargs):
-            names += [key + path for path in tree.leaf_paths(kwargs[key])]
-        return names
-
-    def _positional_name(self, i: int) -> str:
-        if self._signature is not None:
-            params = list(self._signature.parameters.values())
-            positional = [
-                p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-            ]
-            if i < len(positional):
-                return positional[i].name
-            variadic = [p.name for p in params if p.kind is p.VAR_POSITIONAL]
-            if variadic:
-                return f"{variadic[0]}[{i - len(positional)}]"
-        return f"args[{i}]"
 
     def _program(self, call: Call) -> Program:
         """Trace the function for one kind of call."""
         if self._signature is not None:
             self._check_signature(call, self._signature)
+        # The arguments with leaf numbers for values: paths for messages, and who is donated.
         args, kwargs = tree.unflatten_raw(call.spec, range(len(call.leaves)))
-        info = TracedFunction(self._fun, "jit", self._leaf_names(args, kwargs))
+        info = TracedFunction(self._fun, "jit", argnums.leaf_names(self._signature, args, kwargs))
         statics = dict(call.statics)
         out_spec: Any = None
 
@@ -253,14 +245,17 @@ class Jitted:
             nonlocal out_spec
             args, kwargs = tree.unflatten_raw(call.spec, tracers)
             if statics:
+                # Static values return to the places that `_split_statics` kept for them.
                 args = tuple(statics.get(i, a) for i, a in enumerate(args))
                 kwargs = kwargs | {k: v for k, v in statics.items() if isinstance(k, str)}
             result = self._fun(*args, **kwargs)
             leaves, out_spec = tree.flatten_raw(result)
             return [_check_output(x, info) for x in leaves]
 
+        # Trace: run the Python function once on tracers.
         with ranges.during(f"trace {self.__name__}", "compile"):
             graph = stage(flat, call.avals, info, threads=True)
+        # Where each result is to lie, if options of `jit` say so.
         where = None
         if self._options.layouts is not None:
             result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
@@ -294,13 +289,17 @@ class Jitted:
             raise RuntimeError(
                 f"re-tracing function {self.__name__} for `jit`, but 'no_tracing' is set"
             )
+        # Why it is compiled, while the calls before are still known: cache_report shows it.
         reason = self._why(key)
+        # Trace (unless `trace` or an outer jit has), then compile.
         program = self._cache.programs.get_or_make(key, lambda: self._program(call))
         graph = program.graph
         executable, constants = cache.compiled_graph(graph, self.__name__, reason, program.donated)
         general = functools.partial(_launch, program, executable, constants)
         fast = None
         state = config.state
+        # The generated launcher looks at nothing but buffers, so it is for calls that need no more:
+        # no donation, no checks of values, one device.
         checks = state.debug_nans or state.debug_infs or state.no_execution
         anywhere = program.where is None and executable.device is None
         plain = not program.donated and anywhere and not checks
@@ -322,12 +321,14 @@ class Jitted:
                 "it was put out of the cache, which keeps what was used last (see the settings "
                 "compile_cache_entries and compile_cache_bytes)"
             )
+        # Compare with the most alike of the last calls: same structure first, then same statics.
         settings, spec, statics, avals = key
 
         def likeness(other: tuple) -> int:
             same = sum(a == b for a, b in zip(other[3], avals, strict=False))
             return (other[1] == spec) * 1000 + (other[2] == statics) * 500 + same
 
+        # The first difference in this order is named; settings last, since all else is equal then.
         near = max(known, key=likeness)
         if near[1] != spec:
             return f"the arguments' structure changed: {near[1]} -> {spec}"
@@ -339,25 +340,20 @@ class Jitted:
         return f"a setting changed: {', '.join(near[0].differences(settings))}"
 
     def _bind(self, call: Call, key: tuple):
-        """Inside another trace the whole function is one equation."""
+        """Record the call as one equation of the trace around it."""
+        # Under an outer trace the key has the named axes too: collectives mean something else.
         program = self._cache.programs.find(key)
         if program is None:
             program = self._program(call)
+            # A graph that holds tracers is of this outer trace only.
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
-        graph = program.graph
-        leaves = call.leaves
-        if any(isinstance(c, traces.Tracer) for c in graph.consts):
-            # Values of an outer trace come in as arguments: a Graph holds only concrete constants.
-            leaves = [*graph.consts, *leaves]
-            graph = Graph(
-                [*graph.constvars, *graph.invars],
-                graph.outvars,
-                graph.eqns,
-                debug_name=graph.debug_name,
-            )
+        graph, consts = lifted(program.graph)
+        leaves = [*consts, *call.leaves]
+        # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
         chosen = self._options.layouts
+        # inline=True: its equations join the outer graph. A device of its own needs the call.
         if self._options.inline and chosen is None:
             out = evaluate(graph, *leaves)
         else:
@@ -406,7 +402,7 @@ class Jitted:
         return self.trace(*args, **kwargs).out_info
 
     def clear_cache(self) -> None:
-        """Forget what was traced and compiled for this function."""
+        """Drop the traced and compiled programs of this function."""
         self._cache.clear()
 
     _clear_cache = clear_cache
@@ -434,8 +430,9 @@ def _without_statics(call: Call) -> Any:
 
 
 def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
-    """The way without shortcuts: any devices, pending inputs, donation, work in flight."""
+    """Run a program in general: any devices, pending inputs, donation, work in flight."""
     inputs = list(leaves)
+    # `run` takes the inputs away; a check of the results evaluates the program again with them.
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
     arrays = run(executable, inputs, program.donated, program.where, constants)
     if kept is not None:
@@ -466,13 +463,13 @@ def _shifted(options: Options) -> Options:
 def _check_output(x, info: TracedFunction):
     if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
         return x
+    # JAX's protocol for objects that stand for an array.
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     refuse_reference(x, info)
     raise TypeError(
         f"function {info} traced for {info.purpose} returned a value of type {type(x)}, which is "
-        f"not a valid "
-        "JAX type: return arrays, Python scalars, or containers of them."
+        "not a valid JAX type: return arrays, Python scalars, or containers of them."
     )
 
 
@@ -482,26 +479,18 @@ def _hashable(value, where):
     except TypeError as error:
         name = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
         raise ValueError(
-            f"Non-hashable static arguments are not supported. An error occurred while trying to "
-            f"hash an object "
-            f"of type {type(value)}, {value}, passed as {name}. The error was: TypeError: {error}. "
-            "Pass a tuple instead of a list, or leave the argument traced."
+            "Non-hashable static arguments are not supported. An error occurred while trying to "
+            f"hash an object of type {type(value)}, {value}, passed as {name}. The error was: "
+            f"TypeError: {error}. Pass a tuple instead of a list, or leave the argument traced."
         ) from None
     return value
-
-
-def _signature(fun) -> inspect.Signature | None:
-    try:
-        return inspect.signature(fun)
-    except (TypeError, ValueError):
-        return None
 
 
 cache.watch(inferred)
 
 
 def clear_caches() -> None:
-    """Forget everything that was traced and compiled, for all functions."""
+    """Drop the traced and compiled programs of all functions."""
     cache.clear()
     trace_cache.forget()
     cubins.forget()
@@ -562,7 +551,8 @@ def jit(
         raise TypeError(
             f"jit cannot trace the generator function {fun}: return a list instead of yielding"
         )
-    sig = _signature(fun)
+    # Numbers and names of the same parameters, so that a call by name finds them too.
+    sig = argnums.signature_of(fun)
     static_nums, static_names = argnums.nums_and_names(
         sig,
         argnums.indices(static_argnums, "static_argnums"),
@@ -575,11 +565,13 @@ def jit(
         argnums.names(donate_argnames, "donate_argnames"),
         "donate",
     )
+    # A static argument has no memory to give away.
     both = set(static_nums) & set(donate_nums) | set(static_names) & set(donate_names)
     if both:
         raise ValueError(
             f"static and donated arguments cannot intersect, both name {sorted(map(str, both))}"
         )
+    # An option that would have no effect is refused.
     if compiler_options:
         raise ValueError(
             f"jit takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "

@@ -1,4 +1,4 @@
-"""What the options `device`, `in_shardings` and `out_shardings` of `jit` ask for.
+"""The options `device`, `in_shardings` and `out_shardings` of `jit`.
 
 Floor 6. In: those options. Out: the one device that the compiled function runs on, which arguments
 may be moved to it, and where each result is said to lie. What asks for more than one device is
@@ -32,9 +32,11 @@ class Prefix(NamedTuple):
     def over(self, full: Any, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
         """The sharding of every leaf of `full`; a ValueError if it does not fit."""
         prefix = tree.tree_unflatten(self.spec, self.leaves)
+        # None and PartitionSpec are leaves here, not empty containers.
         found = tree.prefix_broadcast(prefix, full, _ends, f"jit {self.name}")
         for sharding, aval in zip(found, avals, strict=True):
             if isinstance(sharding, NamedSharding):
+                # Raises where the mesh does not divide the shape.
                 sharding.shard_shape(aval.shape)
         return found
 
@@ -48,7 +50,8 @@ class Layouts(NamedTuple):
     outs: Prefix | None = None
 
     def for_call(self, args: tuple, kwargs: dict, result: Any, graph: Graph) -> Where:
-        """What they mean for arguments and a result of these structures."""
+        """Where arguments and results of these structures go."""
+        # device= and backend= move every argument; in_shardings those that it names.
         moved = (self.moves_all,) * len(graph.invars)
         if self.ins is not None:
             if kwargs:
@@ -84,35 +87,42 @@ def run(
     constants: Constants,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
+    # The place that the inputs agree on, but for those that may be moved.
     place = None
     device = same_device(executable.device, None if where is None else where.device)
     for i, x in enumerate(inputs):
         if where is None or not where.moved[i]:
             place = x._place if place is None else lazy.common_place(place, x._place)
+    # A device that was asked for wins, unless an input is committed to another one.
     if device is not None:
         chosen = place_of(device, True)
         if place is not None:
             lazy.common_place(place, chosen)  # raises
         place = chosen
+    # No inputs at all, or all of them moved.
     place = place or devices.default_place()
+    # Deleted inputs raise here, before anything is launched.
     for x in inputs:
         if x.is_deleted():
             x._buffer()  # raises
+    # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
     places = (place,) * len(executable.out_avals) if where is None else where.places
+    # Results exist at once, without buffers; the launch fills them in.
     arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays
 
 
 def layouts(target: Any, in_shardings: Any, out_shardings: Any) -> Layouts | None:
-    """The options of `jit` checked and taken together; None if they say nothing."""
+    """The options of `jit`, checked and combined; None if none is given."""
     device = None if target is None else devices.place_for(target).device
     # The arguments are a tuple.
     ins = _prefix(
         "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings
     )
     outs = _prefix("out_shardings", out_shardings)
+    # All that is named has to be one and the same device.
     for prefix in [p for p in (ins, outs) if p is not None]:
         for sharding in [s for s in prefix.leaves if s is not None]:
             device = same_device(device, one_device(sharding, f"jit {prefix.name}"))

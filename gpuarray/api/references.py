@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuarray.core.avals import aval_of
-from gpuarray.lax.control import as_array
+from gpuarray.lax.scans import as_array
 from gpuarray.lax.shapes import full
 from gpuarray.transforms.references import AbstractRef as AbstractRef
 from gpuarray.transforms.references import Ref as Ref
@@ -58,6 +58,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     try:
         aval_of(init_val)
     except TypeError:
+        # A pytree, most likely.
         raise TypeError(
             "Error interpreting argument to new_ref as a JAX value. The problematic value is of "
             f"type {type(init_val)}: expected an array or a number. Make one Ref for each leaf."
@@ -73,6 +74,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     (2,)
     """
     _one_memory("empty_ref", memory_space)
+    # Zeros, so that a program's result does not depend on what was in memory.
     return Ref(full(ty.shape, 0, ty.dtype))
 
 
@@ -87,7 +89,7 @@ def freeze(ref: Ref) -> Any:
 
 
 def free_ref(ref: Ref) -> None:
-    """Say that a reference is not used any more; its memory goes with the last name for it.
+    """Declare a reference unused; its memory is freed with the last reference to it.
 
     >>> import gpuarray as ga
     >>> ga.ref.free_ref(ga.new_ref(3))
@@ -118,7 +120,7 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
 
 
 def swap(ref: Ref, idx: Any, value: Any) -> Any:
-    """Write `ref[idx]`, and return what was there.
+    """Write `ref[idx]` and return the old value.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> x = ga.new_ref(gnp.arange(3))

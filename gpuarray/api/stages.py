@@ -1,4 +1,4 @@
-"""What a jitted function becomes, stage by stage: traced, lowered, compiled.
+"""The stages of a jitted function: traced, lowered, compiled.
 
 Floor 6. In: a Graph and the structures of a function's arguments and result. Out: objects to look
 at and to run.
@@ -29,6 +29,7 @@ class ShapeDtypeStruct:
     __slots__ = ("aval", "sharding")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type: bool = False):
+        # JAX refuses None here, although NumPy reads it as float64.
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
@@ -62,6 +63,7 @@ class ShapeDtypeStruct:
         } | changes
         return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
 
+    # As arrays have it.
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
@@ -97,7 +99,7 @@ class MemoryStats(NamedTuple):
 
 
 class Stage:
-    """What the three stages have in common."""
+    """Base class of the three stages."""
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class Traced(Stage):
     """A function traced for given arguments: `.jaxpr` is its Graph."""
 
     def lower(self) -> Lowered:
-        """Simplify and group."""
+        """The plan of this function: simplified, and grouped into kernels."""
         return self._next(Lowered)
 
 
@@ -170,7 +172,7 @@ class Lowered(Stage):
     """A traced function and the plan made of it."""
 
     def compile(self) -> Compiled:
-        """Make it runnable."""
+        """The function compiled for these argument types, to be called."""
         return self._next(Compiled)
 
     @property
@@ -225,6 +227,7 @@ class Compiled(Lowered):
         return self._executable
 
     def __call__(self, *args, **kwargs):
+        # The structure decides which leaf is which, so it is compared first.
         leaves, spec = tree.flatten_raw((args, kwargs))
         if spec != self._in_spec:
             raise TypeError(
@@ -233,11 +236,11 @@ class Compiled(Lowered):
             )
         for i, (x, aval) in enumerate(zip(leaves, self.jaxpr.in_avals, strict=True)):
             given = aval_of(x)
+            # Weak types do not matter to a compiled program.
             if (given.shape, given.dtype) != (aval.shape, aval.dtype):
                 raise TypeError(
-                    f"Argument types differ from the types for which this computation was "
-                    f"compiled: flat "
-                    f"argument {i} of {self.fun_name} should be {aval.str_short()}, got "
+                    "Argument types differ from the types for which this computation was compiled: "
+                    f"flat argument {i} of {self.fun_name} should be {aval.str_short()}, got "
                     f"{given.str_short()}"
                 )
         inputs: list = [host.own(x) for x in leaves]

@@ -1,39 +1,30 @@
-"""Pullbacks: what `vjp` returns, a function of cotangents and a pytree of what it keeps.
+"""Reverse mode: `vjp` and `linear_transpose`.
 
-Floor 6. In: a linearised function, and the structures of its arguments and its result. Out: a
-Pullback.
+Floor 6. In: functions of pytrees. Out: Pullbacks, which are functions of cotangents and pytrees of
+what they keep of the forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from gpuarray.api.derivatives import (
+    FlatFunction,
+    aval_of_tangent,
+    check_callable,
+    like_its_primal,
+    real_array,
+)
 from gpuarray.core import dtypes
-from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.linear import Zero, is_inexact, tangent_aval
 from gpuarray.core.tracebacks import boundary
-from gpuarray.numpy.construct import asarray
-from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
-from gpuarray.transforms.linearize import Linearized
+from gpuarray.transforms.linearize import Linearized, linearize_flat
+from gpuarray.transforms.stage import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
-
-
-def aval_of_tangent(x: Any) -> ShapedArray:
-    """The aval of a tangent, which may be a NumPy array of float0."""
-    if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
-        return ShapedArray(x.shape, dtypes.float0)
-    return aval_of(x)
-
-
-def real_array(x: Any) -> Any:
-    """A (co)tangent as an array: symbolic zeros and scalars of rules made real."""
-    x = instantiate(x)
-    return x if isinstance(x, np.ndarray) and x.dtype == dtypes.float0 else asarray(x)
 
 
 class PullbackForm(NamedTuple):
@@ -66,6 +57,8 @@ class Pullback:
             lin = self.lin
             avals = tuple(self.in_avals), tuple(self.out_avals)
             self._form = PullbackForm(
+                # The values leave the graph, so that equal programs have equal forms and jit finds
+                # its cache.
                 lin.graph.with_consts([None] * len(lin.graph.consts)),
                 tuple(lin.in_linear), tuple(lin.out_linear), *avals, self.in_spec, self.out_spec,
             )  # fmt: skip
@@ -74,6 +67,7 @@ class Pullback:
     @classmethod
     def put_together(cls, form: PullbackForm, values: Sequence[Any]) -> Pullback:
         """The inverse of `take_apart`."""
+        # Not through __init__: transformations put tracers and other objects into the leaves.
         new = object.__new__(cls)
         graph = form.graph.with_consts(values)
         new.lin = Linearized([], graph, list(form.in_linear), list(form.out_linear))
@@ -86,12 +80,12 @@ class Pullback:
 
     @boundary
     def __call__(self, cotangents):
+        # Structure, then types: an error of the transposed graph would name nothing of the user's.
         leaves, spec = tree.flatten(cotangents)
         if spec != self.out_spec:
             raise ValueError(
                 "unexpected tree structure of argument to vjp function: the cotangent must have "
-                "the tree "
-                f"structure of the function's output, {self.out_spec}, got {spec}"
+                f"the tree structure of the function's output, {self.out_spec}, got {spec}"
             )
         for want, ct in zip(self.out_avals, leaves, strict=True):
             given = aval_of_tangent(ct)
@@ -100,14 +94,14 @@ class Pullback:
                 raise ValueError(
                     "unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got "
                     f"{given.str_short()}, but expected {expected.str_short()} because the "
-                    f"corresponding "
-                    f"output of the function has type {want.str_short()}"
+                    f"corresponding output of the function has type {want.str_short()}"
                 )
         return tree.unflatten(self.in_spec, [real_array(ct) for ct in self.pull(leaves)])
 
     def pull(self, cotangents: Sequence[Any]) -> list:
         """Flat cotangents of all arguments, Zero where there is none."""
         lin = self.lin
+        # Outputs that depend on no input are not part of the linear graph.
         given = [ct for ct, linear in zip(cotangents, lin.out_linear, strict=True) if linear]
         found = iter(transpose_flat(lin.graph, [True] * len(lin.graph.invars), [], given))
         return [
@@ -117,3 +111,73 @@ class Pullback:
 
 
 tree.register_pytree_node(Pullback, Pullback.take_apart, Pullback.put_together)
+
+
+@boundary
+def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes: tuple = ()) -> tuple[Any, ...]:
+    """The result of `fun(*primals)`, and the function that pulls cotangents of the result back to
+    the arguments.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> y, f_vjp = ga.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> f_vjp(1.0)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    if reduce_axes:
+        raise NotImplementedError(
+            "reduce_axes argument to vjp is deprecated: use collectives instead"
+        )
+    check_callable(fun)
+    flat = FlatFunction(fun, primals, has_aux=has_aux)
+    lin = linearize_flat(flat, flat.leaves)
+    f_vjp = Pullback(flat.leaves, flat.in_spec, flat.out_spec, lin)
+    result = flat.result(lin.outputs), f_vjp
+    return (*result, flat.aux) if has_aux else result
+
+
+@boundary
+def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callable:
+    """The transpose of a function that is linear in its arguments, which are given by shape and
+    dtype.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)
+    (Array(6., dtype=float32, weak_type=True),)
+    """
+    check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError(
+            f"linear_transpose does not sum over named axes, got reduce_axes={reduce_axes}: use "
+            "lax.psum on its result."
+        )
+    flat = FlatFunction(fun, primals)
+    # Nothing is evaluated: shapes and dtypes are enough.
+    avals = [aval_of(p) for p in flat.leaves]
+    graph = stage(flat, avals, TracedFunction(fun, "linear_transpose"))
+    # A map from floats to integers cannot be linear. All integers are allowed, as in JAX.
+    inexact = all(is_inexact(a) for a in avals + graph.out_avals)
+    if not inexact and any(dtypes.kind_of(a.dtype) not in "iu" for a in avals + graph.out_avals):
+        ins, outs = (", ".join(a.str_short() for a in group) for group in (avals, graph.out_avals))
+        raise TypeError(
+            "linear_transpose only supports [float or complex] -> [float or complex], and integer "
+            f"-> integer functions, but got [{ins}] -> [{outs}]."
+        )
+
+    @boundary
+    def transposed(cotangents):
+        leaves, spec = tree.flatten(cotangents)
+        if spec != flat.out_spec:
+            raise TypeError(
+                f"cotangent tree does not match function output, expected {flat.out_spec} but got "
+                f"{spec}"
+            )
+        cts = transpose_flat(graph, [True] * len(avals), [], leaves)
+        # A weak cotangent gives weak results, as multiplying by hand would.
+        given_weak = any(aval_of(x).weak_type for x in leaves)
+        typed = [
+            real_array(ct) if given_weak else like_its_primal(ct, a)
+            for ct, a in zip(cts, avals, strict=True)
+        ]
+        return tree.unflatten(flat.in_spec, typed)
+
+    return transposed

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one thing becomes a function of many.
+"""`vmap`: map a function over an axis of its arguments, without a loop.
 
 Floor 6. In: a function, and which axes of its arguments count the things. Out: the function of all
 at once.
@@ -25,7 +25,7 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
 ) -> Callable:
-    """`fun` over an extra axis of its arguments, without a loop.
+    """Map `fun` over an axis of its arguments, without a loop.
 
     in_axes, out_axes: where the axis is, as one int for all or a pytree that is a prefix of the
     arguments; None for arguments that are the same for all
@@ -37,14 +37,15 @@ def vmap(
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if isinstance(in_axes, list):
+        # JAX takes a list for a tuple.
         in_axes = tuple(in_axes)  # a list would be a pytree of its own kind
     if not (in_axes is None or _is_axis(in_axes) or isinstance(in_axes, tuple)):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-            "positional "
-            f"arguments passed to the function, but got {in_axes}."
+            f"positional arguments passed to the function, but got {in_axes}."
         )
 
+    # Wrong axes are found now, at the user's line, not at the first call.
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for axis in tree.flatten_raw(axes)[0]:
             if not (axis is None or _is_axis(axis)):
@@ -62,16 +63,19 @@ def vmap(
     @boundary
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
+        # Before the arguments are flattened: a prefix of another length would be told as a mismatch
+        # of trees.
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-                f"positional arguments passed to the function, but got "
-                f"len(in_axes)={len(in_axes)}, "
-                f"len(args)={len(args)}"
+                "positional arguments passed to the function, but got "
+                f"len(in_axes)={len(in_axes)}, len(args)={len(args)}"
             )
         leaves, spec = tree.flatten((args, kwargs))
+        # An axis for each leaf; arguments by name are always mapped along axis 0.
         dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
         dims = [_checked(x, d) for x, d in zip(leaves, dims, strict=True)]
+        # The length that all mapped axes share.
         size = _size(fun, leaves, dims, axis_size, args, kwargs)
         out_spec: Any = None
 
@@ -79,20 +83,26 @@ def vmap(
             nonlocal out_spec
             inner_args, inner_kwargs = tree.unflatten(spec, values)
             out, out_spec = tree.flatten(fun(*inner_args, **inner_kwargs))
+            # Raises for what is no array, with the user's function on the stack.
             for x in out:
                 aval_of(x)
             return out
 
         axis = BatchAxis(size, axis_name)
+        # Run the function on values that carry the extra axis, wherever each operation leaves it.
         out, out_dims = batch_flat(flat, axis, leaves, dims)
+        # Move the axis of every result to where it is wanted.
         wanted = _out_dims(out_axes, out_spec, len(out))
         placed = []
         for x, dim, want in zip(out, out_dims, wanted, strict=True):
+            # out_axes=None claims that all elements are the same, which only an unmapped value
+            # shows.
             if want is None and dim is not None:
                 raise ValueError(
                     f"vmap has mapped output but out_axes is None: the output has an axis at {dim} "
                     "that differs along the mapped axis. Reduce over it inside, or give its place."
                 )
+            # The rank with the extra axis, which an unmapped result does not have yet.
             rank = aval_of(x).ndim + (dim is None)
             if want is not None and not -rank <= want < rank:
                 raise ValueError(
@@ -119,6 +129,7 @@ def _dims(in_axes: Any, args: tuple) -> list[int | None]:
 def _out_dims(out_axes: Any, spec: Any, count: int) -> list[int | None]:
     if out_axes is None or isinstance(out_axes, int):
         return [out_axes] * count
+    # Any leaves will do: only the structure matters.
     dummy = tree.unflatten(spec, range(count))
     return tree.prefix_broadcast(out_axes, dummy, is_leaf=lambda x: x is None, name="vmap out_axes")
 
@@ -129,9 +140,8 @@ def _checked(x: Any, dim: Any) -> int | None:
     rank = aval_of(x).ndim
     if not -rank <= dim < rank:
         raise ValueError(
-            f"vmap was requested to map its argument along axis {dim}, which implies that its "
-            f"rank should "
-            f"be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
+            f"vmap was requested to map its argument along axis {dim}, which implies that its rank "
+            f"should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
             f"{aval_of(x).shape})"
         )
     return dim % rank
@@ -141,10 +151,12 @@ def _size(
     fun: Callable, leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict
 ) -> int:
     """The common length of the mapped axes."""
+    # Leaves by the length of their mapped axis.
     found: dict[int, list[int]] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is not None:
             found.setdefault(aval_of(x).shape[d], []).append(i)
+    # Nothing is mapped: axis_size alone says how many.
     if not found:
         if axis_size is None:
             raise ValueError("vmap must have at least one non-None value in in_axes")
@@ -152,6 +164,7 @@ def _size(
     size = next(iter(found))
     if len(found) == 1 and axis_size in (None, size):
         return size
+    # The lengths differ: say which arguments have which, the majority first, as JAX does.
     names = _argument_names(fun, args, kwargs)
     lines = [] if axis_size is None else [f"the `axis_size` argument was {axis_size}"]
     most = max(found, key=lambda n: len(found[n]))
@@ -170,7 +183,7 @@ def _size(
 
 
 def _argument_names(fun: Callable, args: tuple, kwargs: dict) -> list[str]:
-    """What to call each leaf of the arguments, by the names that the function gives them."""
+    """A name for each leaf of the arguments, after the function's parameters."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):  # a builtin function, say

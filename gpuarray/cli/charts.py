@@ -35,6 +35,7 @@ _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 200, 96, 15, 12
 
 def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> str:
     """Horizontal bars as SVG, shorter is better; every row has a scale of its own."""
+    # Heights add up from the title, the notes, and each panel's bars.
     notes = textwrap.wrap(subtitle, 115)
     top = 64.0 + 16 * len(notes)
     height = top + sum(30 + sum(_tall(values) for _, values in p.rows) for p in panels)
@@ -61,6 +62,7 @@ def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> s
 def _row(
     sheet: Drawing, y: float, name: str, values: list[float | None], panel: Panel, series: list[str]
 ) -> None:
+    # Each row has a scale of its own: its longest bar is full.
     longest = max([v for v in values if v is not None], default=0) or 1
     sheet.text(_LEFT - 12, y + _tall(values) / 2 + 1, name, anchor="end")
     sheet.line(f"M{_LEFT} {y:g} v{_tall(values) - _GAP + 2:g}", edge=RULE)
@@ -105,6 +107,7 @@ def write_png(
             for i, value in enumerate(values):
                 if value is None:
                     continue
+                # The bars of a row side by side, around its middle.
                 at = r + (i - (len(series) - 1) / 2) * 0.8 / len(series)
                 axis.barh(at, value / longest, 0.74 / len(series), color=_colour(i))
                 axis.text(value / longest + 0.01, at, panel.show(value), va="center", size=8)

@@ -24,7 +24,7 @@ class Result(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A computation that raises if it is wrong, says what it did, and what helps if it fails."""
+    """A computation that raises if it is wrong, with a report and a remedy."""
 
     name: str
     function: Callable[[], str]
@@ -37,6 +37,7 @@ def run_all() -> Iterator[Result]:
         try:
             yield Result(check.name, True, f"ok    {check.function()}")
         except Exception as error:
+            # One line for each check: the first of the error says most.
             what = str(error).splitlines()[0] if str(error) else ""
             text = f"FAILED  {type(error).__name__}: {what}\n{'':20}{check.remedy}"
             yield Result(check.name, False, text)
@@ -47,6 +48,7 @@ def _expect(got, want, tolerance: float = 1e-6) -> None:
     if got.shape != want.shape:
         raise ValueError(f"expected shape {want.shape}, got {got.shape}")
     worst = np.max(np.abs(got - want) / np.maximum(1.0, np.abs(want)), initial=0.0)
+    # Not `>`: nan fails too.
     if not worst <= tolerance:
         raise ValueError(f"off by {worst:.2g}, allowed is {tolerance:.2g}")
 
@@ -107,6 +109,7 @@ def _matmul() -> str:
 
 def _random() -> str:
     key = ga.random.PRNGKey(18)
+    # The stream whose bits are known.
     with ga.threefry_partitionable(False):
         new, sub = ga.random.split(key)
     if np.asarray(new).tolist() != [4197003906, 1654466292]:

@@ -1,4 +1,4 @@
-"""`python -m gpuarray demo`: real programs, what fusion makes of them, and what that is worth here.
+"""`python -m gpuarray demo`: programs, the kernels they fuse into, and measured times.
 
 Floor 8. In: a folder and a size. Out: graphs, groups and measured times as text; in the folder
 the programs, their explanations, the figures as JSON and a picture of them. Every figure shown
@@ -34,7 +34,7 @@ _SECONDS = 1.2  # for each variant
 
 
 class Outcome(NamedTuple):
-    """What was found of one program."""
+    """The measurements of one program."""
 
     name: str
     explanation: Explanation
@@ -46,6 +46,7 @@ class Outcome(NamedTuple):
 def run(out: Path, elements: int, only: str | None = None) -> int:
     """Run the demo; the exit status is 1 if a fused result is wrong."""
     out.mkdir(parents=True, exist_ok=True)
+    # The same source twice, with two import lines.
     ours, plain = _copies(out)
     names = [n for n in NAMES if only in (None, n)]
     print(
@@ -56,6 +57,7 @@ def run(out: Path, elements: int, only: str | None = None) -> int:
     wrong = 0
     with Progress(len(names) * 2, "demo") as progress:
         for name in names:
+            # Show what it becomes, then measure it.
             arrays = _data(name, elements)
             progress.step(f"compiling {name}")
             function = getattr(ours, name)
@@ -135,6 +137,7 @@ def _measure(
         "NumPy": timing.Candidate(lambda: plain(*arrays)),
     }
     samples = timing.take_turns(candidates, seconds=_SECONDS, rounds=(3, 15))
+    # NumPy in double precision is the truth.
     want = plain(*[a.astype(np.float64) for a in arrays])
     worst = 0.0
     for got in (jitted(*ready), function(*ready)):

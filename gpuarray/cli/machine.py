@@ -1,4 +1,4 @@
-"""What is on this machine that matters: versions, processors, memory, GPUs, folders, settings.
+"""Facts about this machine: versions, processors, memory, GPUs, folders, settings.
 
 Floor 8. In: the machine as it is. Out: rows of text, and advice. Nothing is installed, written or
 changed. NVIDIA's driver is asked for its GPUs only where its library is present.
@@ -87,6 +87,7 @@ def _blas() -> str:
 
 
 def _processors(facts: dict) -> list[tuple[str, str]]:
+    # The cores this process may use, not those of the machine.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     facts["cores"], facts["threads"] = cores, thread_count()
     rows = [
@@ -105,6 +106,7 @@ def _copy_speed() -> float:
     """Bytes a second of one thread that copies, read and written, best of a few tries."""
     source = np.ones(1 << 22)
     target = np.empty_like(source)
+    # The best of a few: other programs only make it slower.
     best = float("inf")
     for _ in range(4):
         start = time.perf_counter()
@@ -153,6 +155,7 @@ def _driver() -> dict[str, Any]:
     }
     kernel = _kernel_module()
     try:
+        # NVIDIA's own library, not CuPy: it answers without CUDA being installed.
         lib = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
         if kernel:
@@ -163,6 +166,7 @@ def _driver() -> dict[str, Any]:
     version = ctypes.c_int()
     if lib.cuDriverGetVersion(ctypes.byref(version)) == 0:
         out["cuda"] = version.value
+    # 13010 means 13.1.
     cuda = f"CUDA {out['cuda'] // 1000}.{out['cuda'] % 1000 // 10}"
     out["text"] = f"{kernel or 'library libcuda.so.1'}, up to {cuda}"
     if status != 0:
@@ -224,6 +228,7 @@ def _folders(facts: dict) -> list[tuple[str, str]]:
     elif not folder.exists():
         how = "empty: made when the first kernel is compiled"
     else:
+        # Nothing is made by looking.
         files = [p for p in folder.rglob("*") if p.is_file()]
         how = f"{plural(len(files), 'file')}, {size(sum(p.stat().st_size for p in files))}"
     return [("kernel cache", f"{folder} ({how})")]
@@ -270,6 +275,7 @@ def advice(found: Found) -> list[str]:
             f"num_threads is {facts['threads']} on {facts['cores']} cores: 0 means one a core"
         )
     folder = facts["cache"]
+    # What others could read there is the user's programs, as kernels.
     if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o077:
         lines.append(f"others can read {folder}: chmod 700 makes the kernel cache private")
     if folder.is_dir() and not os.access(folder, os.W_OK):

@@ -1,4 +1,4 @@
-"""The commands: what is here, doctor, demo, bench.
+"""The commands: report, doctor, demo, bench.
 
 Floor 8. In: the command line's words. Out: text on standard output, and an exit status (0: all is
 well).
@@ -59,7 +59,7 @@ def _positive(text: str) -> int:
 
 
 def _report(advise: bool) -> int:
-    """Print what is here, the self-check, and with `advise` what could be better."""
+    """Print the report on the installation, the self-check, and with `advise` some advice."""
     print(f"gpuarray {ga.__version__}")
     found = machine.look()
     for section in found.sections:

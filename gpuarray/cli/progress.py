@@ -34,6 +34,7 @@ class Progress:
         """Say that the next step begins."""
         text = f"{self.what} {self._done + 1}/{self.steps}: {name}"
         if self._terminal:
+            # Padded to the line before, so that nothing of that is left over.
             full = _BAR * self._done // self.steps
             line = f"[{'=' * full}{' ' * (_BAR - full)}] {text}"[:100]
             self.out.write("\r" + line.ljust(self._drawn))

@@ -78,10 +78,12 @@ def take_turns(
     slowest = 1e-9
     for name, candidate in candidates.items():
         with candidate.around():
+            # How many calls make one sample long enough for the clock.
             candidate.call()  # compiles, fills caches
             once = min(_clock(candidate.call, 1) for _ in range(2))
             repeats[name] = max(1, round(sample / max(once, 1e-9)))
         slowest = max(slowest, once * repeats[name])
+    # As many rounds as fit into the time, within bounds.
     count = min(max(rounds[0], int(seconds / slowest)), rounds[1])
     samples = {name: Samples() for name in candidates}
     with _no_collection():
@@ -109,6 +111,7 @@ def _no_collection() -> Iterator[None]:
     """No garbage collection inside: it would fall on whoever happens to be measured."""
     was_on = gc.isenabled()
     gc.collect()
+    # A collection in the middle of a call would be counted as its time.
     gc.disable()
     try:
         yield

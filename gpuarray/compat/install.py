@@ -56,7 +56,7 @@ class _Module(types.ModuleType):
         try:
             return importlib.import_module(f"jax.{name}")
         except ModuleNotFoundError:
-            raise AttributeError(f"module 'jax' has no attribute {name!r}") from None
+            return getattr(_ROOT, name)  # which says what is missing, or that nothing has the name
 
     def __dir__(self) -> list[str]:
         return [*dir(_ROOT), "core"]
@@ -111,7 +111,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def _name_here(fullname: str) -> str | None:
-    """The module here that a module of JAX stands for, if there is one."""
+    """The name of our module for a module of JAX, or None."""
     if fullname in _ELSEWHERE:
         return _ELSEWHERE[fullname]
     head, _, rest = fullname.partition(".")

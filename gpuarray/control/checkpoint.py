@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from gpuarray.compiler.rewrite.simplify import drop_dead, inline_calls
 from gpuarray.control.call import jit_p
-from gpuarray.control.callback import io_callback_p
-from gpuarray.control.surgery import chosen, cut, graph_work, merged, others, staged
+from gpuarray.control.callbacks import io_callback_p
+from gpuarray.control.graph_edits import chosen, cut, graph_work, merged, others, staged
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Eqn, Graph, Var, effects, evaluate, has_effect

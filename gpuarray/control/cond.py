@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.control.surgery import (
+from gpuarray.control.graph_edits import (
     check_operands,
     chosen,
     cut,

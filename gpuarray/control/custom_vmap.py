@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.control.surgery import chosen, cut, merged, others
+from gpuarray.control.graph_edits import chosen, cut, merged, others
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate

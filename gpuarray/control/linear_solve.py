@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuarray.control.surgery import check_operands, cut, graph_work, interpreted, reordered
+from gpuarray.control.graph_edits import check_operands, cut, graph_work, interpreted, reordered
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval

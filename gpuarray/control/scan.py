@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpuarray.control.surgery import (
+from gpuarray.control.graph_edits import (
     check_counts,
     check_operands,
     chosen,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.control.surgery import (
+from gpuarray.control.graph_edits import (
     check_counts,
     check_operands,
     chosen,

@@ -26,7 +26,7 @@ from gpuarray.core.extended import ExtendedDType as ExtendedDType
 from gpuarray.core.extended import KeyDtype as KeyDtype
 from gpuarray.core.extended import extended as extended
 from gpuarray.core.extended import prng_key as prng_key
-from gpuarray.util import called_from_inside
+from gpuarray.sites import called_from_inside
 
 _state = config.state
 

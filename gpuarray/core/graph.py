@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import util
+from gpuarray import sites, util
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.trace import made, owned
@@ -346,21 +346,21 @@ def verify(graph: Graph) -> None:
             raise ValueError(f"output {a!r} is never defined")
 
 
-@util.replays
+@sites.replays
 def evaluate(graph: Graph, *args) -> list[Any]:
     """Run a Graph by binding its equations one after another in the current trace."""
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     env.update(zip(graph.invars, args, strict=True))
     last_use = last_uses(graph)
-    before = util.replaying.site
+    before = sites.replaying.site
     try:
         for index, eqn in enumerate(graph.eqns):
-            util.replaying.site = eqn.site
+            sites.replaying.site = eqn.site
             bind(eqn, env)
             for v in last_use.get(index, ()):
                 env.pop(v, None)  # memory goes back as soon as nobody will ask again
     finally:
-        util.replaying.site = before
+        sites.replaying.site = before
     return [a.operand if isinstance(a, Literal) else env[a] for a in graph.outvars]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-from gpuarray import config, util
+from gpuarray import config, sites
 
 _state = config.state
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -117,12 +117,12 @@ def _kept(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _hidden(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(util.PACKAGE)
+    return frame.f_code.co_filename.startswith(sites.PACKAGE)
 
 
 def _belongs_to_python(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
-    return util.is_inside(name) or (name.startswith(_STANDARD) and not name.startswith(_LIBRARIES))
+    return sites.is_inside(name) or (name.startswith(_STANDARD) and not name.startswith(_LIBRARIES))
 
 
 def _called_by_us(frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""Errors that depend on values, as values: `checkify(f)` gives f's first error beside its result.
+"""Errors that depend on values, as values: `checkify(f)` returns f's first error with its result.
 
 Floor 6. In: functions with checks in them. Out: functions that run under jit, vmap and grad and
 return (Error, result). The function is traced, every equation that can fail is given a number, and
@@ -18,13 +18,15 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.control.call import jit_p
-from gpuarray.control.callback import ForEach, debug_callback_p
+from gpuarray.control.callbacks import ForEach, debug_callback_p
 from gpuarray.control.checkpoint import remat_p
 from gpuarray.control.cond import cond_p
-from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p, linear_call_p
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.control.custom_vmap import custom_vmap_call_p
+from gpuarray.control.graph_edits import cut
+from gpuarray.control.linear_call import linear_call_p
 from gpuarray.control.scan import scan_p
-from gpuarray.control.surgery import cut
 from gpuarray.control.while_loop import while_p
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -33,6 +35,7 @@ from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.arithmetic import div_p
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import (
@@ -53,7 +56,7 @@ from gpuarray.tree_util import register_pytree_node
 
 
 class JaxException(Exception):
-    """What an error is as an exception; `Error.get_exception` gives one."""
+    """Base class of the errors that `Error.get_exception` returns."""
 
 
 class FailedCheckError(JaxException):
@@ -88,7 +91,7 @@ all_checks = automatic_checks | user_checks
 
 @dataclass(frozen=True)
 class Site:
-    """A place that can fail: what the message says, given numbers (the payload) of these avals."""
+    """A place that can fail, with its message and the avals of the payload to format into it."""
 
     kind: type[JaxException]
     text: str
@@ -145,6 +148,7 @@ class Error:
         self.sites = sites
 
     def _failures(self) -> list[tuple[tuple[int, ...], int, list]]:
+        # Under vmap there is a code for each element.
         codes = np.asarray(self.code)
         found = []
         for at in np.ndindex(codes.shape):
@@ -191,7 +195,7 @@ init_error = Error(np.int32(-1))
 
 @dataclass(frozen=True)
 class _Raise:
-    """The callback of a check that nobody made functional: raise when it fails."""
+    """The callback of a check outside of checkify: raise when it fails."""
 
     site: Site
     debug: bool
@@ -204,6 +208,7 @@ class _Raise:
 
 
 def _assert(holds: Any, site: Site, payload: Sequence, debug: bool) -> None:
+    # While tracing the check is an equation, which checkify finds; outside it raises here.
     if not traces.is_base() or isinstance(holds, traces.Tracer):
         callback = _Raise(site, debug)
         debug_callback_p.bind(
@@ -232,6 +237,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
                 "Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
                 f"{x!r} of type {type(x)}."
             )
+    # What a failed check carries has fixed types: it goes through loops.
     avals = tuple(aval_of(x).strip_weak_type() for x in leaves)
     site = Site(FailedCheckError, msg, avals, spec)
     site.message([np.zeros(a.shape, a.dtype) for a in avals])  # a bad format shows itself now
@@ -290,13 +296,14 @@ def _user_check(eqn: Eqn) -> _Raise | None:
     if eqn.primitive is not debug_callback_p:
         return None
     callback = eqn.params["callback"]
+    # Under vmap the callback is wrapped, once an axis.
     while isinstance(callback, ForEach):
         callback = callback.callback
     return callback if isinstance(callback, _Raise) else None
 
 
 def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
-    """What an equation itself (not a Graph in it) can fail with, in the order of its tests."""
+    """The failures of an equation itself (not of a Graph in it), in the order of its tests."""
     found = []
     raiser = _user_check(eqn)
     if raiser is not None and FailedCheckError in errors:
@@ -304,6 +311,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
     prim = eqn.primitive
     if prim is div_p and DivisionByZeroError in errors:
         found.append(Site(DivisionByZeroError, "division by zero"))
+    # Which index, along which axis, of what length.
     if prim in _INDEXED and OOBError in errors:
         shape = eqn.invars[0].aval.shape
         number = ShapedArray((), np.dtype(np.int32))
@@ -312,6 +320,7 @@ def _sites_of(eqn: Eqn, errors: frozenset) -> list[Site]:
             "axis {1} with size {2}. "
         )
         found.append(Site(OOBError, text, (number,) * 3))
+    # Moving nan about makes none.
     computes = prim.kind is not Kind.VIEW and prim not in _INDEXED
     if computes and NaNError in errors and any(is_inexact(v.aval) for v in eqn.outvars):
         if prim is not convert_element_type_p and not _opened(eqn):
@@ -337,6 +346,7 @@ class _Numbers:
     def _collect(self, graph: Graph) -> bool:
         found = False
         for eqn in graph.eqns:
+            # A graph may be used several times: its equations keep their numbers.
             if id(eqn) not in self._inside:
                 own = _sites_of(eqn, self.errors)
                 self.of[id(eqn)] = list(range(len(self.sites), len(self.sites) + len(own)))
@@ -361,11 +371,13 @@ class _Run:
 
     def start(self) -> list:
         payload = [a for s in self.numbers.sites for a in s.payload]
+        # No failure yet, and room for what each site may carry.
         return [np.int32(-1), *(np.zeros(a.shape, a.dtype) for a in payload)]
 
     def failed(self, state: list, number: int, failure: Any, payload: Sequence = ()) -> list:
         """The state after a test: the first failure stays."""
         code, *rest = state
+        # Only the first failure is kept.
         first = gnp.logical_and(failure, gnp.less(code, 0))
         groups = cut(rest, *(len(s.payload) for s in self.numbers.sites))
         avals = self.numbers.sites[number].payload
@@ -378,6 +390,7 @@ class _Run:
 
     def graph(self, graph: Graph, state: list, args: Sequence) -> tuple[list, list]:
         """(state, results) of a Graph."""
+        # As `evaluate`, with the error state handed from equation to equation.
         env: dict = dict(zip(graph.constvars, graph.consts, strict=True))
         env.update(zip(graph.invars, args, strict=True))
         last_use = last_uses(graph)
@@ -392,9 +405,11 @@ class _Run:
     def equation(self, eqn: Eqn, state: list, values: list) -> tuple[list, list]:
         prim, params = eqn.primitive, eqn.params
         raiser = _user_check(eqn)
+        # Nothing in it can fail: it runs as it is, kernels and all.
         if raiser is None and not self.numbers.can_fail(eqn):
             out = prim.bind(*values, **params)
             return state, list(out) if prim.multiple_results else [out]
+        # Calls and control flow are opened: the state goes in and comes out.
         if prim in _CALLS:
             return self.graph(params[_CALLS[prim]], state, values)
         if prim is cond_p:
@@ -409,6 +424,7 @@ class _Run:
                 failure, payload = _first_failure(params["callback"], values)
                 state = self.failed(state, next(numbers), failure, payload)
             return state, []
+        # Run it, then look at operands or results.
         out = prim.bind(*values, **params)
         outs = list(out) if prim.multiple_results else [out]
         for number in numbers:
@@ -440,6 +456,7 @@ class _Run:
             )
         first, second, carry = cut(values, params["cond_nconsts"], params["body_nconsts"])
 
+        # The condition may fail too: it runs in the body, and its answer is carried.
         def tested(state: list, carry: list) -> tuple:
             state, (going,) = self.graph(condition, state, [*first, *carry])
             return state, carry, going
@@ -468,6 +485,7 @@ class _Run:
 
 def _first_failure(callback: Any, values: list) -> tuple[Any, list]:
     """Whether a check fails for any element of the vmaps around it, and the first one's payload."""
+    # One check, or one for each element: the first that fails counts.
     if not isinstance(callback, ForEach):
         holds, *payload = values
         return gnp.logical_not(holds), payload
@@ -502,8 +520,10 @@ def _outside(eqn: Eqn, values: list) -> tuple[Any, list]:
         indices = values[1].reshape(-1, len(axes))
     if not axes or indices.size == 0:
         return np.bool_(False), [np.int32(0)] * 3
+    # The last place where a whole window fits.
     last = np.array([shape[a] - sizes[a] for a in axes])
     bad = gnp.logical_or(gnp.less(indices, 0), gnp.greater(indices, last.astype(np.int32)))
+    # The first index that is wrong.
     at = gnp.argmax(bad.ravel())
     axis = at % len(axes)
     pick = lambda table: gnp.asarray(np.array(table, np.int32))[axis]
@@ -550,6 +570,7 @@ def checkify(
             out, out_spec = tree.flatten(f(*args, **kwargs))
             return out
 
+        # Trace, number what can fail, and run the graph with the state.
         graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "checkify"))
         numbers = _Numbers(graph, frozenset(errors))
         run = _Run(numbers)
@@ -558,3 +579,6 @@ def checkify(
         return error, tree.unflatten(out_spec, out)
 
     return checked
+
+
+__getattr__ = _explain_names(__name__)

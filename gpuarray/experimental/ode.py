@@ -17,12 +17,13 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.api.closures import closure_convert
 from gpuarray.api.custom_vjp import custom_vjp
-from gpuarray.api.grad import vjp
+from gpuarray.api.vjp import vjp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.value import Array
 from gpuarray.flatten_util import ravel_pytree
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 # The tableau: stage times, stages from those before, the step (its last stage starts the next one),
@@ -98,6 +99,7 @@ def odeint(
     t = gnp.asarray(t)
     if t.ndim != 1 or t.shape[0] == 0:
         raise ValueError(f"t must hold at least one time along one axis, got shape {t.shape}")
+    # The state as one flat vector of floats.
     y0 = tree_map(_inexact, y0)
     converted, closed_over = closure_convert(func, y0, t[0], *args)
     flat, unravel = ravel_pytree(y0)
@@ -110,6 +112,7 @@ def odeint(
             )
         return lax.convert_element_type(slope, y.dtype)
 
+    # What can have derivatives is an argument of the rule; the rest is closed over.
     leaves, spec = tree_flatten((*args, *closed_over))
     moving = [is_inexact(aval_of(x)) for x in leaves]
     fixed = [x for x, m in zip(leaves, moving, strict=True) if not m]
@@ -147,6 +150,7 @@ def _over_times(unravel: Callable, ys: Array) -> Any:
 
 def _stages(f: Callable, y: Array, slope: Array, t: Array, dt: Array) -> tuple[Array, Array]:
     """The seven slopes of a step (7, n), and where it leads."""
+    # First same as last: the first stage is the last one of the step before.
     slopes = [slope]
     end = y
     for time, weights in zip(_TIMES, _STAGES, strict=True):
@@ -162,6 +166,7 @@ def _mixed(weights: np.ndarray, slopes: Any) -> Array:
 def _polynomial(y: Array, end: Array, slopes: Array, dt: Array) -> Array:
     dt = dt.astype(y.dtype)
     change = end - y
+    # Hairer, Norsett and Wanner, II.6: the interpolant by nested products.
     bend = dt * slopes[0] - change
     return gnp.stack([y, change, bend, change - dt * slopes[6] - bend, dt * _mixed(_DENSE, slopes)])
 
@@ -174,13 +179,14 @@ def _inside(p: Array, share: Array) -> Array:
 
 
 def _ratio(error: Array, y: Array, end: Array, rtol: Any, atol: Any) -> Array:
-    """The error of a step over what is allowed: the root of the mean square."""
+    """The error of a step relative to the tolerance: the root of the mean square."""
     allowed = atol + rtol * gnp.maximum(abs(y), abs(end))
     return gnp.sqrt(gnp.mean((abs(error) / allowed) ** 2))
 
 
 def _next_length(dt: Array, ratio: Array) -> Array:
     """0.2 to 10 times as long, by how the error of order 5 compares; no shorter after a success."""
+    # After a good step never shorter; at most ten times longer.
     shortest = gnp.where(ratio < 1, 1.0, 0.2)
     safe = gnp.where(ratio == 0, 1, ratio)
     factor = gnp.clip(0.9 * safe**-0.2, shortest, 10.0)
@@ -189,6 +195,7 @@ def _next_length(dt: Array, ratio: Array) -> Array:
 
 def _first_length(f: Callable, t: Array, y: Array, slope: Array, rtol: Any, atol: Any) -> Array:
     """A first step of about the right length (Hairer, Norsett, Wanner: section II.4)."""
+    # Hairer, Norsett and Wanner, II.4: a first step by the sizes of y, y' and a guess of y''.
     size = atol + rtol * abs(y)
     d0, d1 = gnp.linalg.norm(y / size), gnp.linalg.norm(slope / size)
     flat = (d0 < 1e-5) | (d1 < 1e-5)
@@ -216,6 +223,7 @@ def _forward(f: Callable, options: tuple, y0: Array, times: Array, args: tuple) 
     def advance(s: _Step) -> _Step:
         dt = gnp.minimum(s.dt, hmax).astype(times.dtype)
         slopes, end = _stages(func, s.y, s.slope, s.t, dt)
+        # Accepted where the error is within the tolerance, else again with a shorter step.
         ratio = _ratio(dt.astype(s.y.dtype) * _mixed(_ERROR, slopes), s.y, end, rtol, atol)
         longer = gnp.clip(_next_length(dt, ratio), 0, hmax).astype(times.dtype)
         polynomial = _polynomial(s.y, end, slopes, dt)
@@ -224,6 +232,7 @@ def _forward(f: Callable, options: tuple, y0: Array, times: Array, args: tuple) 
         return tree_map(partial(gnp.where, ratio <= 1), done, again)
 
     def until(s: _Step, time: Array) -> tuple[_Step, Array]:
+        # Step beyond the time asked for, then read it off the interpolant.
         going = lambda s: (s.t < time) & (s.count < mxstep) & (s.dt > 0)
         s = lax.while_loop(going, advance, s._replace(count=gnp.zeros((), np.int32)))
         length = s.t - s.t0
@@ -252,6 +261,7 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
     def backwards(state: tuple, back: Array, *args: Array) -> tuple:
         """Time runs the other way: y, its cotangent, and what time and args collect."""
         y, y_bar, _, _ = state
+        # The adjoint: y runs back, and with it the cotangents of y, t and the arguments.
         slope, pull = vjp(f, y, -back, *args)
         y_dot, t_dot, *args_dot = pull(y_bar)
         return -slope, y_dot, t_dot, args_dot
@@ -259,6 +269,7 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
     def interval(carry: tuple, at: tuple) -> tuple[tuple, Array]:
         y_bar, t0_bar, args_bar = carry
         y, y_before, g, t, t_before = at
+        # At each time that was asked for its cotangent joins in.
         y_bar = y_bar + g
         t_bar = gnp.real((f(y, t, *args) * g).sum()).astype(times.dtype)
         state = (y, y_bar, t0_bar - t_bar, args_bar)
@@ -278,3 +289,6 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
 
 
 _solve.defvjp(_solve_fwd, _solve_bwd)
+
+
+__getattr__ = _explain_names(__name__)

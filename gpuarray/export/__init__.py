@@ -13,6 +13,7 @@ from gpuarray.export.values import (
 from gpuarray.export.values import (
     register_pytree_node_serialization as register_pytree_node_serialization,
 )
+from gpuarray.names import explain_names as _explain_names
 
 __all__ = [
     "Exported",
@@ -21,3 +22,5 @@ __all__ = [
     "register_namedtuple_serialization",
     "register_pytree_node_serialization",
 ]
+
+__getattr__ = _explain_names(__name__)

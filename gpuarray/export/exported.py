@@ -14,14 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.api.custom_vjp import custom_vjp
-from gpuarray.api.grad import vjp
 from gpuarray.api.inspect import ShapeDtypeStruct
 from gpuarray.api.jit import jit
+from gpuarray.api.vjp import vjp
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import jit_p
-from gpuarray.control.custom import custom_jvp_call_p, custom_vjp_call_p
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
@@ -57,12 +58,12 @@ class Exported:
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
-        """What the flat arguments are."""
+        """The avals of the flat arguments."""
         return tuple(self.graph.in_avals)
 
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
-        """What the flat results are."""
+        """The avals of the flat results."""
         return tuple(self.graph.out_avals)
 
     def __str__(self) -> str:
@@ -77,9 +78,8 @@ class Exported:
         leaves, given = tree.tree_flatten((args, kwargs))
         if given != self.in_tree:
             raise ValueError(
-                f"The invocation args and kwargs must have the same structure as those the "
-                f"function {self.fun_name!r} was exported with: {given} given, {self.in_tree} "
-                "expected"
+                "The invocation args and kwargs must have the same structure as those the function "
+                f"{self.fun_name!r} was exported with: {given} given, {self.in_tree} expected"
             )
         for number, (x, want) in enumerate(zip(leaves, self.graph.in_avals, strict=True)):
             have = aval_of(x)
@@ -89,6 +89,7 @@ class Exported:
                     f"argument {number} of {self.fun_name!r} is {have.str_short()}, but it was "
                     f"exported for {want.str_short()}"
                 )
+        # Made at the first call, and kept: its cache belongs to it.
         if self._call is None:
             own = self._backward is not None or self._rules_lost
             self._call = self._differentiable() if own else self._plain()
@@ -98,7 +99,7 @@ class Exported:
         return jit(lambda *leaves: evaluate(self.graph, *leaves))
 
     def _differentiable(self) -> Callable[..., list]:
-        """The program with the derivative that was stored beside it, or with none."""
+        """The program with its stored derivative, if it has one."""
         run, backward = self._plain(), self._backward
         call = custom_vjp(run)
 
@@ -112,6 +113,7 @@ class Exported:
 
         def back(leaves, cotangents):
             assert backward is not None
+            # Only floats have cotangents: the stored program takes and gives no others.
             wanted = [
                 ct for ct, a in zip(cotangents, self.graph.out_avals, strict=True) if is_inexact(a)
             ]
@@ -137,6 +139,7 @@ class Exported:
 
         def backward(*given):
             leaves, cotangents = list(given[: len(inputs)]), given[len(inputs) :]
+            # Differentiate with respect to the floats; integers stay as they are.
             smooth = [i for i, a in enumerate(inputs) if is_inexact(a)]
 
             def smooth_part(*xs):
@@ -163,6 +166,7 @@ class Exported:
         """
         writer = Writer()
         programs: list[Exported] = [self]
+        # Each order is a program of its own, the derivative of the one before.
         for _ in range(vjp_order):
             programs.append(programs[-1].vjp())
         header = [
@@ -176,6 +180,7 @@ class Exported:
             for p in programs
         ]
         text = json.dumps([header, [len(p) for p in writer.pieces]], separators=(",", ":")).encode()
+        # Magic, length of the header, header, memory of the constants, digest.
         body = b"".join([_MAGIC, struct.pack("<Q", len(text)), text, *writer.pieces])
         return bytearray(body + hashlib.sha256(body).digest())
 
@@ -208,6 +213,7 @@ def export(
 
     def traced(*args: Any, **kwargs: Any) -> Exported:
         stage = fun.trace(*args, **kwargs)
+        # Calls of jit are opened: a stored program has one level.
         graph = inline_calls(stage.jaxpr, only=(jit_p,))
         return Exported(graph, stage.in_tree, stage.out_tree, stage.fun_name)
 
@@ -228,6 +234,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
     head = len(_MAGIC) + 8
     if len(view) < head + _DIGEST or bytes(view[: len(_MAGIC)]) != _MAGIC:
         raise ValueError("these bytes are no exported program, or one of another version")
+    # Damage is found before anything is read.
     if hashlib.sha256(view[:-_DIGEST]).digest() != bytes(view[-_DIGEST:]):
         raise ValueError("the exported program is damaged: its digest does not fit its bytes")
     (length,) = struct.unpack("<Q", view[len(_MAGIC) : head])
@@ -241,6 +248,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
             raise ValueError("sizes do not add up")
         reader = Reader(pieces)
         exported: Exported | None = None
+        # The highest derivative first, since each program holds the next one.
         for part in reversed(header):
             graph = reader.graph(part["graph"])
             in_tree, out_tree = reader.tree(part["arguments"]), reader.tree(part["results"])
@@ -262,6 +270,7 @@ def _verify(exported: Exported) -> None:
     """
     graph, backward = exported.graph, exported._backward
     verify(graph)
+    # The arguments are ((args...), {kwargs...}), whatever the file says.
     structure = exported.in_tree.node_data()
     sides = exported.in_tree.children()
     if structure is None or structure[0] is not tuple or len(sides) != 2:
@@ -283,6 +292,7 @@ def _verify(exported: Exported) -> None:
         ):
             if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in like]:
                 raise ValueError("its derivative is one of another program")
+    # Every shape rule runs, and the program is planned: what is wrong is found now.
     traced = exported._plain().trace(*(ShapeDtypeStruct(a.shape, a.dtype) for a in graph.in_avals))
     plain, _ = separated(traced.jaxpr)
     driver.build(plan_graph(plain), [])

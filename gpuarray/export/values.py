@@ -138,10 +138,12 @@ class Writer:
         self.pieces: list[bytes] = []
 
     def value(self, x: Any) -> Any:
-        """A parameter, or what is inside one."""
+        """A parameter, or a value inside one."""
+        # By exact type: a subclass would be read back as something else.
         if x is None or type(x) in (bool, int, str):
             return x
         if type(x) is float:
+            # In hexadecimal, so that every bit comes back, nan and inf too.
             return {"float": x.hex()}
         if type(x) is complex:
             return {"complex": [x.real.hex(), x.imag.hex()]}
@@ -159,6 +161,7 @@ class Writer:
             return {"graph": self.graph(x)}
         if isinstance(x, PyTreeDef):
             return {"tree": self.tree(x)}
+        # By name, if the registry would find the same one again.
         if isinstance(x, Primitive) and registry.get(x.name) is x:
             return {"primitive": x.name}
         if isinstance(x, KeyImpl):
@@ -174,7 +177,7 @@ class Writer:
         )
 
     def array(self, x: Any) -> Any:
-        """An array: where its bytes are, and what they are."""
+        """An array: dtype, shape, and the number of its piece of bytes."""
         dtype = x.dtype
         stored = np.asarray(x._value if isinstance(x, ArrayImpl) else x)
         self.pieces.append(stored.tobytes())  # in C order, whatever the strides
@@ -187,6 +190,7 @@ class Writer:
         """A Graph; its variables are numbers in the order of their definition. Functions with
         rules of their own are written out: rules do not travel.
         """
+        # Variables by number, in the order of their definition.
         graph = inline_calls(graph)
         number: dict[Var, int] = {}
 
@@ -253,7 +257,7 @@ def _typed(x: Any, v: Var) -> Any:
 
 
 class Reader:
-    """Makes values of what a Writer wrote; anything unexpected is a ValueError."""
+    """Read values written by a Writer; ValueError for anything unexpected."""
 
     def __init__(self, pieces: list[memoryview]):
         self.pieces = pieces
@@ -265,6 +269,7 @@ class Reader:
             if not -(2**63) <= x < 2**64:
                 raise ValueError(f"not a number of 64 bits: {x}")
             return x
+        # Everything but plain values is {tag: content}, the tag from a fixed list.
         if not isinstance(x, dict) or len(x) != 1:
             raise ValueError(f"not a value: {str(x)[:80]}")
         ((tag, body),) = x.items()
@@ -300,6 +305,7 @@ class Reader:
         dtype = _dtype_named(name)
         stored = dtype.storage if isinstance(dtype, dtypes.KeyDtype) else dtype
         flat = np.frombuffer(self.pieces[number], stored)
+        # A copy: the file's bytes are read-only and need not be aligned.
         return flat.reshape(tuple(shape)).copy()
 
     def _aval(self, body: Any) -> ShapedArray:
@@ -352,6 +358,7 @@ class Reader:
 
         def atom(a: Any) -> Atom:
             if type(a) is int:
+                # Python would count from the end.
                 if a < 0:
                     raise ValueError(f"not a variable: {a}")
                 return known[a]
@@ -406,6 +413,7 @@ _TAGS = frozenset(
 
 
 def _dtype_named(name: Any) -> Any:
+    # Key types exist once a generator does.
     if isinstance(name, str) and name.startswith("key<"):
         for generator in ("threefry2x32", "rbg", "unsafe_rbg"):
             found = dtypes.KeyDtype(implementation(generator))
@@ -421,5 +429,6 @@ def _dtype_named(name: Any) -> Any:
 def _holds(aval: ShapedArray, value: Any) -> bool:
     """Whether a number of Python's is of the kind of a dtype, or of one that it converts to."""
     kinds = {bool: "b", int: "iu", float: "f", complex: "c"}
+    # A Python number fits a type of its own kind or of a wider one.
     order = "biufc"
     return order.index(dtypes.kind_of(aval.dtype)) >= order.index(kinds[type(value)][0])

@@ -30,6 +30,7 @@ from gpuarray.core.trace import Trace as Trace
 from gpuarray.core.trace import Tracer as Tracer
 from gpuarray.errors import MissingRuleError
 from gpuarray.extend import primitives as primitives
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import lazy
 from gpuarray.util import read_only
 
@@ -147,3 +148,6 @@ def unmapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray
     if axis is None:
         return aval
     return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+__getattr__ = _explain_names(__name__)

@@ -1,11 +1,12 @@
 """Primitives of the library by JAX's names: `add_p`, `dot_general_p`, `while_p`.
 
-Floor 6. In: a name. Out: the primitive that programs show under it, for those who interpret Graphs.
+Floor 6. In: a name. Out:the primitive of that name in printed programs, for interpreters of Graphs.
 """
 
 from __future__ import annotations
 
 from gpuarray.core.primitive import Primitive, registry
+from gpuarray.names import no_attribute
 
 
 def __getattr__(name: str) -> Primitive:
@@ -18,7 +19,7 @@ def __getattr__(name: str) -> Primitive:
     """
     found = registry.get(name.removesuffix("_p")) if name.endswith("_p") else None
     if found is None:
-        raise AttributeError(f"there is no primitive of the name {name!r} here")
+        raise no_attribute(__name__, name)
     return found
 
 

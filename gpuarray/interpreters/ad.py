@@ -14,6 +14,7 @@ from gpuarray.core.linear import Zero as Zero
 from gpuarray.core.linear import is_zero
 from gpuarray.core.primitive import LINEAR, Primitive
 from gpuarray.interpreters.tables import RuleTable
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.linear import add_any as add_tangents
 from gpuarray.primitives.linear import broadcast_like
 from gpuarray.primitives.linear import instantiate as instantiate_zeros
@@ -110,3 +111,6 @@ def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., 
         lambda t, x, y, **params: prim.bind(x, t, **params),
     )
     primitive_transposes[prim] = transpose
+
+
+__getattr__ = _explain_names(__name__)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.interpreters.tables import RuleTable
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.axes import move_axis as moveaxis
 from gpuarray.transforms.batch import BatchAxis, batch_of, batch_pointwise
 from gpuarray.transforms.batch import BatchTracer as BatchTracer
@@ -95,3 +96,5 @@ def defvectorized(prim: Primitive) -> None:
 
 #: Operands of several ranks are brought to one: `batch_pointwise` does it for both.
 defbroadcasting = defvectorized
+
+__getattr__ = _explain_names(__name__)

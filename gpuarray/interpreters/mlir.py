@@ -1,4 +1,4 @@
-"""What a primitive is made of, for those who come from JAX's lowering rules.
+"""Lowering rules by JAX's names: a primitive defined by other primitives.
 
 Floor 6. There is no MLIR here: a lowering is a function of arrays, whose operations the compiler
 fuses with everything around.
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.transforms.stage import TracedFunction, stage
 
 __all__ = ["LoweringRule", "lower_fun", "register_lowering"]
@@ -85,3 +86,6 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
     prim.kind = Kind.CALL
     prim.decompose, prim.inline = rule.function, inline
     return rule
+
+
+__getattr__ = _explain_names(__name__)

@@ -21,6 +21,8 @@ from gpuarray.lax.bits import reduce_precision as reduce_precision
 from gpuarray.lax.bits import shift_left as shift_left
 from gpuarray.lax.bits import shift_right_arithmetic as shift_right_arithmetic
 from gpuarray.lax.bits import shift_right_logical as shift_right_logical
+from gpuarray.lax.branches import cond as cond
+from gpuarray.lax.branches import switch as switch
 from gpuarray.lax.collectives import all_gather as all_gather
 from gpuarray.lax.collectives import all_to_all as all_to_all
 from gpuarray.lax.collectives import axis_index as axis_index
@@ -47,12 +49,6 @@ from gpuarray.lax.contract import dot_general as dot_general
 from gpuarray.lax.contract import ragged_dot as ragged_dot
 from gpuarray.lax.contract import ragged_dot_general as ragged_dot_general
 from gpuarray.lax.contract import scaled_dot as scaled_dot
-from gpuarray.lax.control import cond as cond
-from gpuarray.lax.control import fori_loop as fori_loop
-from gpuarray.lax.control import map as map
-from gpuarray.lax.control import scan as scan
-from gpuarray.lax.control import switch as switch
-from gpuarray.lax.control import while_loop as while_loop
 from gpuarray.lax.convert import complex as complex
 from gpuarray.lax.convert import conj as conj
 from gpuarray.lax.convert import convert_element_type as convert_element_type
@@ -118,6 +114,8 @@ from gpuarray.lax.indexing import scatter_max as scatter_max
 from gpuarray.lax.indexing import scatter_min as scatter_min
 from gpuarray.lax.indexing import scatter_mul as scatter_mul
 from gpuarray.lax.indexing import scatter_sub as scatter_sub
+from gpuarray.lax.loops import fori_loop as fori_loop
+from gpuarray.lax.loops import while_loop as while_loop
 from gpuarray.lax.programs import after_all as after_all
 from gpuarray.lax.programs import composite as composite
 from gpuarray.lax.programs import create_token as create_token
@@ -149,6 +147,8 @@ from gpuarray.lax.reductions import reduce_xor as reduce_xor
 from gpuarray.lax.reductions import sort as sort
 from gpuarray.lax.reductions import sort_key_val as sort_key_val
 from gpuarray.lax.reductions import top_k as top_k
+from gpuarray.lax.scans import map as map
+from gpuarray.lax.scans import scan as scan
 from gpuarray.lax.shapes import broadcast as broadcast
 from gpuarray.lax.shapes import broadcast_in_dim as broadcast_in_dim
 from gpuarray.lax.shapes import broadcast_like as broadcast_like
@@ -227,6 +227,7 @@ from gpuarray.lax.transcendental import tan as tan
 from gpuarray.lax.transcendental import tanh as tanh
 from gpuarray.lax.windows import reduce_window as reduce_window
 from gpuarray.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.collective.ops import all_gather_p as all_gather_p
 from gpuarray.primitives.collective.ops import all_to_all_p as all_to_all_p
 from gpuarray.primitives.collective.ops import axis_index_p as axis_index_p
@@ -379,3 +380,5 @@ from gpuarray.primitives.reduce.window import reduce_window_p as reduce_window_p
 from gpuarray.primitives.reduce.window import reduce_window_sum_p as reduce_window_sum_p
 from gpuarray.primitives.reduce.window import select_and_gather_add_p as select_and_gather_add_p
 from gpuarray.primitives.reduce.window import select_and_scatter_add_p as select_and_scatter_add_p
+
+__getattr__ = _explain_names(__name__)

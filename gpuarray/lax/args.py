@@ -1,4 +1,4 @@
-"""What a lax function does with its arguments first: operands made bindable, shapes plain tuples.
+"""Argument checks of lax functions: operands become bindable values, shapes plain tuples.
 
 Floor 6. In: whatever the caller wrote. Out: values that `Primitive.bind` accepts, or a TypeError
 that names the function, the position and the fix. lax never promotes: the primitive checks dtypes.
@@ -39,6 +39,7 @@ def _is_numeric(dtype) -> bool:
 
 def operand(op_name: str, x, position: int = 0) -> Any:
     """`x` as a value that can be bound: itself, or what its `__jax_array__` gives."""
+    # In the order of how often each comes: the first test is one set lookup.
     kind = type(x)
     if kind in DIRECT:
         return x
@@ -46,17 +47,21 @@ def operand(op_name: str, x, position: int = 0) -> Any:
         DIRECT.add(kind)
         return x
     if isinstance(x, np.generic):
+        # A NumPy scalar's type fixes its dtype, so the next one is found directly.
         if _is_numeric(x.dtype):
             DIRECT.add(kind)
             return x
     elif isinstance(x, np.ma.MaskedArray):
+        # A subclass of ndarray whose mask would be lost without a word.
         raise ValueError(f"{op_name} got a masked array at position {position}: {MASKED}")
     elif isinstance(x, np.ndarray):
         if _is_numeric(x.dtype):
             return x
     elif isinstance(x, (bool, int, float, complex)):
+        # Subclasses of Python's numbers.
         return x
     elif not isinstance(x, type) and hasattr(x, "__jax_array__"):
+        # JAX's protocol; a class has the method too, unbound.
         return operand(op_name, x.__jax_array__(), position)
     raise TypeError(
         f"Error interpreting argument to {op_name} as a JAX value. The problematic value is of "
@@ -107,6 +112,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
     >>> canonicalize_shape([2, np.int64(3)]), canonicalize_shape(4)
     ((2, 3), (4,))
     """
+    # The usual case first: a tuple of ints is returned as it is.
     if type(shape) is tuple:
         for n in shape:
             if type(n) is not int:
@@ -114,6 +120,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
         else:
             return shape
     try:
+        # A scalar array has __iter__, and raises when it is used.
         one = getattr(shape, "ndim", None) == 0 or not hasattr(shape, "__iter__")
         items: Any = [shape] if one else shape
         return tuple([operator.index(n) for n in items])
@@ -123,6 +130,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
     if context:
         message += f" {context}"
     given = [shape] if isinstance(shape, Tracer) else shape
+    # Tell where traced lengths came from.
     traced = [n for n in given if isinstance(n, Tracer)] if hasattr(given, "__iter__") else []
     if traced:
         message += (

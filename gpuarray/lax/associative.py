@@ -16,8 +16,8 @@ from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.lax.bits import bitwise_or
 from gpuarray.lax.bodies import check_operands
-from gpuarray.lax.control import as_array
 from gpuarray.lax.elementwise import add
+from gpuarray.lax.scans import as_array
 from gpuarray.lax.shapes import concatenate, pad, rev
 from gpuarray.lax.slicing import slice_in_dim
 from gpuarray.pytree import tree
@@ -50,6 +50,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
             "Array inputs to associative_scan must have the same first dimension. "
             f"(saw: {found}, scanned along axis {axis})"
         )
+    # From the end: the same on the reversed arrays.
     if reverse:
         leaves = [rev(x, [axis]) for x in leaves]
 
@@ -63,6 +64,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
             )
         return out
 
+    # log2(n) levels, each of half the elements.
     out = _prefixes(combine, leaves, axis)
     if reverse:
         out = [rev(x, [axis]) for x in out]
@@ -74,14 +76,19 @@ def _prefixes(combine: Callable, xs: list, axis: int) -> list:
     n = xs[0].shape[axis]
     if n < 2:
         return xs
+    # An odd length leaves one element without a partner.
     last = n - n % 2
+    # (x0, x1), (x2, x3), ...
     pairs = combine(
         [slice_in_dim(x, 0, n - 1, 2, axis) for x in xs],
         [slice_in_dim(x, 1, None, 2, axis) for x in xs],
     )
+    # The prefixes of the pairs are those that end at 1, 3, 5, ...
     odd = _prefixes(combine, pairs, axis)
+    # A prefix that ends at an even place is the one before it and one element more.
     before = [slice_in_dim(x, 0, -1, 1, axis) for x in odd] if last == n else odd
     even = combine(before, [slice_in_dim(x, 2, None, 2, axis) for x in xs])
+    # The first element is its own prefix.
     even = [
         concatenate([slice_in_dim(x, 0, 1, 1, axis), e], axis)
         for x, e in zip(xs, even, strict=True)
@@ -99,5 +106,6 @@ def _interleaved(even: Any, odd: Any, axis: int) -> Any:
         config[axis] = (low, high, 1)
         return pad(x, zero, config)
 
+    # Exactly one of the two is not zero at each place; booleans cannot be added.
     join = bitwise_or if even.dtype == np.bool_ else add
     return join(spread(even, 0, 1 - longer), spread(odd, 1, longer))

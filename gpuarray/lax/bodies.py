@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray.control.surgery import opened
+from gpuarray.control.graph_edits import opened
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -41,7 +41,7 @@ _THREADED = ("cond", "switch", "scan", "while_loop", "while_cond")
 
 
 def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
-    """What is made of a Graph, made once: a body that is remembered keeps it."""
+    """Something derived from a Graph, computed once and kept with it."""
     found = graph.derived.get(key)
     if found is None:
         found = graph.derived[key] = make()
@@ -49,7 +49,7 @@ def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
 
 
 def check_operands(leaves: Sequence[Any]) -> list[Any]:
-    """Leaves as values that can be bound; TypeError for what is no array."""
+    """Leaves as bindable values; TypeError for anything that is not an array."""
     return [x if isinstance(x, (Array, float, int)) else _operand(x) for x in leaves]
 
 
@@ -80,6 +80,7 @@ def stage_body(
     owner: a function that, with the rest and with `kind`, says all that `fun` does. While it lives,
     it is not traced again for the same arguments.
     """
+    # Remembered by the user's function: a loop in a loop is traced once, not once a step.
     if owner is not None:
         key = (kind or purpose, spec, tuple(avals))
         return remembered(
@@ -102,6 +103,7 @@ def stage_body(
 
 def _argument_names(fun: Callable, spec: Any) -> list[str]:
     """A name for every leaf of the arguments, for messages: the parameter's, and the path in it."""
+    # Without inspect.signature, which takes longer than a small trace.
     code = getattr(fun, "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
     names = []
@@ -116,6 +118,7 @@ def _argument_names(fun: Callable, spec: Any) -> list[str]:
 def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
     if isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex)):
         return x
+    # JAX's protocol for objects that stand for an array.
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     refuse_reference(x, info)
@@ -132,6 +135,7 @@ def _checked(x: Any, result: Any, i: int, info: TracedFunction) -> Any:
 
 def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any] | None:
     """Initial values in the dtypes that come out, where those of weak ones changed; or None."""
+    # Only weak values change: a strong one of another dtype is the user's mistake.
     values = [
         convert(x, out.dtype, False) if _promotes(aval_of(x), out) else x
         for x, out in zip(init, out_avals, strict=True)
@@ -140,7 +144,7 @@ def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any]
 
 
 def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
-    """Whether a weakly typed number becomes one of another dtype that it fits into."""
+    """Whether a weakly typed value is promoted to the output's dtype."""
     return (
         given.weak_type
         and given.dtype != out.dtype
@@ -151,7 +155,8 @@ def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
 def check_carry(
     what: str, name: str, in_spec: Any, in_avals: Sequence, out_spec: Any, out_avals: Sequence
 ) -> None:
-    """Raise the TypeError that a body deserves whose carry changes its structure or its types."""
+    """Raise a TypeError if the body changes the structure or the types of the carry."""
+    # Structure first: leaves can be compared only where it is the same.
     if in_spec != out_spec:
         listed = [
             f"The input carry {_component(name, path)} is a {one} but the corresponding component "
@@ -166,6 +171,8 @@ def check_carry(
     if not any(map(_differ, in_avals, out_avals)):
         return
     paths = tree.leaf_paths(tree.unflatten(in_spec, range(len(in_avals))))
+    # Every leaf that differs, by its path. The first letter is missing, since a list starts it in
+    # lower case.
     wrong = [
         f"he input carry {_component(name, path)} has type {a.str_short()} but the corresponding "
         f"output carry component has type {b.str_short()}, so {_difference(a, b)}"
@@ -204,7 +211,7 @@ def _difference(a: ShapedArray, b: ShapedArray) -> str:
 
 
 def check_branches(what: str, bodies: Sequence[Body], names: Sequence[str]) -> None:
-    """Raise the TypeError of branches whose results differ in structure or types."""
+    """Raise a TypeError if the branches' results differ in structure or types."""
     first, one = bodies[0], names[0]
     for body, two in zip(bodies[1:], names[1:], strict=True):
         who = f"{one} is {first.info}\n{two} is {body.info}\n\n"
@@ -241,7 +248,7 @@ def _at(path: Any) -> str:
 
 
 def first_argument(fun: Callable, default: str) -> str:
-    """What a function calls its first argument: messages name carries by it."""
+    """The name of a function's first parameter, used for the carry in messages."""
     code = getattr(fun, "__code__", None)
     if code is None or not code.co_argcount:
         return default

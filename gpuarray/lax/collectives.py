@@ -1,4 +1,4 @@
-"""Collectives: what the elements along a named axis compute together.
+"""Collectives: operations over all elements along a named axis.
 
 Floor 6. In: pytrees of one element's values, and the axis_name of a vmap around. Out: pytrees of
 what all elements make of them.
@@ -33,6 +33,7 @@ def _axes(axis_name: AxisName) -> tuple:
 
 def _named(axis_name: AxisName) -> tuple:
     """The names, each of which some transformation around must have given."""
+    # Numbers among the names are axes of the values themselves.
     names = tuple(a for a in _axes(axis_name) if not isinstance(a, int))
     for name in names:
         batch.axis_size(name)
@@ -66,6 +67,7 @@ def axis_index(axis_name: AxisName) -> Array:
     total: Any = None
     for name in names:
         index = ops.axis_index_p.bind(axis_name=name)
+        # Several names count as one axis, the last one running fastest.
         total = index if total is None else total * np.int32(batch.axis_size(name)) + index
     return total
 
@@ -77,10 +79,12 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     leaves = operands(name, *leaves)
     if not axes:  # over no axis
         return tree.unflatten(spec, leaves)
+    # A sum of booleans counts them, as JAX does.
     if name == "psum":
         leaves = [
             convert_element_type(v, np.int32) if aval_of(v).dtype == np.bool_ else v for v in leaves
         ]
+    # Axes by number may mean another one for each leaf: negative ones count from its own end.
     numbers = [a for a in axes if isinstance(a, int)]
     out = []
     for v in leaves:
@@ -88,6 +92,7 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
         out.append((*own, *(a for a in axes if not isinstance(a, int))))
     if groups is not None:
         groups = tuple(tuple(g) for g in groups)
+    # One collective for all leaves where the axes agree.
     if len(set(out)) == 1:
         found = prim.bind(*leaves, axes=out[0], axis_index_groups=groups)
     else:
@@ -111,6 +116,8 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """
     numbers = (int, float, complex)
     names = _named(axis_name)
+    # The sum of a Python number over n equal elements is a Python number: shapes can be computed
+    # so.
     if len(names) == len(_axes(axis_name)) and axis_index_groups is None:
         leaves, spec = tree.flatten(x)
         if leaves and all(isinstance(v, numbers) for v in leaves):
@@ -129,6 +136,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     numbers = 1
+    # Axes by number have the length that the first leaf says.
     for v in tree.flatten(x)[0][:1]:
         shape = aval_of(v).shape
         numbers = prod(shape[a] for a in _axes(axis_name) if isinstance(a, int))
@@ -198,6 +206,7 @@ def all_gather(
         (leaf,) = operands("all_gather", leaf)
         shape = aval_of(leaf).shape
         at = canonical_axis(axis, len(shape) + (not tiled))
+        # The innermost axis first, so that the first name varies slowest.
         for name in reversed(names):
             leaf = ops.all_gather_p.bind(
                 leaf,
@@ -207,6 +216,7 @@ def all_gather(
                 axis_size=batch.axis_size(name),
                 tiled=tiled,
             )
+        # Several names make one new axis.
         if len(names) > 1 and not tiled:
             leaf = reshape(leaf, (*shape[:at], axis_size(names), *shape[at:]))
         return owned(leaf)
@@ -320,7 +330,8 @@ def all_to_all(
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send values along a named axis: `perm` holds pairs (from, to). Who gets nothing gets zeros.
+    """Send values along a named axis: `perm` holds pairs (from, to). Elements not sent to get
+    zeros.
 
     >>> import gpuarray as ga
     >>> from gpuarray import lax
@@ -328,6 +339,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     >>> ga.vmap(lambda x: lax.ppermute(x, "i", shift), axis_name="i")(ga.numpy.arange(3.0))
     Array([2., 0., 1.], dtype=float32)
     """
+    # Each element sends at most once and receives at most once.
     (name,) = _one_name(axis_name, "ppermute")
     pairs = tuple((int(a), int(b)) for a, b in perm)
     sources, targets = {a for a, _ in pairs}, {b for _, b in pairs}
@@ -372,6 +384,7 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     >>> ga.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(ga.numpy.arange(3.0))
     Array([1., 1., 1.], dtype=float32)
     """
+    # Everything but the source is zero, so the sum is the source.
     here = eq(axis_index(axis_name), np.int32(source))
 
     def pick(leaf):
@@ -383,7 +396,7 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """`x` as it is: whether a value is the same along a named axis needs no declaration here."""
+    """Return `x` unchanged: whether a value varies along a named axis is not declared here."""
     _named(axis_name)
     _declared("pcast", to, ("varying", "reduced", "unreduced", "invariant"))
     return x

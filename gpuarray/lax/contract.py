@@ -64,6 +64,7 @@ def dot_general(
     """
     lhs, rhs = operands("dot_general", lhs, rhs)
     (lc, rc), (lb, rb) = dimension_numbers
+    # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
     out = dot_general_p.bind(
         lhs,
         rhs,
@@ -95,6 +96,7 @@ def dot(
     Array([21., 43.], dtype=float32)
     """
     lhs, rhs = operands("dot", lhs, rhs)
+    # lax.dot broadcasts nothing: vectors and matrices only.
     if dimension_numbers is None:
         left, right = shape_of(lhs), shape_of(rhs)
         plain = len(left) in (1, 2) and len(right) in (1, 2)
@@ -131,6 +133,7 @@ def batch_matmul(lhs: Array, rhs: Array, precision: PrecisionLike = None) -> Arr
         raise ValueError(f"Arguments to batch_matmul must be at least 2D, got {left}, {right}")
     if left != right:
         raise ValueError(f"Arguments to batch_matmul must have same ndim, got {left}, {right}")
+    # All axes but the last two are batch axes.
     batch = tuple(range(left - 2))
     numbers = (((left - 1,), (right - 2,)), (batch, batch))
     return dot_general(lhs, rhs, numbers, precision)
@@ -225,8 +228,10 @@ def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
     def widened(a):  # no more of a number counts than bfloat16 holds
         return converted(converted(a, np.dtype(dtypes.bfloat16)), wide)
 
+    # An operand may come without a scale.
     if scale is None:
         return widened(x)
+    # Lengths that the scale's divide: a block is that many elements.
     shape, blocks = shape_of(x), shape_of(scale)
     if len(shape) != len(blocks) or any(b == 0 or n % b for n, b in zip(shape, blocks)):
         raise TypeError(
@@ -235,6 +240,7 @@ def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
         )
     # One scale stands for a block: give every block axes of its own.
     inner = [n for b, s in zip(blocks, shape) for n in (b, s // b)]
+    # [b0, s0, b1, s1, ...]: the scale is repeated along every s.
     places = tuple(range(0, 2 * len(shape), 2))
     spread = broadcast_in_dim_p.bind(
         widened(scale), shape=tuple(inner), broadcast_dimensions=places, sharding=None
@@ -266,6 +272,7 @@ def scaled_dot(
            [ 32.,  32.]], dtype=float32)
     """
     lhs, rhs = operands("scaled_dot", lhs, rhs)
+    # [..., m, k] x [..., k, n], as matmul has it.
     if dimension_numbers is None:
         rank = len(shape_of(lhs))
         batch = tuple(range(rank - 2))

@@ -55,8 +55,10 @@ def convert(
     operand = as_operand("convert_element_type", operand)
     aval = aval_of(operand)
     concrete = not isinstance(operand, Array)
+    # Nothing to do: no equation is recorded.
     if not concrete and aval.dtype == new_dtype and aval.weak_type == weak_type:
         return operand  # pyright: ignore[reportReturnType]
+    # As NumPy warns; JAX too.
     old_kind, new_kind = dtypes.kind_of(aval.dtype), dtypes.kind_of(new_dtype)
     if old_kind == "c" and new_kind != "c":
         warnings.warn(
@@ -76,7 +78,9 @@ def convert(
 
 def _constant(value, new_dtype) -> np.ndarray:
     """A NumPy value or Python scalar in another type: it is narrowed once, from its full width."""
+    # float(1e300) as float16 is inf either way, but a detour over float32 would round twice.
     full = np.asarray(value)
+    # A Python int of more than 64 bits.
     if full.dtype == object:
         raise OverflowError(f"Python int {value} too large to convert to {new_dtype.name}")
     params = {"new_dtype": new_dtype, "weak_type": False}

@@ -60,6 +60,7 @@ def conv_general_permutations(dimension_numbers):
             raise TypeError(
                 f"convolution dimension_numbers[{i}] cannot have duplicate characters, got {spec}."
             )
+    # The kernel's order of the spatial axes counts for all three.
     spatial = [c for c in rhs if c not in "OI"]
     if not set(lhs) - set("NC") == set(spatial) == set(out) - set("NC"):
         raise TypeError(
@@ -80,6 +81,7 @@ def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers) -> ConvDimen
     >>> lax.conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
     """
+    # Checked when it was made.
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
     rank = len(lhs_shape)
@@ -134,6 +136,7 @@ def padtype_to_pads(
             f"Unknown padding type: {padding}. Pairs are pads already; give 'SAME', 'SAME_LOWER' "
             "or 'VALID'."
         )
+    # A string, or a member of an enum.
     name = str(getattr(padding, "name", padding)).upper()
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
@@ -143,7 +146,9 @@ def padtype_to_pads(
         )
     pads = []
     for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        # SAME: ceil(n / stride) windows, so the last one starts at (ceil(n / stride) - 1) * stride.
         total = max((-(-n // stride) - 1) * stride + window - n, 0)
+        # An odd one goes to the end, with SAME_LOWER to the beginning.
         less, more = total // 2, total - total // 2
         pads.append((less, more) if name == "SAME" else (more, less))
     return [(int(low), int(high)) for low, high in pads]
@@ -199,6 +204,7 @@ def conv_transpose_shape_tuple(lhs_shape, rhs_shape, window_strides, padding, di
     left, right = [lhs_shape[d] for d in lhs], [rhs_shape[d] for d in rhs]
     if isinstance(padding, str):
         padding = [_transposed_pads(k, s, padding) for k, s in zip(right[2:], window_strides)]
+    # Transposing a strided convolution is a plain one over images with holes.
     left[2:] = [dilated(n, s) for n, s in zip(left[2:], window_strides, strict=True)]
     return _placed(conv_shape(left, right, [1] * len(window_strides), padding), out)
 
@@ -240,11 +246,13 @@ def conv_general_dilated(
             f"conv_general_dilated needs operands with batch and feature axes, got shapes {left} "
             f"and {right}."
         )
+    # Geometry with every default spelled out.
     ones = (1,) * (len(left) - 2)
     strides = _ints(window_strides)
     lhs_dilation = ones if lhs_dilation is None else _ints(lhs_dilation)
     rhs_dilation = ones if rhs_dilation is None else _ints(rhs_dilation)
     if isinstance(padding, str):
+        # What "SAME" would mean for images with holes is not one thing.
         if any(d != 1 for d in lhs_dilation):
             raise ValueError(
                 "String padding is not implemented for transposed convolution using this op. "
@@ -345,6 +353,7 @@ def _transposed_pads(k: int, s: int, padding: str) -> tuple[int, int]:
     name = padding.upper()
     if name == "SAME":
         total = k + s - 2
+        # JAX's rule: the sum is fixed, and an odd one goes low.
         low = k - 1 if s > k - 1 else -(-total // 2)
     elif name == "VALID":
         total = k + s - 2 + max(k - s, 0)
@@ -387,6 +396,7 @@ def conv_transpose(
             f"convolution requires lhs and rhs ndim to be equal and at least 2, got {rank} and "
             f"{len(right)}."
         )
+    # Channels last by default, unlike conv_general_dilated: as in JAX.
     if dimension_numbers is None:
         if rank > 5:
             raise ValueError(
@@ -399,13 +409,16 @@ def conv_transpose(
     window = [right[d] for d in numbers.rhs_spec[2:]]
     dilation = (1,) * (rank - 2) if rhs_dilation is None else _ints(rhs_dilation)
     strides = _ints(strides)
+    # The span of the kernel with its holes.
     window = [dilated(k, d) for k, d in zip(window, dilation, strict=True)]
     if isinstance(padding, str):
         pads = [_transposed_pads(k, s, padding) for k, s in zip(window, strides, strict=True)]
     elif use_consistent_padding:
+        # What the forward convolution cut off comes back.
         pads = [(k - 1 - low, k - 1 - high) for k, (low, high) in zip(window, padding, strict=True)]
     else:
         pads = padding
+    # The gradient of a convolution: kernel flipped, features swapped.
     if transpose_kernel:
         for axis in numbers.rhs_spec[2:]:
             rhs = rev_p.bind(rhs, dimensions=(axis,))
@@ -477,6 +490,7 @@ def conv_general_dilated_patches(
         sharding=None,
     )
     sizes = (channels * n, 1, *filter_shape)
+    # One group for each channel, so that channels do not mix.
     kernel = reshape_p.bind(kernel, new_sizes=sizes, dimensions=None, sharding=None)
     order = tuple(np.argsort(numbers.rhs_spec).tolist())
     if order != tuple(range(len(order))):
@@ -521,6 +535,7 @@ def conv_general_dilated_local(
     lhs, rhs = operands("conv_general_dilated_local", lhs, rhs)
     chosen = canonicalize_precision(precision)
     image_precision = chosen[0] if isinstance(chosen, tuple) else None
+    # All windows first, then one product for each place.
     patches = conv_general_dilated_patches(
         lhs,
         filter_shape,

@@ -53,6 +53,7 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     lengths = tuple(map(operator.index, fft_lengths))
     (x,) = operands("fft", x)
     dtype = dtype_of(x)
+    # A real transform takes floats, all others complex numbers; the precision stays.
     if kind is FftType.RFFT:
         if dtypes.kind_of(dtype) == "c":
             raise ValueError(
@@ -63,5 +64,6 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
             x = convert_element_type(x, np.float64 if dtype.itemsize == 8 else np.float32)
     elif dtypes.kind_of(dtype) != "c":
         x = convert_element_type(x, np.complex128 if dtype.itemsize == 8 else np.complex64)
+    # No axes: nothing to transform.
     out: Any = fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else x
     return out

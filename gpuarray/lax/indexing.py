@@ -57,7 +57,9 @@ def gather(
     """
     x = bindable("gather", operand)
     at = bindable("gather", start_indices, 1)
+    # JAX's default for reading trusts the indices; for writing it drops what is outside.
     how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    # A fill value without effect leaves the parameters, so equal programs stay equal.
     if how is not GatherScatterMode.FILL_OR_DROP:
         fill_value = None
     elif fill_value is None:
@@ -136,6 +138,7 @@ def _public(name: str, prim: Primitive, summary: str, example: str) -> Callable[
             mode,
         )
 
+    # Functions that differ in a primitive are made by one function, docstrings included.
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}{_SHAPES}
     >>> from gpuarray import lax
@@ -211,6 +214,7 @@ def scatter_apply(
     x = bindable("scatter_apply", operand)
     dtype = dtype_of(x)
     aval = ShapedArray((), dtype)
+    # As a scatter whose combining function ignores the update.
     body = stage(lambda there, _: [func(there)], [aval, aval], TracedFunction(func, "scatter"))
     (result,) = body.out_avals
     if result.shape or result.dtype != dtype:
@@ -223,6 +227,7 @@ def scatter_apply(
         scatter_p,
         x,
         scatter_indices,
+        # The updates are never read; their shape says how many windows there are.
         full(update_shape, 0, dtype),
         dimension_numbers,
         indices_are_sorted,

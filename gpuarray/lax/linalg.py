@@ -20,6 +20,7 @@ from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import add, div, ge, select_n
 from gpuarray.lax.polar import qdwh as qdwh
 from gpuarray.lax.shapes import full_like
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.elementwise.arithmetic import add_p
 from gpuarray.primitives.linalg.ops import EighImplementation as EighImplementation
 from gpuarray.primitives.linalg.ops import EigImplementation as EigImplementation
@@ -57,6 +58,7 @@ def _transposed(x: Any, conjugate: bool = False) -> Any:
 def _symmetrized(x: Any) -> Any:
     """(x + x^H) / 2."""
     total = add(x, _transposed(x, conjugate=True))
+    # Integer matrices are factorised as floats.
     if dtypes.kind_of(dtype_of(total)) in "biu":
         total = convert_element_type(total, dtypes.default_float())
     return div(total, dtype_of(total).type(2))
@@ -66,12 +68,14 @@ def _lower_triangle(x: Any, diagonal: int = 0) -> Any:
     """What lies on and below a diagonal; zeros elsewhere."""
     shape = shape_of(x)
     index: dict[str, Any] = {"dtype": np.dtype(np.int32), "shape": shape[-2:], "sharding": None}
+    # Row + diagonal >= column, as numpy.tril counts.
     rows = add_p.bind(iota_p.bind(dimension=0, **index), np.int32(diagonal))
     inside = ge(rows, iota_p.bind(dimension=1, **index))
 
     def spread(value, dims):
         return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=dims, sharding=None)
 
+    # One mask for all matrices of a stack.
     if len(shape) > 2:
         inside = spread(inside, (len(shape) - 2, len(shape) - 1))
     return select_n(inside, full_like(x, 0), x)
@@ -95,6 +99,7 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
     (x,) = operands("cholesky", x)
     if symmetrize_input:
         x = _symmetrized(x)
+    # LAPACK leaves the other triangle as it was.
     return _lower_triangle(cholesky_p.bind(x))
 
 
@@ -218,6 +223,7 @@ def eigh(
     (x,) = operands("eigh", x)
     if not isinstance(implementation, (EighImplementation, NoneType)):
         raise ValueError(f"implementation must be an EighImplementation, got {implementation!r}")
+    # The derivative must be symmetric too: averaging both triangles makes it so.
     if symmetrize_input:
         x = _symmetrized(x)
     v, w = eigh_p.bind(
@@ -247,6 +253,7 @@ def eig(
     Array([ 1., -1.], dtype=float32)
     """
     (x,) = operands("eig", x)
+    # The older name of an option that only GPUs have.
     if use_magma is not None:
         if implementation is not None:
             raise ValueError("eig takes implementation or use_magma, not both: use implementation.")
@@ -289,6 +296,7 @@ def svd(
     )
     if not compute_uv:
         return out[0]
+    # The primitive gives s first; NumPy's order is U, s, V^H.
     s, u, vh = out
     return u, s, vh
 
@@ -372,8 +380,10 @@ def triangular_solve(
     Array([2., 3.], dtype=float32)
     """
     a, b = operands("triangular_solve", a, b)
+    # The conjugate of a real matrix is itself: equal programs for equal things.
     conjugate_a = conjugate_a and dtypes.kind_of(dtype_of(a)) == "c"
     rank, shape = len(shape_of(a)), shape_of(b)
+    # A stack of vectors: each becomes a matrix of one column, or of one row from the right.
     vectors = len(shape) == rank - 1
     axis = len(shape) if left_side else len(shape) - 1
     if vectors:
@@ -442,6 +452,7 @@ def symmetric_product(
     out = symmetric_product_p.bind(a, c, alpha=alpha, beta=beta)
     if not symmetrize_output:
         return out
+    # Without the diagonal, which would be added twice.
     upper = _transposed(_lower_triangle(out, -1))
     return add(_lower_triangle(out), upper)
 
@@ -456,3 +467,6 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """
     r, w = operands("cholesky_update", r_matrix, w_vector)
     return cholesky_update_p.bind(r, w)
+
+
+__getattr__ = _explain_names(__name__)

@@ -14,10 +14,11 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, operands
+from gpuarray.lax.branches import cond
 from gpuarray.lax.contract import dot
-from gpuarray.lax.control import cond, while_loop
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import eq, lt, select
+from gpuarray.lax.loops import while_loop
 from gpuarray.lax.reductions import reduce_max, reduce_sum
 from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full, full_like, transpose
 from gpuarray.lax.transcendental import sqrt
@@ -58,6 +59,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     if x.ndim != 2:
         raise ValueError(f"qdwh takes one matrix, got an array of shape {x.shape}")
     m, n = x.shape
+    # The columns of u cannot be orthonormal otherwise.
     if m < n:
         raise ValueError(
             f"The input matrix of shape M x N must have M >= N, got {x.shape}: transpose it"
@@ -67,12 +69,17 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     part = dtypes.to_real_dtype(x.dtype)
     smallest = full((), dtypes.finfo(part).eps if eps is None else eps, part)
     if dynamic_shape is not None:
+        # What does not count is zeros, which the iterations leave as they are.
         inside = [lt(broadcasted_iota(np.int32, x.shape, i), dynamic_shape[i]) for i in (0, 1)]
         x = select(inside[0] & inside[1], x, full_like(x, 0))
+    # The 2-norm is at most sqrt(norm_1 * norm_inf): singular values start in (0, 1].
     size = abs(x)
     column, row = (reduce_max(reduce_sum(size, (i,)), (0,)) for i in (0, 1))
     scale = sqrt(column * row)
+    # A matrix of zeros.
     scale = select(scale == 0, part.type(1), scale)
+    # `low` bounds the smallest singular value from below; both it and the steps must settle. Halley
+    # converges cubically, so a step of cbrt(eps) is the last one that counts.
     close = part.type(5) * smallest
     limit = 10 if max_iterations is None else max_iterations
 
@@ -86,9 +93,11 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
         moved = sqrt(reduce_sum(abs(new - u) ** 2, (0, 1)))
         return new, low, moved, count + 1
 
+    # The bound begins at eps: nothing better is known of the smallest singular value.
     start = (x / convert_element_type(scale, x.dtype), smallest, full((), np.inf, part), 0)
     u, low, moved, count = while_loop(going, step, start)
     u = 1.5 * u - 0.5 * dot(u, dot(_adjoint(u), u))  # one Newton-Schulz step polishes
+    # x = u h, so h = u^H x; averaged with its adjoint, since rounding left it not quite Hermitian.
     h = dot(_adjoint(u), x)
     converged = (abs(low - 1) <= close) & (moved <= close ** (1 / 3))
     return u, (h + _adjoint(h)) / 2, count, converged
@@ -96,6 +105,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
 
 def _halley(u: Array, low: Array) -> tuple[Array, Array]:
     """A step with the weights that are best when no singular value is under `low`."""
+    # The paper's weights a, b and c, as functions of the bound.
     square = low * low
     root = (4 * (1 / square - 1) / square) ** (1 / 3)
     inner = sqrt(1 + root)
@@ -103,12 +113,14 @@ def _halley(u: Array, low: Array) -> tuple[Array, Array]:
     b = (a - 1) ** 2 / 4
     c = a + b - 1
     weights = [convert_element_type(w, u.dtype) for w in (a, b, c)]
+    # The inverse of I + c u^H u has condition number up to 1 + c.
     new = cond(c > _STEEP, _step_by_qr, _step_by_cholesky, u, *weights)
     return new, low * (a + b * square) / (1 + c * square)
 
 
 def _step_by_qr(u: Array, a: Array, b: Array, c: Array) -> Array:
     m, n = u.shape
+    # [sqrt(c) u; I] = [q1; q2] r: then q1 q2^H is the update without forming u^H u.
     stacked = concatenate([sqrt(c) * u, _identity(u.dtype, n)], 0)
     q, _ = qr_p.bind(stacked, pivoting=False, full_matrices=False, use_magma=None)
     return b / c * u + (a - b / c) / sqrt(c) * dot(q[:m], _adjoint(q[m:]))
@@ -116,6 +128,7 @@ def _step_by_qr(u: Array, a: Array, b: Array, c: Array) -> Array:
 
 def _step_by_cholesky(u: Array, a: Array, b: Array, c: Array) -> Array:
     n = u.shape[1]
+    # I + c u^H u = L L^H, so u (L L^H)^-1 is two triangular solves on u^H.
     factor = cholesky_p.bind(_identity(u.dtype, n) + c * dot(_adjoint(u), u))
 
     def solved(right: Array, conjugated: bool) -> Array:
@@ -138,5 +151,5 @@ def _identity(dtype: Any, n: int) -> Array:
 
 
 def _adjoint(x: Array) -> Array:
-    turned = transpose(x, (1, 0))
-    return conj(turned) if dtypes.kind_of(x.dtype) == "c" else turned
+    swapped = transpose(x, (1, 0))
+    return conj(swapped) if dtypes.kind_of(x.dtype) == "c" else swapped

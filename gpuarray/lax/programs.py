@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpuarray.api.jit import jit
-from gpuarray.control.callback import debug_callback_p
+from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.sharding import Sharding, one_device
@@ -43,6 +43,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     if not isinstance(name, str):
         raise TypeError(f"the name of a composite must be a string, got {name!r}")
 
+    # One jitted function for equal attributes, so that calls are found in its cache.
     @functools.lru_cache(256)
     def unit(names: tuple[str, ...], values: tuple) -> Callable:
         return _named(functools.partial(decomposition, **dict(zip(names, values, strict=True))))
@@ -58,6 +59,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     @functools.wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
         names, values = tuple(attributes), tuple(attributes.values())
+        # Attributes that cannot be keys make a unit of their own for this call.
         if all(isinstance(v, Hashable) and not isinstance(v, Array) for v in values):
             return unit(names, values)(*args)
         return _named(functools.partial(decomposition, **attributes))(*args)
@@ -79,6 +81,7 @@ def platform_dependent(
     >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: 1 + x)
     Array(3., dtype=float32, weak_type=True)
     """
+    # Refused as in JAX: "gpu" names a kind of device, "cuda" what programs are made for.
     if "gpu" in per_platform:
         raise ValueError(
             "lax.platform_dependent got a function for 'gpu': its platforms are those of programs. "
@@ -98,17 +101,18 @@ def platform_dependent(
 
 
 def create_token(_: Any = None) -> Array:
-    """A value that stands for a point in a program: what takes it comes later.
+    """A token: operations that take it run after its creation.
 
     >>> from gpuarray import lax
     >>> lax.create_token().size
     0
     """
+    # An array of no elements: it costs nothing and orders all the same.
     return full((0,), False)
 
 
 def after_all(*operands: Any) -> Array:
-    """A token that is there when all of the operands are.
+    """A token that is available when all operands are.
 
     >>> from gpuarray import lax
     >>> lax.after_all(lax.create_token(), lax.create_token()).size
@@ -118,12 +122,13 @@ def after_all(*operands: Any) -> Array:
 
 
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
-    """Count `val` as used, so that it is computed though nobody looks at it.
+    """Keep `val` from being removed as dead code.
 
     >>> from gpuarray import lax
     >>> lax.dce_sink(1.0)
     """
     leaves = check_operands(tree.flatten(val)[0])
+    # An effect is what keeps an operation: this one does nothing.
     debug_callback_p.bind(*leaves, callback=_sink, effect="DebugEffect", partitioned=False)
 
 
@@ -135,7 +140,7 @@ def _sink(avals: Any, buffers: Any, result_avals: Any) -> list:
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """The values, laid over devices as `shardings`, a prefix of their pytree, says.
+    """The values placed on devices by `shardings`, which is a prefix of their pytree.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> here = ga.sharding.SingleDeviceSharding(ga.devices()[0])
@@ -143,6 +148,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     leaves, spec = tree.flatten(x)
+    # A sharding or None is a leaf; anything else is a prefix of the pytree.
     one_for_all = isinstance(shardings, (Sharding, PartitionSpec)) or shardings is None
     given = [shardings] * len(leaves) if one_for_all else tree.prefix_broadcast(shardings, x)
     return tree.unflatten(
@@ -173,6 +179,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"annotation {sharding}: it is only valid for values of rank at least "
             f"{len(sharding.spec)}, but was applied to a value of rank {len(shape)}"
         )
+    # More than one device is refused.
     one_device(sharding, "with_sharding_constraint")
     return device_put(x, sharding)
 

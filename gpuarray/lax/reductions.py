@@ -71,6 +71,7 @@ def check_short_floats(x: Any, axes: tuple[int, ...]) -> None:
     if config.state.allow_f16_reductions:
         return
     aval = aval_of(x)
+    # A sum over an axis of length 1 adds nothing.
     summed = any(aval.shape[a] != 1 for a in axes if -aval.ndim <= a < aval.ndim)
     if summed and aval.dtype in _SHORT_FLOATS:
         raise ValueError(
@@ -220,17 +221,21 @@ def monoid_of(computation: Callable, operand: Any, initial: Any) -> Primitive | 
     except TypeError:  # an unhashable callable
         return None
     dtype = aval_of(operand).dtype
+    # An Array may be traced: its value is not known.
     if found is None or isinstance(initial, Array) or dtypes.kind_of(dtype) not in "biufc":
         return None
+    # Bitwise functions refuse floats, with their own message.
     if found in (reduce_and_p, reduce_or_p, reduce_xor_p) and dtypes.kind_of(dtype) in "fc":
         return None
     assert found.fold is not None
+    # Any other start changes the result.
     same = np.asarray(initial).ndim == 0 and initial == found.fold.of_nothing(dtype)
     return found if same else None
 
 
 def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> Graph:
-    """A user's combining function as a Graph of scalars: (so far..., next...) -> combined."""
+    """A user's combining function as a Graph of scalars: (accumulated..., next...) -> combined."""
+    # Strong types: what is folded so far has the dtype of the operand.
     scalars = [ShapedArray((), aval_of(x).dtype) for x in operands]
 
     def flat(*values):
@@ -280,6 +285,7 @@ def reduce(
     Array(5., dtype=float32)
     """
     xs, starts, treedef = fold_operands("reduce", operands, init_values)
+    # Known functions become their own primitives, which have derivatives and better kernels.
     axes = tuple(map(index, dimensions))
     if any(shape_of(s) for s in starts):
         shapes = [shape_of(s) for s in starts]
@@ -354,6 +360,7 @@ def sort(
     >>> lax.sort((gnp.array([2, 1]), gnp.array([5., 6.])))
     (Array([1, 2], dtype=int32), Array([6., 5.], dtype=float32))
     """
+    # One array, or several that are permuted together.
     several = isinstance(operand, Sequence)
     xs = [bindable("sort", x, i) for i, x in enumerate(operand if several else (operand,))]
     if not xs:

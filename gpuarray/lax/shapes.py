@@ -66,12 +66,14 @@ def broadcast_in_dim(
     Array([[1., 1., 1.],
            [2., 2., 2.]], dtype=float32)
     """
+    # Placed afterwards: the primitive knows no layouts.
     if out_sharding is not None:
         out = broadcast_in_dim(operand, shape, broadcast_dimensions)
         return placed("broadcast_in_dim", out, out_sharding)
     x = bindable("broadcast_in_dim", operand)
     shape = canonicalize_shape(shape)
     dims = tuple(map(index, broadcast_dimensions))
+    # Nothing moves: no equation is recorded.
     if shape == shape_of(x) and dims == tuple(range(len(shape))):
         return as_array(x)
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
@@ -106,6 +108,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """
     if not shapes:
         raise ValueError("broadcast_shapes needs at least one shape")
+    # Any sequence of integers is a shape here.
     given = [canonicalize_shape(s if isinstance(s, np.ndarray) else tuple(s)) for s in shapes]
     for s in given:
         if any(n < 0 for n in s):
@@ -114,12 +117,14 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
                 f"shape {s}."
             )
     rank = max(map(len, given))
+    # Aligned at the last axes, as NumPy does.
     if rank > min(map(len, given)) and len(given) > 1:
         aligned = [(1,) * (rank - len(s)) + s for s in given]
     else:
         aligned = given
     result = []
     for lengths in zip(*aligned):
+        # 0 counts as a length of its own: 1 and 0 give 0.
         longer = {n for n in lengths if n != 1}
         if len(longer) > 1:
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={given}")
@@ -192,6 +197,7 @@ def reshape(
     x = bindable("reshape", operand)
     sizes = canonicalize_shape(new_sizes)
     order = None if dimensions is None else tuple(map(index, dimensions))
+    # The same shape: no equation is recorded. -1 is resolved by the primitive.
     if isinstance(x, Array) and sizes == x.shape and order in (None, tuple(range(len(sizes)))):
         return x
     return reshape_p.bind(x, new_sizes=sizes, dimensions=order, sharding=None)
@@ -209,6 +215,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     """
     x = bindable("collapse", operand)
     shape = shape_of(x)
+    # Python's rules for negative and missing ends.
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if high < low:
         raise ValueError(
@@ -250,6 +257,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     shape = shape_of(x)
     given = tuple(dimensions)
     rank = len(shape) + len(given)
+    # Places in the result, so negative ones count from its end.
     new = {util.canonical_axis(d, rank) for d in given}
     if len(new) != len(given):
         raise ValueError(f"repeated axis in lax.expand_dims: {given}")
@@ -521,7 +529,7 @@ def broadcasted_iota(
 
 
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
-    """An array whose elements nobody has chosen (they happen to be zeros).
+    """An array without chosen values (all zeros, so that programs are deterministic).
 
     Shapes: result `shape`.
 

@@ -72,6 +72,7 @@ def slice_in_dim(
     length = shape[axis]
     start = 0 if start_index is None else to_int(start_index)
     limit = length if limit_index is None else to_int(limit_index)
+    # The whole of every axis but one.
     starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis] = start + length if start < 0 else start
     limits[axis] = limit + length if limit < 0 else limit
@@ -92,6 +93,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     x = bindable("index_in_dim", operand)
     shape = shape_of(x)
     axis = util.canonical_axis(axis, len(shape))
+    # A static index out of range raises, as NumPy's does; a traced one is clamped.
     at = to_int(index)
     if not -shape[axis] <= at < shape[axis]:
         raise IndexError(f"index {at} is out of bounds for axis {axis} with size {shape[axis]}")
@@ -105,6 +107,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequence[bool]) -> list:
     """Start indices as scalars to bind, all of them counted from the front."""
+    # A vector of starts as scalars.
     if isinstance(given, (Array, np.ndarray)) and given.ndim:
         if given.ndim != 1:
             raise ValueError(
@@ -116,14 +119,15 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
     given = [bindable(op, x, i) for i, x in enumerate(given)]
     if len(given) != len(shape):
         raise ValueError(
-            "Length of slice indices must match number of operand dimensions "
-            f"({len(given)} vs {shape})"
+            f"Length of slice indices must match number of operand dimensions ({len(given)} vs "
+            f"{shape})"
         )
     if any(shape_of(x) for x in given):
         raise TypeError(
             f"start_indices arguments to {op} must be scalars, got indices "
             f"{tuple(aval_of(x) for x in given)}"
         )
+    # One answer for all axes, or one for each.
     allowed = [negative] * len(shape) if isinstance(negative, bool) else list(negative)
     if len(allowed) != len(shape):
         raise ValueError(
@@ -137,6 +141,7 @@ def _from_front(start: Any, length: int, negative: bool) -> Any:
     dtype = dtype_of(start)
     if dtypes.kind_of(dtype) != "i":
         return start  # unsigned, or an error that the primitive reports
+    # Known now: settled here, without an operation.
     if not isinstance(start, Array):
         value = int(start)
         if value < 0 and not negative:
@@ -147,7 +152,9 @@ def _from_front(start: Any, length: int, negative: bool) -> Any:
         return dtype.type(value + length if value < 0 else value)
     if not negative:
         return start
+    # Traced: start + length where start < 0.
     below = lt_p.bind(start, dtype.type(0))
+    # A weak start stays weak in `select_n`, where it decides nothing; `add` needs one type.
     strong = start
     if start.weak_type:
         strong = convert_element_type_p.bind(start, new_dtype=dtype, weak_type=False, sharding=None)
@@ -201,6 +208,7 @@ def _one_start(x: Any, start: Any, axis: int, negative: bool) -> list:
     """Start indices that are zero, in the dtype of `start`, but along one axis."""
     shape = shape_of(x)
     start = bindable("dynamic_slice", start, 1)
+    # All starts have one dtype.
     zero = dtype_of(start).type(0)
     starts = [zero] * len(shape)
     starts[axis] = _from_front(start, shape[axis], negative)
@@ -291,6 +299,7 @@ def dynamic_update_index_in_dim(
     ndim = len(shape_of(x))
     axis = util.canonical_axis(axis, ndim)
     shape = shape_of(update)
+    # An update without the axis gets it, of length 1.
     if len(shape) == ndim - 1:
         dims = [d for d in range(ndim) if d != axis]
         update = broadcast_in_dim(update, (*shape[:axis], 1, *shape[axis:]), dims)

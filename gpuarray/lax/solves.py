@@ -1,4 +1,4 @@
-"""Roots and linear systems whose derivatives come from what they solve, not from how.
+"""Roots and linear systems, differentiated through the equation they solve.
 
 Floor 6. In: functions that say what a solution is, and solvers. Out: solutions with derivatives of
 any order, forward and reverse, however many steps the solver takes.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuarray.control.custom import custom_jvp_call_p
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.graph_edits import cut, transpose_filled
 from gpuarray.control.linear_solve import System, linear_solve_p
-from gpuarray.control.surgery import cut, transpose_filled
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval

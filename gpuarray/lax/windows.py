@@ -89,6 +89,7 @@ def reduce_window(
     strides = _or_ones(window_strides, len(window))
     base, inner = _or_ones(base_dilation, len(window)), _or_ones(window_dilation, len(window))
     pads: Any = padding
+    # "SAME" counts dilated lengths, so the geometry is checked before it is used.
     if isinstance(padding, str):
         check_window("reduce_window", shape, window, strides, ((0, 0),) * len(window), base, inner)
         sizes = [dilated(n, d) for n, d in zip(shape, base)]
@@ -101,11 +102,13 @@ def reduce_window(
         "base_dilation": base,
         "window_dilation": inner,
     }
+    # Sums, maxima and minima have primitives of their own, with derivatives.
     if len(xs) == 1:
         known = monoid_of(computation, xs[0], starts[0])
         if known in _PRIMITIVES:
             out = _PRIMITIVES[known].bind(xs[0], **geometry)
             return tree.tree_unflatten(treedef, [out])
+    # Any other function, as a Graph of scalars.
     body = fold_body("reduce_window", computation, xs, treedef)
     out = reduce_window_p.bind(*xs, *starts, jaxpr=body, consts=(), **geometry)
     return tree.tree_unflatten(treedef, out)

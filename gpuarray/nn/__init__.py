@@ -4,6 +4,7 @@ Floor 6, loaded on first use. Everything is written over gpuarray.numpy, gpuarra
 gpuarray.random.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.nn import initializers as initializers
 from gpuarray.nn.activations import celu as celu
 from gpuarray.nn.activations import elu as elu
@@ -40,3 +41,5 @@ from gpuarray.nn.normalize import standardize as standardize
 from gpuarray.nn.scaled import get_scaled_dot_general_config as get_scaled_dot_general_config
 from gpuarray.nn.scaled import scaled_dot_general as scaled_dot_general
 from gpuarray.nn.scaled import scaled_matmul as scaled_matmul
+
+__getattr__ = _explain_names(__name__)

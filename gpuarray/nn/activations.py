@@ -49,6 +49,7 @@ def relu(x: ArrayLike) -> Array:
     return gnp.maximum(x, 0)
 
 
+# 0 at 0, where a maximum would share the tangent between both sides.
 relu.defjvps(lambda t, out, x: _where(gnp.asarray(x) > 0, t))
 
 
@@ -67,7 +68,7 @@ relu6.defjvps(lambda t, out, x: _where((gnp.asarray(x) > 0) & (gnp.asarray(x) < 
 
 
 def _where(inside: Array, t: Array) -> Array:
-    """The derivative of what is flat outside: also 0 at the corners."""
+    """The tangent inside a rectifier's range, 0 outside and at the corners."""
     return lax.select(inside, t, lax.full_like(t, 0))
 
 
@@ -292,9 +293,11 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     [promoted] = promote_args_inexact("gelu", x)
     dtype = gnp.asarray(promoted).dtype
     if approximate:
+        # Hendrycks and Gimpel's approximation: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
         slope = np.asarray(np.sqrt(2 / np.pi)).astype(dtype)[()]
         cubic = promoted + 0.044715 * promoted**3
         return promoted * (0.5 * (1.0 + gnp.tanh(slope * cubic)))
+    # x Phi(x) by erfc, which keeps its digits for negative x.
     slope = np.asarray(np.sqrt(0.5)).astype(dtype)[()]
     return gnp.array(0.5 * promoted * lax.erfc(-promoted * slope), dtype=dtype)
 
@@ -313,15 +316,13 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     axis = operator.index(axis)
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(
-            f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that "
-            "is cut "
-            "in two must exist."
+            f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that is "
+            "cut in two must exist."
         )
     if x.shape[axis] % 2:
         raise AssertionError(
-            f"axis size must be divisible by 2: glu cuts axis {axis} of shape {x.shape} into "
-            "two halves. "
-            "Give it an even length, or name another axis."
+            f"axis size must be divisible by 2: glu cuts axis {axis} of shape {x.shape} into two "
+            "halves. Give it an even length, or name another axis."
         )
     value, gate = gnp.split(x, 2, axis)
     return value * sigmoid(gate)

@@ -57,6 +57,7 @@ def dot_product_attention(
     q = _four_axes("query", query)
     k, v = _four_axes("key", gnp.asarray(key)), _four_axes("value", gnp.asarray(value))
     batch, length, heads, width = _check_operands(q, k, v)
+    # Keys and values may have fewer heads than queries: each serves a group of them.
     span, shared = k.shape[1], k.shape[2]
     full = (batch, heads, length, span)
     window = _window(local_window_size)
@@ -64,10 +65,12 @@ def dot_product_attention(
     # Heads that share a key stand side by side: (B, T, K, G, H) against (B, S, K, H) -> (B, K, T,
     # G, S).
     grouped = (batch, length, shared, heads // max(shared, 1), width)
+    # Scores of half floats are kept in float32 up to the softmax.
     wide = dtypes.wider(q.dtype, np.float32)
     scores = lax.dot_general(
         q.reshape(grouped), k, (((4,), (3,)), ((0, 2), (0, 2))), preferred_element_type=wide
     )
+    # Scale, bias and mask, then a softmax over the keys.
     if scale is None:
         scale = 1.0 / np.sqrt(width) if width else 0.0
     scores = scores * gnp.asarray(scale, dtype=scores.dtype)
@@ -80,6 +83,7 @@ def dot_product_attention(
             raise ValueError(f"mask dtype should be bool, but got {mask.dtype}: compare it first.")
     q_lengths = _check_lengths("query_seq_lengths", query_seq_lengths, batch)
     kv_lengths = _check_lengths("key_value_seq_lengths", key_value_seq_lengths, batch)
+    # Everything that hides a key from a query, in one mask.
     visible = _visible(full, mask, is_causal, q_lengths, kv_lengths, window)
     if visible is not None:
         # Far below every score, yet finite: a row without any visible key gives a mean, not nan.
@@ -87,16 +91,19 @@ def dot_product_attention(
         scores = gnp.where(_grouped(visible, grouped), scores, gnp.asarray(hidden, scores.dtype))
 
     weights = softmax(scores).astype(k.dtype)
+    # The weighted mean of the values, back in the queries' order of axes.
     mixed = lax.dot_general(
         weights, v, (((4,), (1,)), ((0, 1), (0, 2))), preferred_element_type=k.dtype
     )
     out = gnp.transpose(mixed, (0, 2, 1, 3, 4)).reshape(q.shape)
+    # Queries beyond the end of their sequence give zeros.
     if q_lengths is not None:
         in_use = gnp.arange(length)[None, :] < q_lengths[:, None]
         out = out * in_use[:, :, None, None].astype(out.dtype)
     out = out.reshape(shape)
     if not return_residual:
         return out
+    # What a backward pass in blocks needs; no derivative goes through it.
     residual: Any = logsumexp(scores, axis=-1)
     residual = gnp.transpose(residual.astype(k.dtype), (0, 2, 1, 3)).reshape(shape[:-1])
     return out, lax.stop_gradient(residual)
@@ -193,6 +200,7 @@ def _visible(full, mask, is_causal, q_lengths, kv_lengths, window) -> Array | No
     rows = gnp.arange(full[2])[:, None]
     columns = gnp.arange(full[3])[None, :]
     conditions = [] if mask is None else [mask]
+    # t sees s <= t.
     if is_causal:
         conditions.append((columns <= rows)[None, None])
     if window is not None:

@@ -26,12 +26,12 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     Array([[0., 0., 1.],
            [1., 0., 0.]], dtype=float32)
     """
+    # It is the length of an axis.
     if isinstance(num_classes, Tracer):
         raise errors.ConcretizationTypeError(
             num_classes,
             "The error arose in gpuarray.nn.one_hot argument `num_classes`: it decides a shape. "
-            "Pass a "
-            "Python int, or mark the argument static.",
+            "Pass a Python int, or mark the argument static.",
         )
     count = operator.index(num_classes)
     if count < 0:
@@ -50,6 +50,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         dtype = dtypes.default_float()
     else:
         dtype = dtypes.check_user_dtype(dtype, "one_hot")
+    # Compared with 0 ... n - 1 along the new axis; a number outside gives zeros.
     shape = (1,) * place + (count,) + (1,) * (x.ndim - place)
     classes = lax.broadcasted_iota(x.dtype, shape, place)
     return gnp.equal(lax.expand_dims(x, (place,)), classes).astype(dtype)

@@ -18,6 +18,7 @@ from gpuarray import random, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.transfer import placed
 
 Axes = int | Sequence[int]
@@ -152,9 +153,8 @@ def variance_scaling(
         draw = _DISTRIBUTIONS.get(distribution)
         if draw is None:
             raise ValueError(
-                f"invalid distribution for variance scaling initializer: {distribution}. "
-                "Expected one "
-                f"of {', '.join(map(repr, _DISTRIBUTIONS))}."
+                f"invalid distribution for variance scaling initializer: {distribution}. Expected "
+                f"one of {', '.join(map(repr, _DISTRIBUTIONS))}."
             )
         return _placed(draw(key, shape, dtype, variance), out_sharding)
 
@@ -164,6 +164,7 @@ def variance_scaling(
 def _draw_uniform(key, shape, dtype, variance):
     if dtypes.issubdtype(dtype, np.complexfloating):
         for_radius, for_angle = random.split(key)
+        # Evenly over a disc: the radius is the root of a uniform number.
         radius = gnp.sqrt(2 * _unit(for_radius, shape, dtype)).astype(dtype)
         return _turned(radius, for_angle) * gnp.sqrt(variance)
     # The variance of the even distribution over [-1, 1) is 1/3.
@@ -209,8 +210,7 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
     if len(shape) <= 1 and in_axis == -2:
         raise ValueError(
             f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor "
-            "with "
-            "default in_axis. Must be at least 2D or specify in_axis explicitly."
+            "with default in_axis. Must be at least 2D or specify in_axis explicitly."
         )
     n_in, n_out = _length(shape, in_axis, "in_axis"), _length(shape, out_axis, "out_axis")
     known = n_in * n_out * _length(shape, batch_axis, "batch_axis")
@@ -219,6 +219,7 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
             f"the weights of shape {shape} have no inputs or no outputs, so their variance, scale "
             "divided by that number, is not defined: division by zero"
         )
+    # All other axes: every input of a convolution counts once for each place of its window.
     field = math.prod(shape) / known
     counts = {
         "fan_in": lambda: n_in,
@@ -341,6 +342,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         if len(shape) < 2:
             raise ValueError(f"orthogonal initializer requires at least a 2D shape, got {shape}")
         columns = _length(shape, column_axis, "column_axis")
+        # Orthogonal as a matrix of all other axes by this one.
         rest = tuple(np.delete(shape, column_axis).tolist())
         drawn = random.orthogonal(key, math.prod(rest), m=columns, dtype=dtype)
         placed = gnp.moveaxis(drawn.reshape(*rest, columns), -1, column_axis)
@@ -370,6 +372,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
                 f"`fan_in` must be less or equal than `fan_out`. Got {shape[-2]} and {shape[-1]}."
             )
         middle = orthogonal(scale, column_axis)(key, shape[-2:], dtype)
+        # The identity in space: only the middle of the window is not zero.
         centre = tuple((n - 1) // 2 for n in shape[:-2])
         return _placed(gnp.zeros(shape, dtype).at[centre].set(middle), out_sharding)
 
@@ -391,3 +394,6 @@ def _float_dtype(dtype: Any) -> Any:
 
 def _placed(x: Array, out_sharding: Any) -> Array:
     return placed("an initializer", x, out_sharding)
+
+
+__getattr__ = _explain_names(__name__)

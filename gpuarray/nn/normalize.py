@@ -44,6 +44,7 @@ def _softmax(x, where, axis):
     exponentials = gnp.exp(difference)
     total = gnp.sum(exponentials, axis, where=where, keepdims=True)
     result = exponentials / total
+    # Left out of the sum, and 0 in the result.
     return result if where is None else gnp.where(where, result, 0)
 
 
@@ -55,6 +56,7 @@ _softmax_with_rule = custom_jvp(_softmax, nondiff_argnums=(2,))
 def _softmax_jvp(axis, primals, tangents):
     (x, where), (t, _) = primals, tangents
     y = _softmax_with_rule(x, where, axis)
+    # J t = y * (t - <y, t>).
     return y, y * (t - gnp.sum(y * t, axis, where=where, keepdims=True))
 
 
@@ -77,6 +79,7 @@ def _below_maximum(name: str, x: ArrayLike, axis: Axis, where: ArrayLike | None)
     """x - max(x) along the axis, -inf where the mask is False: at most 0, so exp is at most 1."""
     check_arraylike(name, x)
     x = gnp.asarray(x)
+    # The maximum needs no derivative: it cancels.
     largest = gnp.max(
         x, axis, where=where, initial=gnp.asarray(_lowest(x.dtype), x.dtype), keepdims=True
     )
@@ -118,6 +121,7 @@ def logsumexp(
     terms = gnp.asarray(terms)
     if where is not None:
         terms = gnp.where(where, terms, 0)
+    # log(sum(b exp(a))); without weights they are all 1.
     if weights is not None:
         # A term without weight must not decide the maximum.
         terms = gnp.where(gnp.not_equal(weights, 0), terms, -np.inf)
@@ -132,6 +136,7 @@ def logsumexp(
         exponentials = exponentials * weights
     total = gnp.sum(exponentials, over, keepdims=keepdims, where=where)
     sign = gnp.sign(total)
+    # The sign (or the phase) is a result of its own.
     if return_sign or not gnp.iscomplexobj(total):
         total = gnp.abs(total)
     logarithm = gnp.log(total) + shift

@@ -44,9 +44,11 @@ def get_scaled_dot_general_config(
     32
     """
     if mode == "nvfp4":
+        # NVFP4: blocks of 16 E2M1 numbers, a scale in E4M3 each, and one global scale.
         scale = gnp.ones((1,), np.float32) if global_scale is None else global_scale
         return BlockScaleConfig(mode, 16, _E2M1, _E4M3, scale, False)
     if mode == "mxfp8":
+        # MXFP8: blocks of 32 E4M3 numbers, a power of two each.
         return BlockScaleConfig(mode, 32, _E4M3, _E8M0, None, False)
     raise ValueError(f"Unsupported mode: {mode}. Expected 'nvfp4' or 'mxfp8'.")
 
@@ -75,8 +77,7 @@ def scaled_matmul(
         if (x.shape[0], x.shape[2]) != (y.shape[0], y.shape[2]):
             raise ValueError(
                 f"scaled_matmul requires {what} to have matching batch (B) and contract (K) "
-                "dimensions, "
-                f"but got shapes {x.shape} and {y.shape}"
+                f"dimensions, but got shapes {x.shape} and {y.shape}"
             )
     dtype = dtypes.check_user_dtype(preferred_element_type, "scaled_matmul")
     wide = dtypes.wider(dtype, np.float32)
@@ -91,9 +92,9 @@ def _dequantized(name: str, x: Array, scales: Array, dtype: Any) -> Array:
     if scales.shape[:2] != (batch, rows) or not blocks or length % blocks:
         raise ValueError(
             f"scaled_matmul requires scales of shape (B, rows, K / block): {name} of shape "
-            f"{x.shape} does "
-            f"not go with scales of shape {scales.shape}"
+            f"{x.shape} does not go with scales of shape {scales.shape}"
         )
+    # Each block times its scale, exactly in the wide type.
     blocked = x.astype(dtype).reshape(batch, rows, blocks, length // blocks)
     return (blocked * scales.astype(dtype)[..., None]).reshape(batch, rows, length)
 
@@ -126,6 +127,7 @@ def scaled_dot_general(
         raise ValueError(f"Unsupported implementation option: {implementation}. Pass None.")
     (contract, batch), a, b = dimension_numbers, gnp.asarray(lhs), gnp.asarray(rhs)
     a_config, b_config = configs[:2]
+    # Both as [batch, rows, contracted], which is what blocks are cut from.
     a3, a_free = _three_axes(a, contract[0], batch[0])
     b3, b_free = _three_axes(b, contract[1], batch[1])
     product = scaled_matmul(
@@ -157,13 +159,13 @@ def _quantized(name: str, x: Array, config: BlockScaleConfig) -> tuple[Array, Ar
     if length % size:
         raise ValueError(
             f"scaled_dot_general: the contracted length {length} of {name} is not a multiple of "
-            "the block "
-            f"size {size} of {config.mode}. Pad it with zeros."
+            f"the block size {size} of {config.mode}. Pad it with zeros."
         )
     x = x.astype(np.float32).reshape(batch, rows, length // size, size)
     if config.global_scale is not None:
         x = x / gnp.asarray(config.global_scale)
     largest = float(dtypes.finfo(config.data_type).max)
+    # The largest number of a block becomes the largest that the format holds.
     wanted = gnp.max(gnp.abs(x), axis=-1, keepdims=True, initial=0.0) / largest
     scales = _power_of_two(wanted) if config.mode == "mxfp8" else _rounded(wanted, config)
     exact = scales.astype(np.float32)
@@ -180,6 +182,7 @@ def _rounded(wanted: Array, config: BlockScaleConfig) -> Array:
 
 def _power_of_two(wanted: Array) -> Array:
     """The smallest power of two that is not below a positive number, as float8_e8m0fnu."""
+    # Rounded up to a power of two, by its exponent bits.
     bits = lax.bitcast_convert_type(wanted, np.uint32)
     exponent, fraction = bits >> 23, bits & 0x7FFFFF
     # Below the normal numbers, 2**-127 is as small as the format goes; 254 is as large.

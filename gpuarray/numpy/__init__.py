@@ -3,6 +3,7 @@
 Floor 6. Every public name of the modules in this folder. `import gpuarray.numpy as gnp`."""
 
 from gpuarray.core.value import Array as _Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy import fft as fft
 from gpuarray.numpy import linalg as linalg
 from gpuarray.numpy import methods as _methods  # noqa: F401 - fills in the methods of Array
@@ -423,3 +424,5 @@ from gpuarray.numpy.ufunc import subtract as subtract
 from gpuarray.numpy.ufunc import ufunc as ufunc
 
 ndarray = _Array
+
+__getattr__ = _explain_names(__name__)

@@ -104,6 +104,7 @@ divide = true_divide
 
 
 def _floor_divide_int(x, y):
+    # Integer division truncates: where there is a rest and the signs differ, the floor is one less.
     quotient = div_p.bind(x, y)
     signs_differ = ne_p.bind(lax.sign(x), lax.sign(y))
     inexact_ = ne_p.bind(lax.rem(x, y), zero_of(x))
@@ -114,21 +115,26 @@ def _floor_divide_int(x, y):
 def _float_divmod(x, y):
     zero, one = zero_of(x), constant(1, x)
     rest = lax.rem(x, y)
+    # x - rest is a multiple of y, so the quotient is nearly whole; for y = 0 the division itself
+    # gives inf or nan.
     whole = select(eq_p.bind(y, zero), x, sub_p.bind(x, rest))
     quotient = div_p.bind(whole, y)
     # rem has the sign of x; the remainder wanted has that of y.
     wrong = and_p.bind(ne_p.bind(rest, zero), ne_p.bind(lax.sign(y), lax.sign(rest)))
     rest = select(wrong, add_p.bind(rest, y), rest)
     quotient = select(wrong, sub_p.bind(quotient, one), quotient)
+    # The division of two floats may miss a whole number by its last bit.
     return lax.round(quotient), rest
 
 
 def _remainder(x, y):
     zero = zero_of(x)
     if kind_of(aval_of(x).dtype) in "iu":
+        # x % 0 is 0 for integers, without a trap.
         y = select(eq_p.bind(y, zero), constant(1, x), y)
     rest = lax.rem(x, y)
     some = ne_p.bind(rest, zero)
+    # rem has the sign of x; where that is not the sign of y, one y more.
     other_sign = ne_p.bind(lt_p.bind(rest, zero), lt_p.bind(y, zero))
     return select(and_p.bind(other_sign, some), add_p.bind(rest, y), rest)
 
@@ -140,6 +146,7 @@ def _no_complex(name: str, dtype) -> None:
 
 def _pick_floor_divide(dtype):
     _no_complex("floor_divide", dtype)
+    # Without signs, truncating is flooring.
     if kind_of(dtype) == "u":
         return div_p.bind
     return _floor_divide_int if kind_of(dtype) == "i" else lambda x, y: _float_divmod(x, y)[0]
@@ -197,6 +204,7 @@ mod = remainder
 
 
 def _pick_fmod(dtype):
+    # nan for y = 0 in floats, 0 in integers.
     if kind_of(dtype) not in "iu":
         return lax.rem
     return lambda x, y: lax.rem(x, select(eq_p.bind(y, zero_of(y)), constant(1, y), y))
@@ -236,6 +244,7 @@ positive = documented(
 
 
 def _pick_abs(dtype):
+    # Nothing to take away from what is never negative.
     return asarray if kind_of(dtype) in "bu" else lax.abs
 
 
@@ -297,12 +306,16 @@ def power(x1, x2, /) -> Array:
     >>> gnp.power(gnp.arange(4), 2)
     Array([0, 1, 4, 9], dtype=int32)
     """
+    # A known integer exponent is a chain of products: exact, differentiable at 0, for negative x
+    # too.
     if type(x2) is int:
         return integer_power(x2)(x1)
     exponent = known_integer(x2)
     if exponent is not None:
         return integer_power(exponent)(x1)
     check_arraylike("power", x1, x2)
+    # An integer exponent stays one beside a float base: no float conversion of the exponent, as in
+    # JAX.
     base = aval_of(value(x1)).dtype
     if kind_of(base) in "fc" and kind_of(aval_of(value(x2)).dtype) in "iu":
         x, _ = promote_dtypes(x1, x2)
@@ -327,6 +340,7 @@ def known_integer(x: Any) -> int | None:
     if isinstance(x, (np.ndarray, np.generic)) or (
         isinstance(x, Array) and not isinstance(x, Tracer)
     ):
+        # Reading a concrete array waits for it, but saves a power by logarithms.
         whole = not x.shape and kind_of(x.dtype) in "iu"
         return int(x) if whole else None  # pyright: ignore[reportArgumentType]
     return None
@@ -336,12 +350,15 @@ def known_integer(x: Any) -> int | None:
 def _integers_to_integers(x, y):
     """Repeated squaring, for 6 bits of the exponent: 2 ** 64 has wrapped around to 0 already."""
     zero, one = zero_of(x), constant(1, x)
+    # One shape before the loop: it would broadcast in each round otherwise.
     shape = np.broadcast_shapes(np.shape(x), np.shape(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     if shape:
         x, y = (as_type(v, aval_of(v).dtype) for v in (x, y))
+    # 0 to any power but 0 is 0, to a negative one too, as in JAX.
     out = select(and_p.bind(eq_p.bind(x, zero), ne_p.bind(y, zero)), zero, one)
     for _ in range(6):
+        # The exponent from its lowest bit up; x is squared in every round.
         odd = ne_p.bind(and_p.bind(y, one), zero)
         out = select(odd, mul_p.bind(out, x), out)
         x, y = mul_p.bind(x, x), shift_right_logical_p.bind(y, one)

@@ -49,10 +49,13 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
             if extra.ndim == 0:
                 shape = list(a.shape)
                 shape[axis] = 1
+                # A scalar stands for a whole slice.
                 extra = broadcast_to(extra, tuple(shape))
+            # side 0: before everything, side 1: after.
             parts.insert(len(parts) * side, extra)
     if len(parts) > 1:
         a = lax.concatenate(promoted("diff", *parts), axis)
+    # The difference of booleans is whether they differ, as in NumPy.
     minus = lax.ne if a.dtype == np.bool_ else lax.sub
     for _ in range(min(n, a.shape[axis])):  # once nothing is left, nothing more goes
         a = minus(_along(a, axis, 1, None), _along(a, axis, None, -1 if a.shape[axis] else None))
@@ -75,6 +78,7 @@ def ediff1d(ary, to_end=None, to_begin=None) -> Array:
         parts.append(ravel(array("ediff1d", to_end)))
     if len(parts) == 1:
         return parts[0]
+    # The ends take the dtype of the array, not the other way round.
     return lax.concatenate([lax.convert_element_type(p, flat.dtype) for p in parts], 0)
 
 
@@ -95,6 +99,7 @@ def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
     f, *spacing = promoted_inexact("gradient", f, *varargs)
     axes = tuple(range(f.ndim)) if axis is None else as_tuple(axis)
     axes = tuple(canonical_axis(a, f.ndim) for a in axes)
+    # One step for all axes, one for each, or none: 1.
     if not spacing:
         steps: list[Any] = [f.dtype.type(1)] * len(axes)
     elif len(spacing) == 1:
@@ -114,9 +119,11 @@ def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
 
 def _slope(f: Array, h, axis: int) -> Array:
     n = f.shape[axis]
+    # The two neighbours of every inner point, and the one-sided differences at the ends.
     ahead, behind = _along(f, axis, 2, None), _along(f, axis, None, n - 2)
     first = _along(f, axis, 1, 2) - _along(f, axis, 0, 1)
     last = _along(f, axis, n - 1, n) - _along(f, axis, n - 2, n - 1)
+    # Even spacing: (f[i+1] - f[i-1]) / 2h inside.
     if np.ndim(h) == 0:
         slopes = promoted("gradient", first / h, (ahead - behind) * 0.5 / h, last / h)
         return lax.concatenate(slopes, axis)
@@ -125,6 +132,7 @@ def _slope(f: Array, h, axis: int) -> Array:
             f"Spacing arrays must be 1D and match the length of their axis: got shape {h.shape} "
             f"for length {n}"
         )
+    # Uneven spacing: the n - 1 steps, along this axis.
     shape = [1] * f.ndim
     shape[axis] = n - 1
     steps = reshape(h[1:] - h[:-1], shape)
@@ -150,6 +158,7 @@ def trapezoid(y, x=None, dx=1.0, axis: int = -1) -> Array:
     if x is None:
         (y,) = promoted_inexact("trapezoid", y)
         axis = canonical_axis(axis, y.ndim)
+        # Even spacing: every sample once, the two ends half.
         if np.ndim(dx) == 0:
             ends = _along(y, axis, 0, 1) + _along(y, axis, y.shape[axis] - 1, None)
             return dx * (y.sum(axis) - 0.5 * ends.sum(axis))
@@ -174,21 +183,26 @@ def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
     if dtypes.kind_of(p.dtype) == "c":
         raise ValueError("jnp.unwrap does not support complex inputs.")
     axis = canonical_axis(axis, p.ndim)
+    # There is no first element to start from.
     if p.shape[axis] == 0:
         return promoted("unwrap", p, period)[0]
     p, turn = promoted("unwrap", p, period)
     if dtypes.issubdtype(p.dtype, np.integer):
+        # With an odd integer period no jump is exactly half of it.
         half, odd = divmod(turn, 2)
         at_boundary: Any = lax.eq(odd, odd.dtype.type(0))
     else:
         half, at_boundary = turn / 2, True
     limit = half if discont is None else discont
     steps = diff(p, axis=axis)
+    # Each step brought into [-half, half).
     folded = mod(steps + half, turn) - half
     # A jump of exactly half a period keeps its direction.
     up = logical_and(logical_and(at_boundary, folded == -half), steps > 0)
     folded = where(up, half, folded)
+    # Steps below the limit stay; the corrections add up along the axis.
     correction = where(abs(steps) < limit, 0, folded - steps)
+    # The first element stays where it is.
     rest = _along(p, axis, 1, None) + correction.cumsum(axis)
     return lax.concatenate(promoted("unwrap", _along(p, axis, 0, 1), rest), axis)
 
@@ -218,6 +232,7 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, period)
     n = xp.shape[0]
+    # The segment that each x falls into; outside the ends it is the nearest one.
     below = clip(searchsorted(xp, x, side="right") - 1, 0, max(n - 2, 0))
     above = clip(below + 1, 0, n - 1)
     x0, f0, x1, f1 = (_known_places(a, i) for i in (below, above) for a in (xp, fp))
@@ -226,6 +241,7 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     flat = abs(run) <= np.spacing(dtypes.finfo(xp.dtype).eps)
     run = choose_by(flat, run.dtype.type(1), run)
     value = where(flat, f0, f0 + (x - x0) / run * rise)
+    # "extrapolate" keeps the line of the outermost segment.
     if not isinstance(left, str):
         value = where(x < xp[0], fp[0] if left is None else left, value)
     if not isinstance(right, str):
@@ -242,6 +258,7 @@ def _periodic(x: Array, xp: Array, fp: Array, period):
     """All positions within one period, and the points continued by one on either side."""
     turn = abs(period)
     x, xp = mod(x, turn), mod(xp, turn)
+    # Ascending again after the modulo.
     order = argsort(xp)
     xp, fp = xp[order], fp[order]
     xp = lax.concatenate([xp[-1:] - turn, xp, xp[:1] + turn], 0)

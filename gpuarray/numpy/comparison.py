@@ -73,6 +73,7 @@ def _ordered(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
     """A comparison by size; complex numbers compare by real part, then by imaginary part."""
 
     def by_parts(x, y):
+        # NumPy's order of complex numbers: the imaginary part decides between equal real ones.
         same = eq_p.bind(lax.real(x), lax.real(y))
         by_imag = prim.bind(lax.imag(x), lax.imag(y))
         return select(same, by_imag, prim.bind(lax.real(x), lax.real(y)))
@@ -132,10 +133,11 @@ def fmin(x1, x2) -> Array:
 
 
 def truth(x: Any) -> Any:
-    """A bindable value as booleans: what is not zero is true. Those of an array are never weak."""
+    """A bindable value as booleans: nonzero is true. The result for an array is never weak."""
     aval = aval_of(x)
     if aval.dtype == np.bool_:
         return x
+    # nan is true, since it is not zero.
     return ne_p.bind(x, aval.dtype.type(0) if aval.shape else zero_of(x))
 
 
@@ -254,6 +256,7 @@ bitwise_left_shift = left_shift
 right_shift = documented(
     binary(
         "right_shift",
+        # The sign moves in for signed integers, so that it is a floored division.
         lambda d: (shift_right_logical_p if kind_of(d) == "u" else shift_right_arithmetic_p).bind,
         numeric,
     ),

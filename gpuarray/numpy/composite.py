@@ -33,32 +33,40 @@ def composite(
 ) -> Any:
     """Make a function of arrays a unit.
 
-    static: arguments that are no arrays, given by keyword
+    static: arguments that are not arrays, given by keyword
     inline: whether a traced function shows the primitives instead of the unit
     eager: whether small arrays run compiled (not worth it for a single primitive)
     name: what the unit is called, where that is not the function's name
     """
     if function is None:
         return functools.partial(composite, static=static, inline=inline, eager=eager, name=name)
+    # Printed programs show this name.
     function.__name__ = name or function.__name__
+    # Made once, at import; traced when a small array first comes.
     compiled = jit(function, static_argnames=static or None)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            # Compiled is faster for small ready arrays only. Big or pending ones are recorded, so
+            # that they fuse with what is around.
             limit = _state.lazy_threshold
             for a in args:
                 if type(a) is ArrayImpl:
+                    # Pending, or big.
                     if a._work is not None or a.aval.size >= limit:
                         return function(*args, **kwargs)
                 elif not isinstance(
                     a, _PLAIN
                 ):  # lists and the like: the function says what is wrong
                     return function(*args, **kwargs)
+            # Within a trace the unit is one `jit` equation, unless `inline` says to show its
+            # primitives.
             if not (eager if is_base() else not inline):
                 return function(*args, **kwargs)
             return compiled(*args, **kwargs)
         except Exception as error:
+            # A boundary of tracebacks, without the cost of another function.
             clean(error)
             raise
 

@@ -1,7 +1,7 @@
-"""Arrays from values: `array` and `asarray`, which the rest of the namespace stands on.
+"""Arrays from values: `array` and `asarray`, on which the rest of the namespace is built.
 
 Floor 6. In: scalars, nested lists, NumPy arrays, buffers, arrays and tracers. Out: an Array that
-owns its memory. What is no number is refused with the reason; 64-bit types narrow unless x64 is on.
+owns its memory. Values that are not numbers are refused; 64-bit types narrow unless x64 is on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def asarray(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The value as an Array; one that is already an Array of this dtype is returned as it is.
+    """Convert to an Array; an Array of this dtype is returned unchanged.
 
     Shape contract: scalars give (), nested lists their nesting. Python scalars stay weakly typed
     unless `dtype` is given.
@@ -41,6 +41,7 @@ def asarray(
     >>> gnp.asarray([1, 2, 3])
     Array([1, 2, 3], dtype=int32)
     """
+    # The usual case: nothing to do.
     if isinstance(a, Array) and dtype is None and device is None and not copy:
         return placed("asarray", a, out_sharding)
     return array(a, dtype, bool(copy), order or "K", device=device, out_sharding=out_sharding)
@@ -72,10 +73,13 @@ def array(
         )
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, "array")
     out = _to_array(object, wanted)
+    # A new Array shares nothing with its source: donating one must not delete the other.
     if copy and out is object:
         out = copy_p.bind(out)
+    # 64-bit types have become 32-bit ones here, with a warning, unless x64 is on.
     if wanted is not None:
         out = as_type(out, wanted)
+    # NumPy's limit: interchange and printing go through NumPy.
     if ndmin > 64:
         raise ValueError(f"ndmin must be at most 64, the most axes that NumPy has, got {ndmin}")
     if out.ndim < ndmin:
@@ -112,6 +116,7 @@ def as_type(x: Array, dtype: Any, weak_type: bool = False) -> Array:
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     if dtypes.kind_of(aval.dtype) == "c" and dtypes.kind_of(dtype) != "c":
+        # Whether it is zero needs both parts, so nothing is discarded and nobody is warned.
         if dtype == np.bool_:
             return lax.ne(x, aval.dtype.type(0))
         warnings.warn(
@@ -127,21 +132,26 @@ def converted(x: Array, dtype: Any, weak_type: bool) -> Array:
     program shows it as it is used.
     """
     params = {"new_dtype": dtype, "weak_type": weak_type, "sharding": None}
+    # Arrays, tracers and eager code: one operation.
     if traces.is_base() or x.aval.shape or isinstance(x, traces.Tracer):
         return convert_element_type_p.bind(x, **params)
     with traces.base_trace():
         number = convert_element_type_p.bind(x, **params)
+    # The trace around has to know the constant, which was made outside of it.
     traces.state.trace.adopt(number)
     return number
 
 
 def _to_array(x: Any, wanted: Any) -> Array:
-    """Any value as an Array, of dtype `wanted` already where that is cheaper on the host."""
+    """Any value as an Array, converted to `wanted` on the host where that is cheaper."""
     if isinstance(x, Array):
         return x
+    # JAX's protocol for objects that stand for an array.
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return _to_array(x.__jax_array__(), wanted)
+    # np.float64 is a Python float, but strongly typed: it goes the way of NumPy values.
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        # Without a dtype a Python scalar is weakly typed.
         x = plain_scalar(x)
         return own(x) if wanted is None else _owned(_of_python(x, wanted))
     if isinstance(x, (list, tuple)):
@@ -149,6 +159,7 @@ def _to_array(x: Any, wanted: Any) -> Array:
     if x is None:
         raise ValueError(_MISSING)
     value = _numeric(x)
+    # Converted on the host where that costs no second copy.
     if wanted is None or isinstance(value, Array):
         return own(value)
     if value.dtype == wanted:
@@ -174,9 +185,12 @@ _MISSING = "None is not a valid value for jnp.array: a number is missing"
 
 
 def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
+    # Three kinds of lists: of Python numbers, of NumPy values, with Arrays among them.
     leaves = list(_leaves(xs))
     kinds = {type(x) for x in leaves}
+    # Python numbers alone: the default types, as from one number.
     if kinds <= _PYTHON:
+        # The dtype that all leaves promote to.
         if wanted is None:
             wanted = dtypes.result_type(*(kind() for kind in kinds)) if kinds else None
         return _owned(_of_python(xs, wanted or dtypes.default_float()))
@@ -188,6 +202,7 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
         # Random keys promote with nothing, not even with themselves.
         same_keys = len(types) == 1 and not isinstance(next(iter(types)), np.dtype)
         wanted = types.pop() if same_keys else dtypes.result_type(*leaves)
+    # Arrays are stacked on their device; all else is read by NumPy in one go.
     if any(isinstance(x, Array) for x in leaves) or any(hasattr(k, "__jax_array__") for k in kinds):
         return _stacked(xs, wanted)
     return _owned(_of_python(xs, wanted))
@@ -215,11 +230,12 @@ def _stacked(xs: Any, wanted: Any) -> Array:
 
 
 def _numeric(x: Any) -> np.ndarray | np.generic | Array:
-    """A NumPy value (or an Array) of a numeric dtype; TypeError for what is no number."""
+    """A NumPy value (or an Array) of a numeric dtype; TypeError for other dtypes."""
     if not isinstance(x, type) and hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(MASKED)
+    # Buffers, objects with __array__, pandas and the like.
     value = x if isinstance(x, np.generic) else np.asarray(x)
     if dtypes.kind_of(value.dtype) not in tuple("biufc"):
         shown = repr(x) if len(repr(x)) <= 200 else repr(x)[:200] + "..."
@@ -233,6 +249,7 @@ def _numeric(x: Any) -> np.ndarray | np.generic | Array:
 def _of_python(x: Any, wanted: Any) -> np.ndarray:
     """Scalars, in lists or alone, as the nearest values of a dtype; integers must fit."""
     with np.errstate(all="ignore"):
+        # NumPy does not know the bounds of int4 and its kin.
         if dtypes.kind_of(wanted) in "iu" and wanted.type.__module__ != "numpy":
             wide = np.array(x, np.int64)
             out = wide.astype(wanted)

@@ -30,6 +30,7 @@ def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type
     Array([1., 3., 3., 2.], dtype=float32)
     """
     a, v = _signals("convolve", a, v)
+    # Convolution commutes: the longer one is slid over.
     if a.shape[0] < v.shape[0]:
         a, v = v, a
     return _slide(a, v, mode, precision, preferred_element_type)
@@ -44,6 +45,7 @@ def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_ty
     Array([2., 3.], dtype=float32)
     """
     a, v = _signals("correlate", a, v)
+    # A correlation is a convolution with the other one reversed and conjugated.
     v = flip(conj(v))
     if a.shape[0] >= v.shape[0]:
         return _slide(a, v, mode, precision, preferred_element_type)
@@ -67,9 +69,11 @@ def _signals(name: str, a, v) -> list[Array]:
 def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
     wanted = None if preferred is None else dtypes.check_user_dtype(preferred, "convolve")
     m = v.shape[0]
+    # How far the window may stick out at either end.
     paddings = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}
     if mode not in paddings:
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
+    # lax does not flip kernels, so the window is flipped here.
     out = lax.conv_general_dilated(
         a[None, None, :],
         flip(v)[None, None, :],
@@ -120,6 +124,7 @@ def cov(
         kind = _inexact("cov", dtype)
         m = lax.convert_element_type(m, kind)
         y = None if y is None else lax.convert_element_type(y, kind)
+    # One variable a row from here on.
     samples = atleast_2d(m)
     if not rowvar and m.ndim != 1:
         samples = samples.T
@@ -127,11 +132,14 @@ def cov(
         return lax.full((0, 0), 0, samples.dtype)
     if y is not None:
         other = atleast_2d(y)
+        # NumPy's quirk: a single variable is not transposed.
         other = other.T if not rowvar and other.shape[0] != 1 else other
         samples = lax.concatenate([samples, other], 0)
+    # The unbiased estimate by default: n - 1.
     if ddof is None:
         ddof = 0 if bias else 1
     weights = None
+    # How often a sample counts times how much it weighs.
     for given, what in ((fweights, "fweights"), (aweights, "aweights")):
         if given is not None:
             w = arrays("cov", given)[0]
@@ -144,6 +152,7 @@ def cov(
             w = abs(w)
             weights = w if weights is None else weights * w
     count = samples.shape[1]
+    # The mean of nothing.
     if count == 0:
         return lax.full((samples.shape[0],) * 2, np.nan, samples.dtype).squeeze()
     if weights is None:
@@ -154,6 +163,7 @@ def cov(
     else:
         total = weights.sum()
         mean = (samples * weights).sum(1) / total
+        # NumPy's normalisation: total - ddof * sum(w * aweights) / total.
         if ddof == 0:
             scale = total
         elif aweights is None:
@@ -174,10 +184,12 @@ def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
            [-1.,  1.]], dtype=float32)
     """
     c = cov(x, y, rowvar, dtype=dtype)
+    # One variable: 1, or nan where it does not vary.
     if c.ndim == 0:
         return c / c
     deviation = sqrt(real(c.diagonal()))
     c = c / deviation[:, None] / deviation[None, :]
+    # Rounding may carry a coefficient just beyond 1.
     if dtypes.kind_of(c.dtype) == "c":
         return lax.complex(clip(lax.real(c), -1, 1), clip(lax.imag(c), -1, 1))
     return clip(c, -1, 1)

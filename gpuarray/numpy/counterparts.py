@@ -1,4 +1,4 @@
-"""Which function of ours answers for one of NumPy's, and how it is called.
+"""The counterparts of NumPy's functions here, and how they are called.
 
 Floor 6. In: a function of NumPy's namespaces and the arguments that it was given. Out: ours of the
 same name with arguments that it takes. Ours are stricter than NumPy's (no lists) and have other
@@ -124,6 +124,7 @@ def _bins(x):
     """Numbers or edges, one for each axis; or the edges for both."""
     if not isinstance(x, (list, tuple)):
         return x
+    # Three numbers or more are edges; two are numbers of bins, one for each axis.
     if len(x) > 2 and all(np.ndim(e) == 0 for e in x):
         return surface.asarray(x)
     return [as_operand(e) for e in x]
@@ -188,6 +189,7 @@ def _like(x, given):
 def _histogram(result, given):
     """Counts are integers, sums of weights have the weights' type, edges their own."""
     heights, edges = result
+    # Densities are floats already.
     if not given.get("density"):
         heights = surface.astype(heights, getattr(given.get("weights"), "dtype", int))
     return heights, _like(edges, given.get("bins"))
@@ -199,6 +201,7 @@ def _histograms(result, given):
     if dtypes.kind_of(heights.dtype) in "iu":
         heights = surface.astype(heights, float)
     bins = given.get("bins")
+    # histogramdd returns one list of edges, histogram2d one array an axis.
     if isinstance(edges[0], list):
         each = bins if _is_list(bins) else [bins] * len(edges[0])
         return heights, [_like(e, b) for e, b in zip(edges[0], each, strict=True)]
@@ -291,7 +294,7 @@ class Counterpart:
         return None
 
     def __call__(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The result of ours; TypeError where it has no such argument."""
+        """Call our function; TypeError if it lacks one of the arguments."""
         assert self.ours is not None
         operands, given = self.arguments(args, kwargs)
         if self._asked_of_values and not any(isinstance(x, Tracer) for x in operands):
@@ -313,7 +316,7 @@ class Counterpart:
         return {**dict(zip(self._positional, args, strict=False)), **kwargs}
 
     def arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-        """Arguments of NumPy's function as arguments of ours."""
+        """Translate arguments of NumPy's function to those of ours."""
         if self.name in ("einsum", "einsum_path"):
             return _operands_of_einsum(args), self._keywords(kwargs)
         if self._rest is not None:  # what is in front has to be given by position
@@ -439,7 +442,7 @@ def _operands_of_einsum(args: tuple) -> list:
 
 
 def as_operand(x: Any) -> Any:
-    """What NumPy takes for an array as one of ours; arrays, scalars and all else as they are."""
+    """Convert lists and other array-likes to Arrays; leave arrays, scalars and other objects."""
     if isinstance(x, _PLAIN):
         return x
     if _is_list(x):

@@ -80,7 +80,7 @@ def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
 
 
 def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
-    """An array whose elements are nobody's business: zeros, so that programs are deterministic.
+    """A new array without chosen values (all zeros, so that programs are deterministic).
 
     Shape contract: as `zeros`.
 
@@ -109,6 +109,7 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
     if getattr(fill, "shape", ()):
         fill = fill if wanted is None else as_type(fill, wanted)
         return _placed(_spread(fill, shape), device, out_sharding)
+    # A value without a dtype stays weak unless it is placed, as in JAX.
     if wanted is None and not (device is None and out_sharding is None):
         wanted = aval_of(fill).dtype  # what has a place of its own is not weak
     return _placed(lax.full(shape, fill, wanted), device, out_sharding)
@@ -120,9 +121,8 @@ def _spread(fill: Any, shape: tuple[int, ...]) -> Any:
     lined_up = zip(given[::-1], shape[::-1], strict=False)
     if len(given) > len(shape) or any(m not in (1, n) for m, n in lined_up):
         raise ValueError(
-            "Incompatible types for broadcasting: the fill value has shape "
-            f"{given} and the result {shape}. Every length of the fill value has to be 1 or that "
-            "of the result."
+            f"Incompatible types for broadcasting: the fill value has shape {given} and the result "
+            f"{shape}. Every length of the fill value has to be 1 or that of the result."
         )
     return broadcast_to(fill, shape)
 
@@ -148,7 +148,7 @@ def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None) -> A
 
 
 def empty_like(prototype, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
-    """An array like another one, its elements nobody's business: zeros.
+    """A new array like another one, without chosen values (all zeros).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.empty_like(gnp.arange(3)).dtype
@@ -172,6 +172,7 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     if not (hasattr(a, "shape") and hasattr(a, "dtype")):
         check_arraylike(name, a)
     aval = aval_like(a)
+    # Like its model, weak type included.
     weak = dtype is None and aval.weak_type and device is None and out_sharding is None
     dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
@@ -196,6 +197,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     Array([2, 5, 8], dtype=int32)
     """
     given = {"start": start, "stop": stop, "step": step}
+    # Lengths are part of a shape: the ends have to be known.
     ends = {name: _end(name, v, stop is None) for name, v in given.items() if v is not None}
     if "start" not in ends:
         raise TypeError("jax.numpy.arange: the first argument must be a number, not None")
@@ -206,11 +208,13 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
             "iota does not accept dtype bool. Accepted dtypes are subtypes of integer, floating, "
             "complexfloating: a range of booleans has no numbers in it."
         )
+    # The usual call is an iota alone.
     if stop is None and step is None:
         return _placed(_iota(kind, math.ceil(ends["start"])), device, out_sharding)
     first = ends["start"] if stop is not None else 0
     last = ends["stop"] if stop is not None else ends["start"]
     by = ends.get("step", 1)
+    # start + i * step, in the dtype of the result, as JAX computes it.
     out = _iota(kind, _steps(first, last, by))
     if step is not None:
         out = lax.mul(_number(by, kind), out)
@@ -282,6 +286,7 @@ def linspace(
 
 @composite(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(start, stop, *, num, endpoint, dtype, axis):
+    # Computed in floats, at least as wide as what is asked for.
     through = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
     a, b = arrays("linspace", start, stop)
     wanted = through if dtype is None else dtype
@@ -293,16 +298,19 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
     step = lax.full((), np.nan, through)  # there is none
     if gaps > 0:
         step = lax.div(lax.sub(b, a), through.type(gaps))
+    # One point is the start, whatever the end.
     if num <= 1:
         out = broadcast_to(lax.expand_dims(a, (0,)), (num, *shape))
     else:
         real = dtypes.to_real_dtype(through)
+        # (1 - f) start + f stop: exact at both ends, and the last point is `stop` itself.
         fraction = lax.div(lax.iota(real, gaps), real.type(gaps))
         fraction = lax.reshape(as_type(fraction, through), (gaps,) + (1,) * len(shape))
         rest = lax.sub(through.type(1), fraction)
         out = add(multiply(a, rest), multiply(b, fraction))
         if endpoint:
             out = lax.concatenate([out, lax.expand_dims(b, (0,))], 0)
+    # Integers are rounded down, as in NumPy.
     if kind_of(wanted) in "iu" and kind_of(through) == "f":
         out = floor(out)
     return as_type(_axis_to(out, axis), wanted), step
@@ -368,6 +376,7 @@ def _geomspace(start, stop, *, num, endpoint, dtype, axis):
     through = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
+    # Negative or complex ends: divided by the direction of the start, multiplied by it again below.
     turn = sign(a)
     exponents = linspace(log10(true_divide(a, turn)), log10(true_divide(b, turn)), num, endpoint)
     out = multiply(turn, power(through.type(10), exponents))
@@ -378,6 +387,7 @@ def _geomspace(start, stop, *, num, endpoint, dtype, axis):
         else:
             middle = lax.slice_in_dim(out, 1, num - 1)
             out = lax.concatenate([ends[0], middle, ends[1]], 0)
+    # Real ends of different signs have no geometric path between them.
     if num > 1 and dtypes.kind_of(through) == "f":
         out = select(lax.gt(multiply(turn, sign(b)), through.type(0)), out, through.type(np.nan))
     return as_type(_axis_to(out, axis), through if dtype is None else dtype)
@@ -406,6 +416,7 @@ def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy")
         shapes = [a.shape for a in axes]
         raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got shapes {shapes}")
     order = list(range(len(axes)))
+    # Cartesian order: the first two axes are swapped.
     if indexing == "xy" and len(axes) >= 2:
         order[:2] = 1, 0
     lengths = [0] * len(axes)
@@ -431,6 +442,7 @@ class _Grid:
         if not isinstance(key, slice):
             raise TypeError(f"{self._name} takes slices, got {key!r}")
         start = 0 if key.start is None else key.start
+        # 0:1:5j means five points, both ends included.
         if isinstance(key.step, complex):
             return linspace(start, key.stop, int(abs(key.step)))
         return arange(start, key.stop, 1 if key.step is None else key.step)

@@ -160,17 +160,21 @@ def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
     signature = options.pop("signature", options.pop("sig", None))
     for name in ("order", "subok"):  # about memory and subclasses: arrays here have neither
         options.pop(name, None)
+    # Nothing was asked for: our own promotion decides.
     if dtype is None and signature is None and casting in ("same_kind", "unsafe"):
         return operands, []
     given: Any = [x.dtype if hasattr(x, "dtype") else type(x) for x in operands]
+    # dtype= is a signature that fixes the results and leaves the operands open.
     if dtype is not None:
         signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
         dtypes.check_user_dtype(dtype, ufunc.__name__)  # says what is not to be had
     elif isinstance(signature, str):
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
+    # NumPy says which loop it would take, and raises where casting= forbids it.
     loop = ufunc.resolve_dtypes(
         (*given, *(None,) * ufunc.nout), signature=signature, casting=casting
     )
+    # casting= alone only checks.
     if signature is None:
         return operands, []
     loop = [dtypes.canonicalize_dtype(t) for t in loop]
@@ -182,6 +186,7 @@ def _cast(operands: list, ufunc: np.ufunc, options: dict) -> tuple[list, list]:
 
 
 def _writable(what: str, target: Any) -> None:
+    # NumPy's own message would speak of a read-only buffer.
     if isinstance(target, Array):
         raise TypeError(
             f"{what} would change an array in place; arrays are immutable. Use "
@@ -205,6 +210,7 @@ def _taken_out(what: str, options: dict[str, Any]) -> tuple[dict[str, Any], tupl
 def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind"):
     """The result, or the NumPy arrays it was written to."""
     results = result if isinstance(result, tuple) else (result,)
+    # Where the mask is false, `out` keeps what it had.
     mask = np.True_ if where is None else np.asarray(where)
     for x, value in zip(outs, results, strict=True):
         if x is None:
@@ -225,6 +231,7 @@ def _is_final(error: Exception, args: Any, kwargs: dict[str, Any]) -> bool:
         isinstance(error, dtypes.TypePromotionError)
         or config.state.numpy_rank_promotion == "raise"
         or _traced((args, kwargs))
+        # Within a trace no value is there for NumPy to compute with.
         or (isinstance(error, JAXTypeError) and not is_base())
     )
 
@@ -233,6 +240,7 @@ def _by_numpy(what: str, function: Callable, args: Any, kwargs: dict[str, Any], 
     """NumPy's result, as arrays on the device; the warning, or in strict mode the error, that says
     so.
     """
+    # Computed from copies on the host; what NumPy wrote into stays the caller's array.
     outs = kwargs.get("out")
     result = function(*_on_host(args), **_on_host(kwargs))
     outs = outs if isinstance(outs, tuple) else (outs,)
@@ -248,13 +256,14 @@ def _device(x: Any) -> Any:
     """The device that arrays were put on, if they were."""
     if isinstance(x, (list, tuple)):
         return next(filter(None, map(_device, x)), None)
+    # Results go back to where the arguments were put.
     if isinstance(x, Array) and x.committed and len(x.devices()) == 1:  # pyright: ignore
         return x.device
     return None
 
 
 def _on_device(x: Any, outs: tuple, device: Any) -> Any:
-    """A result of NumPy's with arrays of ours; what was written to stays as it is."""
+    """NumPy's result with its arrays converted to ours, except those given as `out`."""
     if isinstance(x, (list, tuple)):
         parts = [_on_device(e, outs, device) for e in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
@@ -262,6 +271,7 @@ def _on_device(x: Any, outs: tuple, device: Any) -> Any:
         return x
     if dtypes.kind_of(x.dtype) not in tuple("biufc"):
         return x  # text, records, objects
+    # 64-bit integers that do not fit into 32 bits are an error, not a wrap.
     narrow = dtypes.canonicalize_dtype(x.dtype)
     if narrow != x.dtype and narrow.kind in "iu" and (x.astype(narrow) != x).any():
         _does_not_fit(x.dtype)
@@ -276,7 +286,7 @@ def _does_not_fit(dtype: Any) -> NoReturn:
 
 
 def _is_finite(x: Any) -> bool:
-    """Whether no nan or inf is known to be in a result."""
+    """Whether a result is free of nan and inf; True for traced values."""
     if isinstance(x, tuple):
         return all(map(_is_finite, x))
     return isinstance(x, Tracer) or bool(array_namespace().isfinite(x).all())
@@ -291,7 +301,7 @@ def _traced(x: Any) -> bool:
 
 
 def _on_host(x: Any) -> Any:
-    """Arguments with NumPy arrays in the place of ours."""
+    """Arguments with our arrays converted to NumPy's."""
     if isinstance(x, Array):
         return np.asarray(x)
     if isinstance(x, dict):

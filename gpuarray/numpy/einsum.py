@@ -51,12 +51,15 @@ def einsum(
     no_out("einsum", out)
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum", *given)
+    # The order of contractions depends on subscripts and shapes alone, and is kept.
     steps = _plan(spec, tuple(x.shape for x in xs), _hashable(optimize))
+    # Promoted once, before the first product.
     dtype, weak = dtypes.lattice_result_type(*xs)
     kind = dtype
     if preferred_element_type is not None:
         kind, weak = dtypes.check_user_dtype(preferred_element_type, "einsum"), False
     dot_general = _dot_general or lax.dot_general
+    # opt_einsum's convention: terms are popped, results are appended.
     terms = [convert(x, dtype, False) for x in xs]
     for chosen, labels, result in steps:
         taken = [terms.pop(i) for i in chosen]
@@ -77,6 +80,7 @@ def einsum_path(subscripts, /, *operands, optimize: Any = "auto") -> tuple[list[
     """
     spec, given = _as_string(subscripts, operands)
     xs = arrays("einsum_path", *given)
+    # What einsum does then.
     if optimize is False and len(xs) > 1:  # pairs from left to right
         optimize = [(0, 1)] * (len(xs) - 1)
     return opt_einsum.contract_path(
@@ -93,6 +97,7 @@ def _as_string(subscripts, operands: tuple) -> tuple[str, tuple]:
     # Operands and index lists in turn; an odd one at the end is the result's.
     items = (subscripts, *operands)
     lists = [*items[1::2]] if len(items) % 2 == 0 else [*items[1::2], items[-1]]
+    # NumPy's other notation: einsum(a, [0, 1], b, [1, 2], [0, 2]).
     names: dict[Any, str] = {}
     letters = iter(string.ascii_letters)
     known = sorted({i for entry in lists for i in entry if i is not Ellipsis})
@@ -124,11 +129,13 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
     """
     terms, result = _labels(spec, shapes)
     sizes = _sizes(terms, shapes)
+    # One term: sums and diagonals only. Two: there is but one order.
     if len(terms) == 1:
         return [((0,), (terms[0],), result)]
     if len(terms) == 2:
         order: Any = [(0, 1)]
     else:
+        # opt_einsum counts with the broadcast lengths, and refuses a 1 beside them.
         full = [tuple(sizes[c] for c in t) for t in terms]
         order, _ = opt_einsum.contract_path(
             ",".join(terms) + "->" + result, *full, shapes=True, optimize=_optimizer(optimize)
@@ -140,6 +147,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
     ]
     steps = []
     for chosen in order:
+        # From the back, so that popping one does not move the others.
         positions = tuple(sorted(chosen, reverse=True))
         taken = [live.pop(i) for i in positions]
         while len(taken) > 2:  # a path may name more than two at once
@@ -148,6 +156,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
             steps.append((positions[:2], tuple(taken[:2]), made))
             positions = (len(live) + len(taken) - 2, *positions[2:])
             taken = [made, *taken[2:]]
+        # A label that neither a later step nor the result names is summed away now.
         needed = set("".join(live)) | set(result)
         made = _joined(taken[0], taken[1] if len(taken) == 2 else "", needed) if live else result
         steps.append((positions, tuple(taken), made))
@@ -156,6 +165,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
 
 
 def _joined(first: str, second: str, needed: set[str]) -> str:
+    # Batch labels first, which is what dot_general returns.
     both = [c for c in first if c in second and c in needed]
     return "".join(dict.fromkeys([*both, *(c for c in first + second if c in needed and c != "1")]))
 
@@ -176,6 +186,7 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
             raise ValueError(
                 f"Character '{c}' in einsum subscripts {spec!r} is not a valid symbol."
             )
+    # The axes of "..." get letters that the subscripts do not use, aligned at the right.
     free = [c for c in string.ascii_letters if c not in spec]
     longest = 0
     for term, shape in zip(terms, shapes, strict=True):
@@ -194,6 +205,7 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
                 f"indices for operand {k}, which has shape {shape}."
             )
         full.append(term)
+    # Without an arrow the result has the labels that occur once, in alphabetical order.
     if arrow:
         result = right.replace("...", dots, 1)
     else:
@@ -211,6 +223,7 @@ def _sizes(terms: list[str], shapes) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         for c, n in zip(term, shape, strict=True):
+            # A length of 1 stretches, as in broadcasting.
             known = sizes.get(c, 1)
             if n != 1 and known not in (1, n):
                 raise ValueError(
@@ -236,11 +249,13 @@ def _tidied(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
     stretched = tuple(i for i, c in enumerate(labels) if c == "1")
     if stretched:
         x, labels = lax.squeeze(x, stretched), labels.replace("1", "")
+    # A label twice in one term means its diagonal.
     while len(set(labels)) < len(labels):
         c = next(c for c in labels if labels.count(c) > 1)
         i, j = labels.index(c), labels.rindex(c)
         x = moveaxis(diagonal(x, 0, i, j), -1, i)
         labels = labels[:j] + labels[j + 1 :]
+    # Summed before the product, which gets smaller by it.
     gone = tuple(i for i, c in enumerate(labels) if c not in needed)
     if gone:
         x = _sum(x, gone)
@@ -260,6 +275,7 @@ def _pair(taken: list[Array], labels, result: str, precision, dtype, dot_general
     (b, a), (lb, la) = taken, labels  # terms are popped from the back
     a, la = _tidied(a, la, set(result) | set(lb))
     b, lb = _tidied(b, lb, set(result) | set(la))
+    # Shared and kept: a batch axis. Shared and dropped: contracted.
     shared = [c for c in la if c in lb]
     batch = [c for c in shared if c in result]
     over = [c for c in shared if c not in result]

@@ -39,6 +39,7 @@ def array_equal(a1, a2, equal_nan: bool = False) -> Array:
     Array(True, dtype=bool)
     """
     a, b = asarray(a1), asarray(a2)
+    # Other shapes are unequal, not an error.
     if a.shape != b.shape:
         return asarray(np.False_)
     same = equal(a, b)

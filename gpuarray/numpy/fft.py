@@ -16,6 +16,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.arithmetic import mod
 from gpuarray.numpy.functions import conj
 from gpuarray.numpy.operands import array, as_tuple
@@ -31,6 +32,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     inverse, real = kind.startswith("I"), "R" in kind
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
+    # NumPy's default: all axes, or as many of the last ones as there are lengths.
     if axes is None:
         axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
     axes = [canonical_axis(i, a.ndim) for i in axes]
@@ -42,10 +44,13 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         )
     if real and not inverse and dtypes.kind_of(a.dtype) == "c":
         raise ValueError(f"only real valued inputs supported for {name}")
+    # A transform over nothing is the array.
     if not axes:
         return a
+    # lax.fft takes the last axes only.
     a = moveaxis(a, axes, range_tuple(a.ndim - len(axes), a.ndim))
     given = list(a.shape[a.ndim - len(axes) :])
+    # The lengths of the transform, in terms of real numbers: an inverse real one makes 2 (n - 1).
     if s is None:
         lengths = list(given)
         if kind == "IRFFT":
@@ -54,14 +59,17 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         lengths = [operator.index(n) for n in s]
     if s is not None and any(n < 1 for n in lengths):
         raise ValueError("Shape should be positive.")
+    # How many elements of the operand that needs.
     wanted = list(lengths)
     if kind == "IRFFT":
         wanted[-1] = lengths[-1] // 2 + 1
     if 0 in lengths:  # the lengths are those of `a`, which has nothing to transform
         return _nothing(a, kind, lengths, axes)
     a = _fit(a, given, wanted)
+    # No FFT of half floats or integers: they become float32.
     if a.dtype.itemsize < 4 or dtypes.kind_of(a.dtype) in "biu":
         a = lax.convert_element_type(a, dtypes.to_inexact_dtype(np.dtype(np.float32)))
+    # Transform, scale, and put the axes back.
     out = _by_threes(a, kind, lengths)
     out = _scaled(out, math.prod(lengths), inverse, norm)
     return moveaxis(out, range_tuple(out.ndim - len(axes), out.ndim), axes)
@@ -88,6 +96,7 @@ def _fit(a: Array, given: list[int], wanted: list[int]) -> Array:
     if given == wanted:
         return a
     lead = a.ndim - len(given)
+    # Cut at the end, or padded with zeros at the end.
     cut = tuple(slice(0, min(n, m)) for n, m in zip(given, wanted, strict=True))
     a = a[(slice(None),) * lead + cut]
     missing = [(0, max(0, m - n), 0) for n, m in zip(given, wanted, strict=True)]
@@ -112,6 +121,7 @@ def _by_threes(a: Array, kind: str, lengths: list[int]) -> Array:
         x = _by_threes(moveaxis(x, front, back), plain, lengths[:first])
         return moveaxis(x, back, front)
 
+    # The real transform is of the last axis: it comes last when going back, first when going there.
     if kind == "IRFFT":
         return lax.fft(others(a), kind, tuple(lengths[first:]))
     return others(lax.fft(a, kind, tuple(lengths[first:])))
@@ -325,6 +335,7 @@ def _frequencies(name: str, n, d, dtype, device, first: int, count: int) -> Arra
     steps = lax.iota(dtypes.default_int(), count)
     if first:  # the second half of the frequencies is negative
         steps = mod(steps + first, n) - first
+    # Divided as floats even where integers are asked for.
     through = dtypes.to_inexact_dtype(kind)
     unit = lax.convert_element_type(array(name, d) * n, through)
     out = lax.convert_element_type(lax.convert_element_type(steps, through) / unit, kind)
@@ -391,3 +402,6 @@ def ifftshift(x, axes: Any = None) -> Array:
     x = array("jax.numpy.fft.ifftshift", x)
     chosen = _shift_axes(x, axes)
     return _roll(x, tuple(-(x.shape[i] // 2) for i in chosen), chosen)
+
+
+__getattr__ = _explain_names(__name__)

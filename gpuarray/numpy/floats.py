@@ -1,4 +1,5 @@
-"""How floating numbers are made (finite? sign, neighbours, exponent), and functions that mind it.
+"""Functions on the representation of floats (finiteness, sign, neighbours, exponent), and others
+that depend on it.
 
 Floor 6. In: array-likes. Out: bools, or floats of the same shape.
 """
@@ -55,6 +56,7 @@ def isnan(x, /) -> Array:
     return _differs(x)
 
 
+# nan is the one value that differs from itself.
 _differs = unary("isnan", always(lambda x: lax.ne(x, x)))
 
 
@@ -177,6 +179,7 @@ def _pick_signbit(dtype):
         return _never
     if kind != "f":
         return lambda x: lax.lt(x, zero_of(x))
+    # Formats of 8 bits go through float16, which has all their values.
     if dtype.itemsize not in _BITS:
         return lambda x: _signbit(as_type(asarray(x), dtypes.float16))
     return _signbit
@@ -184,6 +187,7 @@ def _pick_signbit(dtype):
 
 def _signbit(x):
     bits = np.dtype(_BITS[aval_of(x).dtype.itemsize])
+    # The sign bit fills the integer: -1 or 0.
     sign = lax.shift_right_arithmetic(
         lax.bitcast_convert_type(x, bits), bits.type(8 * bits.itemsize - 1)
     )
@@ -204,6 +208,7 @@ signbit = documented(
 def _pick_copysign(dtype):
     if kind_of(dtype) == "c":
         raise TypeError("copysign does not support complex-valued inputs")
+    # By the sign bit, so that -0.0 counts as negative.
     return lambda x, y: select(signbit(y), lax.neg(lax.abs(x)), lax.abs(x))
 
 
@@ -245,6 +250,7 @@ def spacing(x, /) -> Array:
     if kind_of(aval_of(x).dtype) == "c":
         raise ValueError("jnp.spacing is not defined for complex inputs.")
     x = as_type(x, aval_of(x).dtype)
+    # Away from zero, with the sign of x; NumPy's float16 goes towards +inf instead.
     towards = lax.full_like(x, np.inf)
     if aval_of(x).dtype != np.float16:
         towards = copysign(towards, x)
@@ -282,6 +288,7 @@ def modf(x, /, out=None) -> tuple[Array, Array]:
 @composite(name="modf")
 def _modf(x):
     (x,) = promote_args_inexact("modf", x)
+    # Both parts have the sign of x.
     whole = select(lax.ge(x, zero_of(x)), lax.floor(x), lax.ceil(x))
     return lax.sub(x, whole), whole
 
@@ -309,6 +316,7 @@ def frexp(x, /) -> tuple[Array, Array]:
     tiny = lax.lt(lax.abs(x), x.dtype.type(info.smallest_normal))
     # Denormal numbers have no exponent bits of their own until they are scaled up.
     scaled = select(tiny, lax.mul(x, x.dtype.type(2.0**info.nmant)), x)
+    # The exponent field of the number, and the number without it.
     pattern = lax.bitcast_convert_type(scaled, bits)
     mask, bias = bits.type((1 << info.nexp) - 1), (1 << (info.nexp - 1)) - 1
     field = lax.bitwise_and(lax.shift_right_logical(pattern, bits.type(info.nmant)), mask)
@@ -345,10 +353,12 @@ def ldexp(x1, x2, /) -> Array:
         raise ValueError(f"ldexp not supported for input types {(x.dtype, n.dtype)}")
     (x,) = promote_args_inexact("ldexp", x)
     dtype = x.dtype
+    # Half floats are scaled as float32 and rounded once.
     narrow = dtype == np.float16 or dtype.itemsize not in _BITS
     x = as_type(x, dtypes.float32 if narrow else dtype)
     info = dtypes.finfo(x.dtype)
     reach = info.maxexp * 3  # beyond it all is 0 or infinite
+    # Clamped in the exponent's own type, if that can hold the bounds.
     if dtypes.itemsize_bits(n.dtype) < 32:
         n = lax.convert_element_type(n, np.int32)
     low = 0 if kind_of(n.dtype) == "u" else -reach
@@ -376,6 +386,7 @@ def _logaddexp(x, y, exponential, scale):
     grown = lax.log1p(exponential(lax.neg(lax.abs(difference))))
     if scale is not None:
         grown = lax.mul(constant(scale, difference), grown)
+    # inf - inf and nan: their sum is right then.
     undefined = lax.ne(difference, difference)
     return select(undefined, lax.add(x, y), lax.add(lax.max(x, y), grown))
 
@@ -388,6 +399,7 @@ def _with_rule(name: str, exponential, scale):
 
     def rule(primals, tangents):
         out = made(*primals)
+        # exp(inf - inf) would be nan: with 0 in place of inf the share is 1.
         base = _zero_for_inf(out)
         shares = [
             lax.mul(t, exponential(lax.sub(_zero_for_inf(x), base)))
@@ -410,11 +422,13 @@ _logaddexp2_real = _with_rule("logaddexp2", lax.exp2, 1 / np.log(2))
 
 
 def _logaddexp_complex(x, y, exponential, log_of, period):
+    # The larger one by real part, then by imaginary part.
     largest = lax.max(x, y)
     smallest = lax.sub(lax.add(x, y), largest)
     out = lax.add(largest, log_of(lax.log1p(exponential(lax.sub(smallest, largest)))))
     part = lax.imag(out)
     whole, half = (constant(v, part) for v in (period, period / 2))
+    # The imaginary part is an angle: brought into (-period/2, period/2].
     turned = lax.sub(remainder(lax.add(part, half), whole), half)
     return lax.complex(lax.real(out), turned)
 
@@ -459,9 +473,11 @@ logaddexp2 = documented(
 
 
 def _heaviside(x, y):
+    # Of an array, the result is strongly typed whatever x2 is.
     if aval_of(x).shape:  # then the result is strongly typed
         x = as_type(asarray(x), aval_of(x).dtype)
     zero, one = zero_of(x), constant(1, x)
+    # nan stays nan.
     at_zero = select(lax.ne(x, x), x, y)
     return select(lax.lt(x, zero), zero, select(lax.gt(x, zero), one, at_zero))
 
@@ -490,6 +506,7 @@ def _pick_hypot(dtype):
 
 def _hypot(x, y):
     x, y = lax.abs(x), lax.abs(y)
+    # C's rule: hypot(inf, nan) is inf.
     infinite = or_p.bind(lax.eq(x, _infinity(x)), lax.eq(y, _infinity(y)))
     large, small = lax.max(x, y), lax.min(x, y)
     one = constant(1, x)
@@ -527,10 +544,12 @@ def sinc(x) -> Array:
     one = constant(1, x)
     at_zero = lax.eq(x, zero_of(x))
     angle = lax.mul(constant(np.pi, x), x)
+    # Never 0 / 0, whose derivative would be nan even where it is not chosen.
     away = select(at_zero, one, angle)
     # At zero the value and the derivatives are those of the power series.
     square = lax.square(angle)
     series = one
+    # 1 - a**2/6 (1 - a**2/20 (1 - a**2/42 (1 - a**2/72))), by Horner's rule.
     for k in (72, 42, 20, 6):
         series = lax.sub(one, lax.mul(lax.div(square, constant(k, x)), series))
     return select(at_zero, series, lax.div(lax.sin(away), away))
@@ -554,6 +573,7 @@ def i0(x) -> Array:
 
 @custom_jvp
 def _i0(x):
+    # bessel_i0e is scaled by exp(-|x|).
     size = lax.abs(x)
     return lax.mul(lax.exp(size), lax.bessel_i0e(size))
 
@@ -570,7 +590,7 @@ def _i0_jvp(primals, tangents):
 
 @composite(static=("copy",))
 def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array:
-    """nan and infinities replaced by numbers: by 0 and the largest finite ones, unless told.
+    """Replace nan and infinities by numbers, 0 and the largest finite ones by default.
 
     Shape contract: the shape and dtype of x.
 
@@ -586,6 +606,7 @@ def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array
     if kind != "f":
         return x
     info = dtypes.finfo(x.dtype)
+    # The largest finite numbers of the type, as in NumPy.
     posinf = info.max if posinf is None else posinf
     neginf = info.min if neginf is None else neginf
     x = as_type(x, x.dtype)
@@ -609,12 +630,14 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan: bool = False) -> Array:
     Array([ True, False], dtype=bool)
     """
     x, y = promote_args("isclose", a, b)
+    # Integers are compared as floats, since tolerances are.
     if kind_of(aval_of(x).dtype) not in "fc":
         x, y = promote_args_inexact("isclose", x, y)
     part = dtypes.to_real_dtype(aval_of(x).dtype)
     near = lax.abs(lax.sub(x, y))
     rtol, atol = (convert(value(t), part, False) for t in (rtol, atol))
     allowed = add(atol, multiply(rtol, lax.abs(y)))
+    # Equal infinities are close, but their difference is nan.
     out = logical_or(logical_and(isfinite(y), less_equal(near, allowed)), equal(x, y))
     if equal_nan:
         out = logical_or(out, logical_and(isnan(x), isnan(y)))

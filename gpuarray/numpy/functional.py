@@ -25,7 +25,7 @@ from gpuarray.util import canonical_axis
 
 
 def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) -> Any:
-    """What a function says of every position: it is mapped over the coordinates.
+    """Construct an array by evaluating a function at every position.
 
     Shape contract: the function gets one number for each axis and gives (…); the result is
     (*shape, …). Keyword arguments are mapped too, along their first axis.
@@ -36,6 +36,7 @@ def fromfunction(function: Callable[..., Any], shape, *, dtype=float, **kwargs) 
            [10, 11, 12]], dtype=int32)
     """
     shape = canonicalize_shape(shape)
+    # One vmap an axis.
     for axis in range(len(shape) - 1, -1, -1):  # the last axis is the innermost
         mapped = tuple([0 if i == axis else None for i in range(len(shape))])
         function = vmap(function, in_axes=mapped)
@@ -75,6 +76,7 @@ def apply_over_axes(func: Callable[[Array, int], Array], a, axes: int | Sequence
     a = array("apply_over_axes", a)
     for axis in as_tuple(axes):
         b = func(a, axis)
+        # A function that drops the axis, and one that keeps it with length 1, will both do.
         if b.ndim == a.ndim - 1:
             b = expand_dims(b, canonical_axis(axis, a.ndim))
         if b.ndim != a.ndim:
@@ -125,6 +127,7 @@ def vectorize(
     @boundary
     @functools.wraps(pyfunc)
     def wrapped(*args, **kwargs):
+        # Excluded arguments reach the function as they were given.
         spread = [i for i in range(len(args)) if i not in excluded]
         names = [k for k in kwargs if k not in excluded] if signature is None else []
         given = arrays("vectorize", *[args[i] for i in spread], *[kwargs[k] for k in names])
@@ -133,6 +136,7 @@ def vectorize(
             raise TypeError(
                 f"wrong number of positional arguments: expected {len(inputs)}, got {len(given)}"
             )
+        # Core dimensions have fixed lengths, the others broadcast.
         sizes, batch = _sizes(given, inputs, signature)
 
         def once(*elements):
@@ -156,7 +160,9 @@ def _spread(once: Callable, given: list[Array], cores: list[int], batch: tuple[i
         (1,) * (len(batch) - (a.ndim - core)) + a.shape[: a.ndim - core]
         for a, core in zip(given, cores, strict=True)
     ]
+    # vmap over an axis of length 1 would be no more than a squeeze.
     alone = []  # axes that are 1 in all arrays
+    # Innermost first; an array whose axis is 1 is not mapped there.
     for k in range(len(batch) - 1, -1, -1):
         axes = tuple(None if shape[k] == 1 else 0 for shape in leading)
         if any(axis == 0 for axis in axes):

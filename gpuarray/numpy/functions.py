@@ -111,7 +111,7 @@ cbrt = _float_function(
 
 
 def _scaled_log(scale: Callable[[Any], Any], apply: Callable[..., Any]) -> Callable[[Any], Any]:
-    """The natural logarithm, and its parts scaled: what the scale is depends on their dtype."""
+    """The natural logarithm times a scale, which is rounded to the dtype of its parts."""
 
     def function(x):
         y = lax.log(x)

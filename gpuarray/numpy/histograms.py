@@ -44,9 +44,11 @@ def bincount(
         raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")
     if x.ndim != 1:
         raise ValueError("only 1-dimensional input supported.")
+    # Booleans are counted as 0 and 1.
     if x.dtype == np.bool_:
         x = lax.convert_element_type(x, dtypes.default_int())
     if length is None:
+        # Without a length the largest value decides the shape.
         value = known_value(x)
         if value is None:
             need_concrete(
@@ -59,8 +61,10 @@ def bincount(
     amounts = asarray(1) if weights is None else array("bincount", weights)
     if weights is not None and amounts.shape != x.shape:
         raise ValueError("shape of weights must match shape of x.")
+    # Counts are integers, sums of weights have the weights' dtype.
     counts = lax.full((length,), 0, kind or amounts.dtype)
     amounts = lax.convert_element_type(amounts, counts.dtype)
+    # As JAX does: negative values count as 0, too large ones are dropped.
     return placed("bincount", counts.at[clip(x, 0)].add(amounts, mode="drop"), out_sharding)
 
 
@@ -77,6 +81,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
             "number of bins or their edges."
         )
     a = array("histogram_bin_edges", a)
+    # One number of bins, or the edges themselves.
     edges: Any = bins if isinstance(bins, Array) else np.asarray(bins)
     if edges.ndim == 1 and not edges.shape[0]:
         raise ValueError("`bins` holds no edges: give a number of bins or their edges")
@@ -85,6 +90,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
     kind = dtypes.to_inexact_dtype(a.dtype)
     if edges.ndim == 1:
         return lax.convert_element_type(asarray(edges), kind)
+    # The range of the samples, unless one is given.
     if range is None:
         if a.size == 0:
             raise ValueError("zero-size array to reduction operation min which has no identity")
@@ -124,6 +130,7 @@ def histogram(
             raise ValueError("weights should have the same shape as a.")
         samples, amounts = promoted_inexact("histogram", a, amounts)
     edges = histogram_bin_edges(a, bins, range, weights)
+    # Each sample's place among the edges; place 0, before the first edge, is dropped.
     at = _bins_of(ravel(samples), lax.convert_element_type(edges, samples.dtype))
     counts = lax.full((edges.shape[0],), 0, amounts.dtype).at[at].add(ravel(amounts))[1:]
     if density:
@@ -138,6 +145,7 @@ def _bins_of(samples: Array, edges: Array) -> Array:
     """
     last = edges.shape[0] - 1
     at = searchsorted(edges, samples, side="right")
+    # The last bin holds its right edge too, as in NumPy.
     on_last_edge = lax.eq(samples, broadcast_to(edges[last], samples.shape))
     return choose_by(on_last_edge, at.dtype.type(last), at)
 
@@ -161,6 +169,7 @@ def histogram2d(
             f"histogram2d needs two one-dimensional arrays of one length, got shapes {x.shape} and "
             f"{y.shape}"
         )
+    # One number or two are numbers of bins; anything else is one list of edges for both axes.
     sizes = np.shape(bins) if not isinstance(bins, (list, tuple)) else (len(bins),)
     if sizes not in ((), (1,), (2,)):
         bins = [asarray(bins)] * 2
@@ -206,6 +215,7 @@ def histogramdd(
     flat: Any = np.int32(0)
     for place, length in zip(places, lengths, strict=True):
         flat = flat * length + place
+    # One count over numbered cells, then the margins are cut off.
     counts = bincount(flat, weights, length=math.prod(lengths))
     counts = reshape(counts, lengths)[(slice(1, -1),) * d]
     if density:
@@ -222,6 +232,7 @@ def _per_axis(bins, d: int) -> Sequence[Any]:
         if len(bins) != d:
             raise ValueError("should be a bin for each dimension.")
         return bins
+    # A NumPy array as long as there are axes holds a number for each of them.
     if np.ndim(bins) == 1 and np.shape(bins)[0] == d and d != 1 and not isinstance(bins, Array):
         return list(bins)
     return [bins] * d

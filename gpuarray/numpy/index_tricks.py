@@ -70,12 +70,15 @@ def take(
     if not dtypes.issubdtype(positions.dtype, np.integer):
         raise ValueError(f"indices must have an integer type, got {positions.dtype}")
     n = a.shape[axis]
+    # Nothing can be taken from nothing.
     if n == 0 and positions.size != 0:
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
     if n == 0:
         return lax.full((*a.shape[:axis], *positions.shape, *a.shape[axis + 1 :]), 0, a.dtype)
     how: Any = mode
     at: Any = positions
+    # JAX's default: nan (or the dtype's fill value) out of bounds; negative positions count from
+    # the end.
     if mode in (None, "fill"):
         how = GatherScatterMode.FILL_OR_DROP
         at = indexer.wrapped(positions, n, axis)
@@ -91,9 +94,11 @@ def take(
     elif not isinstance(mode, GatherScatterMode):
         raise ValueError(f"Invalid mode '{mode}' for np.take. Use 'fill', 'clip' or 'wrap'.")
     sizes = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
+    # Narrow positions could not reach the end of a long axis.
     if at.dtype.itemsize < 4:
         at = lax.convert_element_type(at, np.int32)
     rank = a.ndim - 1 + at.ndim
+    # The result has the axes of the positions in the place of the axis.
     offset = [i for i in range(rank) if not axis <= i < axis + at.ndim]
     return lax.gather(
         a,
@@ -143,6 +148,7 @@ def take_along_axis(
         )
     axis = canonical_axis(axis, rank)
     n, k = arr.shape[axis], indices.shape[axis]
+    # All axes but the one broadcast.
     others = broadcast_shapes(
         *[tuple(1 if i == axis else m for i, m in enumerate(x.shape)) for x in (arr, indices)]
     )
@@ -152,6 +158,7 @@ def take_along_axis(
     how: Any = GatherScatterMode.FILL_OR_DROP if mode is None else mode
     if isinstance(how, str):
         how = GatherScatterMode.from_any(how)
+    # Negative positions count from the end.
     if wrap_negative_indices or wrap_negative_indices is None:
         indices = indexer.wrapped(indices, n, axis)
     if 0 in indices.shape:
@@ -186,9 +193,11 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True) -> Array:
     positions, values = ravel(positions), ravel(values)
     if not a.size or not positions.size or not values.size:
         return a
+    # NumPy repeats the values as often as needed.
     if values.size < positions.size:
         values = tile(values, -(-positions.size // values.size))
     values = values[: positions.size]
+    # Out of bounds: moved to the edge.
     if mode in (None, "clip"):
         positions = lax.clamp(
             positions.dtype.type(0),
@@ -230,6 +239,7 @@ def put_along_axis(
             f"put_along_axis arguments 'arr' and 'indices' must have same ndim. Got {arr.ndim} and "
             f"{indices.ndim}."
         )
+    # Along the axis the positions given, along all others the own place.
     index: list[Any] = []
     for i, n in enumerate(arr.shape):
         lane = [1] * arr.ndim
@@ -253,9 +263,11 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     lengths = [operator.index(n) for n in ((shape,) if alone else shape)]
     total = math.prod(lengths)
     one = flat.dtype.type
+    # Negative positions count from the end; beyond either end the nearest one is taken, as in JAX.
     flat = where(lax.lt(flat, one(0)), flat + total, flat)
     flat = clip(flat, 0, total - 1)
     out = []
+    # The last axis runs fastest.
     for n in reversed(lengths):
         flat, position = divmod(flat, n)
         out.append(position)
@@ -278,12 +290,13 @@ def ravel_multi_index(
     found = arrays("ravel_multi_index", *multi_index)
     if len(found) != len(lengths):
         raise ValueError(
-            "ravel_multi_index takes one index array for every dimension: got "
-            f"{len(found)} for dims={dims}"
+            f"ravel_multi_index takes one index array for every dimension: got {len(found)} for "
+            f"dims={dims}"
         )
     for i in found:
         if not dtypes.issubdtype(i.dtype, np.integer):
             raise ValueError(f"dtype={i.dtype!r} is not an integer type.")
+    # Refusing needs the values.
     if mode == "raise":
         for i, n in zip(found, lengths, strict=True):
             known = indexer.known_value(i)
@@ -311,6 +324,7 @@ def ravel_multi_index(
         kind = dtypes.check_user_dtype(dtype, "ravel_multi_index")
     else:
         kind = dtypes.result_type(*found) if found else dtypes.default_int()
+    # The largest position has to fit.
     if math.prod(lengths) - 1 > dtypes.iinfo(kind).max:
         raise ValueError(
             f"ravel_multi_index: {kind} does not hold the positions of dims={tuple(lengths)}. Give "
@@ -360,6 +374,7 @@ def _triangle(name: str, n, k, m) -> tuple[Array, Array]:
     n = operator.index(n)
     m = n if m is None else operator.index(m)
     check_host_size(name, max(n, 0), max(m, 0))
+    # Positions depend on shapes alone: NumPy computes them once.
     rows, columns = getattr(np, name)(n, operator.index(k), m)
     kind = dtypes.default_int()
     return asarray(rows.astype(kind)), asarray(columns.astype(kind))
@@ -469,6 +484,7 @@ def ix_(*args) -> tuple[Array, ...]:
             raise NotImplementedError(
                 "Boolean arguments to jax.numpy.ix_ are not implemented. Use nonzero(mask)[0]."
             )
+        # An empty list is one of floats to NumPy.
         if a.shape[0] == 0:
             a = lax.convert_element_type(a, dtypes.default_int())
         new = [j for j in range(len(found)) if j != i]
@@ -496,8 +512,10 @@ def fill_diagonal(a, val, wrap: bool = False, *, inplace: bool = True) -> Array:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")
+    # A matrix need not be square.
     n = min(a.shape)
     values = convert(value(val), a.dtype, False)
+    # Several values go round the diagonal, as often as needed.
     if np.ndim(val):
         flat = ravel(values)
         values = tile(flat, -(-n // flat.size))[:n] if flat.size else flat
@@ -535,6 +553,7 @@ class _Concatenator:
     def __getitem__(self, key) -> Array:
         keys = key if isinstance(key, tuple) else (key,)
         axis, ndmin, trans1d, matrix = self.axis, self.ndmin, self.trans1d, ""
+        # r_["axis,ndmin,trans1d", ...], or "r" and "c" for what NumPy makes a matrix of.
         if isinstance(keys[0], str):
             if keys[0] in ("r", "c"):
                 matrix, keys = keys[0], keys[1:]
@@ -578,6 +597,7 @@ def range_of_from(start: int, rank: int, ndmin: int) -> list[int]:
 def _ranged(item: slice) -> Array:
     start = 0 if item.start is None else item.start
     step = 1 if item.step is None else item.step
+    # 1:2:5j means five points, both ends included.
     if isinstance(step, complex):
         return linspace(start, item.stop, int(abs(step)))
     return arange(start, item.stop, step)

@@ -1,4 +1,4 @@
-"""What an index means: NumPy's indexing language, read once for getitem and for `.at` alike.
+"""NumPy's indexing language, interpreted once for `x[...]` and for `x.at[...]`.
 
 Floor 6. In: a shape and whatever stands between the brackets. Out: a `Window` (ints, slices and new
 axes: a slice of the array, no gather needed) or a `Target` (the rest, in the words of gather and
@@ -63,6 +63,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 start, stop, step = entry.indices(shape[len(starts)])
             except errors.TracerIntegerConversionError:
                 raise dynamic_slice_error(entry, index) from None
+            # Every step becomes a positive one, and a reversal.
             if step != 1:
                 count = len(range(start, stop, step))
                 if step < 0:
@@ -84,6 +85,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 raise too_many(shape, index)
             n = shape[axis]
             at = entry + n if entry < 0 else entry
+            # Out of bounds: moved to the edge, and remembered for checkify and updates.
             if not 0 <= at < n:
                 outside[axis] = machine_int(int(at))
                 at = _edge(int(entry), int(at), axis, n)
@@ -98,6 +100,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             if ellipsis:
                 raise two_ellipses()
             ellipsis = True
+            # An Ellipsis stands for all axes that no other entry takes.
             rest = ndim - sum(1 for e in index if e is not None and e is not Ellipsis)
             if rest > 0:
                 first = len(starts)
@@ -119,6 +122,7 @@ def _edge(given: int, at: int, axis: int, n: int) -> int:
     """The position nearest to an out-of-bounds one; an error where there is none, or where
     config.oob asks for it.
     """
+    # An axis of no elements has no edge to move to.
     if n == 0:
         raise IndexError(f"index is out of bounds for axis {axis} with size 0")
     if _state.oob == "raise":
@@ -214,6 +218,8 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
         batch_at.extend(spread_at)
         result.extend(spread)
 
+    # NumPy's rule: index arrays apart from one another put their axes in front, adjacent ones in
+    # their place.
     if advanced and not adjacent:
         place_spread()
     axis = 0
@@ -228,6 +234,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
             if step < 0:
                 backwards.append(len(result))
                 start, step = start + (count - 1) * step, -step
+            # A run of neighbours is part of the window; with another step each element is gathered.
             if step == 1 or count <= 1:
                 if count != n:
                     starts.append((axis, start if count else 0, ()))
@@ -250,6 +257,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
             sizes[axis] = 1
         axis += 1
 
+    # Index values span batch axes, which are numbered in the order of the result.
     number = {a: k for k, a in enumerate(batch_at)}  # result axis -> batch axis
 
     def spans(value, axes) -> tuple[int, ...]:
@@ -284,6 +292,8 @@ def _entries(shape, index):
             "`arr[array(seq)]` instead of `arr[seq]`: a list is ambiguous, and would be converted "
             "at every call."
         )
+    # Entries in a few known types, an Ellipsis filled in, masks as the positions of their true
+    # elements.
     parts: list[Any] = [_entry(e) for e in (index if isinstance(index, tuple) else (index,))]
     taken = sum(_axes_of(e) for e in parts if e is not None and e is not Ellipsis)
     if taken > len(shape):
@@ -322,6 +332,7 @@ def _entries(shape, index):
                     f"boolean index did not match shape of indexed array in index {position}: got "
                     f"{e.shape}, expected {lengths[axis : axis + e.ndim]}"
                 )
+            # How many are true decides the shape: the mask has to be known.
             found = np.nonzero(known_value(e, errors.NonConcreteBooleanIndexError))
             entries += [Known(k.astype(np.int32)) for k in found]
             axis += e.ndim - 1
@@ -362,6 +373,7 @@ def _entry(e):
             f"Indexer must have integer or boolean type, got indexer with type {e.dtype}. Convert "
             "it with .astype('int32')."
         )
+    # Known scalars are plain ints and bools.
     if isinstance(e, (np.ndarray, np.generic)) and not e.shape:
         return bool(e) if _is_mask(e) else int(e)
     return (
@@ -446,6 +458,7 @@ def _narrow(i: np.ndarray) -> np.ndarray:
 
 def check_bounds(i, n: int, axis: int) -> None:
     """With config.oob='raise': refuse positions outside -n..n-1, where they are known."""
+    # Traced positions cannot be refused: checkify reports them.
     value = known_value(i)
     if value is None:
         return
@@ -460,10 +473,12 @@ def start_indices(t: Target):
     if not t.starts:
         return np.zeros((*t.batch, 0), np.int32)
     values: list[Any] = [value for value, _ in t.starts]
+    # All positions are known: one constant.
     if all(isinstance(v, (int, np.ndarray)) for v in values) and (
         is_base() or any(isinstance(v, np.ndarray) for v in values)
     ):
         return np.concatenate([_spread(np.asarray(v), dims, full) for v, dims in t.starts], -1)
+    # One column an axis, of one dtype.
     common = _index_dtype(values)
     columns = []
     for value, dims in t.starts:
@@ -486,6 +501,7 @@ def _spread(value: np.ndarray, dims: tuple[int, ...], full: tuple[int, ...]) -> 
 def _index_dtype(values) -> np.dtype:
     """One dtype for all index columns: int32 unless an array is of a wider or an unsigned type."""
     found = {np.dtype(v.dtype) for v in values if not isinstance(v, int)}
+    # Unsigned positions stay unsigned: they need no wrapping.
     if len(found) == 1 and found <= {np.dtype(t) for t in (np.uint32, np.uint64)}:
         return found.pop()
     wide = any(d.itemsize == 8 or d == np.uint32 for d in found)

@@ -1,4 +1,4 @@
-"""Reading and updating parts of arrays: `x[...]`, `x.at[...].set(...)` and its kin.
+"""Reading and updating parts of arrays: `x[...]`, `x.at[...].set(...)` and the other updates.
 
 Floor 6. In: an array and an index. Out: slices where the index is made of ints and slices, gathers
 and scatters where it holds arrays. Reads clamp what is out of bounds, updates skip it, unless
@@ -51,6 +51,7 @@ def getitem(x: Array, index) -> Array:
     found = indexer.window(shape, index)
     if found is None:
         return _dynamic(x, index)
+    # Ints and slices: cut, turn round, drop the axes of ints, add those of None.
     starts, limits, strides, backwards, dropped, new, outside = found
     if outside and not is_base() and max(shape) <= _INT32.max:
         # A traced program keeps the index as it was given: checkify reports it.
@@ -84,6 +85,7 @@ def getitem(x: Array, index) -> Array:
 def _dynamic(x: Array, index) -> Array:
     """Indices with arrays in them: scalars and slices are a dynamic slice, the rest a gather."""
     entries = index if isinstance(index, tuple) else (index,)
+    # x[i], x[i, 2:5]: a dynamic slice is cheaper than a gather, also to differentiate.
     scalars = [_is_scalar_index(e) for e in entries]
     if any(scalars) and all(s or _is_plain(e) for s, e in zip(scalars, entries, strict=True)):
         return _dynamic_slice(x, entries, scalars)
@@ -103,6 +105,7 @@ def _is_plain(e) -> bool:
 
 def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
     # The index with 0 for every traced scalar says all but where those axes begin.
+    # A dynamic slice needs an element to move to.
     if any(n == 0 for n in x.shape):
         return take_target(x, indexer.target(x.shape, index), GatherScatterMode.PROMISE_IN_BOUNDS)
     plain = tuple([0 if s else e for s, e in zip(scalars, index, strict=True)])
@@ -111,9 +114,11 @@ def _dynamic_slice(x: Array, index: tuple, scalars: list[bool]) -> Array:
     starts: list[Any] = list(found.starts)
     sizes = tuple(b - a for a, b in zip(found.starts, found.limits, strict=True))
     integers = [e for e in index if isinstance(e, (Array, int, np.integer))]
+    # The axes of integers, in order: traced ones replace the 0.
     for axis, e in zip(found.dropped, integers, strict=True):
         if isinstance(e, Array):
             starts[axis] = e
+    # The starts of a dynamic slice have one dtype.
     kinds = {s.dtype for s in starts if isinstance(s, Array)}
     common = kinds.pop() if len(kinds) == 1 else np.result_type(*kinds)
     if common.itemsize < 4:
@@ -151,8 +156,10 @@ def take_target(
     unique_indices: bool = False,
 ) -> Array:
     """The elements a Target points at, as a gather."""
+    # A scalar boolean indexes an axis of length 1 that it makes itself.
     if t.expand:
         x = lax.expand_dims(x, t.expand)
+    # No element is taken: there may be none to gather from.
     if 0 in t.shape:
         out = lax.full(t.shape, 0, x.dtype) if not _is_key(x) else _empty_keys(x, t.shape)
     else:
@@ -254,6 +261,7 @@ class IndexUpdateRef:
                 wrap_negative_indices=wrap_negative_indices,
             )
             return placed("at[].get", found, out_sharding)
+        # Without options it is x[index].
         if mode is None and wrap_negative_indices:
             return getitem(x, self.index)
         how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else _mode(mode)
@@ -352,10 +360,12 @@ class IndexUpdateRef:
         Array([ 0., 11., 12.], dtype=float32)
         """
         x = self.array
+        # x.at[mask] with a mask of x's shape is a select: it may be traced.
         mask = _mask_of(x, self.index)
         if mask is not None:
             return lax.select(mask, _as(func(x), x), x)
         t = indexer.target(x.shape, self.index, wrap_negative_indices)
+        # The whole array.
         if not t.starts and 0 not in t.shape:
             return _as(func(x), x)
         return _scatter(
@@ -424,10 +434,12 @@ def _update(
     values = value(values)
     aval = x.aval
     given = aval_of(values)
+    # The result keeps the dtype of x: say so where values may not fit.
     if given.dtype != aval.dtype:
         warn_unsafe(aval, given)
     if mode is None and wrap_negative_indices and not aval.weak_type and is_base():
         found = indexer.window(aval.shape, index)
+        # A contiguous window at a known place: no scatter.
         if found is not None and found.strides is None:
             return _update_window(x, found, kind, values, given)
     mask = _mask_of(x, index)
@@ -443,6 +455,7 @@ def warn_unsafe(x, values) -> None:
     """Warn where updating `x` changes the kind of the values (floats into an integer array)."""
     if isinstance(x.dtype, dtypes.KeyDtype):
         return
+    # JAX warns where promotion would have made another dtype than the array's.
     common, _ = dtypes.promote2(x.dtype, x.weak_type, values.dtype, values.weak_type)
     if common != x.dtype and not x.weak_type:
         warnings.warn(
@@ -460,6 +473,8 @@ def _update_window(x: Array, found: indexer.Window, kind: str, values, given) ->
     """
     starts, limits, _, backwards, dropped, new, outside = found
     sizes = tuple([b - a for a, b in zip(starts, limits)])
+    # Values broadcast to the window without the dropped axes and with the new ones, then take its
+    # shape.
     if given.shape:
         shape = sizes
         if dropped or new:
@@ -481,6 +496,7 @@ def _update_window(x: Array, found: indexer.Window, kind: str, values, given) ->
                 values, shape=sizes, broadcast_dimensions=(), sharding=None
             )
     else:
+        # Read, combine in the common dtype, write back in x's.
         part = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
         values = _as(_POINTWISE[kind](*_common(part, values)), x)
     return dynamic_update_slice_p.bind(x, values, *starts)
@@ -503,9 +519,11 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
     if t.expand:
         x = lax.expand_dims(x, t.expand)
     if values is not None:
+        # The shape that x[index] has: values broadcast to it.
         final = list(t.shape)
         for i in t.new:
             final.insert(i, 1)
+        # Setting converts the values; adding promotes both, and the result is converted back.
         if kind == "set" or _is_key(x):
             values = _as(values, x)
         else:
@@ -515,6 +533,7 @@ def _scatter(x, t, scatter, values, mode, indices_are_sorted, unique_indices, ki
             values = lax.squeeze(values, t.new)
         if t.reversed:
             values = lax.rev(values, t.reversed)
+    # Nothing is updated; the shapes have been checked above.
     if 0 in t.shape:
         return origin
     if indices is None and values is not None:
@@ -557,6 +576,7 @@ def _mask_of(x: Array, index) -> Array | None:
     slices.
     """
     entries = index if isinstance(index, tuple) else (index,)
+    # Exactly one mask, and only full slices around it.
     masks = [e for e in entries if isinstance(e, Array) and e.dtype == np.bool_ and e.ndim]
     if len(masks) != 1:
         return None
@@ -596,8 +616,10 @@ def _align(values, given, shape: tuple[int, ...], index):
     before = _mask_axis(len(shape), entries)
     assert before is not None
     after = len(shape) - before - mask.ndim
+    # Values without an axis for the selected elements are the same for all of them.
     if len(given.shape) <= after:
         return values
+    # An axis of length 1 there broadcasts; a longer one would need to know which element is which.
     count = len(given.shape) - after - 1  # the axis of selected elements
     if given.shape[count] != 1 or len(given.shape) > before + 1 + after:
         return None

@@ -33,8 +33,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         if not hasattr(x, "__dlpack__"):
             raise TypeError(
                 "The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ "
-                "methods, "
-                f"got {type(x)}"
+                f"methods, got {type(x)}"
             )
         kind, number = x.__dlpack_device__()
         if int(kind) == 2:
@@ -51,8 +50,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         if copy is False and host.flags.writeable:
             raise ValueError(
                 "from_dlpack(copy=False) got memory that its owner may still change; arrays are "
-                "immutable, "
-                "so it has to be copied"
+                "immutable, so it has to be copied"
             )
         array = own(host, copy=copy is not False)
     return array if device is None else device_put(array, device)

@@ -49,9 +49,11 @@ def concatenate(arrays, axis: int | None = 0, dtype=None) -> Array:
     >>> gnp.concatenate([gnp.arange(2), gnp.array([7.])])
     Array([0., 1., 7.], dtype=float32)
     """
+    # The rows of one array end to end: a reshape.
     if isinstance(arrays, Array) and axis == 0 and arrays.ndim > 1 and dtype is None:
         return reshape(arrays, (arrays.shape[0] * arrays.shape[1], *arrays.shape[2:]))
     parts = _parts("concatenate", arrays, dtype)
+    # Flattened first, as in NumPy.
     if axis is None:
         return lax.concatenate([ravel(p) for p in parts], 0)
     if parts[0].ndim == 0:
@@ -94,6 +96,7 @@ def stack(arrays, axis: int = 0, out=None, dtype=None) -> Array:
            [1, 1]], dtype=int32)
     """
     no_out("stack", out)
+    # An array is the stack of its rows already.
     if isinstance(arrays, Array) and arrays.ndim and arrays.shape[0]:
         wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "stack")
         found = arrays if wanted is None else lax.convert_element_type(arrays, wanted)
@@ -114,6 +117,7 @@ def unstack(x, /, *, axis: int = 0) -> tuple[Array, ...]:
     """
     x = array("unstack", x)
     axis = canonical_axis(axis, x.ndim)
+    # No pieces: the primitive has at least one result.
     if x.shape[axis] == 0:
         return ()
     return tuple(unstack_p.bind(x, axis=axis))
@@ -152,7 +156,7 @@ def dstack(tup, dtype=None) -> Array:
 
 
 def column_stack(tup) -> Array:
-    """(n,) arrays as the columns of a matrix, and (n, k) arrays beside them.
+    """Join (n,) arrays, as columns, and (n, k) arrays along the second axis.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.column_stack([gnp.arange(2), gnp.arange(2)])

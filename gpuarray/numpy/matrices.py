@@ -56,6 +56,7 @@ def eye(N: int, M: int | None = None, k=0, dtype=None, *, device=None) -> Array:
     if n < 0 or m < 0:
         raise ValueError(f"negative dimensions are not allowed, got {N} and {M}")
     rows, columns = _coordinates((n, m))
+    # Ones where row + k = column.
     out = as_type(lax.eq(lax.add(rows, _offset(k)), columns), wanted)
     return out if device is None else device_put(out, device)
 
@@ -120,6 +121,7 @@ def triu(m, k: int = 0) -> Array:
            [0., 1.]], dtype=float32)
     """
     (m,) = arrays("triu", m)
+    # All but the lower triangle one diagonal further down.
     mask = _triangle("triu", m, k - 1)
     return lax.select_n(mask, m, lax.full_like(m, 0))
 
@@ -151,6 +153,7 @@ def diag(v, k: int = 0) -> Array:
 @composite(static=("k",))
 def _diag(v, k):
     zero = zero_of(v)
+    # Row i of the matrix has element i, wherever its diagonal lies.
     v = lax.pad(v, zero, ((max(0, -k), max(0, k), 0),))
     n = v.shape[0]
     rows, columns = _coordinates((n, n))
@@ -191,6 +194,7 @@ def vander(x, N: int | None = None, increasing: bool = False) -> Array:
     if columns < 0:
         raise ValueError(f"N must be nonnegative, got N={columns}")
     through = dtypes.to_numeric_dtype(x.dtype)
+    # Powers rise or fall along a row.
     exponents = lax.iota(through, columns)
     if not increasing:
         exponents = lax.sub(through.type(max(columns - 1, 0)), exponents)
@@ -225,6 +229,7 @@ def bartlett(M: int) -> Array:
         return _ones(M)
     n = _window_positions(M)
     kind = n.dtype.type
+    # 1 - |2n + 1 - M| / (M - 1), a triangle.
     centred = lax.abs(lax.sub(lax.add(lax.mul(kind(2), n), kind(1)), kind(M)))
     return lax.sub(kind(1), lax.div(centred, kind(M - 1)))
 
@@ -287,5 +292,6 @@ def kaiser(M: int, beta) -> Array:
     beta = as_type(asarray(beta), n.dtype)
     middle = kind((M - 1) / 2)
     x = lax.div(lax.sub(n, middle), middle)
+    # I0(beta sqrt(1 - x**2)) / I0(beta), x from -1 to 1.
     inside = lax.sqrt(lax.sub(kind(1), lax.integer_pow(x, 2)))
     return lax.div(i0(lax.mul(beta, inside)), i0(beta))

@@ -1,8 +1,7 @@
-"""The methods and operators of Array, moved into the class that sits floors below.
+"""The functions behind the methods and operators of Array, which is defined on a lower floor.
 
-Floor 6. core/value.py writes each method down and asks `surface` for the function; here is where
-each one lives. The operators
-get the plain functions, not the ufunc objects around some of them: that is the shorter way.
+Floor 6. core/value.py declares each method and asks `surface` for its function; this module fills
+`surface` in. Operators get the plain functions, not the ufunc objects, to save a call.
 """
 
 from gpuarray.core.value import surface

@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace: which it is, and what it can do here.
+"""The array API's namespace functions: version, capabilities, dtypes, devices.
 
 Floor 6.
 """

@@ -45,6 +45,7 @@ def _has_nans(a: Array) -> bool:
 
 def _nan_replaced(name: str, a: Any, by: Callable[[Any], Any]) -> Array:
     (a,) = arrays(name, a)
+    # Integers have no nan: nothing is replaced.
     return select(isnan(a), by(a.dtype), as_type(a, a.dtype)) if _has_nans(a) else a
 
 
@@ -133,8 +134,10 @@ def _nanmin(a, initial, where, *, axis, keepdims):
 def _nan_extreme(name: str, find, worst, a, axis, keepdims, initial, where) -> Array:
     (a,) = arrays(name, a)
     found = find(_nan_replaced(name, a, worst), axis, None, keepdims, initial, where)
+    # With an initial value the extreme of nothing is that.
     if initial is not None or not _has_nans(a):
         return found
+    # Where all are nan the replacement must not show.
     nothing = all(isnan(a), axis, keepdims=keepdims)
     return select(nothing, found.dtype.type(float("nan")), found)
 
@@ -239,6 +242,7 @@ def nanvar(
 @composite(static=_STATIC, name="nanvar")
 def _nanvar(a, where, mean, ddof, *, axis, dtype, keepdims):
     (a,) = arrays("nanvar", a)
+    # nan is replaced before the mean, and left out of the count.
     numbers = _numbers("nanvar", a, where)
     a = _nan_replaced("nanvar", a, lambda d: d.type(0))
     return var_of(a, axis, dtype, None, ddof, keepdims, where=numbers, mean=mean)

@@ -18,7 +18,7 @@ from gpuarray.numpy.promotion import check_arraylike, promote_dtypes, promote_dt
 
 
 def array(name: str, x) -> Array:
-    """`x` as an Array; TypeError when it is no array or scalar."""
+    """`x` as an Array; TypeError if it is not an array or a scalar."""
     if isinstance(x, Array):
         return x
     check_arraylike(name, x)
@@ -26,7 +26,7 @@ def array(name: str, x) -> Array:
 
 
 def arrays(name: str, *xs) -> list[Array]:
-    """All of `xs` as Arrays; TypeError when one of them is no array or scalar."""
+    """All of `xs` as Arrays; TypeError if one of them is not an array or a scalar."""
     for x in xs:
         if not isinstance(x, Array):
             check_arraylike(name, *xs)
@@ -44,7 +44,7 @@ def no_out(name: str, out) -> None:
 
 
 def static_int(x, what: str) -> int:
-    """`x` as a Python int; an error that says what it is for when it is traced or no integer."""
+    """`x` as a Python int; an error that names its purpose if it is traced or not an integer."""
     if isinstance(x, Tracer):
         need_concrete(x, what)
     return operator.index(x)

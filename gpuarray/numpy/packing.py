@@ -37,12 +37,15 @@ def packbits(a, axis: int | None = None, bitorder: str = "big") -> Array:
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
+    # Any number but zero is a set bit.
     bits = lax.convert_element_type(lax.ne(a, a.dtype.type(0)), np.uint8)
     bits = moveaxis(bits, axis, -1)
+    # Zeros fill up the last byte.
     missing = -bits.shape[-1] % 8
     if missing:
         bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, missing, 0)])
     bits = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    # Each bit in its place of the byte; the bits of a byte do not overlap.
     placed = lax.shift_left(bits, _spread(shifts, bits.shape))
     return moveaxis(lax.reduce_or(placed, (placed.ndim - 1,)), -1, axis)
 
@@ -73,6 +76,7 @@ def unpackbits(
     spread = lax.broadcast_in_dim(a, shape, tuple(range(a.ndim)))
     bits = lax.bitwise_and(lax.shift_right_logical(spread, _spread(shifts, shape)), np.uint8(1))
     bits = reshape(bits, (*a.shape[:-1], a.shape[-1] * 8))
+    # As in NumPy, a count may also be larger, or negative to cut bits off the end.
     if count is not None:
         n = bits.shape[-1]
         if count > n:

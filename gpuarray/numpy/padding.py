@@ -53,6 +53,7 @@ def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs)
     """
     x = _array("pad", array)
     out = _padded(x, _widths(pad_width, x.ndim), mode, kwargs)
+    # The padding may be strongly typed; the result is what x was.
     return as_type(out, out.dtype, x.weak_type)
 
 
@@ -68,6 +69,7 @@ def _padded(x: Array, widths, mode: str | Callable[..., Any], kwargs: dict[str, 
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     options = _OPTIONS[mode] | kwargs
+    # Each mode by what it does: a constant, places of the array, or something computed.
     if mode in ("constant", "empty"):
         return _pad_constant(x, widths, options.get("constant_values", 0))
     if mode in ("edge", "wrap", "reflect", "symmetric"):
@@ -90,6 +92,7 @@ _array = array  # `pad` has an argument of that name
 
 def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, Array):
+        # Widths are shapes.
         value = known_value(pad_width)
         if value is None:
             need_concrete(pad_width, "the `pad_width` argument of jnp.pad()")
@@ -97,6 +100,7 @@ def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
     try:
         given = np.asarray(pad_width)
     except ValueError:
+        # Ragged: `_pairs` says what is wrong with it.
         given = np.asarray(pad_width, object)
     if given.size and given.dtype == object and all(isinstance(n, int) for n in given.flat):
         raise OverflowError(f"pad_width={pad_width} does not fit into 64 bits")
@@ -109,6 +113,7 @@ def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
 
 def _pairs(given, ndim: int, what: str) -> list[tuple[Any, Any]]:
     """NumPy's short forms of (before, after) for every axis, written out."""
+    # NumPy's forms: one for all, one pair for all, or a pair for each axis.
     if given.shape in ((), (1,)):
         one = given.reshape(())[()] if isinstance(given, np.ndarray) else reshape(given, ())
         return [(one, one)] * ndim
@@ -135,6 +140,7 @@ def _value_pairs(values, x: Array, what: str) -> list[tuple[Any, Any]]:
 
 def _pad_constant(x: Array, widths, values) -> Array:
     pairs = _value_pairs(values, x, "constant_values")
+    # One value: one operation for all axes.
     if np.ndim(values) == 0:
         return (
             lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
@@ -154,12 +160,14 @@ def _pad_by_position(x: Array, widths, mode: str) -> Array:
         if not before and not after:
             continue
         n = x.shape[axis]
+        # Which element stands at each place of the result.
         at = np.arange(-before, n + after)
         if mode == "edge":
             at = np.clip(at, 0, n - 1)
         elif mode == "wrap" or n == 1:
             at = at % n
         else:
+            # There and back again: "reflect" does not repeat the ends, "symmetric" does.
             period = 2 * (n - 1) if mode == "reflect" else 2 * n
             at = at % period
             at = np.where(at < n, at, (period if mode == "reflect" else period - 1) - at)
@@ -174,6 +182,7 @@ def _runs(x: Array, at: np.ndarray, axis: int) -> Array:
     steps = np.diff(at)
     pieces = []
     begin = 0
+    # Runs of neighbours become slices: forwards, backwards, or one element repeated.
     while begin < len(at):
         end = begin + 1
         step = steps[begin] if begin < len(steps) else 1
@@ -198,6 +207,7 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
     """Reflection through the edge value: 2 * edge - mirrored, as many times as the width needs."""
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
+        # One element has no mirror image but itself.
         if n == 1 and (before or after):
             edge = [(before, after) if i == axis else (0, 0) for i in range(x.ndim)]
             x = _pad_by_position(x, edge, "edge")
@@ -205,12 +215,14 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
         for turned, width in ((False, before), (True, after)):
             if turned:
                 x = flip(x, axis)
+            # A pad wider than the array is mirrored again and again.
             while width:
                 length = x.shape[axis]
                 count = min(width, length - skip)
                 lead = (slice(None),) * axis
                 mirrored = flip(getitem(x, (*lead, slice(skip, skip + count))), axis)
                 edge = getitem(x, (*lead, slice(0, 1)))
+                # Odd: mirrored at the edge's value too.
                 x = lax.concatenate([edge * 2 - mirrored, x], axis)
                 width -= count
             if turned:
@@ -220,6 +232,7 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
 
 def _pad_ramp(x: Array, widths, end_values) -> Array:
     pairs = _value_pairs(end_values, x, "end_values")
+    # The ramp is computed in floats and rounded down for integers, as in NumPy.
     kind = dtypes.to_inexact_dtype(x.dtype)
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, pairs, strict=True)):
         lead = (slice(None),) * axis
@@ -232,6 +245,7 @@ def _pad_ramp(x: Array, widths, end_values) -> Array:
             step = (lax.convert_element_type(side, kind) - start) / count
             shape = [1] * x.ndim
             shape[axis] = count
+            # From the end value (included) towards the edge (excluded).
             ramp = np.arange(count, dtype=np.float64).reshape(shape)
             ramp = lax.convert_element_type(ramp, kind)
             values = start + step * ramp
@@ -270,6 +284,7 @@ def _pad_statistic(x: Array, widths, mode: str, stat_length) -> Array:
             (before, slice(0, head)),
             (after, slice(max(n - (tail or n), 0), None)),
         ):
+            # Of the whole axis, or of `stat_length` elements at its end.
             value = _STATISTICS[mode](getitem(x, (*lead, part)), axis)
             if dtypes.kind_of(x.dtype) in "iu":
                 value = value.round()
@@ -285,6 +300,7 @@ def _pad_by_function(x: Array, widths, function, options) -> Array:
     for axis in range(out.ndim):
         lanes = moveaxis(out, axis, -1)
         flat = reshape(lanes, (-1, lanes.shape[-1]))
+        # NumPy's protocol: the function gets each padded lane and returns it filled.
         rows = [function(row, widths[axis], axis, options) for row in unstack(flat)]
         out = moveaxis(reshape(stack(rows), lanes.shape), -1, axis)
     return out

@@ -29,6 +29,7 @@ from gpuarray.numpy.sorting import argsort
 
 def _trimmed(p: Array, what: str) -> Array:
     """`p` without leading zeros."""
+    # How many zeros lead decides the shape.
     value = known_value(p)
     if value is None:
         need_concrete(
@@ -57,6 +58,7 @@ def polyadd(a1, a2) -> Array:
     """
     a, b = promoted("polyadd", a1, a2)
     _check_coefficients("polyadd", a, b)
+    # Coefficients of equal powers stand at the end.
     longer, shorter = (a, b) if a.shape[0] >= b.shape[0] else (b, a)
     rest = longer.shape[0] - shorter.shape[0]
     return longer.at[rest:].add(shorter) if rest else a + b
@@ -85,6 +87,7 @@ def polymul(a1, a2, *, trim_leading_zeros: bool = False) -> Array:
     _check_coefficients("polymul", a, b)
     if trim_leading_zeros and (a.shape[0] > 1 or b.shape[0] > 1):
         a, b = _trimmed(a, "polymul"), _trimmed(b, "polymul")
+    # No coefficients mean the polynomial 0.
     a, b = (lax.full((1,), 0, x.dtype) if x.shape[0] == 0 else x for x in (a, b))
     return convolve(a, b, mode="full")
 
@@ -102,6 +105,7 @@ def polydiv(u, v, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
         raise ValueError("polydiv: there is nothing to divide by, v has shape (0,)")
     m, n = u.shape[0] - 1, v.shape[0] - 1
     quotient: list[Array] = []
+    # Long division: one coefficient of the quotient in each round.
     for k in range(m - n + 1):
         d = u[k] / v[0]
         quotient.append(d)
@@ -122,6 +126,7 @@ def polyval(p, x, *, unroll: int = 16) -> Array:
     target = broadcast_shapes(p.shape[1:], x.shape)
     y = lax.full(target, 0, x.dtype)
     x = stretch(x, target)
+    # Horner's rule.
     for k in range(p.shape[0]):
         y = y * x + p[k]
     return y
@@ -143,6 +148,7 @@ def polyder(p, m: int = 1) -> Array:
     n = p.shape[0]
     if m >= n:
         return p[:0]
+    # k (k - 1) ... (k - m + 1) for every power k that stays.
     powers = np.arange(n - 1, m - 1, -1, dtype=np.float64)
     factor = np.prod([powers - i for i in range(m)], axis=0)
     return p[:-m] * factor.astype(p.dtype)
@@ -165,6 +171,7 @@ def polyint(p, m: int = 1, k=None) -> Array:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or m.")
     if m == 0:
         return p
+    # One constant for all integrations, or one for each.
     constants = stretch(constants, (m,))
     n = p.shape[0] + m
     powers = np.arange(n - 1, -1, -1, dtype=np.float64)
@@ -192,6 +199,7 @@ def poly(seq_of_zeros) -> Array:
     (zeros,) = promoted_inexact("poly", seq_of_zeros)
     zeros = atleast_1d(zeros)
     shape = zeros.shape
+    # The characteristic polynomial of a matrix.
     if len(shape) == 2 and shape[0] == shape[1] and shape[0] != 0:
         zeros = linalg.eigvals(zeros)
     elif len(shape) != 1:
@@ -200,6 +208,7 @@ def poly(seq_of_zeros) -> Array:
         return lax.full((), 1, zeros.dtype)
     out = lax.full((1,), 1, zeros.dtype)
     for i in range(zeros.shape[0]):
+        # Times (x - zero).
         shifted = lax.pad(out, out.dtype.type(0), [(1, 0, 0)])
         out = lax.pad(out, out.dtype.type(0), [(0, 1, 0)]) - zeros[i] * shifted
     return out
@@ -220,6 +229,7 @@ def roots(p, *, strip_zeros: bool = True) -> Array:
     if p.ndim != 1:
         raise ValueError("Input must be a rank-1 array.")
     kind = dtypes.to_complex_dtype(p.dtype)
+    # A constant has no roots.
     if p.shape[0] < 2:
         return lax.full((0,), 0, kind)
     if strip_zeros:
@@ -239,7 +249,7 @@ def roots(p, *, strip_zeros: bool = True) -> Array:
 
 
 def _roots_traced(p: Array) -> Array:
-    """As many roots as the length allows: leading zeros take some away, NaN stands for those."""
+    """Roots for a fixed length: NaN for those that leading zeros take away."""
     n = p.shape[0] - 1
     zero = equal(p, 0)
     leading = where(zero.all(), n + 1, zero.argmin())
@@ -251,6 +261,7 @@ def _roots_traced(p: Array) -> Array:
 
 def _companion_roots(p: Array) -> Array:
     n = p.shape[0] - 1
+    # The roots are the eigenvalues of the companion matrix.
     below = np.eye(n, k=-1)[1:]
     companion = lax.concatenate(
         [(-p[1:] / p[0])[None], lax.convert_element_type(array("roots", below), p.dtype)], 0
@@ -287,7 +298,9 @@ def polyfit(
         raise TypeError("expected x and y to have same length")
     order = deg + 1
     if rcond is None:
+        # NumPy's default.
         rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps)
+    # Least squares on powers of x, each row times its weight.
     left, right = vander(x, order), y
     if w is not None:
         (w,) = promoted_inexact("polyfit", w)
@@ -305,6 +318,7 @@ def polyfit(
         return c, residuals, rank, s, array("polyfit", rcond)
     if not cov:
         return c
+    # (A^T A)^-1, scaled by the variance of the residuals unless that is known.
     covariance = linalg.inv(dot((left / scale).T, left / scale)) / outer(scale, scale)
     if not (isinstance(cov, str) and cov == "unscaled"):
         if x.shape[0] <= order:

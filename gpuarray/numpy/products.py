@@ -36,6 +36,7 @@ def factors(name: str, a, b, preferred) -> tuple[Array, Array, Any, bool]:
     """Two operands in one dtype, the dtype asked of their product, whether it is weakly typed."""
     check_arraylike(name, a, b)
     a, b = value(a), value(b)
+    # Weak only if both are, and no dtype was asked for.
     dtype, weak = dtypes.lattice_result_type(a, b)
     kind = dtype if preferred is None else dtypes.check_user_dtype(preferred, name)
     a, b = (_with_rank(convert(x, dtype, False), dtype) for x in (a, b))
@@ -63,6 +64,7 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
     Array(5, dtype=int32)
     """
     a, b, dtype, weak = factors("dot", a, b, preferred_element_type)
+    # NumPy's dot: with a scalar a product, else the last axis with the last but one.
     if a.ndim == 0 or b.ndim == 0:
         dims = ((), ())
     else:
@@ -86,6 +88,7 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
                 f"matmul input operand {i} must have ndim at least 1, but it has ndim {x.ndim}. "
                 "Use * for scalars."
             )
+    # A vector is one axis, a matrix two; all before them are batch axes that broadcast.
     out = batched_dot(
         a, min(a.ndim, 2), min(a.ndim, 2) - 1, b, min(b.ndim, 2), 0, precision, dtype, weak
     )
@@ -109,6 +112,7 @@ def batched_dot(
     The result has the batch axes, then what is left of `a`'s core, then what is left of `b`'s.
     """
     a_batch, b_batch = a.shape[: a.ndim - a_core], b.shape[: b.ndim - b_core]
+    # The usual case: nothing to line up.
     if not a_batch and not b_batch:
         return contract(a, b, (((a_over,), (b_over,)), ((), ())), precision, dtype, weak)
     rank = len(broadcast_shapes(a_batch, b_batch))
@@ -177,6 +181,7 @@ def vecmat(x1, x2, /) -> Array:
     _need_axes("vecmat", a, 1, "vector")
     _need_axes("vecmat", b, 2, "matrix")
     _same_length("vecmat", a, -1, b, -2)
+    # The array API's vecmat conjugates the vector.
     return batched_dot(_conj(a), 1, 0, b, 2, 0, None, dtype, weak)
 
 
@@ -310,6 +315,7 @@ def kron(a, b) -> Array:
     Array([ 1,  2, 10, 20], dtype=int32)
     """
     a, b = promoted("kron", a, b)
+    # [a0, 1, a1, 1, ...] * [1, b0, 1, b1, ...], then each pair of axes becomes one.
     rank = max(a.ndim, b.ndim)
     a = add_axes(a, range(rank - a.ndim)) if a.ndim < rank else a
     b = add_axes(b, range(rank - b.ndim)) if b.ndim < rank else b
@@ -335,8 +341,10 @@ def cross(
         raise ValueError("Dimension must be either 2 or 3 for cross product")
     batch = broadcast_shapes(a.shape[:-1], b.shape[:-1])
     a, b = stretch(a, (*batch, a.shape[-1])), stretch(b, (*batch, b.shape[-1]))
+    # Vectors of two components have the third one zero.
     x, y, *z = (a[..., i] for i in range(a.shape[-1]))
     u, v, *w = (b[..., i] for i in range(b.shape[-1]))
+    # The third component; of two plane vectors it is the result.
     last = x * v - y * u
     if not z and not w:
         return last
@@ -367,10 +375,12 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         )
     a = moveaxis(a, (first, second), (-2, -1))
     m, n = a.shape[-2:]
+    # The flat position of the diagonal's first element.
     machine_int(offset)
     begin = offset if offset >= 0 else -offset * n
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     lead = a.shape[:-2]
+    # The diagonal lies outside.
     if count == 0:
         return lax.slice(reshape(a, (*lead, m * n)), (0,) * (a.ndim - 1), (*lead, 0))
     # In row-major order neighbours on a diagonal are one row and one column apart.

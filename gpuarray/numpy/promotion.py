@@ -1,4 +1,4 @@
-"""What a function of the numpy namespace does with its arguments first: check, promote, broadcast.
+"""Argument handling of the numpy namespace: check, promote, broadcast.
 
 Floor 6. In: whatever the caller wrote. Out: values of one dtype whose ranks agree, ready for lax.
 The work depends on avals and Python types alone, so it is done once for each combination: `unary`
@@ -22,7 +22,7 @@ from gpuarray.core.trace import is_base, kept, made, same_widths
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
-from gpuarray.util import is_users_expression
+from gpuarray.sites import is_users_expression
 
 _state = config.state
 _PYTHON = frozenset({bool, int, float, complex})
@@ -44,7 +44,7 @@ def is_arraylike(x: Any) -> bool:
 
 
 def check_arraylike(name: str, *xs: Any) -> None:
-    """Raise the TypeError that lists, tuples and other non-arrays deserve."""
+    """Raise a TypeError for lists, tuples and other arguments that are not arrays."""
     for position, x in enumerate(xs):
         if not is_arraylike(x):
             fix = ""
@@ -63,10 +63,12 @@ def check_arraylike(name: str, *xs: Any) -> None:
 
 def value(x: Any) -> Any:
     """An array-like as something that can be bound: an Array, or Python's or NumPy's scalar."""
+    # In the order of how often each comes.
     if type(x) in SCALARS or isinstance(x, Array):
         return x
     if isinstance(x, (int, float, complex)) and not isinstance(x, np.generic):
         return plain_scalar(x)
+    # A NumPy array of no axes is as strong as one, and as cheap as a scalar.
     if isinstance(x, np.ndarray) and x.ndim == 0 and dtypes.kind_of(x.dtype) in tuple("biufc"):
         return x[()]
     return asarray(x)
@@ -96,6 +98,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
 
 def convert(x: Any, dtype: Any, weak: bool) -> Any:
     """A bindable value converted to a dtype (Python scalars become NumPy's, or stay when weak)."""
+    # The type of a scalar says as much as the aval of an array.
     key = type(x) if type(x) in SCALARS else x.aval
     rule = _conversion(key, dtype, weak)
     return x if rule is None else rule(x)
@@ -104,6 +107,7 @@ def convert(x: Any, dtype: Any, weak: bool) -> Any:
 def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None:
     """The function that converts operands of one aval or scalar type; None for nothing to do."""
     if not isinstance(key, type):
+        # None: nothing to convert.
         if key.dtype == dtype and key.weak_type == weak:
             return None
         if key.dtype == dtype and key.weak_type:
@@ -112,6 +116,7 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
             return lambda x: x if is_base() else converted(x, dtype, weak)
         return lambda x: converted(x, dtype, weak)
     kind = dtypes.kind_of(dtype)
+    # A weak result keeps Python's own number.
     if weak and kind != "b":
         python = {"f": float, "c": complex}.get(kind, int)
         if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
@@ -123,6 +128,7 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
         full = dtypes.as_dtype(key).type  # the value is narrowed by no setting on its way
         aval = ShapedArray((), dtype)
         return lambda x: made(_quietly(full(x).astype, dtype), aval)
+    # A Python number beside an array takes the array's dtype.
     if key in _PYTHON:
         return _typed(key, dtype, kind)
     return None if key is dtype.type else lambda x: _quietly(x.astype, dtype)
@@ -172,6 +178,7 @@ def _quietly(function: Callable[[Any], Any], x: Any) -> Any:
 def promote_shapes(name: str, *xs: Any) -> list[Any]:
     """Give arrays leading axes of length 1 until their ranks agree; scalars stay scalars."""
     shapes = [getattr(x, "shape", ()) for x in xs]
+    # Scalars broadcast without an operation.
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
         return list(xs)
@@ -243,7 +250,7 @@ def _promote(name: str, xs: tuple, to: Callable[[Any], Any] | None) -> list[Any]
 
 
 def promote_dtypes(*xs: Any) -> list[Any]:
-    """Values of one dtype, shapes as they are."""
+    """Promote values to one dtype; shapes are not changed."""
     values = [value(x) for x in same_widths(xs)]
     dtype, weak = common_dtype("promote_dtypes", values, None)
     return [convert(x, dtype, weak) for x in values]
@@ -320,7 +327,7 @@ Weak = Literal["kept", "scalars", "never"]
 
 
 def _stays_weak(weak: Weak, *keys: Any) -> bool:
-    """Whether operands of these avals or scalar types may be weak, as far as `weak` goes."""
+    """Whether `weak` lets operands of these avals or scalar types stay weakly typed."""
     scalars = all(isinstance(k, type) or not k.ndim for k in keys)
     return weak == "kept" or (weak == "scalars" and scalars)
 
@@ -354,8 +361,11 @@ def unary(
             except AttributeError:
                 check_arraylike(name, x)
                 return function(value(x))
+            # Finished plans live with the settings they depend on (x64, promotion), so a change of
+            # settings drops them.
             plans = _state.trace_key.promotions
             run = plans.get((known_as, key))
+            # Unseen types: check, promote once, and keep what is to be done.
             if run is None:
                 check_arraylike(name, x)
                 run = plans[known_as, key] = plan(x, key)
@@ -379,7 +389,10 @@ def binary(
         weak = weak and _stays_weak(stays, kx, ky)
         run = pick(dtype)
         fx, fy = _conversion(kx, dtype, weak), _conversion(ky, dtype, weak)
+        # Ranks differ: axes are added at each call, and the setting about that is asked.
         ranks = {k.ndim for k in (kx, ky) if not isinstance(k, type) and k.ndim}
+        # A setting that forbids it means the user's expressions, not what functions here are made
+        # of.
         if len(ranks) > 1:
             same_rank = run
 
@@ -404,6 +417,7 @@ def binary(
                 kx = tx if tx in SCALARS else x._aval
                 ky = ty if ty in SCALARS else y._aval
             except AttributeError:
+                # Neither a scalar nor an Array: NumPy arrays and what has __jax_array__.
                 check_arraylike(name, x, y)
                 return function(*map(value, same_widths((x, y))))
             plans = _state.trace_key.promotions

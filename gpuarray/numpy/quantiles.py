@@ -171,6 +171,7 @@ def _checked(
     if method not in METHODS:
         listed = ", ".join(map(repr, METHODS[:-1]))
         raise ValueError(f"method can only be {listed} or {METHODS[-1]!r}, got {method!r}")
+    # As in NumPy: the other methods have no weighted form.
     if weights is not None and method != "inverted_cdf":
         raise NotImplementedError(
             f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights."
@@ -193,6 +194,7 @@ def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
     # Positions are counted in float32 at least: half precision counts to 2048.
     through = dtypes.wider(result, dtypes.float32) if result.itemsize < 4 else result
     axes = canonical_axes(plain_axis(axis), a.ndim)
+    # All reduced axes as one at the end.
     values = _last(as_type(a, through), axes)
     if values.shape[-1] == 0:
         raise ValueError(f"{name} of no elements: the array has shape {a.shape} along axis {axis}")
@@ -237,8 +239,10 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         nothing = lax.expand_dims(lax.eq(count, dtype.type(0)), (count.ndim,))
         x = select(nothing, nan, x)
     else:
+        # One nan makes the quantile nan.
         x = select(any(undefined, -1, keepdims=True), nan, x)
         count = lax.full(x.shape[:-1], n, dtype)
+    # Sorted values, and a position between two of them.
     if loads is None:
         (x,) = lax.sort((x,), dimension=x.ndim - 1)
         position = _position(q, count, method)

@@ -99,9 +99,11 @@ def fold_axes(
     x = asarray(a)
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, fold.name)
     through, result = _types(fold, x.dtype, wanted, promote_integers)
+    # sum(dtype=bool) asks whether any is true, prod whether all are.
     if fold.accumulates and kind_of(result) == "b":  # asked for: a sum is "any", a product "all"
         fold = (ANY if fold is SUM else ALL)._replace(name=fold.name)
     x = _as_elements(fold, x, through)
+    # Elements that are left out count as the identity.
     if where is not None:
         where = boolean_mask(fold.name, where)
         if fold.needs_elements and initial is None:
@@ -110,6 +112,7 @@ def fold_axes(
                 "mask one has to specify 'initial'"
             )
         x = select(where, x, fold.identity(through))
+    # Names are axes of a vmap around, numbers those of the array.
     names, axes = split_axes(axis, x.ndim)
     if initial is None:
         _check_elements(fold, x.shape, axes)
@@ -119,6 +122,7 @@ def fold_axes(
         start = asarray(initial)
         if start.shape:
             raise ValueError(f"initial value must be a scalar. Got array of shape {start.shape}")
+        # As converting an array drops imaginary parts.
         if kind_of(start.dtype) == "c" and kind_of(result) != "c":
             start = lax.real(start)
         y = fold.join(as_type(start, result), y)
@@ -129,6 +133,7 @@ def _plan(fold: Fold, aval: Any, axis: Any, keepdims: bool, promote_integers: bo
     through, result = _types(fold, aval.dtype, None, promote_integers)
     names, axes = split_axes(axis, aval.ndim)
     _check_elements(fold, aval.shape, axes)
+    # Nothing to convert before or after: the reduction alone.
     if aval.dtype == through == result and not aval.weak_type and not keepdims and not names:
         return lambda x: fold.run(x, axes)
 
@@ -145,10 +150,12 @@ def _types(fold: Fold, dtype: Any, wanted: Any, promote_integers: bool) -> tuple
         return dtypes.bool_, dtypes.bool_
     if isinstance(dtype, dtypes.KeyDtype):
         raise TypeError(f"Cannot interpret '{dtype}' as a data type: {fold.name} reduces numbers")
+    # dtype= is what is computed in, as in NumPy.
     if wanted is not None:
         return wanted, wanted
     if not fold.accumulates:
         return dtype, dtype
+    # Small integers are summed as the default integer, half floats as float32.
     result = widened(dtype) if promote_integers else dtypes.to_numeric_dtype(dtype)
     return compute_dtype(result), result
 
@@ -169,6 +176,7 @@ def compute_dtype(dtype: Any) -> Any:
 
 
 def _as_elements(fold: Fold, x: Array, through: Any) -> Array:
+    # A complex number is true if either part is not zero.
     if through == np.bool_ and fold.name in ("any", "all") and kind_of(x.dtype) == "c":
         return truth(x)
     return as_type(x, through)
@@ -180,6 +188,7 @@ def _over(fold: Fold, x: Array, names: tuple[str, ...], axes: tuple[int, ...]) -
         x = fold.run(x, axes)
     if names and fold.across is not None:
         return fold.across(x, names)
+    # No collective of its own: gather all elements, and fold them.
     for name in names:
         x = fold.run(lax.all_gather(x, name), (0,))
     return x
@@ -187,6 +196,7 @@ def _over(fold: Fold, x: Array, names: tuple[str, ...], axes: tuple[int, ...]) -
 
 def plain_axis(axis: Any) -> Any:
     """Axes as a number, a name or a tuple: an array of one number becomes it, a list a tuple."""
+    # Axes are keys of caches: plain ints and tuples.
     if isinstance(axis, (Array, np.ndarray)) and axis.ndim == 0:
         return int(axis)  # pyright: ignore[reportArgumentType]
     return tuple(axis) if isinstance(axis, list) else axis
@@ -220,8 +230,8 @@ def boolean_mask(name: str, where: Any) -> Any:
     dtype = aval_of(where).dtype
     if kind_of(dtype) != "b":
         raise ValueError(
-            f"jnp.{name}: where must be None or a boolean array; got "
-            f"where.dtype={dtype!r}. Compare it first, as in where=mask != 0."
+            f"jnp.{name}: where must be None or a boolean array; got where.dtype={dtype!r}. "
+            "Compare it first, as in where=mask != 0."
         )
     return where
 
@@ -391,6 +401,7 @@ def _arg_extreme(name: str, find: Callable[..., Array], a, axis, out, keepdims) 
         a, at = lax.reshape(a, (a.size,)), 0
     else:
         at = canonical_axis(axis, a.ndim)
+    # No element has a position.
     if a.shape[at] == 0:
         raise ValueError(f"attempt to get {name} of an empty sequence: the shape is {shape}")
     found = find(a, at, dtypes.default_int())

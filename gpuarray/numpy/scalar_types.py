@@ -1,4 +1,4 @@
-"""The types of the namespace: `float32` and its kin, which make arrays; questions about dtypes.
+"""Scalar types such as `float32`, whose calls make arrays, and functions about dtypes.
 
 Floor 6. In: values, dtypes and whatever names one. Out: scalar Arrays, dtypes, answers.
 """
@@ -16,7 +16,9 @@ from gpuarray.numpy.construct import asarray
 
 
 class _ScalarType(type):
-    """The type of `float32` and its kin: called, they make arrays; else they stand for dtypes."""
+    """Metaclass of `float32` and the other scalar types: calls make arrays, elsewhere they are
+    dtypes.
+    """
 
     dtype: np.dtype
 
@@ -24,11 +26,13 @@ class _ScalarType(type):
         return asarray(x, dtype=dtypes.check_user_dtype(cls.dtype, "array"))
 
     def __hash__(cls) -> int:
+        # gnp.float32 is a key equal to np.float32.
         return hash(cls.dtype.type)
 
     def __eq__(cls, other: object) -> builtins.bool:
         if isinstance(other, _ScalarType):
             return cls.dtype == other.dtype
+        # Equal to NumPy's type and dtype of the same name, so that code may compare with either.
         return other is cls.dtype.type or (isinstance(other, np.dtype) and cls.dtype == other)
 
     def __instancecheck__(cls, instance: Any) -> builtins.bool:
@@ -123,7 +127,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
 
 
 def _dtype_or_same(x: Any) -> Any:
-    """The dtype x names; what names none is left to those who say what they wanted."""
+    """The dtype named by `x`, or `x` itself, for the caller to report."""
     try:
         return dtypes.as_dtype(x)
     except TypeError:

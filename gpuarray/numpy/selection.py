@@ -45,6 +45,7 @@ def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=N
             "size and fill_value arguments cannot be used in three-term where function: the "
             "result has the shape of the operands."
         )
+    # Arrays need no check.
     if not isinstance(condition, Array):
         check_arraylike("where", condition, x, y)
         condition = value(condition)
@@ -59,16 +60,18 @@ def choose_by(condition, x, y):
     """`where` for operands of one dtype."""
     mask = as_mask(condition)
     shapes = [aval_of(v).shape for v in (mask, x, y)]
+    # Broadcast to one shape, as select_n wants it.
     if not shapes[0] == shapes[1] == shapes[2]:
         target = broadcast_shapes(*shapes)
         x, y = stretch(x, target), stretch(y, target)
         if shapes[0]:  # a scalar condition chooses between whole arrays
             mask = stretch(mask, target)
+    # select_n takes the case of False first.
     return select_n_p.bind(mask, y, x)
 
 
 def as_mask(condition):
-    """A bindable boolean: what is not one is compared with zero."""
+    """A condition as booleans; other values are compared with zero."""
     aval = aval_of(condition)
     if aval.dtype == np.bool_:
         return condition
@@ -90,6 +93,7 @@ def select(condlist: Sequence, choicelist: Sequence, default=0) -> Array:
     if len(condlist) == 0:
         raise ValueError("condlist must be non-empty")
     check_arraylike("select", default, *choicelist)
+    # From the last condition to the first, so that the first one that holds decides.
     out, *choices = promote_dtypes(default, *choicelist)
     conditions = arrays("select", *condlist)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
@@ -113,6 +117,7 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     if not dtypes.issubdtype(a.dtype, np.integer):
         raise ValueError("`a` array must be integer typed")
     count = len(options)
+    # Refusing needs the values.
     if mode == "raise":
         known = known_value(a)
         if known is None:
@@ -135,6 +140,7 @@ def choose(a, choices: Sequence, out=None, mode: str = "raise") -> Array:
     target = broadcast_shapes(a.shape, *[c.shape for c in options])
     number = lax.convert_element_type(stretch(a, target), np.int32)
     cases = [stretch(c, target) for c in options]
+    # select_n takes a boolean for two cases, a number for more.
     if count == 1:
         out = cases[0]
     elif count == 2:
@@ -169,6 +175,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
             f"fill_value has {len(fills)} entries for {a.ndim} axes: give one value, or one for "
             "each axis"
         )
+    # Known values: NumPy finds them. Traced ones need a size, and a scan.
     known = known_value(a)
     if known is not None:
         found = [k.astype(dtypes.default_int()) for k in np.nonzero(known)]
@@ -198,11 +205,14 @@ def _nonzero_traced(a: Array, size: int, fills: tuple) -> tuple[Array, ...]:
     mask = ravel(as_mask(a))
     rank = lax.cumsum(lax.convert_element_type(mask, kind))
     # Place k of the result holds the position after which k elements were found: count ranks <= k.
+    # How many positions have rank k; their running sum is the position of the k-th element.
     marks = lax.full((size,), 0, kind).at[rank].add(1)
     flat = lax.cumsum(marks)
     count = getitem(rank, -1)
+    # Places beyond the number of elements take the fill value.
     missing = lax.ge(lax.iota(kind, size), lax.broadcast(count, (size,)))
     out = []
+    # From the flat position to one for each axis.
     stride = a.size
     for n, fill in zip(a.shape, fills, strict=True):
         stride //= n
@@ -259,6 +269,7 @@ def compress(
     a = moveaxis(a, axis, 0)
     n = a.shape[0]
     if condition.shape[0] > n:
+        # A condition may be longer than the axis, if no more is chosen there.
         rest = known_value(condition)
         if rest is not None and rest[n:].any():
             raise ValueError("condition contains entries that are out of bounds")
@@ -272,6 +283,7 @@ def compress(
             f"size={size} for a.shape[axis]={n}"
         )
     rows = flatnonzero(condition, size=size, fill_value=n)
+    # Row n does not exist: those places are filled below.
     chosen = a.at[rows].get(mode="fill", fill_value=0)
     missing = lax.broadcast_in_dim(lax.ge(rows, rows.dtype.type(n)), chosen.shape, (0,))
     return moveaxis(choose_by(missing, lax.convert_element_type(fill, a.dtype), chosen), 0, axis)
@@ -343,6 +355,7 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
     conditions = list(condlist)
     functions: list[Callable | Any] = list(funclist)
     count = len(conditions)
+    # One function more is for where no condition holds.
     if len(functions) == count + 1:
         default = functions.pop()
     elif len(functions) == count:
@@ -358,6 +371,7 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
         return stretch(lax.convert_element_type(part, x.dtype), x.shape)
 
     out = piece(default)
+    # A later condition that holds wins, as in NumPy.
     for condition, f in zip(conditions, functions, strict=True):
         out = choose_by(stretch(array("piecewise", condition), x.shape), piece(f), out)
     return out

@@ -66,6 +66,7 @@ def _one_nan(x: Array) -> Array:
     """The elements with one nan for all complex numbers that have a nan in a part of them."""
     if dtypes.kind_of(x.dtype) != "c":
         return x
+    # Complex nan come in many forms that sort apart; one of them stands for all.
     return choose_by(lax.ne(x, x), lax.full((), np.nan, x.dtype), x)
 
 
@@ -76,9 +77,11 @@ def _differs(values: Array, equal_nan: bool) -> Array:
         return lax.full((0,), False)
     ahead, behind = getitem(values, slice(1, None)), getitem(values, slice(0, n - 1))
     new = lax.ne(ahead, behind)
+    # nan is unequal to itself, but counts as one element.
     if equal_nan and dtypes.kind_of(values.dtype) in "fc":
         both_nan = lax.bitwise_and(lax.ne(ahead, ahead), lax.ne(behind, behind))
         new = lax.bitwise_and(new, lax.bitwise_not(both_nan))
+    # Rows differ where any of their elements does.
     if new.ndim > 1:
         new = lax.reduce_or(new, tuple(range(1, new.ndim)))
     return lax.concatenate([lax.full((1,), True), new], 0)
@@ -93,11 +96,12 @@ def _last(first: Array) -> Array:
 
 
 def _places(keep: Array, size: int | None, name: str) -> Array:
-    """The positions that are kept, `size` of them; len(keep) stands for a missing one."""
+    """The positions where `keep` is true, `size` of them; missing ones are len(keep)."""
     if size is None and known_value(keep) is None:
         need_concrete(
             keep, f"jnp.{name}: while tracing, the number of elements must be given as `size`"
         )
+    # Places beyond the last element mark what is missing.
     return nonzero(keep, size=size, fill_value=keep.shape[0])[0]
 
 
@@ -110,6 +114,7 @@ def _pick(x: Array, places: Array, fill) -> Array:
             else _filled(places.shape[0], fill, x)
         )
     missing = lax.ge(places, places.dtype.type(x.shape[0]))
+    # Any element will do for a missing place: it is replaced.
     found = getitem(x, lax.min(places, places.dtype.type(x.shape[0] - 1)))
     if fill is None:
         return found
@@ -159,8 +164,10 @@ def unique(
             "jnp.unique: for zero-sized input with nonzero size argument, fill_value must be "
             "specified"
         )
+    # Sorted, equal elements are neighbours.
     found = _sorted(rows, equal_nan) if rows.ndim == 1 else _sorted_rows(rows, equal_nan)
     places = _places(found.first, size, "unique")
+    # JAX fills with the smallest element.
     default = fill_value if fill_value is not None else getitem(found.values, 0) if n else None
     values = _pick(found.values, places, default)
     out = [values if axis is None else moveaxis(values, 0, axis)]
@@ -168,6 +175,7 @@ def unique(
     if return_index:
         out.append(_pick(found.order, places, getitem(found.order, 0) if n else 0))
     if return_inverse:
+        # Number of the group of each sorted element, carried back to where it came from.
         group = lax.sub(lax.cumsum(lax.convert_element_type(found.first, kind)), kind.type(1))
         inverse = lax.full((n,), 0, kind).at[found.order].set(group)
         out.append(reshape(inverse, ar.shape) if axis is None else inverse)
@@ -185,6 +193,7 @@ def _sorted_rows(rows: Array, equal_nan: bool) -> Sorted:
     flat = reshape(rows, (n, -1)) if rows.size else reshape(rows, (n, 0))
     positions = lax.iota(dtypes.default_int(), n)
     columns = [getitem(flat, (slice(None), k)) for k in range(flat.shape[1])]
+    # Rows in lexicographic order: as many keys as columns.
     order = lax.sort((*columns, positions), num_keys=len(columns))[-1] if columns else positions
     values = getitem(rows, order)
     return Sorted(values, order, _differs(values, equal_nan))
@@ -274,6 +283,7 @@ def isin(
         return lax.full(element.shape, invert)
     ordered = sort(tests)
     at = searchsorted(ordered, element)
+    # Beyond the largest element: compared with that, and found unequal.
     at = lax.min(at, at.dtype.type(n - 1))
     found = lax.convert_element_type(lax.eq(getitem(ordered, at), element), bool)
     return lax.bitwise_not(found) if invert else found
@@ -318,6 +328,7 @@ def intersect1d(
     """
     a, b = _flat_pair("intersect1d", ar1, ar2)
     left = _sorted(a)
+    # One of each element of a that b has too.
     keep = lax.bitwise_and(left.first, isin(left.values, b))
     places = _places(keep, size, "intersect1d")
     chosen = _pick(left.values, places, None) if left.values.shape[0] else left.values
@@ -363,6 +374,7 @@ def setxor1d(
     Array([2, 3, 5], dtype=int32)
     """
     a, b = _flat_pair("setxor1d", ar1, ar2)
+    # An element of both occurs twice in a row.
     if assume_unique:
         found = _sorted(lax.concatenate([a, b], 0), equal_nan=False)
         values, keep = found.values, lax.bitwise_and(found.first, _last(found.first))

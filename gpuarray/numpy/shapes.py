@@ -91,6 +91,7 @@ def reshape(a, shape, order: str = "C", *, copy: bool | None = None, out_shardin
     if out_sharding is not None:
         return placed("reshape", reshape(a, shape, order, copy=copy), out_sharding)
     a = array("reshape", a)
+    # The hot path: the aval is there, a property is not asked.
     given = a.aval.shape
     sizes = _target_shape(given, shape)
     if order == "C":
@@ -109,6 +110,7 @@ def reshape(a, shape, order: str = "C", *, copy: bool | None = None, out_shardin
 def _target_shape(given: tuple[int, ...], shape) -> tuple[int, ...]:
     total = math.prod(given)
     sizes = canonicalize_shape(shape)
+    # One length may follow from the others.
     if -1 in sizes:
         rest = [n for n in sizes if n != -1]
         if len(rest) < len(sizes) - 1:
@@ -307,6 +309,7 @@ def moveaxis(a, source: int | Sequence[int], destination: int | Sequence[int]) -
             "one destination for each source axis."
         )
     order = [i for i in range(a.ndim) if i not in sources]
+    # In the order of their targets, so that an insertion moves no earlier one.
     for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
     return transpose(a, order)
@@ -324,6 +327,7 @@ def rollaxis(a, axis: int, start: int = 0) -> Array:
         raise ValueError(f"start={start} must satisfy {-a.ndim}<=start<={a.ndim}")
     axis = canonical_axis(axis, a.ndim)
     start += a.ndim if start < 0 else 0
+    # The axis goes before `start`, which moves down once it is taken out.
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
@@ -364,7 +368,7 @@ def flipud(m) -> Array:
 
 
 def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """`m` turned by k quarter turns in the plane of two axes, from the first towards the second.
+    """Rotate `m` by k quarter turns in the plane of two axes, from the first towards the second.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.rot90(gnp.array([[1, 2], [3, 4]]))
@@ -380,6 +384,7 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     first, second = (canonical_axis(i, m.ndim) for i in axes)
     if first == second:
         raise ValueError("Axes must be different")
+    # A quarter turn is a flip and a transpose.
     turns = k % 4
     if turns == 0:
         return m
@@ -393,13 +398,14 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     """The elements moved along by `shift`, those pushed out coming in on the other side.
 
-    axis: None rolls the flattened array; several axes may go with one shift or with one each.
+    axis: None rolls the flattened array; several axes may share one shift, or have one each.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.roll(gnp.arange(5), 2)
     Array([3, 4, 0, 1, 2], dtype=int32)
     """
     a = array("roll", a)
+    # Rolled as if flat.
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.shape)
     axes = [canonical_axis(i, a.ndim) for i in as_tuple(axis)]
@@ -408,6 +414,7 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     shifts = shift if isinstance(shift, (Array, np.ndarray)) else np.asarray(shift)
     if not dtypes.issubdtype(shifts.dtype, np.integer):
         raise TypeError(f"roll needs an integer shift, got {shift!r} of dtype {shifts.dtype}")
+    # Several shifts along one axis add up.
     if shifts.ndim == 1 and len(axes) == 1:
         axes = axes * shifts.shape[0]
     if shifts.ndim > 1 or (shifts.ndim == 1 and shifts.shape[0] not in (1, len(axes))):
@@ -415,6 +422,7 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
             "shape mismatch: objects cannot be broadcast to a single shape: the shifts have shape "
             f"{shifts.shape}, the axes are {tuple(axes)}. Give one shift for each axis."
         )
+    # A traced shift is a dynamic slice of the array twice over.
     if isinstance(shifts, Array):
         amounts = lax.broadcast_in_dim(shifts, (len(axes),), (0,) if shifts.ndim else ())
         for i, ax in enumerate(axes):
@@ -435,6 +443,7 @@ def _roll_dynamic(a: Array, amount, axis: int) -> Array:
         return a
     length = amount.dtype.type(n)
     left = lax.rem(amount, length)
+    # rem has the sign of the shift.
     left = lax.select(lax.lt(left, amount.dtype.type(0)), lax.add(left, length), left)
     return lax.dynamic_slice_in_dim(lax.concatenate([a, a], axis), lax.sub(length, left), n, axis)
 
@@ -453,6 +462,7 @@ def broadcast_shapes(*shapes) -> tuple[int, ...]:
     rank = max([len(s) for s in given], default=0)
     out = []
     for lengths in zip(*((1,) * (rank - len(s)) + s for s in given), strict=True):
+        # 1 stretches to any length, 0 included.
         others = {n for n in lengths if n != 1}
         if len(others) > 1:
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={given}")
@@ -542,6 +552,7 @@ def view(a, dtype=None) -> Array:
         return lax.ne(view(a, np.uint8), np.uint8(0))
     if a.dtype == np.bool_:
         return view(lax.convert_element_type(a, np.uint8), target)
+    # In bits: int4 has no whole bytes.
     old, new = dtypes.itemsize_bits(a.dtype), dtypes.itemsize_bits(target)
     if not a.ndim and old != new:
         raise ValueError("view() of a 0d array is only supported if the itemsize is unchanged.")
@@ -573,6 +584,7 @@ def byteswap(a) -> Array:
         return lax.complex(byteswap(lax.real(a)), byteswap(lax.imag(a)))
     if a.dtype.itemsize == 1:
         return copy(a)
+    # The bytes of each element along a new axis, reversed.
     pieces = lax.bitcast_convert_type(a, np.uint8)
     return lax.bitcast_convert_type(lax.rev(pieces, (a.ndim,)), a.dtype)
 

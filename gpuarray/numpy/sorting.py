@@ -35,12 +35,14 @@ def sort(
     >>> gnp.sort(gnp.array([3, 1, 2]), descending=True)
     Array([3, 2, 1], dtype=int32)
     """
+    # NumPy's `kind` and `order` choose algorithms and fields: neither exists here.
     a = array("sort", a)
     _refuse_numpy_options("sort", kind, order)
     if axis is None:
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
     out = _sorted(a, axis, stable)
+    # nan comes first then.
     return flip(out, axis) if descending else out
 
 

@@ -91,6 +91,7 @@ def _mean(a, where, *, axis, dtype, keepdims):
         result = through = dtype
     total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
     most = _count(a.shape, axis)
+    # dtype=int8 of a long axis: sums wrap, as in JAX, but the count must not.
     if kind_of(through) in "iu" and most > dtypes.iinfo(through).max:
         through = dtypes.default_int()  # of the division: the count does not fit
         total = as_type(total, through)
@@ -118,6 +119,7 @@ def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool =
         count = _count(a.shape, axis)
         return (out, lax.full_like(out, count)) if returned else out
     a, w = (asarray(x) for x in _same_inexact("average", a, weights))
+    # Weights along the averaged axes only: put in place and repeated.
     if w.shape != a.shape:
         if axis is None:
             raise ValueError("Axis must be specified when shapes of a and weights differ.")
@@ -182,6 +184,7 @@ def ddof_of(ddof: Any, correction: Any) -> Any:
 @composite(static=("axis", "dtype", "keepdims"))
 def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
     a = asarray(a)
+    # Half floats are centred in float32.
     own = dtypes.to_inexact_dtype(a.dtype)
     wanted = None if dtype is None else mean_dtype("var", dtype)
     if wanted is not None:
@@ -194,9 +197,11 @@ def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
             )
     through = compute_dtype(own if wanted is None else dtypes.wider(own, wanted))
     x = as_type(a, through)
+    # Two passes: mean((x - mean)**2) loses no digits to a large mean.
     if centre is None:
         centre = _mean(x, where, axis=axis, dtype=through, keepdims=True)
     centred = subtract(x, as_type(asarray(centre), through))
+    # |x - mean|**2 of complex numbers: the variance is real.
     if kind_of(through) == "c":
         squares = lax.real(lax.mul(centred, lax.conj(centred)))
     else:
@@ -209,6 +214,7 @@ def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
         count = sum(_spread_mask("var", where, a.shape), axis, part, keepdims=keepdims)
     freedom = subtract(count, as_type(asarray(ddof), part))
     out = true_divide(total, freedom)
+    # Too few elements for the degrees of freedom: nan, as in JAX.
     out = select(lax.gt(freedom, part.type(0)), out, part.type(np.nan))
     return as_type(out, dtypes.to_real_dtype(own) if wanted is None else wanted)
 
@@ -293,6 +299,7 @@ def _cumprod(a, axis, dtype):
 
 def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False) -> Array:
     (a,) = arrays(name, a)
+    # Flattened, as NumPy's.
     if axis is None or a.ndim == 0:
         a = lax.reshape(a, (a.size,))
     if dtype is not None:
@@ -351,6 +358,7 @@ def _cumulative(name: str, run, x, axis, dtype, include_initial: bool, first: in
         )
     at = canonical_axis(0 if axis is None else axis, x.ndim)
     out = _cumulate(name, run, x, at, dtype, widen=True)
+    # The array API's function may start with the identity.
     if not include_initial:
         return out
     shape = (*out.shape[:at], 1, *out.shape[at + 1 :])

@@ -29,6 +29,7 @@ def array_repr(arr, max_line_width=None, precision=None, suppress_small=None) ->
     'Array([1.  , 0.33], dtype=float32)'
     """
     options = {"linewidth": max_line_width, "precision": precision, "suppress": suppress_small}
+    # NumPy's print options hold here too.
     given: Any = {name: v for name, v in options.items() if v is not None}
     with np.printoptions(**given):
         return repr(asarray(arr))
@@ -75,6 +76,7 @@ def load(file: str | os.PathLike | IO[bytes], *args: Any, **kwargs: Any) -> Any:
     >>> gnp.load("x.npy")
     Array([1., 1.], dtype=float32)
     """
+    # A pickle can run any code when it is read.
     if kwargs.get("allow_pickle") or (len(args) > 1 and args[1]):
         raise ValueError(
             "load(allow_pickle=True) is refused: reading a pickle runs whatever is in it. Use "

@@ -90,11 +90,12 @@ class ufunc:
         return self.function(*arrays(self.__name__, *args))
 
     def _elements(self, name: str, a: Array, dtype: Any) -> Array:
-        """An array as what is folded."""
+        """An array converted to the dtype in which it is folded."""
         return _typed(name, a, dtype)
 
     def _outcome(self, *operands: Array) -> Any:
         """The dtype that the function has for single elements of these arrays."""
+        # The result's dtype by tracing, remembered by the operands' dtypes.
         key = (config.state.trace_key, *(x.dtype for x in operands))
         found = self._outcomes.find(key)
         if found is None:
@@ -103,7 +104,7 @@ class ufunc:
         return found
 
     def _result(self, a: Array, dtype: Any) -> Any:
-        """The dtype of what is folded: the one asked for, or that of two elements together."""
+        """The dtype of a fold: the one given, or the result type of two elements."""
         if dtype is not None:
             return dtypes.check_user_dtype(dtype, self.__name__)
         return self._outcome(a, a)
@@ -134,6 +135,7 @@ class ufunc:
         self._binary("reduce")
         _no_out(name, out)
         (a,) = arrays(name, a)
+        # Nothing may be left to fold, and there is no value for that.
         if where is not None and self.identity is None and initial is None:
             raise ValueError(
                 f"reduction operation {self.__name__!r} does not have an identity, so to use a "
@@ -141,6 +143,7 @@ class ufunc:
             )
         if not isinstance(axis, tuple) and axis is not None:
             axis = canonical_axis(axis, a.ndim)
+        # The known folds have reductions of their own.
         if self._reduce is not None:
             return self._reduce(
                 a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
@@ -160,6 +163,7 @@ class ufunc:
         if axis is None:
             a = lax.reshape(a, (a.size,))
             where = None if where is None else lax.reshape(where, (a.size,))
+        # A masked or empty axis starts from the identity.
         if initial is None and (where is not None or a.shape[at] == 0):
             initial = self.identity
         if initial is None and a.shape[at] == 0:
@@ -168,6 +172,7 @@ class ufunc:
             )
         xs = moveaxis(a, at, 0)
         masks = None if where is None else moveaxis(where, at, 0)
+        # The first element starts the fold where no identity is needed.
         if initial is None:
             start, xs = xs[0], xs[1:]
             masks = None if masks is None else masks[1:]
@@ -204,6 +209,7 @@ class ufunc:
             return self._accumulate(a, axis=at, dtype=dtype)
         a = self._elements(name, a, dtype)
         result = self._result(a, dtype)
+        # Nothing to accumulate.
         if not a.shape[at]:
             return as_type(a, result)
         xs = moveaxis(a, at, 0)
@@ -232,12 +238,14 @@ class ufunc:
         (a,) = arrays(f"{self.__name__}.at", a)
         if self._at is not None:
             return self._at(a, indices, b)
+        # The flat position of every element that the index names, in its order.
         places = indexing.getitem(
             lax.reshape(lax.iota(dtypes.default_int(), a.size), a.shape), indices
         )
         others = [] if b is None else [_flat(broadcast_to(asarray(b), places.shape))]
         flat = as_type(_flat(a), self._outcome(a, *others))
         places = _flat(places)
+        # All at once where no element is named twice; one after the other otherwise.
         if _all_different(places):
             new = self.function(indexing.getitem(flat, places), *others)
             flat = indexing.at(flat)[places].set(as_type(new, flat.dtype))
@@ -264,9 +272,11 @@ class ufunc:
         a = self._elements(name, a, dtype)
         at = canonical_axis(axis, a.ndim)
         n = a.shape[at]
+        # A slice ends where the next one begins, the last one at the end of the axis.
         ends = lax.concatenate(
             [lax.slice(starts, (1,), starts.shape), lax.full((1,), n, starts.dtype)], 0
         )
+        # Each slice has at least its first element, as in NumPy even where it would be empty.
         acc = indexing.getitem(a, (slice(None),) * at + (starts,))
         spread = [1] * a.ndim
         spread[at] = starts.shape[0]
@@ -360,6 +370,7 @@ def _flat(x: Array) -> Array:
 
 def _all_different(places: Array) -> bool:
     """Whether it is known that no place is named twice."""
+    # Not known: they might be the same.
     if isinstance(places, Tracer):
         return places.size < 2
     return np.unique(np.asarray(places)).size == places.size
@@ -431,6 +442,7 @@ def _logical(
 def _running(run: Callable[..., Array]) -> Callable[..., Array]:
     def accumulate(a, *, axis, dtype):
         a = _typed("accumulate", as_type(a, a.dtype), dtype)
+        # Booleans have no running extreme of their own.
         if a.dtype == np.bool_:
             return as_type(run(as_type(a, dtypes.int32), axis), dtypes.bool_)
         return run(a, axis)
@@ -467,9 +479,12 @@ def _logsumexp(a, *, axis, dtype, keepdims, initial, where):
     a = _typed("logaddexp", a, dtype)
     a = as_type(a, _inexact(a.dtype))
     start = -np.inf if initial is None else initial
+    # Scaled by the largest element, so that no exponential overflows; where that is infinite the
+    # sum decides.
     top = reductions.max(a, axis, keepdims=True, initial=start, where=where)
     top = select(floats.isfinite(top), top, zero_of(top))
     total = reductions.sum(lax.exp(lax.sub(a, top)), axis, keepdims=True, where=where)
+    # The initial value is one element more.
     total = arithmetic.add(total, functions.exp(arithmetic.subtract(start, top)))
     out = lax.add(lax.log(total), top)
     return out if keepdims else lax.squeeze(out, canonical_axes(axis, a.ndim))

@@ -25,7 +25,9 @@ from gpuarray.primitives.indexing.ops import (
     scatter_max_p,
     scatter_min_p,
     scatter_mul_p,
-    update_graph,
+)
+from gpuarray.primitives.indexing.ops import (
+    update_graph as _update_graph,
 )
 from gpuarray.primitives.reduce.ops import (
     reduce_max_p,
@@ -52,6 +54,7 @@ def _operand(name: str, x: Any, position: int) -> Any:
 
 
 def _count(name: str, ids: Any, num_segments: Any) -> int:
+    # One more than the largest number, which has to be known: it is a length.
     if num_segments is None:
         if isinstance(ids, Tracer):
             raise errors.ConcretizationTypeError(
@@ -99,6 +102,7 @@ def _segments(
             f"{name} does not accept dtype bool: convert the data to integers, or take segment_max "
             "(any) or segment_min (all)."
         )
+    # The ids name the leading axes; all others are carried along.
     rest = aval.shape[rank:]
     bucketed = bucket_size is not None and rank > 0
     places = do.broadcast_in_dim(
@@ -106,12 +110,14 @@ def _segments(
     )
     lead: tuple[int, ...] = (count,)
     if bucketed:
+        # A second index, the bucket: many short sums, then one over the buckets.
         size = operator.index(bucket_size)  # pyright: ignore[reportArgumentType]
         lead = (-(-batch[0] // size), count)
         bucket = np.arange(batch[0]).reshape(-1, *(1,) * rank) // size
         kind = aval_of(ids).dtype
         bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
         places = do.concatenate(bucket, places, dimension=rank)
+    # Segments without a value keep the identity.
     start = do.broadcast_in_dim(
         kept(reduce.fold.of_nothing(aval.dtype)),
         shape=(*lead, *rest),
@@ -130,10 +136,11 @@ def _segments(
         indices_are_sorted=bool(indices_are_sorted) and not bucketed,
         unique_indices=bool(unique_indices),
         mode=where,
-        update_jaxpr=update_graph(scatter, aval.dtype),
+        update_jaxpr=_update_graph(scatter, aval.dtype),
         update_consts=(),
     )
     if bucketed:
+        # The second step.
         out = reduce.bind(out, axes=(0,), out_sharding=None)
     return out if out_sharding is None else out.to_device(out_sharding)
 

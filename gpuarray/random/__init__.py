@@ -4,6 +4,7 @@ Floor 6. Every public name of the modules in this folder. Split a key before eac
 `key, subkey = random.split(key)`, then `random.normal(subkey, (3, 2))`.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.primitives.random.gamma import random_gamma_p as random_gamma_p
 from gpuarray.random.basic import bernoulli as bernoulli
 from gpuarray.random.basic import bits as bits
@@ -52,3 +53,5 @@ from gpuarray.random.keys import split as split
 from gpuarray.random.keys import wrap_key_data as wrap_key_data
 from gpuarray.random.matrices import multivariate_normal as multivariate_normal
 from gpuarray.random.matrices import orthogonal as orthogonal
+
+__getattr__ = _explain_names(__name__)

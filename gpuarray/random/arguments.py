@@ -57,6 +57,7 @@ def wrapped(data: Any, impl: KeyImpl) -> Any:
         )
     if data.ndim < 1:
         raise TypeError(f"invalid PRNG key data: expected key_data.ndim >= 1; got ndim={data.ndim}")
+    # Raw keys end in the words of their generator.
     rank = len(impl.key_shape)
     if tuple(data.shape[-rank:]) == impl.key_shape and data.dtype != np.uint32:
         raise TypeError(
@@ -74,6 +75,7 @@ def typed(key: Any) -> tuple[Any, bool]:
             f"unexpected PRNG key type {type(key)}: make a key with gpuarray.random.key(seed)."
         )
     found = wrapped(key, generator(None))
+    # The setting about old-style uint32 keys.
     rule = config.state.legacy_prng_key
     if rule == "error":
         raise ValueError(_LEGACY)
@@ -96,6 +98,7 @@ def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
             f"{name} accepts a single key, but was given a key array of shape {found.shape} != (). "
             "Use vmap for batching."
         )
+    # Old-style keys are plain arrays, which may be read twice.
     if config.state.debug_key_reuse and consume and not plain:
         use_up(name, found)
     return found, plain
@@ -103,6 +106,7 @@ def one_key(name: str, key: Any, consume: bool = True) -> tuple[Any, bool]:
 
 def use_up(name: str, key: Any) -> None:
     """Remember that a key was used; raise if it was used before (setting `debug_key_reuse`)."""
+    # While tracing, within one trace; else as long as the key lives.
     if isinstance(key, Tracer):
         used = key._trace.__dict__.setdefault("used_keys", {})
         again = used.get(id(key)) is key

@@ -106,6 +106,7 @@ def _uniform(key, minval, maxval, *, shape, dtype):
     info = dtypes.finfo(dtype)
     width, fraction = info.bits, info.nmant
     # Few bits of fraction need few random bits.
+    # JAX's rule, and so its numbers.
     drawn = 8 if fraction < 8 else width
     numbers = raw_bits(key, drawn, shape)
     unsigned = np.dtype(f"uint{width}")
@@ -155,6 +156,7 @@ def uniform(
 
 @sampler
 def _normal_real(key, *, shape, dtype):
+    # Open at -1, where erf_inv is infinite; u is uniform in (-1, 1), sqrt(2) erf_inv(u) normal.
     low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)
     high = np.array(1.0, dtype)
     u = _uniform(key, low[()], high[()], shape=shape, dtype=dtype)
@@ -166,6 +168,7 @@ def _normal(key, *, shape, dtype):
     if dtypes.kind_of(dtype) != "c":
         return _normal_real(key, shape=shape, dtype=dtype)
     real = np.zeros((), dtype).real.dtype
+    # Two parts of variance 1/2 each.
     first, second = keys_from(key)
     x = as_(_normal_real(first, shape=shape, dtype=real), dtype)
     y = as_(_normal_real(second, shape=shape, dtype=real), dtype)
@@ -191,6 +194,7 @@ def _truncated_normal(key, lower, upper, *, shape, dtype):
     lower, upper = as_(lower, dtype), as_(upper, dtype)
     shape = sample_shape("truncated_normal", shape, shape_of(lower), shape_of(upper))
     sqrt2 = np.array(np.sqrt(2), dtype)[()]
+    # Uniform between the bounds' shares, mapped back by the inverse.
     a, b = (lax.erf(lax.div(v, sqrt2)) for v in (lower, upper))
     u = _uniform(key, a, b, shape=shape, dtype=dtype)
     out = lax.mul(sqrt2, lax.erf_inv(u))
@@ -233,6 +237,7 @@ def truncated_normal(
 def _bernoulli(key, p, *, shape, mode):
     shape = sample_shape("bernoulli", shape, shape_of(p))
     dtype = aval_of(p).dtype
+    # One number of the dtype's resolution: what JAX does by default.
     if mode == "low":
         u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
         return lax.lt(u, ranked(p, len(shape)))
@@ -296,6 +301,7 @@ def _randint(key, minval, maxval, *, shape, dtype):
     shape = sample_shape("randint", shape, shape_of(minval), shape_of(maxval))
     minval, maxval = _whole(minval), _whole(maxval)
     info, limit = dtypes.iinfo(aval_of(maxval).dtype), dtypes.iinfo(dtype)
+    # Bounds are limited to what the dtype can hold.
     most = min(int(limit.max), int(info.max))
     # One past the largest value can only be asked for by a number that does not fit.
     top = np.array(most, aval_of(maxval).dtype)[()]
@@ -308,11 +314,14 @@ def _randint(key, minval, maxval, *, shape, dtype):
 
     width = dtypes.itemsize_bits(dtype)
     unsigned = np.dtype(f"uint{width}")
+    # Twice the bits, so that the modulo is nearly fair.
     first, second = keys_from(key)
     high_bits, low_bits = raw_bits(first, width, shape), raw_bits(second, width, shape)
     span = as_(lax.sub(maxval, minval), unsigned)
+    # An empty range gives minval, as in JAX.
     empty = lax.le(maxval, minval)
     span = lax.select_n(empty, span, spread(unsigned.type(1), shape_of(span)))
+    # maxval one past the largest value: the span wraps around to 0, which means all.
     wider = lax.bitwise_and(ranked(beyond, rank), lax.gt(maxval, minval))
     span = lax.select_n(wider, span, lax.add(span, unsigned.type(1)))
     # (high * 2**width + low) mod span, without numbers of twice the width.
@@ -345,6 +354,7 @@ def randint(
     shape = canonicalize_shape(shape)
     for bound in (minval, maxval):
         if type(bound) is int:
+            # A Python int that does not fit is an error, not a wrap.
             np.array(bound, dtypes.default_int())  # raises OverflowError
     if dtypes.itemsize_bits(found) >= 32:
         out = _randint(key, minval, maxval, shape=shape, dtype=found)

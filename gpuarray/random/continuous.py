@@ -48,6 +48,7 @@ def _with(name: str, traced, key, parameters, shape, dtype, out_sharding=None) -
 
 @sampler
 def _exponential(key, *, shape, dtype):
+    # -log(1 - u): u may be 0, but never 1.
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
     return lax.neg(lax.log1p(lax.neg(u)))
 
@@ -66,6 +67,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
 def _gumbel(key, *, shape, dtype, mode):
     info = dtypes.finfo(dtype)
     tiny = float(info.tiny)
+    # -log(-log(u)), u > 0.
     if mode == "low":
         u = _uniform(key, minval=dtype.type(tiny), maxval=1.0, shape=shape, dtype=dtype)
         return lax.neg(lax.log(lax.neg(lax.log(u))))
@@ -83,7 +85,7 @@ def _where(condition, x, y):
 
 
 def gumbel_mode(mode: str | None) -> str:
-    """A `mode=` argument of gumbel and of what is built on it."""
+    """Check the `mode=` argument of gumbel and the functions built on it."""
     if mode is None:
         return "low"
     if mode not in ("high", "low"):
@@ -115,6 +117,7 @@ def gumbel(
 def _laplace(key, *, shape, dtype):
     low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype), dtype=dtype)[()]
     u = _uniform(key, low, 1.0, shape=shape, dtype=dtype)
+    # A sign, and an exponential variate.
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
@@ -132,6 +135,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
 def _logistic(key, *, shape, dtype):
     tiny = dtype.type(float(dtypes.finfo(dtype).tiny))
     u = _uniform(key, tiny, 1.0, shape=shape, dtype=dtype)
+    # The logit of a uniform number.
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
@@ -149,6 +153,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
 def _cauchy(key, *, shape, dtype):
     eps = dtype.type(float(dtypes.finfo(dtype).eps))
     u = _uniform(key, eps, 1.0, shape=shape, dtype=dtype)
+    # The quantile function, tan(pi (u - 1/2)).
     centred = lax.sub(u, dtype.type(0.5))
     return lax.tan(lax.mul(dtype.type(np.pi), centred))
 
@@ -174,6 +179,7 @@ _length.__name__ = "norm"
 
 @sampler
 def _maxwell(key, *, shape, dtype):
+    # The length of a normal vector in space.
     return _length(_normal(key, shape=(*shape, 3), dtype=dtype))
 
 
@@ -193,6 +199,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
 @sampler
 def _double_sided_maxwell(key, loc, scale, *, shape, dtype):
     own = lax.broadcast_shapes(shape_of(loc), shape_of(scale))
+    # JAX's shape, with the parameters' axes once more at the end.
     shape = (shape or own) + own
     first, second = keys_from(key)
     length = _maxwell(first, shape=shape, dtype=dtype)
@@ -219,6 +226,7 @@ def double_sided_maxwell(
 def _pareto(key, b, *, shape, dtype):
     b = as_(b, dtype)
     shape = sample_shape("pareto", shape, shape_of(b))
+    # u ** (-1 / b), with u = exp(-e).
     e = _exponential(key, shape=shape, dtype=dtype)
     return lax.exp(lax.div(e, ranked(b, len(shape))))
 
@@ -240,6 +248,7 @@ def _rayleigh(key, scale, *, shape, dtype):
     shape = sample_shape("rayleigh", shape, shape_of(scale))
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
     scale = spread(as_(scale, dtype), shape)
+    # scale sqrt(-2 log u).
     root = lax.sqrt(lax.mul(lax.log(u), dtype.type(-2)))
     return lax.mul(scale, root)
 
@@ -260,6 +269,7 @@ def rayleigh(
 def _weibull_min(key, scale, concentration, *, shape, dtype):
     u = _uniform(key, 0, 1, shape=shape, dtype=dtype)
     e = lax.neg(lax.log1p(lax.neg(u)))
+    # scale (-log(1 - u)) ** (1 / concentration).
     power = as_(1 / concentration, dtype)
     return _combined(lax.mul, _combined(lax.pow, e, power), as_(scale, dtype))
 
@@ -329,6 +339,7 @@ def triangular(
     dtype = float_dtype("triangular", dtype)
     shape = sample_shape("triangular", shape, *(shape_of(v) for v in (left, mode, right)))
     low, high, peak = (spread(as_(v, dtype), shape) for v in (left, right, mode))
+    # The quantile function, in two pieces that meet at the peak.
     share = lax.div(lax.sub(peak, low), lax.sub(high, low))
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
     rising = lax.mul(lax.mul(u, lax.sub(high, low)), lax.sub(peak, low))
@@ -346,6 +357,8 @@ def _wald(key, mean, *, shape, dtype):
     v = _normal(first, shape=shape, dtype=dtype)
     z = _uniform(second, 0.0, 1.0, shape=shape, dtype=dtype)
     # The smaller root of a quadratic equation, or its reciprocal, each with its share.
+    # Michael, Schucany and Haas, "Generating random variates using transformations with multiple
+    # roots" (1976).
     y = lax.integer_pow(v, 2)
     y2, m2 = lax.integer_pow(y, 2), lax.integer_pow(mean, 2)
     number = dtype.type

@@ -1,7 +1,7 @@
 """Counts: Poisson, binomial and multinomial numbers, drawn by rejection in a loop.
 
-Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop draws
-for all elements at once, and goes on until the last of them has accepted a number.
+Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts.A loop draws
+for all elements at once, until every one of them has accepted a number.
 
 Methods: Knuth's product of uniform numbers for a small Poisson mean; Hörmann, "The transformed
 rejection method for generating Poisson random variables" (1993) and "The generation of binomial
@@ -23,7 +23,8 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, shape_of
-from gpuarray.lax.control import scan, while_loop
+from gpuarray.lax.loops import while_loop
+from gpuarray.lax.scans import scan
 from gpuarray.primitives.random.ops import random_split_p, stream_params
 from gpuarray.random.arguments import (
     float_dtype,
@@ -55,6 +56,8 @@ def _poisson_knuth(key, lam, *, shape, dtype, max_iters):
     number = aval_of(lam).dtype
 
     def go_on(carry):
+        # Uniform numbers are multiplied until their product is below exp(-lam); one less than it
+        # took is the count.
         i, _, _, log_product = carry
         return _any(log_product > -lam) & (i < dtypes.default_int().type(max_iters))
 
@@ -74,6 +77,7 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
     """Transformed rejection with squeeze (PTRS)."""
     number = aval_of(lam).dtype
     log_lam = lax.log(lam)
+    # Hörmann's PTRS: constants of the paper, good from lam = 10 on.
     b = 0.931 + 2.53 * lax.sqrt(lam)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
@@ -92,6 +96,7 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
         k = lax.floor((2 * a / inner + b) * u + lam + 0.43)
         s = lax.log(v * inverse_alpha / (a / (inner * inner) + b))
         t = -lam + k * log_lam - lax.lgamma(k + 1)
+        # Most are accepted by the squeeze, without a logarithm of the density.
         squeezed = (inner >= 0.07) & (v <= v_low)
         refused = (k < 0) | ((inner < 0.013) & (v > inner))
         within = s <= t
@@ -128,6 +133,7 @@ def poisson(
     key, _ = one_key("poisson", key)
     dtype = int_dtype("poisson", dtype)
     shape = sample_shape("poisson", shape, shape_of(lam))
+    # As JAX does, whatever the dtype of lam.
     lam = as_(spread(lam, shape), np.dtype(np.float32))
     return placed("poisson", _poisson(key, lam, shape=shape, dtype=dtype), out_sharding)
 
@@ -157,6 +163,7 @@ def _by_waiting_times(key: Any, count: Any, p: Any, shape, dtype, most: float) -
         subkey, key = keys_from(key)
         successes = lax.select(trials <= count, successes + 1, successes)
         u = _uniform(subkey, 0.0, 1.0, shape=shape, dtype=dtype)
+        # A geometric variate: the trials until the next success.
         wait = lax.ceil(lax.log(u) / log_failure)
         return i + 1, successes, trials + wait, key
 
@@ -166,6 +173,8 @@ def _by_waiting_times(key: Any, count: Any, p: Any, shape, dtype, most: float) -
 
 def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> Any:
     """Transformed rejection (BTRS), for p up to 1/2 and count * p of at least 10."""
+    # Hörmann's BTRS: constants of the paper, good where both outcomes are expected ten times or
+    # more.
     table = gnp.asarray(_STIRLING_ERRORS, dtype)
     deviation = lax.sqrt(count * p * (1 - p))
     b = 1.15 + 2.53 * deviation
@@ -191,6 +200,7 @@ def _by_rejection(key: Any, count: Any, p: Any, shape, dtype, most: float) -> An
         k = lax.floor((2 * a / inner + b) * u + centre)
         refused = (k < 0) | (k > count)
         v = lax.log(v * alpha / (a / (inner * inner) + b))
+        # log(f(k) / f(mode)), the factorials by Stirling's formula with its correction.
         bound = (
             (mode + 0.5) * lax.log((mode + 1) / (odds * (count - mode + 1)))
             + (count + 1) * lax.log((count - mode + 1) / (count - k + 1))
@@ -217,7 +227,9 @@ def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any) 
     endless = gnp.isinf(count)
     q_nan, q_negative = lax.ne(q, q), q < 0
     q_bad = q_nan | q_negative
+    # Harmless numbers in the loops, which would not end with nan; the result is replaced below.
     q = lax.select(q_bad, lax.full_like(q, 0.01), q)
+    # Waiting times cost a step a success, rejection the same for any mean.
     rare = count_bad | (count * q <= 10)
     whole = lax.floor(count)
     most = float(dtypes.finfo(dtype).max)
@@ -238,6 +250,7 @@ def _binomial(key: Any, count: Any, p: Any, shape: tuple[int, ...], dtype: Any) 
     out = lax.select(invalid, lax.full_like(out, np.nan), out)
     out = lax.select(endless & ~invalid, lax.full_like(out, np.inf), out)
     counted = flipped | count_bad | q_nan | endless
+    # The rarer outcome was counted: turn it back.
     return lax.select(counted, out, whole - out)
 
 
@@ -293,12 +306,14 @@ def multinomial(
     sample_shape("multinomial", shape, own)
     sample_shape("multinomial", batch, shape_of(n))
     p = spread(as_(p, number), shape)
+    # One binomial a class: its share of what the classes before it left over.
     left = lax.cumsum(p, len(shape) - 1, reverse=True)
     ratios = p / gnp.where(left == 0, 1, left)
     keys = random_split_p.bind(key, shape=shape[-1:], **stream_params())
 
     def draw(remaining, step):
         ratio, key = step
+        # Rounding may carry a share just beyond 1.
         ratio = gnp.clip(ratio, 0, 1)
         count = _binomial(key, remaining, ratio, batch, number)
         return remaining - count, count

@@ -75,6 +75,7 @@ def permutation(
     _check_array("permutation", x)
     rank = len(shape_of(x))
     axis = canonical_axis(axis, rank or 1)
+    # A number means the permutation of 0 ... n - 1.
     if not rank:
         if not _is_integer(x):
             raise TypeError("x must be an integer or at least 1-dimensional")
@@ -82,6 +83,7 @@ def permutation(
         return placed(
             "permutation", _shuffle(key, lax.iota(dtypes.dtype(x), n), axis=0), out_sharding
         )
+    # Every lane shuffled for itself; otherwise whole slices move together.
     if independent or rank == 1:
         return placed("permutation", _shuffle(key, x, axis=axis), out_sharding)
     order = _shuffle(key, lax.iota(dtypes.default_int(), shape_of(x)[axis]), axis=0)
@@ -119,6 +121,7 @@ def choice(
         axis = canonical_axis(axis, len(own))
         n = own[axis]
     draws = prod(shape)
+    # Nothing to draw from is no error then.
     if draws == 0:
         full = shape if whole else own[:axis] + shape + own[axis + 1 :]
         return lax.full(full, 0, dtypes.default_int() if whole else dtypes.dtype(a))
@@ -129,6 +132,7 @@ def choice(
             f"Cannot take a larger sample (size {draws}) than population (size {n}) when "
             "'replace=False'"
         )
+    # Equal probabilities: integers, or the front of a permutation.
     if p is None:
         if replace:
             index = randint(key, shape, 0, n)
@@ -146,6 +150,7 @@ def choice(
     p = p if dtypes.kind_of(dtypes.dtype(p)) == "f" else as_(p, dtypes.default_float())
     dtype = dtypes.dtype(p)
     if replace:
+        # The inverse of the running sum; p need not add up to 1.
         total = gnp.cumsum(p)
         last = lax.index_in_dim(total, n - 1, 0, False)
         u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
@@ -153,6 +158,7 @@ def choice(
         index = gnp.searchsorted(total, lax.mul(last, lax.sub(dtype.type(1), u)))
         index = as_(index, dtypes.default_int())
     else:
+        # Gumbel noise on log p: the k largest are k draws without replacement.
         noise = _gumbel(key, shape=(n,), dtype=dtype, mode=gumbel_mode(mode))
         _, index = lax.top_k(lax.add(noise, lax.log(p)), draws)
         index = as_(index, dtypes.default_int()).reshape(shape)
@@ -188,6 +194,7 @@ def categorical(
     own = shape_of(logits)
     if not -len(own) <= axis < len(own):
         raise IndexError(f"index {axis} is out of bounds for axis 0 with size {len(own)}")
+    # From the end, since axes are added in front.
     axis = axis if axis < 0 else axis - len(own)
     mode = gumbel_mode(mode)
     dtype = dtypes.dtype(logits)
@@ -197,6 +204,7 @@ def categorical(
     shape = batch if shape is None else sample_shape("categorical", shape, batch)
     front, place = shape[: len(shape) - len(batch)], len(shape) + 1 + axis
     if replace:
+        # The Gumbel-max trick: argmax(logits + noise) has the probabilities softmax(logits).
         full = (*shape[:place], own[axis], *shape[place:])
         noise = _gumbel(key, shape=full, dtype=dtype, mode=mode)
         scores = lax.add(noise, ranked(logits, len(full)))
@@ -224,6 +232,7 @@ def _geometric(key, p, *, shape, dtype):
     if dtypes.kind_of(number) != "f":
         p, number = as_(p, dtypes.default_float()), dtypes.default_float()
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=number)
+    # log(0) would be infinite steps; 1 gives one step.
     u = _where(lax.eq(u, number.type(0)), 1, u)
     above = lax.log(u)
     below = spread(lax.log1p(lax.neg(p)), shape)

@@ -60,6 +60,7 @@ def loggamma(
 def _beta(key, a, b, *, shape, dtype):
     shape = sample_shape("beta", shape, shape_of(a), shape_of(b))
     a, b = as_(a, dtype), as_(b, dtype)
+    # Logarithms, since small shapes give numbers that underflow.
     first, second = keys_from(key)
     a, b = spread(a, shape), spread(b, shape)
     x = _gamma(first, a, shape=shape, dtype=dtype, log_space=True)
@@ -96,6 +97,7 @@ def _dirichlet(key, alpha, *, shape, dtype):
             reduced, (*shape_of(reduced), 1), tuple(range(len(shape_of(reduced))))
         )
 
+    # A softmax of the logarithms.
     most = lax.max(dtype.type("-inf"), lax.reduce_max(x, (last,)))
     weights = lax.exp(lax.sub(x, lax.stop_gradient(kept(most))))
     return lax.div(weights, kept(lax.reduce_sum(weights, (last,))))
@@ -125,6 +127,7 @@ def dirichlet(
 def _chisquare(key, df, *, shape, dtype):
     df = as_(df, dtype)
     shape = sample_shape("chisquare", shape, shape_of(df))
+    # Chi-square with df degrees is twice a gamma of df / 2.
     half = lax.div(df, dtype.type(2))
     x = _gamma(key, half, shape=shape, dtype=dtype, log_space=True)
     return lax.mul(lax.exp(x), dtype.type(2))
@@ -147,6 +150,7 @@ def _f(key, dfnum, dfden, *, shape, dtype):
     shape = sample_shape("f", shape, shape_of(dfden), shape_of(dfnum))
     dfden, dfnum = as_(dfden, dtype), as_(dfnum, dtype)
     first, second = keys_from(key)
+    # The ratio of two chi-squares, each over its degrees.
     above = _chisquare(second, dfnum, shape=shape, dtype=dtype)
     below = _chisquare(first, dfden, shape=shape, dtype=dtype)
     above = lax.div(above, ranked(dfnum, len(shape)))
@@ -176,6 +180,7 @@ def _t(key, df, *, shape, dtype):
     shape = sample_shape("t", shape, shape_of(df))
     df = as_(df, dtype)
     first, second = keys_from(key)
+    # A normal over the root of a chi-square per degree.
     n = _normal(first, shape=shape, dtype=dtype)
     half = lax.div(df, dtype.type(2))
     g = _gamma(second, half, shape=shape, dtype=dtype, log_space=False)
@@ -198,6 +203,7 @@ def t(
 def _generalized_normal(key, p, *, shape, dtype):
     keys = random_split_p.bind(key, shape=(2,), **stream_params())
     g = _gamma(keys[0], 1 / p, shape=shape, dtype=dtype, log_space=False)
+    # |x| ** p is gamma distributed with shape 1 / p.
     sign = _rademacher(keys[1], shape=shape, dtype=dtype)
     return lax.mul(sign, _combined(lax.pow, g, as_(1 / p, dtype)))
 
@@ -221,6 +227,8 @@ def generalized_normal(
 def _ball(key, p, *, d, shape, dtype):
     first, second = keys_from(key)
     g = _generalized_normal(first, p, shape=(*shape, d), dtype=dtype)
+    # Barthe et al., "A probabilistic approach to the geometry of the l_p^n-ball" (2005): the
+    # exponential fills the inside.
     e = _exponential(second, shape=shape, dtype=dtype)
     size = lax.abs(g)
     power = as_(p, dtype) if dtypes.kind_of(dtypes.dtype(p)) == "f" else p

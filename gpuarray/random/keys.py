@@ -1,4 +1,4 @@
-"""Keys: made from seeds, split, mixed with numbers, taken apart into words and put together again.
+"""Keys: made from seeds, split, folded with numbers, converted to raw words and back.
 
 Floor 6. In: seeds and keys (typed, or plain uint32 words as older programs use them). Out: keys of
 the same sort.
@@ -50,6 +50,7 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
             f"{name} accepts a scalar seed, but was given an array of shape {shape_of(seed)} != "
             "(). Use vmap for batching"
         )
+    # A setting that moves every seed.
     if offset := config.state.random_seed_offset:
         number = typed_scalar(offset, dtypes.default_int())  # one that is too large is an error
         seed = add(seed, number.astype(dtypes.dtype(seed)))
@@ -160,6 +161,7 @@ def fold_in(key: Any, data: int | Any) -> Array:
     >>> bool(steps[0] == steps[1])
     False
     """
+    # A key may be folded with many numbers, as often as one likes.
     found, plain = one_key("fold_in", key, consume=False)
     if data is None:
         raise ValueError("fold_in needs a number to mix in: None is not a valid value")

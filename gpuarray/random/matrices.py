@@ -24,6 +24,7 @@ def _multivariate_normal(key, mean, cov, *, shape, dtype, method):
     mean, cov = promote_dtypes_inexact(mean, cov)
     batch = (shape_of(mean)[:-1], shape_of(cov)[:-2])
     shape = sample_shape("multivariate_normal", shape, *batch)
+    # Any factor with F F^T = cov will do; the other two take singular matrices too.
     if method == "cholesky":
         factor = gnp.linalg.cholesky(cov)
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import config, util
+from gpuarray import config, sites, util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
@@ -152,7 +152,7 @@ class EvalTrace(traces.Trace):
         if prim.assemble is not None:
             invars = [Var(aval_of(a)) for a in args]
             outvars = [Var(a) for a in prim.out_avals([v.aval for v in invars], params)]
-            eqn = Eqn(prim, invars, outvars, params, util.user_frame())
+            eqn = Eqn(prim, invars, outvars, params, sites.user_frame())
             return run_graph(Graph(invars, outvars, [eqn], debug_name=prim.name), args)
         if prim.decompose is None:
             raise TypeError(f"primitive {prim.name!r} has no rule for evaluation")
@@ -165,11 +165,11 @@ def check_made(name: str, results: list, operands: list) -> None:
     A function of this library's that is made of several operations may use nan or inf on its way,
     as a start or a guard; one of them is to blame only if its operands had none.
     """
-    site = util.user_frame()
+    site = sites.user_frame()
     try:
         check_numbers(name, results, site)
     except FloatingPointError:
-        if util.is_users_expression() or not _has_bad(name, operands, site):
+        if sites.is_users_expression() or not _has_bad(name, operands, site):
             raise
 
 
@@ -231,7 +231,7 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
     launch(executable, inputs, arrays, place, constants=constants)
     state = config.state
     if state.debug_nans or state.debug_infs:
-        check_results(graph, graph.debug_name, util.user_frame(), inputs, arrays)
+        check_results(graph, graph.debug_name, sites.user_frame(), inputs, arrays)
     return arrays
 
 

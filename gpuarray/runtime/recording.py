@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gpuarray import config, util
+from gpuarray import config, sites, util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
@@ -67,7 +67,7 @@ class Node:
         self.inputs = inputs
         self.handles: list[weakref.ref] = []
         self.twins: tuple[tuple[int, weakref.ref], ...] = ()
-        self.site = util.user_frame()
+        self.site = sites.user_frame()
 
     def waiting(self) -> Iterator[tuple[int, ArrayImpl]]:
         """The arrays that wait on this node, each with the number of its result."""

@@ -3,6 +3,9 @@
 Floor 6. In: the name of a part. Out: that module, loaded when it is first asked for.
 """
 
+from gpuarray.names import explain_names as _explain_names
+from gpuarray.names import list_names as _list_names
+
 _PARTS = (
     "cluster",
     "fft",
@@ -18,14 +21,5 @@ _PARTS = (
     "stats",
 )
 
-
-def __getattr__(name: str):
-    if name in _PARTS:
-        import importlib
-
-        return importlib.import_module(f"gpuarray.scipy.{name}")
-    raise AttributeError(f"module 'gpuarray.scipy' has no attribute {name!r}")
-
-
-def __dir__():
-    return [*globals(), *_PARTS]
+__getattr__ = _explain_names(__name__, _PARTS)
+__dir__ = _list_names(__name__, _PARTS)

@@ -16,6 +16,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.runtime.memory import accounted
 from gpuarray.util import canonical_axis
@@ -33,6 +34,7 @@ def _over(name: str, core: Callable, x: Any, lengths: dict[int, int], norm) -> A
     (x,) = promoted_inexact(name, x)
     if x.dtype.itemsize < 4:
         x = lax.convert_element_type(x, np.float32)
+    # A real transform: complex numbers by parts.
     if dtypes.kind_of(x.dtype) == "c":
         return lax.complex(
             _over(name, core, lax.real(x), lengths, norm),
@@ -68,6 +70,7 @@ def _weights(n: int, dtype) -> np.ndarray:
 
 def _dct(x: Array, ortho: bool) -> Array:
     n = x.shape[-1]
+    # Makhoul's algorithm: even places forwards, odd ones backwards, one FFT of the same length.
     spectrum = gnp.fft.fft(x[..., _order(n)])
     out = lax.real(spectrum * _turns(n, x.dtype)) * 2
     return out * _weights(n, x.dtype) if ortho else out
@@ -76,6 +79,7 @@ def _dct(x: Array, ortho: bool) -> Array:
 def _idct(x: Array, ortho: bool) -> Array:
     n = x.shape[-1]
     x = x / _weights(n, x.dtype) if ortho else x
+    # The spectrum of a real signal, made of both ends of the coefficients.
     mirrored = gnp.concatenate([gnp.zeros_like(x[..., :1]), x[..., :0:-1]], axis=-1)
     spectrum = lax.complex(x, -mirrored) * _turns(n, x.dtype).conj() / 2
     return lax.real(gnp.fft.ifft(spectrum))[..., np.argsort(_order(n))]
@@ -164,3 +168,6 @@ def idctn(
     """
     _check("idctn", type, norm)
     return _over("idctn", _idct, x, _lengths("idctn", x, s, axes), norm)
+
+
+__getattr__ = _explain_names(__name__)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
@@ -22,3 +23,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     Array(4., dtype=float32)
     """
     return gnp.trapezoid(y, x, dx, axis)
+
+
+__getattr__ = _explain_names(__name__)

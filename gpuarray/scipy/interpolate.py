@@ -15,6 +15,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.indexer import known_value
 from gpuarray.numpy.operands import promoted_inexact
 
@@ -30,8 +31,8 @@ class RegularGridInterpolator:
     """A function through values on a grid whose coordinates need not be evenly spaced.
 
     points: d ascending (or descending) vectors of n_i coordinates; values: (n_1, ..., n_d, ...).
-    method: "linear" or "nearest". fill_value: what the function is outside the grid; None goes on
-    as it ends. Call it with places (..., d), or a tuple of d arrays.
+    method: "linear" or "nearest". fill_value: what the function is outside the grid;None
+    extrapolates. Call it with places (..., d), or a tuple of d arrays.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -73,6 +74,7 @@ class RegularGridInterpolator:
                 raise ValueError(f"the points in dimension {i} must be 1-dimensional")
             if p.shape[0] != n:
                 raise ValueError(f"there are {p.shape[0]} points and {n} values in dimension {i}")
+            # A grid that is known is checked, and turned round if it descends.
             known = known_value(p)
             if known is not None:
                 steps = np.diff(known)
@@ -94,6 +96,7 @@ class RegularGridInterpolator:
         method = self.method if method is None else method
         _check_method(method)
         d = len(self.grid)
+        # One array a dimension, which broadcast; or points along the last axis.
         if isinstance(xi, tuple):
             columns = gnp.broadcast_arrays(*promoted_inexact("RegularGridInterpolator", *xi))
         else:
@@ -114,6 +117,7 @@ class RegularGridInterpolator:
         out = self._interpolated(columns, method == "nearest").reshape(*shape, *rest)
         if self.fill_value is None:
             return out
+        # Outside in any dimension.
         outside = np.bool_(False)
         for x, g in zip(columns, self.grid, strict=True):
             outside = outside | (x < g[0]) | (x > g[-1])
@@ -123,6 +127,7 @@ class RegularGridInterpolator:
     def _interpolated(self, columns: list[Array], nearest: bool) -> Array:
         below, shares = [], []
         for x, g in zip(columns, self.grid, strict=True):
+            # The cell that each point lies in, and its share of the width.
             at = gnp.clip(gnp.searchsorted(g, x) - 1, 0, max(g.shape[0] - 2, 0))
             above = gnp.minimum(at + 1, g.shape[0] - 1)
             width = g[above] - g[at]
@@ -134,6 +139,7 @@ class RegularGridInterpolator:
         total: Any = 0
         kind = dtypes.to_floating_dtype(self.values.dtype)
         lead = (slice(None),) + (None,) * (self.values.ndim - len(self.grid))
+        # Every corner of the cell by the product of its shares.
         for corner in itertools.product((0, 1), repeat=len(self.grid)):
             weight: Any = kind.type(1)
             for side, t in zip(corner, shares, strict=True):
@@ -141,3 +147,6 @@ class RegularGridInterpolator:
             at = tuple(pair[side] for side, pair in zip(corner, below, strict=True))
             total = total + gnp.asarray(weight)[lead] * self.values[at]
         return total
+
+
+__getattr__ = _explain_names(__name__)

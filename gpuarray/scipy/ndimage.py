@@ -16,6 +16,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 
 
 def _rounded(x: Array) -> Array:
@@ -24,6 +25,7 @@ def _rounded(x: Array) -> Array:
         return x
     if dtypes.kind_of(x.dtype) == "c":
         return lax.complex(_rounded(lax.real(x)), _rounded(lax.imag(x)))
+    # Integers are rounded as C does, halves away from zero.
     return lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)
 
 
@@ -92,12 +94,14 @@ def map_coordinates(
     fold = _FOLDS[mode]
     axes = []
     for place, n in zip(places, x.shape, strict=True):
+        # One or two neighbours an axis, with their weights.
         corners = _nearest(place) if order == 0 else _linear(place)
         axes.append([(fold(i, n), (i >= 0) & (i < n), weight) for i, weight in corners])
     outputs = []
     for corner in itertools.product(*axes):
         at, inside, weights = zip(*corner, strict=True) if corner else ((), (), ())
         value = x[tuple(at)]
+        # Each corner outside the array counts as the fill value.
         if mode == "constant":
             value = gnp.where(functools.reduce(np.logical_and, inside, np.bool_(True)), value, fill)
         outputs.append(functools.reduce(lambda a, b: a * b, weights, 1) * value)
@@ -124,3 +128,6 @@ def _linear(place: Array) -> Corners:
     share = place - low
     at = _index(low)
     return [(at, 1 - share), (at + 1, share)]
+
+
+__getattr__ = _explain_names(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import config, errors, util
+from gpuarray import config, errors, sites, util
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, verify
@@ -125,7 +125,7 @@ class GraphTrace(traces.Trace):
         invars = [self.atom(a) for a in traces.same_widths(args)]
         avals = infer(prim, tuple([v.aval for v in invars]), params)
         outvars = [Var(a) for a in avals]
-        site = util.user_frame()
+        site = sites.user_frame()
         self.eqns.append(Eqn(prim, invars, outvars, params, site))
         out = [GraphTracer(self, v.aval, v, site) for v in outvars]
         return out if prim.multiple_results else out[0]
@@ -229,7 +229,7 @@ def stage(
     trace = GraphTrace(info)
     tracers = [trace.new_input(a) for a in avals]
     # What is staged may be used again in other scopes: the call has them.
-    scope = util.enter_scope("") if util._scopes else ""
+    scope = sites.enter_scope("") if sites.scopes else ""
     try:
         with traces.current(trace):
             graph = trace.finish(fun(*tracers))
@@ -247,7 +247,7 @@ def stage(
         traces.state.trace = outer
         trace.alive = False
         if scope:
-            util.enter_scope(scope)
+            sites.enter_scope(scope)
     if config.state.check_tracer_leaks:  # not where it failed: the error's traceback holds tracers
         _check_leaks(trace, tracers)
     return graph

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray import util
+from gpuarray import sites
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, bind
 from gpuarray.core.linear import Undefined, Zero, is_zero
 from gpuarray.core.primitive import Sentinel
@@ -23,7 +23,7 @@ from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.linear import add_any
 
 
-@util.replays
+@sites.replays
 def transpose_flat(
     graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
 ) -> list:
@@ -31,11 +31,11 @@ def transpose_flat(
 
     linear: which inputs the graph is linear in; known: the values of the others, in order
     """
-    before = util.replaying.site
+    before = sites.replaying.site
     try:
         return _backwards(graph, linear, known, cotangents)
     finally:
-        util.replaying.site = before
+        sites.replaying.site = before
 
 
 def _backwards(
@@ -52,7 +52,7 @@ def _backwards(
             depends.update(eqn.outvars)
             backward.append(eqn)
         else:
-            util.replaying.site = eqn.site
+            sites.replaying.site = eqn.site
             bind(eqn, env)
     arrived: dict[Var, Any] = {}
 
@@ -65,7 +65,7 @@ def _backwards(
         if isinstance(a, Var) and a in depends:
             give(a, ct)
     for eqn in reversed(backward):
-        util.replaying.site = eqn.site
+        sites.replaying.site = eqn.site
         cts = [arrived.pop(v, None) for v in eqn.outvars]
         if all(ct is None for ct in cts):
             continue

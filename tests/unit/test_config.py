@@ -11,7 +11,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import errors, util
+from gpuarray import errors, sites, util
 from gpuarray.config import (
     _from_environment,
     config,
@@ -401,7 +401,7 @@ def test_lazy_module():
 
 def test_user_frame_is_here():
     def where():
-        return util.user_frame()
+        return sites.user_frame()
 
     site = where()
     filename, line, function = site
@@ -414,19 +414,19 @@ def test_user_frame_is_here():
 
 
 def test_user_frame_skips_the_package_and_libraries():
-    inside = compile("def call(f):\n    return f()", util.PACKAGE + "made_up.py", "exec")
+    inside = compile("def call(f):\n    return f()", sites.PACKAGE + "made_up.py", "exec")
     numpy_like = compile("def through(f):\n    return f()", "/x/site-packages/numpy/f.py", "exec")
     space = {}
     exec(inside, space)
     exec(numpy_like, space)
-    site = space["call"](lambda: space["through"](util.user_frame))
+    site = space["call"](lambda: space["through"](sites.user_frame))
     assert site.filename == __file__
     assert space["through"](lambda: 1) == 1
 
 
 def test_user_frame_in_a_coroutine():
     async def main():
-        return util.user_frame()
+        return sites.user_frame()
 
     assert asyncio.run(main()).function == "main"
 
@@ -452,7 +452,7 @@ def test_replayed_operations_keep_their_place():
     for wrap in (ga.grad, ga.checkpoint, lambda f: ga.grad(ga.checkpoint(f)), ga.hessian):
         assert own <= _lines(through(wrap)) <= own | {here}
     assert own <= _lines(through(lambda f: ga.grad(scanned(f)))) <= own | {here, here + 3}
-    assert util.replaying.site is None
+    assert sites.replaying.site is None
 
 
 def test_a_function_called_in_a_replay_has_its_own_place():
@@ -469,7 +469,7 @@ def test_a_function_called_in_a_replay_has_its_own_place():
     with pytest.raises(FloatingPointError):
         with debug_nans(True):
             ga.grad(ga.jit(gnp.sqrt))(-1.0)
-    assert util.replaying.site is None
+    assert sites.replaying.site is None
 
 
 def test_axes():

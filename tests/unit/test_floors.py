@@ -20,7 +20,10 @@ PACKAGE = "gpuarray"
 FLOORS = {
     "config": 0,
     "errors": 0,
+    "missing": 0,
+    "sites": 0,
     "util": 0,
+    "names": 1,
     "pytree": 1,
     "core": 1,
     "primitives": 2,

@@ -383,7 +383,8 @@ BOUNDED = {
     ],
     "by what was registered or imported": [
         "compat/private/traceback_util.py:_excluded", "pytree/kinds.py:_registered",
-        "export/values.py:_by_name", "export/values.py:_by_type", "util.py:_replayers",
+        "export/values.py:_by_name", "export/values.py:_by_type", "sites.py:_replayers",
+        "missing.py:_groups",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
         "compiler/text/prelude.py:blocks", "compiler/cuda/schedule.py:_stride",
@@ -396,11 +397,11 @@ BOUNDED = {
     ],
     "by a limit of its own": [
         "backends/cuda/cubins.py:_known", "backends/numpy/memory.py:_free",
-        "util.py:_inside",
+        "sites.py:_inside",
     ],
     "by what is alive or under way": [
         "pytree/structure.py:_interned", "backends/cuda/cubins.py:_turns",
-        "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "util.py:_scopes",
+        "random/arguments.py:_consumed", "backends/simulator.py:_waiting", "sites.py:scopes",
     ],
     "not: a library that was loaded stays, and simulated kernels are for tests": [
         "backends/simulator.py:_made",

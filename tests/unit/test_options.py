@@ -392,6 +392,7 @@ PROTOCOLS = {
     "experimental/checkify.py _Raise.__call__",
     "api/jit.py Jitted.__get__",
     "lax/programs.py _sink",
+    "names.py _Finder.find_spec",
     "nn/initializers.py constant.init",
     "numpy/dispatch.py array_function",
     "numpy/ufunc.py _Logical._elements",

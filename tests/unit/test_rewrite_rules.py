@@ -1,6 +1,7 @@
 """Rules by which a compiler writes equations in other ways stand beside primitives, and are right.
 
-In: equations of primitives that have such rules. Out: results of rewritten equations, which NumPy's functions give as well.
+In: equations of primitives that have such rules. Out: results of rewritten equations, which NumPy's
+functions give as well.
 """
 
 from __future__ import annotations

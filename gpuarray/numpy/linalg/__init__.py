@@ -3,6 +3,7 @@
 Floor 6. Every public name of the modules in this folder.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.linalg.decompositions import EighResult as EighResult
 from gpuarray.numpy.linalg.decompositions import EigResult as EigResult
 from gpuarray.numpy.linalg.decompositions import QRResult as QRResult
@@ -39,3 +40,5 @@ from gpuarray.numpy.linalg.systems import slogdet as slogdet
 from gpuarray.numpy.linalg.systems import solve as solve
 from gpuarray.numpy.linalg.systems import tensorinv as tensorinv
 from gpuarray.numpy.linalg.systems import tensorsolve as tensorsolve
+
+__getattr__ = _explain_names(__name__)

@@ -112,6 +112,7 @@ def qr(a, mode: str = "reduced") -> Any:
     (2, 2)
     """
     a = inexact_matrix("qr", a)
+    # LAPACK's packed form, transposed as in NumPy.
     if mode == "raw":
         reflectors, factors = lax.linalg.geqrf(a)
         return QRResult(matrix_transpose(reflectors), factors)
@@ -147,6 +148,7 @@ def svd(
             subset_by_index=subset_by_index,
         )
         return SVDResult(*out) if compute_uv else out
+    # A Hermitian matrix needs eigenvalues only, which are faster.
     vectors, values = lax.linalg.eigh(a)
     # Singular values are the absolute eigenvalues; a sign goes into Vh.
     order = argsort(abs(values), axis=-1, descending=True)

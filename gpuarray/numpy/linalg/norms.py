@@ -34,6 +34,7 @@ def norm(x, ord=None, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     Array(5., dtype=float32)
     """
     x = inexact_matrix("norm", x)
+    # All elements as one vector, whatever the rank.
     if axis is None and ord is None:
         return sqrt(squares(x).sum(keepdims=keepdims))
     axes = canonical_axes(axis, x.ndim)
@@ -61,6 +62,7 @@ def _vector_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
             return abs(x).max(**options)
         if ord == -np.inf:
             return abs(x).min(**options)
+        # How many are not zero.
         if ord == 0:
             return lax.convert_element_type(
                 not_equal(x, 0).sum(**options), dtypes.to_floating_dtype(x.dtype)
@@ -69,6 +71,7 @@ def _vector_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
             return abs(x).sum(**options)
         ord = float(ord)
     size = abs(x)
+    # Any other order, traced ones too: sum(|x|**p)**(1/p).
     power = lax.convert_element_type(array("jnp.linalg.norm", ord), size.dtype)
     return (size**power).sum(**options) ** (1 / power)
 
@@ -85,6 +88,7 @@ def _matrix_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
         sums = abs(x).sum(axis=first, keepdims=keepdims)
         return (sums.max if ord > 0 else sums.min)(axis=second, keepdims=keepdims)
     if ord in (2, -2, "nuc"):
+        # Spectral norms are the extreme singular values, the nuclear norm is their sum.
         s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
         value = s.sum(-1) if ord == "nuc" else s.max(-1) if ord == 2 else s.min(-1)
         return add_axes(value, sorted(axes)) if keepdims else value
@@ -127,6 +131,7 @@ def cond(x, p=None) -> Array:
         raise ValueError(f"jnp.linalg.cond: input array must be at least 2D; got {a.shape=}")
     if a.shape[-1] == 0 or a.shape[-2] == 0:
         raise ValueError(f"jnp.linalg.cond: input array must not be empty; got {a.shape=}")
+    # By singular values where that is enough; they exist for any shape.
     if p in (None, 2, -2):
         s = svd(a, compute_uv=False)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]

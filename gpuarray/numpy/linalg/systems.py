@@ -60,10 +60,12 @@ def solve(a, b) -> Array:
             f"Invalid shapes for solve: {a.shape}, {b.shape}: a has {a.shape[-1]} rows, and b has "
             f"{rows}.{hint}"
         )
+    # NumPy 2's rule: only a vector is one right side, all else are matrices.
     if b.ndim == 1:
         return solve(a, b[:, None])[..., 0]
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = stretch(b, (*batch, *b.shape[-2:]))
+    # P a = L U: permute the right side, then two triangular solves.
     packed, _, order = lax.linalg.lu(a)
     packed, order = stretch(packed, (*batch, *a.shape[-2:])), stretch(order, (*batch, a.shape[-1]))
     x = take_along_axis(b, order[..., None], axis=-2)
@@ -98,10 +100,12 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
     rtol = rcond if rtol is None else rtol
     m, n = a.shape[-2:]
     if rtol is None:
+        # JAX's default.
         rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
     rtol = array("jnp.linalg.pinv", rtol)
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
     cutoff = rtol[..., None] * s[..., :1]
+    # Small singular values count as 0: 1 / inf.
     s = where(s > cutoff, s, np.inf)
     return matmul(adjoint(vh), lax.convert_element_type(1 / s, a.dtype)[..., None] * adjoint(u))
 
@@ -131,6 +135,7 @@ def lstsq(
     m, n = a.shape
     real = dtypes.to_floating_dtype(a.dtype)
     eps = float(dtypes.finfo(a.dtype).eps)
+    # No equations or no unknowns.
     if a.size == 0:
         s = lax.full((0,), 0, real)
         x = lax.full((n, b.shape[1]), 0, a.dtype)
@@ -138,10 +143,12 @@ def lstsq(
     else:
         rcond = eps * max(m, n) if rcond is None else where(rcond < 0, eps, rcond)
         u, s, vh = svd(a, full_matrices=False)
+        # Singular values below rcond times the largest are noise.
         mask = (s > 0) & (s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0])
         rank: Any = mask.sum()
         inverse = where(mask, 1 / where(mask, s, 1), 0)[:, None]
         x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))
+    # NumPy gives no residuals where they are 0 or not unique.
     if numpy_resid and (m <= n or int(rank) < n):
         residuals = lax.full((0,), 0, real)
     else:
@@ -203,6 +210,7 @@ def det(a) -> Array:
     a = inexact_matrix("det", a)
     check_square("det()", a)
     n = a.shape[-1]
+    # Small ones by formula: no factorisation, and smooth at singular matrices.
     if n == 2:
         return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
     if n == 3:
@@ -216,6 +224,7 @@ def det(a) -> Array:
 def _parity(pivots: Array, dtype) -> Array:
     """1 or -1: whether the row swaps of an LU factorisation are even in number."""
     stay = lax.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1)
+    # Every row that was swapped turns the sign.
     swaps = not_equal(pivots, stay).sum(-1)
     return lax.convert_element_type(1 - 2 * (swaps % 2), dtype)
 
@@ -278,6 +287,7 @@ def matrix_power(a, n: int) -> Array:
         n = operator.index(n)
     except TypeError as error:
         raise TypeError(f"exponent must be an integer, got {n}") from error
+    # The identity, also of a singular matrix.
     if n == 0:
         return stretch(identity(a.shape[-1], a.dtype), a.shape)
     if n < 0:
@@ -342,6 +352,7 @@ def multi_dot(arrays: Sequence, *, precision=None) -> Array:
         if a.ndim == 2:
             terms.append(letters[i] + letters[i + 1])
         else:
+            # A vector at either end has the inner index only.
             terms.append(letters[1] if i == 0 else letters[i])
     left = terms[0][0] if len(terms[0]) == 2 else ""
     right = terms[-1][1] if len(terms[-1]) == 2 else ""

@@ -10,6 +10,7 @@ from typing import Any
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 
 
@@ -27,8 +28,8 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     points, codes = promoted_inexact("vq", obs, code_book)
     if points.ndim != codes.ndim:
         raise ValueError(
-            "Observation and code_book should have the same rank, got shapes "
-            f"{points.shape} and {codes.shape}"
+            f"Observation and code_book should have the same rank, got shapes {points.shape} and "
+            f"{codes.shape}"
         )
     if points.ndim == 1:
         points, codes = points[:, None], codes[:, None]
@@ -42,3 +43,6 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     distances = gnp.linalg.norm(points[:, None, :] - codes[None, :, :], axis=-1)
     code = gnp.argmin(distances, axis=-1)
     return lax.convert_element_type(code, "int32"), distances.min(-1)
+
+
+__getattr__ = _explain_names(__name__)

@@ -3,6 +3,7 @@
 Floor 6. Every public name of the modules in this folder.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.scipy.linalg.factors import cho_factor as cho_factor
 from gpuarray.scipy.linalg.factors import cho_solve as cho_solve
 from gpuarray.scipy.linalg.factors import cholesky as cholesky
@@ -43,3 +44,5 @@ from gpuarray.scipy.linalg.structured import leslie as leslie
 from gpuarray.scipy.linalg.structured import pascal as pascal
 from gpuarray.scipy.linalg.structured import toeplitz as toeplitz
 from gpuarray.scipy.linalg.tridiagonal import eigh_tridiagonal as eigh_tridiagonal
+
+__getattr__ = _explain_names(__name__)

@@ -1,4 +1,4 @@
-"""Factorisations of matrices and what is solved with them, under SciPy's names.
+"""Factorisations of matrices and systems solved with them, under SciPy's names.
 
 Floor 6. In: (…, m, n) arrays, promoted to floats. Out: plain tuples of arrays, as SciPy gives them.
 The work is done by lax.linalg and numpy.linalg; `overwrite_…`, `check_finite` and `lapack_driver`
@@ -52,6 +52,7 @@ def cholesky(
     if a.ndim < 2:
         raise ValueError(f"cholesky: a must be at least two-dimensional; got shape {a.shape}")
     _square("cholesky", a)
+    # One triangle is read; the upper one as the lower one of the adjoint.
     factor = lax.linalg.cholesky(a if lower else adjoint(a), symmetrize_input=False)
     return factor if lower else adjoint(factor)
 
@@ -86,6 +87,7 @@ def cho_solve(
     factor, lower = c_and_lower
     c, b = _matrices("cho_solve", factor, b)
     b, vector = _right_side("cho_solve", c, b)
+    # L L^H x = b, or U^H U x = b.
     steps = ("no", "adjoint") if lower else ("adjoint", "no")
     for step in steps:
         b = _triangular(c, b, lower, step)
@@ -150,6 +152,7 @@ def solve_triangular(
     if trans not in ways:
         raise ValueError(f"Invalid 'trans' value {trans}: expected one of {list(ways)}")
     a, b = _matrices("solve_triangular", a, b)
+    # A vector for each matrix of the stack.
     if a.ndim == b.ndim + 1 and b.ndim > 1:  # a stack of vectors
         b, stacked = b[..., None], True
     else:
@@ -260,8 +263,10 @@ def lu_solve(
     pivots = gnp.asarray(lu_and_piv[1])
     stacked = b.ndim > 1 and packed.ndim == b.ndim + 1
     b, vector = _right_side("lu_solve", packed, b[..., None] if stacked else b)
+    # P a = L U.
     order = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-1])
     order = stretch(order, (*b.shape[:-2], packed.shape[-1]))
+    # a x = b: permute, L, U. Transposed: U, L, then permute back.
     if trans == 0:
         x = gnp.take_along_axis(b, order[..., None], axis=-2)
         x = _triangular(packed, x, lower=True, unit_diagonal=True)
@@ -291,11 +296,13 @@ def lu(
     (a,) = _matrices("lu", a)
     packed, _, order = lax.linalg.lu(a)
     m, n = a.shape[-2:]
+    # L is [m, k] with ones on its diagonal, U is [k, n].
     k = min(m, n)
     low = gnp.tril(packed[..., :, :k], -1) + identity(max(m, k), a.dtype)[:m, :k]
     high = gnp.triu(packed[..., :k, :])
     real = dtypes.to_floating_dtype(a.dtype)
     rows = lax.broadcasted_iota(order.dtype, (m, 1), 0)
+    # a = P L U here, so P is the inverse of the row order.
     permutation = lax.convert_element_type(gnp.equal(rows, order[..., None, :]), real)
     if permute_l:
         return gnp.matmul(lax.convert_element_type(permutation, a.dtype), low), high
@@ -362,6 +369,7 @@ def qr_multiply(
     right = mode == "right"
     if vector:
         c = c[None, :] if right else c[:, None]
+    # The axis of c that meets Q.
     given, needed = (c.shape[-1], m) if right else (c.shape[-2], k)
     if given != needed:
         product, of_q, of_c = (
@@ -440,6 +448,7 @@ def eigh(
         return w if eigvals_only else (w, v)
     a, b = _matrices("eigh", a, b)
     _square("eigh", a)
+    # With b = L L^H the generalised problem becomes an ordinary one.
     factor = cholesky(b if lower else adjoint(b), lower=True)
     if type == 1:  # L^-1 a L^-H y = w y, v = L^-H y
         half = _triangular(factor, a, lower=True)
@@ -480,6 +489,7 @@ def hessenberg(
     n = a.shape[-1]
     if n < 2:
         return h, stretch(identity(n, a.dtype), a.shape)
+    # The reflectors leave the first row and column alone.
     corner = lax.linalg.householder_product(packed[..., 1:, :-1], factors)
     q = lax.pad(corner, a.dtype.type(0), [(0, 0, 0)] * (a.ndim - 2) + [(1, 0, 0)] * 2)
     first = identity(n, a.dtype) * (lax.broadcasted_iota("int32", (n, 1), 0) == 0)

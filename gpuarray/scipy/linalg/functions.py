@@ -17,7 +17,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
-from gpuarray.api.grad import jvp
+from gpuarray.api.jvp import jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.linalg.decompositions import adjoint, identity, is_complex
@@ -32,6 +32,7 @@ def _over_batch(core: Callable, *xs: Array) -> Any:
     """`core`, written for single matrices, over the batch axes of `xs`."""
     if all(x.ndim == 2 for x in xs):
         return core(*xs)
+    # The loops below are for one matrix: mapped over the axes in front.
     signature = ",".join(f"(a{i},b{i})" for i in range(len(xs)))
     return gnp.vectorize(core, signature=f"{signature}->(m,n)")(*xs)
 
@@ -85,6 +86,8 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
 def _expm(a: Array, upper: bool, most: int) -> Array:
     real = dtypes.to_floating_dtype(a.dtype)
     order, limit = _PADE[real.itemsize * 8]
+    # Scaling and squaring: e^a = (e^(a / 2^s))^(2^s), with a / 2^s small enough for the
+    # approximant.
     norm = lax.stop_gradient(abs(a).sum(0).max())
     halvings = gnp.maximum(0, gnp.ceil(gnp.log2(norm / real.type(limit))))
     a = a * lax.convert_element_type(gnp.exp2(-gnp.minimum(halvings, most)), a.dtype)
@@ -98,6 +101,7 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
             found = gnp.matmul(found, square) + c * one
         return found
 
+    # The approximant is (even + odd) / (even - odd), since the denominator is the numerator at -a.
     even, odd = polynomial(0), gnp.matmul(a, polynomial(1))
     if upper:
         r = lax.linalg.triangular_solve(even - odd, even + odd, left_side=True)
@@ -107,6 +111,7 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
     def squared(r: Array, i: Array) -> tuple[Array, None]:
         return lax.cond(i < halvings, lambda r: gnp.matmul(r, r), lambda r: r, r), None
 
+    # A fixed number of steps, of which those that are needed square.
     r, _ = lax.scan(squared, r, gnp.arange(most, dtype=real))
     return gnp.where(halvings <= most, r, r.dtype.type(np.nan))
 
@@ -131,6 +136,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
         )
     if method not in (None, "SPS", "blockEnlarge"):
         raise ValueError(f"method must be None, 'SPS' or 'blockEnlarge', got {method!r}")
+    # The Fréchet derivative is the directional one.
     value, derivative = jvp(expm, (a,), (e,))
     return (value, derivative) if compute_expm else derivative
 
@@ -188,11 +194,14 @@ def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
     def rotated(step: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
         """Clear t[m, m - 1] with a rotation of two neighbouring rows and columns."""
         t, z = state
+        # From the last row up: each rotation clears one entry below the diagonal.
         m = n - 1 - step
         rows = lax.dynamic_slice_in_dim(t, m - 1, 2, 0)
         block = lax.dynamic_slice_in_dim(rows, m - 1, 2, 1)
         low = block[1, 0]
+        # An entry that small is rounding: cleared without a rotation.
         needed = abs(low) > eps * (abs(block[0, 0]) + abs(block[1, 1]))
+        # The Givens rotation that makes the 2 x 2 block triangular.
         mu = gnp.linalg.eigvals(block)[0] - block[1, 1]
         r = gnp.hypot(abs(mu), abs(low))
         r = lax.convert_element_type(gnp.where(r == 0, 1, r), t.dtype)
@@ -225,6 +234,7 @@ def _columns(t: Array, first: Array, right: Callable, shift: Callable) -> Array:
     one = identity(n, t.dtype)
 
     def column(j: Any, f: Array) -> Array:
+        # Only the leading j x j part is known: the rest is the identity, with zeros on the right.
         above = at < j
         system = gnp.where(above[:, None] & above, shift(f, j), one)
         # A zero on the diagonal (equal eigenvalues) divides nothing.
@@ -313,6 +323,7 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
     eps = _eps(t.dtype)
     d = _diagonal(t)
     above = np.triu(np.ones(t.shape, bool), 1)
+    # SciPy's estimate: close eigenvalues magnify errors.
     closest = gnp.where(above, abs(d[:, None] - d), abs(d[0])).min()
     spread = abs(gnp.where(above, t, 0)).sum(0).max()
     error = gnp.clip(eps / gnp.where(closest == 0, eps, closest) * spread, eps, 1)
@@ -367,6 +378,7 @@ def _by_schur_forms(a: Array, b: Array, c: Array, tol: float) -> Array:
     one = identity(t.shape[0], t.dtype)
 
     def column(y: Array, j: Array) -> tuple[Array, None]:
+        # Column j of T Y + Y S = F, where later columns of Y are still zero.
         r = f[:, j] - gnp.matmul(y, s[:, j])
         x = lax.linalg.triangular_solve(t + s[j, j] * one, r[:, None], left_side=True)[:, 0]
         return y.at[:, j].set(x), None
@@ -378,6 +390,7 @@ def _by_schur_forms(a: Array, b: Array, c: Array, tol: float) -> Array:
 
 def _by_eigenvectors(a: Array, b: Array, c: Array, tol: float) -> Array:
     (w, u), (s, v) = gnp.linalg.eig(a), gnp.linalg.eig(b)
+    # In the eigenvectors' basis the equation is a division by sums of eigenvalues.
     sums = w[:, None] + s
     f = gnp.matmul(gnp.linalg.solve(u, lax.convert_element_type(c, u.dtype)), v)
     return _solution(gnp.linalg.solve(v.T, gnp.matmul(u, f / sums).T).T, sums, a, tol)
@@ -444,6 +457,7 @@ def polar(
 
 @custom_jvp
 def _polar(a: Array) -> tuple[Array, Array]:
+    # a = (u vh)(vh^H s vh).
     u, s, vh = gnp.linalg.svd(a, full_matrices=False)
     weights = lax.convert_element_type(s, a.dtype)[..., :, None]
     return gnp.matmul(u, vh), gnp.matmul(adjoint(vh), weights * vh)

@@ -26,6 +26,7 @@ _NOTHING = 0  # in a table: no number is picked
 
 def _picked(values: Array, table: np.ndarray) -> Array:
     """The matrix values[..., table - 1], zero where the table holds 0."""
+    # Table entries count from 1; 0 stands for a zero of the matrix.
     found = gnp.take(values, np.maximum(table - 1, 0), axis=-1)
     if table.all():
         return found
@@ -100,6 +101,7 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     r = gnp.asarray(r, r.dtype)
     rows, columns = _grid(c.shape[-1], r.shape[-1])
     # In front c from its start, then r: below the diagonal i - j counts in c, above it j - i in r.
+    # The gather's table is worked out once, on the host.
     table = np.where(rows >= columns, rows - columns, c.shape[-1] + columns - rows)
     return _picked(_joined(c, r), table + 1)
 
@@ -124,12 +126,13 @@ def hankel(c: Any, r: Any = None) -> Array:
     r = gnp.atleast_1d(r)
     m = c.shape[-1]
     rows, columns = _grid(m, r.shape[-1])
+    # r[0] is not used: the corner belongs to c.
     at = rows + columns
     return _picked(_joined(c, r), np.where(at < m, at, at + 1) + 1)
 
 
 def circulant(c: Any) -> Array:
-    """The matrix whose columns are c, turned on by one each: (…, n) -> (…, n, n).
+    """The matrix whose columns are c, each rotated by one more: (…, n) -> (…, n, n).
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -276,6 +279,7 @@ def _constant(rows: Any, n: int, dtype: Any = None) -> Array:
     """Python numbers as an n x n (or as long) matrix, each rounded once."""
     dtype = dtypes.default_float() if dtype is None else dtype
     limit = float(dtypes.finfo(dtype).max)
+    # Exact integers become floats here, too large ones infinite.
     values = [
         [float(v) if abs(v) <= limit else math.copysign(math.inf, v) for v in r] for r in rows
     ]
@@ -320,6 +324,7 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     if size != n or size < 1 or size & (size - 1):
         raise ValueError(f"n must be a positive power of 2; got {n}.")
     rows, columns = _grid(size, size)
+    # (-1) to the number of bits that both indices have.
     signs = 1 - 2 * (np.bitwise_count(rows & columns).astype(int) % 2)
     return gnp.asarray(signs.astype(dtypes.check_user_dtype(dtype, "hadamard")))
 
@@ -337,6 +342,7 @@ def helmert(n: int, full: bool = False) -> Array:
     if size < 1:
         raise ValueError(f"n must be a positive integer; got {n}.")
     rows, columns = _grid(size, size)
+    # Row i: i ones and -i, divided by its length; the first row is constant.
     out = np.where(columns < rows, 1.0, np.where(columns == rows, -rows, 0.0))
     out[0] = 1.0
     out /= np.sqrt(np.where(rows == 0, size, rows * (rows + 1.0)))
@@ -374,6 +380,7 @@ def invhilbert(n: int) -> Array:
     """
     size = max(int(n), 0)
     check_host_size("invhilbert", size, size)
+    # In Python's integers: the entries alternate and would cancel in floats.
     comb = math.comb
 
     def entry(i: int, j: int) -> int:

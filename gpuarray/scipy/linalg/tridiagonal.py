@@ -43,8 +43,8 @@ def eigh_tridiagonal(
     d, e = gnp.asarray(d), gnp.asarray(e)
     if d.dtype != e.dtype:
         raise TypeError(
-            "diagonal and off-diagonal values must have same dtype, got "
-            f"{d.dtype} and {e.dtype}: convert one of them"
+            f"diagonal and off-diagonal values must have same dtype, got {d.dtype} and {e.dtype}: "
+            "convert one of them"
         )
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
         raise TypeError(
@@ -57,6 +57,7 @@ def eigh_tridiagonal(
             f"{d.dtype} and {e.dtype}"
         )
     first, last = _range(select, select_range, d.shape[0])
+    # The diagonal of a Hermitian matrix is real.
     diagonal = lax.real(d) if is_complex(d) else d
     if eigvals_only:
         return _eigenvalues(first, last, tol, diagonal, e)
@@ -131,7 +132,9 @@ def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> A
         def pivot(state, row):
             q, count = state
             diagonal, square = row
+            # Sturm: as many pivots of T - x are negative as eigenvalues lie below x.
             q = diagonal - x - square / q
+            # Never a division by zero; the sign is LAPACK's choice.
             q = gnp.where(abs(q) < tiny, -tiny, q)
             return (q, count + (q < 0)), None
 
@@ -142,12 +145,14 @@ def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> A
     def halve(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = state
         middle = low + (high - low) / 2
+        # Eigenvalue number k lies above the middle where no more than k lie below it.
         below = smaller(middle) <= numbers
         return gnp.where(below, middle, low), gnp.where(below, high, middle)
 
     margin = size * (2 * float(info.eps) * d.shape[0]) + tiny
     lows = gnp.full(numbers.shape, low - margin, dtype)
     highs = gnp.full(numbers.shape, high + margin, dtype)
+    # Enough to halve the interval down to the last digit.
     steps = info.nmant + 6
     if tol is not None:
         wide = gnp.maximum(high - low, dtype.type(info.tiny))

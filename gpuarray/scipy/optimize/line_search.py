@@ -51,6 +51,7 @@ def _between(low: Point, high: Point) -> Array:
     """The minimum of the cubic through both ends, or the middle where that is too close to one."""
     width = high.step - low.step
     safe = gnp.where(width == 0, 1, width)
+    # The minimum of the cubic through both values and slopes; the middle where it is of no use.
     a = low.slope + high.slope - 3 * (high.value - low.value) / safe
     square = a * a - low.slope * high.slope
     b = gnp.sign(width) * gnp.sqrt(gnp.maximum(square, 0))
@@ -78,14 +79,17 @@ def line_search(
     def step(s: Search) -> Search:
         value, gradient = fun(x + s.trial * direction)
         here = Point(s.trial, value, gradient, gnp.dot(gradient, direction))
+        # The two conditions of Wolfe: enough of a decrease, and a slope flat enough.
         limit = start.value + DECREASE * here.step * start.slope + slack
         # Not `<=`: a value that is NaN is too high as well.
         high = ~(here.value <= limit) | ((here.value >= s.low.value + slack) & (s.count > 0))
         flat = ~high & (abs(here.slope) <= -CURVATURE * start.slope)
+        # Beyond the minimum: it is between here and the lower end.
         rising = gnp.where(s.zooming, here.slope * (s.high.step - s.low.step) >= 0, here.slope >= 0)
         bracketed = s.zooming | high | rising
         new_high = _where(high, here, _where(rising, s.low, s.high))
         new_low = _where(high, s.low, here)
+        # While nothing is bracketed the step doubles.
         trial = gnp.where(bracketed, _between(new_low, new_high), 2 * here.step)
         found = _where(flat, here, new_low)
         left = gnp.where(bracketed & ~s.zooming, ZOOMS, s.left - 1)

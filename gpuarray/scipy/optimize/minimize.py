@@ -41,7 +41,7 @@ class OptimizeResults(NamedTuple):
 
 
 class State(NamedTuple):
-    """A search so far; `model` is what a method knows of the Hessian."""
+    """The state of a search; `model` is the method's approximation of the Hessian."""
 
     x: Array
     value: Array
@@ -65,6 +65,7 @@ def _descend(
     maxfun: float = np.inf,
 ) -> State:
     """Steps along `direction(model, gradient)`, each followed by `update(model, s, y)`."""
+    # One loop for all methods: a direction by the model, a line search, an update of the model.
     value, gradient = fun(x0)
     one, no = gnp.asarray(1), gnp.asarray(False)
     start = State(x0, value, gradient, model, one * 0, one, small(None, value, gradient), no)
@@ -106,6 +107,7 @@ def _bfgs(
         good = product > 0  # otherwise H would not stay positive definite
         # The first step tells how long the others should be in directions nobody has gone yet.
         H = gnp.where(good & ~known, product / gnp.where(good, gnp.dot(y, y), 1), 1) * H
+        # H <- (I - rho s y^T) H (I - rho y s^T) + rho s s^T.
         rho = 1 / gnp.where(good, product, 1)
         left = one - rho * gnp.outer(s, y)
         new = gnp.matmul(gnp.matmul(left, H), left.T) + rho * gnp.outer(s, s)
@@ -139,6 +141,7 @@ def _lbfgs(
 
     def direction(model: Any, g: Array) -> Array:
         steps, changes, weights, scale = model
+        # The two-loop recursion: newest correction first, then back.
         q, alphas = -g, []
         for i in reversed(range(maxcor)):
             alpha = weights[i] * gnp.dot(steps[i], q)
@@ -150,6 +153,7 @@ def _lbfgs(
         return q
 
     def update(model: Any, s: Array, y: Array) -> Any:
+        # A correction without positive curvature is skipped.
         product, square = gnp.dot(s, y), gnp.dot(y, y)
         good = (product > 0) & (square > 0)
         weight = 1 / gnp.where(good, product, 1)
@@ -158,6 +162,7 @@ def _lbfgs(
         return tuple(gnp.where(good, a, b) for a, b in zip((*new, scale), model, strict=True))
 
     def small(before: Any, value: Array, g: Array) -> Array:
+        # SciPy's two tests: the gradient, and the relative decrease.
         flat = gnp.linalg.norm(g, ord=norm) < gtol
         if before is None:
             return flat
@@ -176,6 +181,7 @@ def _as_reals(x0: Array) -> tuple[Array, Callable[[Array], Array]]:
     if not dtypes.issubdtype(x0.dtype, np.complexfloating):
         return x0.ravel(), lambda x: x.reshape(x0.shape)
     n = x0.size
+    # Real and imaginary parts are variables of their own.
     both = gnp.concatenate([x0.real.ravel(), x0.imag.ravel()])
     return both, lambda x: lax.complex(x[:n], x[n:]).reshape(x0.shape)
 
@@ -217,6 +223,7 @@ def minimize(
         given.setdefault("gtol", tol)
     start, where = _as_reals(x0)
     end, inverse = search(value_and_grad(lambda x: fun(where(x), *args)), start, **given)
+    # SciPy's codes: 0 converged, 1 too many steps, 3 the line search failed.
     status = gnp.where(end.converged, 0, gnp.where(end.failed, 3, 1))
     return OptimizeResults(
         x=where(end.x),

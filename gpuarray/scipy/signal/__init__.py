@@ -3,6 +3,7 @@
 Floor 6. Every public name of the modules in this folder.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.scipy.signal.convolutions import convolve as convolve
 from gpuarray.scipy.signal.convolutions import convolve2d as convolve2d
 from gpuarray.scipy.signal.convolutions import correlate as correlate
@@ -13,3 +14,5 @@ from gpuarray.scipy.signal.spectra import istft as istft
 from gpuarray.scipy.signal.spectra import stft as stft
 from gpuarray.scipy.signal.spectra import welch as welch
 from gpuarray.scipy.signal.trends import detrend as detrend
+
+__getattr__ = _explain_names(__name__)

@@ -51,8 +51,9 @@ def _nested(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def _slide(x: Array, y: Array, mode: str, precision: Any) -> Array:
-    """The convolution itself; y is turned around, the longer one lies still."""
+    """The convolution by a sliding window: the smaller operand, reversed."""
     shape = x.shape
+    # The smaller one is the window.
     if any(m < n for m, n in zip(x.shape, y.shape, strict=True)) and _nested(x.shape, y.shape):
         x, y = y, x
     sizes = list(zip(x.shape, y.shape, shape, strict=True))
@@ -103,7 +104,7 @@ def correlate(
     method: str = "auto",
     precision: Any = None,
 ) -> Array:
-    """The cross-correlation of two arrays: the convolution with in2 turned around and conjugated.
+    """The cross-correlation of two arrays: the convolution with in2 reversed and conjugated.
 
     mode and method: as in `convolve`.
 
@@ -153,6 +154,7 @@ def convolve2d(
     x, y = _plane("convolve2d", in1, in2, mode)
     if mode == "valid" or (boundary == "fill" and _is_zero(fillvalue)):
         return _slide(x, y, mode, precision)
+    # A border as wide as the window, then nothing sticks out.
     full = _slide(_bordered(x, y, boundary, fillvalue), y, "valid", precision)
     return full if mode == "full" else _centre(full, x.shape, (0, 1))
 
@@ -169,7 +171,7 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """The cross-correlation of two matrices: the convolution with in2 turned around and conjugated.
+    """The cross-correlation of two matrices: the convolution with in2 reversed and conjugated.
 
     mode, boundary and fillvalue: as in `convolve2d`.
 
@@ -231,6 +233,7 @@ def fftconvolve(
             )
         if any(m < n for m, n in pairs):
             x, y = y, x
+    # Long enough that the circular convolution does not wrap.
     lengths = [max(m + n - 1, 0) for m, n in pairs]
     if not over:
         full = x * y
@@ -240,6 +243,7 @@ def fftconvolve(
             shape[i] = n
         full = gnp.zeros(shape, x.dtype)
     else:
+        # Half the spectrum is enough for real signals.
         real = dtypes.kind_of(x.dtype) != "c"
         fft, ifft = (gnp.fft.rfftn, gnp.fft.irfftn) if real else (gnp.fft.fftn, gnp.fft.ifftn)
         spectrum = fft(x, lengths, axes=over) * fft(y, lengths, axes=over)

@@ -27,6 +27,7 @@ def _segments(
     window: Any, nperseg: int | None, noverlap: int | None, nfft: int | None, longest: int
 ) -> tuple[np.ndarray, int, int, int]:
     """The window's values, the length of a piece, the step between two, the transform's length."""
+    # A window by name, or its samples.
     if isinstance(window, (str, tuple)):
         nperseg = min(256 if nperseg is None else nperseg, longest)
         values = _signal.get_window(window, nperseg)
@@ -107,6 +108,7 @@ def _spectrogram(
     nperseg = _positive(nperseg)
     signals = [s for s in (x, y) if s is not None]
     place = canonical_axis(axis, max(s.ndim for s in signals))
+    # Along the last axis from here on.
     signals = [gnp.moveaxis(s, canonical_axis(axis, s.ndim), -1) for s in signals]
     if len(signals) == 2:
         try:
@@ -118,9 +120,11 @@ def _spectrogram(
     kind = signals[0].dtype
     real = dtypes.to_floating_dtype(kind)
     length = max(s.shape[-1] for s in signals)
+    # As SciPy: nothing in, nothing out.
     if any(s.size == 0 for s in signals):
         empty = gnp.zeros(x.shape, dtypes.to_complex_dtype(kind))
         return gnp.zeros(x.shape, real), gnp.zeros(x.shape, real), empty
+    # Signals of one length; then the boundary, and zeros to fill the last segment.
     signals = [_lengthened(s, length) for s in signals]
     values, nperseg, step, nfft = _segments(window, nperseg, noverlap, nfft, length)
     if boundary is not None:
@@ -130,17 +134,20 @@ def _spectrogram(
         signals = [_lengthened(s, s.shape[-1] + missing) for s in signals]
     length = signals[0].shape[-1]
     onesided = onesided and dtypes.kind_of(kind) != "c"
+    # Window, detrend and transform every segment.
     taper = gnp.asarray(values.astype(real if values.dtype.kind != "c" else kind))
     spectra = [_transforms(s, taper, nperseg, step, nfft, remover(detrend), onesided)
                for s in signals]  # fmt: skip
     out = spectra[0]
     if power:
         out = gnp.conj(out) * spectra[-1]
+    # Per hertz, or per line of the spectrum.
     squares = float(np.sum(np.abs(values) ** 2))
     scale = 1 / (fs * squares) if scaling == "density" else 1 / float(np.sum(values)) ** 2
     scale = gnp.asarray(scale, real)
     out = out * (scale if power else gnp.sqrt(scale))
     if power and onesided:  # the other half of the frequencies has as much
+        # Zero and Nyquist frequency have no counterpart in the other half.
         twice = np.full(out.shape[-1], 2)
         twice[0] = 1
         if nfft % 2 == 0:
@@ -148,6 +155,7 @@ def _spectrogram(
         out = out * twice.astype(real)
     steps = gnp.fft.rfftfreq if onesided else gnp.fft.fftfreq
     frequencies = steps(nfft, 1 / gnp.asarray(fs, real), dtype=real)
+    # The middle of each segment.
     times = gnp.arange(nperseg / 2, length - nperseg / 2 + 1, step, dtype=real) / fs
     if boundary is not None:
         times = times - (nperseg / 2) / fs

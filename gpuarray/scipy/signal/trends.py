@@ -62,7 +62,7 @@ def _without_line(x: Array) -> Array:
 
 
 def remover(kind: Any) -> Any:
-    """The function that a `detrend=` argument stands for, over the last axis; None for none."""
+    """The function for a `detrend=` argument, over the last axis; None if it asks for none."""
     if kind is False or kind is None:
         return None
     return kind if callable(kind) else lambda x: detrend(x, type=kind)

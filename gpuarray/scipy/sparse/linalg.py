@@ -18,6 +18,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_leaves, tree_map, tree_reduce, tree_structure
 
 # ---- pytrees as vectors ----
@@ -31,6 +32,7 @@ def _scaled(scale: Any, x: Any) -> Any:
 
 
 def _dot(x: Any, y: Any) -> Array:
+    # Conjugated on the left, in full precision: the methods rely on orthogonality.
     one = lambda a, b: gnp.vdot(a, b, precision=lax.Precision.HIGHEST)
     return tree_reduce(operator.add, tree_map(one, x, y))
 
@@ -50,7 +52,7 @@ def _identity(x: Any) -> Any:
 
 
 def _operator(a: Any) -> Callable:
-    """A function as it is; a matrix as the product with it."""
+    """A linear function: the given one, or the product with the given matrix."""
     if callable(a):
         return a
     if not isinstance(a, (Array, np.ndarray)):
@@ -70,15 +72,16 @@ def _solve(
     symmetric: bool = False,
     **options: Any,
 ) -> Any:
-    """Check what is given, then let `iterate(A, b, x0, M=..., maxiter=..., **options)` solve it."""
+    """Check the arguments and solve by `iterate(A, b, x0, M=..., maxiter=..., **options)`."""
     b = tree_map(gnp.asarray, b)
     x0 = tree_map(gnp.zeros_like, b) if x0 is None else tree_map(gnp.asarray, x0)
+    # SciPy's default.
     if maxiter is None:
         maxiter = 10 * sum(v.size for v in tree_leaves(b))
     if tree_structure(x0) != tree_structure(b):
         raise ValueError(
-            "x0 and b must have matching tree structure: "
-            f"{tree_structure(x0)} vs {tree_structure(b)}"
+            f"x0 and b must have matching tree structure: {tree_structure(x0)} vs "
+            f"{tree_structure(b)}"
         )
     shapes = [[v.shape for v in tree_leaves(t)] for t in (x0, b)]
     if shapes[0] != shapes[1]:
@@ -94,6 +97,7 @@ def _solve(
         b, x0 = (tree_map(lambda v: lax.convert_element_type(v, next(leaves)), t) for t in (b, x0))
         b = tree_map(gnp.asarray, b)
 
+    # The same iteration solves the transposed system, for derivatives.
     def solve(product: Callable, b: Any) -> Any:
         return iterate(product, b, x0, M=M, maxiter=maxiter, **options)
 
@@ -116,12 +120,14 @@ def _cg(A: Callable, b: Any, x0: Any, *, M: Callable, maxiter: int, tol: Any, at
 
     def going(state):
         _, r, gamma, _, k = state
+        # Without a preconditioner gamma is |r|**2 already.
         size = gnp.real(gamma) if M is _identity else _square(r)
         return (size > target) & (k < maxiter)
 
     def step(state):
         x, r, gamma, p, k = state
         Ap = A(p)
+        # The step that minimises the error along p; then the next conjugate direction.
         alpha = gamma / lax.convert_element_type(_dot(p, Ap), gamma.dtype)
         x, r = _add(x, _scaled(alpha, p)), _sub(r, _scaled(alpha, Ap))
         z = M(r)
@@ -145,6 +151,7 @@ def _bicgstab(
 
     def step(state):
         x, r, shadow, alpha, omega, rho, p, q, k = state
+        # van der Vorst (1992): a step of BiCG, smoothed by one of minimal residual.
         new_rho = _dot(shadow, r)
         beta = new_rho / rho * alpha / omega
         p = _add(r, _scaled(beta, _sub(p, _scaled(omega, q))))
@@ -152,6 +159,7 @@ def _bicgstab(
         q = A(turned)
         alpha = new_rho / _dot(shadow, q)
         s = _sub(r, _scaled(alpha, q))
+        # Half a step may be enough: the other half would divide by nothing.
         early = _square(s) < target
         half = M(s)
         t = A(half)
@@ -160,6 +168,7 @@ def _bicgstab(
         new = _chosen(early, at, _add(at, _scaled(omega, half)))
         rest = _chosen(early, s, _sub(s, _scaled(omega, t)))
         broken = new_rho == 0
+        # SciPy's codes for a breakdown.
         k = gnp.where(broken, -10, gnp.where((omega == 0) | (alpha == 0), -11, k + 1))
         x, r = _chosen(broken, x, new), _chosen(broken, r, rest)
         return x, r, shadow, alpha, omega, new_rho, p, q, k
@@ -209,6 +218,7 @@ def _arnoldi(A: Callable, M: Callable, v: Any, count: int) -> tuple[Any, Array]:
     def step(k: Any, state: tuple[Any, Array]) -> tuple[Any, Array]:
         basis, H = state
         w = M(A(tree_map(lambda q: q[..., k], basis)))
+        # A vector that is left with nothing but rounding lies in the space already.
         before = _norm(w)
         column = gnp.zeros(count + 1, kind)
         for _ in range(2):  # once more: rounding errors of the first time
@@ -350,3 +360,5 @@ for _function in (cg, bicgstab, gmres):
     if _function.__doc__:  # not under python -OO
         _first, _, _rest = _function.__doc__.partition("\n\n")
         _function.__doc__ = _first + _SHARED + "\n" + _rest
+
+__getattr__ = _explain_names(__name__)

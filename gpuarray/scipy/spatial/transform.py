@@ -16,6 +16,7 @@ from gpuarray import numpy as gnp
 from gpuarray import random
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.shapes import stretch
 
@@ -31,6 +32,7 @@ def _unit(q: Array) -> Array:
 
 def _norm(x: Array) -> Array:
     """The length along the last axis, kept; its derivative at 0 is 0."""
+    # The root has no derivative at 0: it is kept out of there.
     square = (x * x).sum(-1, keepdims=True)
     zero = square == 0
     return gnp.where(zero, 0, gnp.sqrt(gnp.where(zero, 1, square)))
@@ -47,6 +49,7 @@ def _product(p: Array, q: Array) -> Array:
 def _scaled_sine(angle: Array) -> Array:
     """sin(angle / 2) / angle."""
     square = angle * angle
+    # sin(angle / 2) / angle, by its series near 0.
     small = angle <= 1e-3
     safe = gnp.where(small, 1, angle)
     return gnp.where(small, 0.5 - square / 48 + square * square / 3840, gnp.sin(safe / 2) / safe)
@@ -58,6 +61,7 @@ def _of_rotvec(v: Array) -> Array:
 
 
 def _to_rotvec(q: Array) -> Array:
+    # q and -q are one rotation: the one of at most half a turn.
     v, w = _parts(gnp.where(q[..., 3:] < 0, -q, q))
     sine = _norm(v)
     angle = 2 * gnp.arctan2(sine, w)
@@ -71,6 +75,7 @@ def _to_rotvec(q: Array) -> Array:
 def _of_matrix(m: Array) -> Array:
     """The quaternion of a rotation matrix; its largest component is found first."""
     d = gnp.diagonal(m, axis1=-2, axis2=-1)
+    # Four ways to read off a quaternion; the one with the largest divisor is exact.
     trace = d.sum(-1, keepdims=True)
     candidates = []
     for i in range(3):
@@ -142,6 +147,7 @@ class Rotation(NamedTuple):
             turns.append(gnp.concatenate([sine * direction, cosine], axis=-1))
         out = turns[0]
         for turn in turns[1:]:
+            # About fixed axes later turns come first in the product.
             out = _product(turn, out) if fixed else _product(out, turn)
         return cls(out)
 
@@ -205,12 +211,13 @@ class Rotation(NamedTuple):
         return self.quat.ndim == 1
 
     def apply(self, vectors: Any, inverse: bool = False) -> Array:
-        """Vectors turned (or turned back): (3,) or (n, 3)."""
+        """Rotate vectors (or rotate them back): (3,) or (n, 3)."""
         (v,) = promoted_inexact("apply", vectors)
         if v.ndim < 1 or v.shape[-1] != 3:
             raise ValueError(
                 f"inconsistent size for core dimension: expected (…, 3), got {v.shape}"
             )
+        # v + 2 w (u x v) + 2 u x (u x v).
         u, w = _parts(self.inv().quat if inverse else self.quat)
         u, v = gnp.broadcast_arrays(u, v)
         twice = 2 * gnp.cross(u, v)
@@ -224,6 +231,7 @@ class Rotation(NamedTuple):
             raise ValueError(f"Expected 3 axes, got {seq}.")
         axes, fixed = _axes(seq)
         i, j, k = axes if fixed else axes[::-1]
+        # Bernardes and Viollet, "Quaternion to Euler angles conversion" (2022).
         proper = i == k
         k = 3 - i - j if proper else k
         sign = (i - j) * (j - k) * (k - i) // 2
@@ -239,6 +247,7 @@ class Rotation(NamedTuple):
         if not fixed:
             first, third = third, first
         alone = gnp.where(at_zero, 2 * total, (-2 if fixed else 2) * difference)
+        # Gimbal lock: only one sum of angles is known, and the third one is 0.
         locked = at_zero | at_pi
         first, third = gnp.where(locked, alone, first), gnp.where(locked, 0, third)
         if not proper:
@@ -289,6 +298,7 @@ class Rotation(NamedTuple):
     def mean(self, weights: Array | None = None) -> Rotation:
         """The rotation nearest to those of a stack, weighted."""
         w = gnp.ones(self.quat.shape[:1], self.quat.dtype) if weights is None else weights
+        # The quaternion nearest to all: the eigenvector of the largest eigenvalue.
         moments = gnp.matmul(gnp.asarray(w) * self.quat.T, self.quat)
         return Rotation.from_quat(gnp.linalg.eigh(moments)[1][:, -1])
 
@@ -344,3 +354,6 @@ class Slerp(NamedTuple):
         at = gnp.clip(gnp.searchsorted(self.times, t, side="right") - 1, 0, len(self.timedelta) - 1)
         share = (t - self.times[at]) / self.timedelta[at]
         return self.rotations[at] * Rotation.from_rotvec(self.rotvecs[at] * share[..., None])
+
+
+__getattr__ = _explain_names(__name__)

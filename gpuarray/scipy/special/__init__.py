@@ -3,6 +3,7 @@
 Floor 6. Every public name of the modules in this folder.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.scipy.special.bessel import bessel_jn as bessel_jn
 from gpuarray.scipy.special.bessel import i0 as i0
 from gpuarray.scipy.special.bessel import i0e as i0e
@@ -56,3 +57,5 @@ from gpuarray.scipy.special.normal import ndtr as ndtr
 from gpuarray.scipy.special.normal import ndtri as ndtri
 from gpuarray.scipy.special.normal import owens_t as owens_t
 from gpuarray.scipy.special.normal import wofz as wofz
+
+__getattr__ = _explain_names(__name__)

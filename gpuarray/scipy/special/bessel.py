@@ -44,6 +44,7 @@ def i1e(x: ArrayLike) -> Array:
 
 @custom_jvp
 def _i0(x: Array) -> Array:
+    # exp(inf) * 0 would be nan.
     return gnp.where(lax.abs(x) == np.inf, lax.abs(x), lax.exp(lax.abs(x)) * lax.bessel_i0e(x))
 
 
@@ -54,6 +55,7 @@ def _i1(x: Array) -> Array:
 
 def _i1_slope(t: Array, out: Array, x: Array) -> Array:
     """I0(x) - I1(x) / x, 1/2 at 0."""
+    # I1'(x) = I0(x) - I1(x) / x, and 1/2 at 0.
     at_zero = x == 0
     safe = gnp.where(at_zero, like(1, x), x)
     return t * gnp.where(at_zero, like(0.5, x), _i0(safe) - out / safe)
@@ -93,10 +95,12 @@ def _first_orders(z: Array, last: int, n_iter: int) -> list[Array]:
     at_zero = z == 0
     safe = gnp.where(at_zero, like(1, z), z)
     ratios = [like(0, z)]
+    # The ratios J_k / J_(k-1) by their continued fraction, from the back.
     for k in range(n_iter + 1, 0, -1):
         ratios.append(1 / (2 * k / safe - ratios[-1]))
     ratios.reverse()  # ratios[k - 1] is J_k / J_(k-1)
     tail = like(0, z)
+    # J_0 + 2 (J_2 + J_4 + ...) = 1 fixes the size.
     for k in range(n_iter // 2 * 2, 0, -2):
         tail = ratios[k - 1] * ratios[k - 2] * (1 + tail)
     out = [1 / (1 + 2 * tail)]
@@ -115,6 +119,7 @@ def _orders_slope(last, n_iter, primals, tangents):
     """J_k' = (J_(k-1) - J_(k+1)) / 2, and J_0' = -J_1."""
     (z,), (t,) = primals, tangents
     j = _first_orders(z, last + 1, n_iter)
+    # J_0' = -J_1, J_k' = (J_(k-1) - J_(k+1)) / 2.
     slopes = [-j[1], *((j[k - 1] - j[k + 1]) / 2 for k in range(1, last + 1))]
     return gnp.stack(j[:-1]), t * gnp.stack(slopes)
 
@@ -183,6 +188,7 @@ def sph_harm_y(
 
 def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     """Normalized associated Legendre functions of cos(theta), by recurrence over the degree."""
+    # Of negative order: (-1)^m times that of positive order.
     size = lax.abs(m) if dtypes.kind_of(m.dtype) == "i" else m
     degree = gnp.minimum(n, n_max)
     cosine, sine = lax.cos(theta), lax.sin(theta)
@@ -190,6 +196,7 @@ def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     before = now = out = gnp.zeros(np.broadcast_shapes(n.shape, m.shape, theta.shape), theta.dtype)
     seed = like(math.sqrt(0.25 / math.pi), theta)  # that of degree and order l
     for l in range(n_max + 1):
+        # From degree l - 1 and l - 2 to l; the order's own first degree comes from `seed`.
         above = size < l
         up = gnp.where(above, (4.0 * l * l - 1) / (l * l - gnp.where(above, square, -1)), 0)
         back = gnp.where(size < l - 1, ((l - 1.0) ** 2 - square) / (4.0 * (l - 1) ** 2 - 1), 0)

@@ -45,6 +45,7 @@ logit.defjvps(lambda t, y, x: t / (gnp.asarray(x) * (1 - gnp.asarray(x))))
 
 
 def _times_log(x: Array, y: Array, log) -> Array:
+    # 0 log y is 0 for every y but nan.
     nothing = (x == 0) & ~gnp.isnan(y)
     safe = gnp.where(nothing, like(1, y), y)
     return gnp.where(nothing, like(0, x), x * log(safe))
@@ -115,6 +116,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     nothing = (p == 0) & (q >= 0)
     # Where a side is not positive, 1 takes its place, so that no derivative is nan.
     left, right = gnp.where(both, p, like(1, p)), gnp.where(both, q, like(1, q))
+    # 0 where p is 0, infinite outside the domain.
     out = gnp.where(nothing, like(0, p), like(np.inf, p))
     out = gnp.where(both, left * lax.log(left / right), out)
     return gnp.where(gnp.isnan(p) | gnp.isnan(q), like(np.nan, p), out)
@@ -137,6 +139,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
 @custom_jvp
 def _power(log: Array, lmbda: Array) -> Array:
     """(exp(lmbda log) - 1) / lmbda; the limit at lmbda = 0 is the logarithm itself."""
+    # (x^lambda - 1) / lambda, and log x at 0.
     at_zero = lmbda == 0
     safe = gnp.where(at_zero, like(1, lmbda), lmbda)
     return gnp.where(at_zero, log, lax.expm1(gnp.multiply(safe, log)) / safe)
@@ -144,6 +147,7 @@ def _power(log: Array, lmbda: Array) -> Array:
 
 def _power_slope(t: Array, out: Array, log: Array, lmbda: Array) -> Array:
     u = log * lmbda
+    # Near 0 the quotient loses its digits to cancellation: a series.
     small = abs(u) < 0.02
     safe = gnp.where(small, like(1, lmbda), lmbda)
     series = log * log * (1 / 2 + u * (1 / 3 + u * (1 / 8 + u * (1 / 30 + u / 144))))

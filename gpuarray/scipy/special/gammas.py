@@ -1,4 +1,4 @@
-"""The gamma function and what is made of it: logarithm, derivatives, beta and zeta, counts.
+"""The gamma function and its relatives: logarithm, derivatives, beta and zeta, counts.
 
 Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, but for bernoulli, a table.
 """
@@ -72,6 +72,7 @@ def gammasgn(x: ArrayLike) -> Array:
     whole = lax.floor(x)
     half = lax.mul(whole, like(0.5, x))
     odd = half != lax.floor(half)
+    # Gamma changes its sign at every pole, -0.0 included.
     negative = ((x < 0) & odd) | ((x == 0) & gnp.signbit(x))
     out = gnp.where(negative, like(-1, x), like(1, x))
     return gnp.where(gnp.isnan(x) | ((x < 0) & (x == whole)), like(np.nan, x), out)
@@ -139,6 +140,7 @@ def _betaln(a: Array, b: Array) -> Array:
     """Where operands are large, by Stirling's formula: large terms cancel before rounding."""
     a, b = gnp.minimum(a, b), gnp.maximum(a, b)
     total = lax.add(a, b)
+    # For large arguments the logarithms of gammas cancel: Stirling's formula with its corrections.
     near = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(total))
     large = b >= 10
     high = gnp.where(large, b, like(10, b))
@@ -212,6 +214,7 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     (a,) = strong(inexact("multigammaln", a))
     size: Any = d
     size = int(size)
+    # The sum of log gamma(a - j / 2), j = 0 ... d - 1.
     steps = lax.iota(a.dtype, max(size, 0)) / 2
     whole = lax.lgamma(lax.expand_dims(a, (a.ndim,)) - steps).sum(-1)
     return whole + like(size * (size - 1) / 4 * math.log(math.pi), a)
@@ -249,6 +252,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
         return gnp.where(none, like(1, N), comb(N + k - 1, k))
     possible = (N >= k) & (k >= 0) & (N >= 0)
     top, some = gnp.where(possible, N, like(1, N)), gnp.where(possible, k, like(0, k))
+    # 1 / ((N + 1) B(N - k + 1, k + 1)).
     ways = lax.exp(
         -_betaln(lax.add(lax.sub(top, some), like(1, top)), lax.add(some, like(1, some)))
     )
@@ -260,6 +264,7 @@ def _poch(z: Array, m: Array) -> Array:
     above, below = gamma_p.bind(z + m), gamma_p.bind(z)
     sign = gammasgn(z + m) * gammasgn(z)
     far = sign * lax.exp(lax.lgamma(z + m) - lax.lgamma(z))
+    # The quotient of gammas where both are finite, their logarithms beyond.
     near = gnp.isfinite(above) & gnp.isfinite(below)
     return gnp.where(m == 0, like(1, z), gnp.where(near, above / below, far))
 
@@ -291,6 +296,7 @@ def _zeta_slope(x: Array, q: Array) -> Array:
     """dζ/dx by the formula of Euler and Maclaurin, term by term: 10 terms, then what is left."""
     x, q = gnp.broadcast_arrays(x, q)
     total = like(0, x)
+    # Euler and Maclaurin: ten terms, the integral of the rest, and corrections.
     for k in range(10):
         log = lax.log(q + k)
         total = total - log * lax.exp(-x * log)
@@ -338,6 +344,7 @@ def bernoulli(n: int) -> Array:
         raise ValueError(f"n must be a non-negative integer. Got {n}.")
     check_host_size("bernoulli", n + 1)
     table = np.zeros(max(n + 1, 7))
+    # Small ones exactly, the others by the zeta function.
     table[[0, 1, 2, 4, 6]] = 1, -1 / 2, 1 / 6, -1 / 30, 1 / 42
     with np.errstate(all="ignore"):
         # -(-1)ᵏ 2 (2k)! / (2π)²ᵏ ζ(2k)

@@ -21,6 +21,7 @@ def complex_loggamma(z: Array) -> Array:
     """By Stirling's formula at z + 8; from the left half of the plane by reflection."""
     below = gnp.signbit(lax.imag(z))
     up = gnp.where(below, lax.conj(z), z)
+    # Reflection: log gamma(z) = log(pi / sin(pi z)) - log gamma(1 - z).
     left = lax.real(up) < 0.5
     right = gnp.where(left, 1 - up, up)  # its imaginary part is <= 0 where it was reflected
     direct = _right_half(right)
@@ -38,6 +39,7 @@ def complex_loggamma(z: Array) -> Array:
 def _right_half(z: Array) -> Array:
     """Of numbers whose real part is at least 1/2: no sum of two arguments leaves (-π, π)."""
     total = like(0, z)
+    # Moved right by 8, where Stirling's series is exact to the last digits.
     for k in range(0, 8, 2):
         total = total + lax.log((z + k) * (z + (k + 1)))
     w = z + 8

@@ -151,6 +151,7 @@ def _ndtri(p: Array) -> Array:
     away = p - 0.5
     middle = away * ratio(_MIDDLE, 0.180625 - away * away)
     inside = (p > 0) & (p < 1)
+    # By symmetry the nearer tail.
     tail = gnp.where(inside, gnp.minimum(p, 1 - p), 0.5)
     r = lax.sqrt(-lax.log(tail))
     outer = gnp.where(r <= 5, ratio(_TAIL, r - 1.6), ratio(_FAR, r - 5))
@@ -184,6 +185,7 @@ def _log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
         raise ValueError(f"series_order must be {bound}. Got {series_order}.")
     x = single_or_double(x, "log_ndtr")
     low = gnp.minimum(x, 0.0)
+    # Far below 0 ndtr underflows: the scaled erfc keeps the factor exp(-x**2 / 2) apart.
     left = lax.log(0.5 * erfcx_p.bind(low * -_ROOT_HALF)) - 0.5 * low * low
     right = lax.log1p(-0.5 * lax.erfc(gnp.maximum(x, -1.0) * _ROOT_HALF))
     return gnp.where(x < -1, left, right)

@@ -1,4 +1,4 @@
-"""What the special functions do with their operands first.
+"""Operand checks shared by the special functions.
 
 Floor 6. In: whatever the caller gave. Out: Arrays of one floating dtype whose shapes broadcast, or
 the error that says which dtype was wrong.

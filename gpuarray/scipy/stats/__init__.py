@@ -3,6 +3,7 @@
 Floor 6. Every public name of the modules in this folder.
 """
 
+from gpuarray.names import explain_names as _explain_names
 from gpuarray.scipy.stats import bernoulli as bernoulli
 from gpuarray.scipy.stats import beta as beta
 from gpuarray.scipy.stats import betabinom as betabinom
@@ -33,3 +34,5 @@ from gpuarray.scipy.stats.kde import gaussian_kde as gaussian_kde
 from gpuarray.scipy.stats.ranks import mode as mode
 from gpuarray.scipy.stats.ranks import rankdata as rankdata
 from gpuarray.scipy.stats.ranks import sem as sem
+
+__getattr__ = _explain_names(__name__)

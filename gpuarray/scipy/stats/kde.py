@@ -31,7 +31,7 @@ class gaussian_kde:
     dataset: the sample, of shape [n], or [d, n] of vectors
     bw_method: how wide a kernel is, against the sample's covariance: "scott" (also None),
         "silverman", a number, or a function of this object that returns one
-    weights: of shape [n]; all the same if None
+    weights: of shape [n]; equal if None
 
     >>> import gpuarray.numpy as gnp
     >>> density = gaussian_kde(gnp.array([0.0, 1.0, 2.0]))
@@ -67,7 +67,9 @@ class gaussian_kde:
             shares = shares / gnp.sum(shares)
         self._set("dataset", points)
         self._set("weights", shares)
+        # How many equally weighted points would say as much.
         self._set("neff", 1 / gnp.sum(shares * shares))
+        # The kernel is the sample's covariance, scaled by the bandwidth squared.
         factor = self._factor(bw_method, d)
         covariance = gnp.atleast_2d(gnp.cov(points, rowvar=True, bias=False, aweights=shares))
         self._set("covariance", covariance * factor**2)
@@ -118,6 +120,7 @@ class gaussian_kde:
         """The logarithm of the density at points of shape [m], or [d, m]; the result is [m]."""
         check_arraylike("logpdf", x)
         points = self._points(x)
+        # Distances in the kernel's metric: |L^T (x - point)|.
         root = gnp.linalg.cholesky(self.inv_cov)
         away = self.dataset[:, :, None] - points[:, None, :]
         scaled = gnp.einsum("ij,ink->jnk", root, away)
@@ -175,6 +178,7 @@ class gaussian_kde:
 
     def _overlap(self, cov: Array, centres: Array, weights: Array) -> Array:
         """The sum over all pairs of normal densities of the distance between their centres."""
+        # The product of two normal densities integrates to a normal density of the distance.
         root = gnp.linalg.cholesky(cov)
         away = (self.dataset[:, :, None] - centres[:, None, :]).reshape(self.d, -1)
         scaled = lax.linalg.triangular_solve(root, away, left_side=True, lower=True)
@@ -202,6 +206,7 @@ class gaussian_kde:
 
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Array:
         """New points drawn from the density: the result has shape [d, *shape]."""
+        # A point of the sample by its weight, and a draw from the kernel.
         which, noise = random.split(key)
         centres = random.choice(which, self.n, shape=shape, replace=True, p=self.weights)
         root = gnp.linalg.cholesky(self.covariance)

@@ -34,6 +34,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
         )
     check_arraylike("multivariate_normal.logpdf", x, mean, cov)
     x, mean, cov = (gnp.asarray(v) for v in promote_dtypes_inexact(x, mean, cov))
+    # One dimension, or one variance for all, needs no factorisation.
     if mean.ndim == 0:
         return -0.5 * (lax.square(x - mean) / cov + lax.log(2 * math.pi * cov))
     n = mean.shape[-1]
@@ -50,6 +51,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     shape = np.broadcast_shapes(away.shape[:-1], root.shape[:-2])
     away = gnp.broadcast_to(away, (*shape, n))[..., None]
     root = gnp.broadcast_to(root, (*shape, n, n))
+    # With cov = L L^T the exponent is |L^-1 (x - mean)|^2 and the volume det L.
     scaled = lax.linalg.triangular_solve(root, away, left_side=True, lower=True)
     volume = gnp.sum(lax.log(gnp.diagonal(root, axis1=-2, axis2=-1)), -1)
     return -0.5 * gnp.sum(lax.square(scaled), (-2, -1)) - volume - front

@@ -1,4 +1,4 @@
-"""What the distributions do with their operands first.
+"""Operand checks shared by the distributions.
 
 Floor 6. In: whatever the caller gave. Out: Arrays of one floating dtype whose shapes broadcast.
 """

@@ -54,6 +54,7 @@ def _runs(ordered: Array) -> tuple[Array, Array]:
     """For each element of a sorted row, where the run of its equals starts, and where it ends."""
     n = ordered.shape[-1]
     place = gnp.broadcast_to(gnp.arange(n), ordered.shape)
+    # Equal neighbours in the sorted sample; nan equal nan here.
     same = ordered[..., 1:] == ordered[..., :-1]
     if dtypes.issubdtype(ordered.dtype, np.inexact):
         missing = gnp.isnan(ordered)
@@ -62,6 +63,7 @@ def _runs(ordered: Array) -> tuple[Array, Array]:
     first = gnp.concatenate([edge, ~same], -1)
     last = gnp.concatenate([~same, edge], -1)
     axis = ordered.ndim - 1
+    # Where the run around each place begins and ends.
     start = lax.cummax(gnp.where(first, place, 0), axis)
     end = lax.cummin(gnp.where(last, place, n), axis, reverse=True)
     return start, end
@@ -90,6 +92,7 @@ def mode(
         ordered = gnp.sort(rows, -1)
         start, end = _runs(ordered)
         length = end - start + 1
+        # The longest run; of several the smallest value, which comes first.
         at = gnp.argmax(length, -1, keepdims=True)
         found = gnp.take_along_axis(ordered, at, -1)[..., 0]
         counts = gnp.take_along_axis(length, at, -1)[..., 0]
@@ -134,6 +137,7 @@ def rankdata(
     else:
         ranks = 1 + {"min": start, "max": end, "ordinal": place}[method]
     ranks = ranks.astype(dtypes.default_float())
+    # Back in the order of the sample.
     out = gnp.take_along_axis(ranks, gnp.argsort(order, axis=-1), -1)
     if dtypes.issubdtype(a.dtype, np.inexact):
         out = gnp.where(gnp.any(gnp.isnan(rows), -1, keepdims=True), np.nan, out)

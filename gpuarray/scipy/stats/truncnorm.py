@@ -18,6 +18,7 @@ from gpuarray.scipy.stats.operands import strong_floats
 
 def _log_mass(a: Array, b: Array) -> Array:
     """log(ndtr(b) - ndtr(a)) for a < b: from the tail that both are in, so that nothing cancels."""
+    # The mass between a and b on the side where it is a tail, so that no digits cancel.
     right = a > 0
     low, high = gnp.where(right, -b, a), gnp.where(right, -a, b)
     top = special.log_ndtr(gnp.minimum(high, 0))
@@ -32,6 +33,7 @@ def _log_share(y: Array, a: Array, b: Array, below: bool) -> Array:
     whole = _log_mass(a, b)
     under, over = _log_mass(a, inside) - whole, _log_mass(inside, b) - whole
     share, rest = (under, over) if below else (over, under)
+    # Close to 1 the other side's share is the exact one.
     out = gnp.where(share > -0.1, lax.log1p(-lax.exp(rest)), share)
     low, high = (-np.inf, 0.0) if below else (0.0, -np.inf)
     return gnp.where(y <= a, low, gnp.where(y >= b, high, out))

@@ -24,6 +24,7 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     Array([-0.6619, -4.6419], dtype=float32)
     """
     x, kappa = floats("vonmises.logpdf", x, kappa)
+    # The scaled Bessel function keeps exp(kappa) from overflowing.
     inside = kappa * (lax.cos(x) - 1) - lax.log(2 * math.pi * lax.bessel_i0e(kappa))
     return gnp.where(kappa > 0, inside, np.nan)
 

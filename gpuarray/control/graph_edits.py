@@ -15,6 +15,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, evaluate, storage_dtype, subgraphs
 from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.trace import Tracer
 from gpuarray.primitives.linear import instantiate, zeros
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.stage import TracedFunction, stage
@@ -49,8 +50,20 @@ def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
     return Graph([*lead, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name)
 
 
+def lifted(graph: Graph) -> tuple[Graph, list]:
+    """A Graph as a primitive may hold it, and the operands that go before its own.
+
+    A Graph holds concrete constants only: where a function closed over values of an outer trace,
+    its constants become leading inputs.
+    """
+    if any(isinstance(c, Tracer) for c in graph.consts):
+        return opened(graph), list(graph.consts)
+    return graph, []
+
+
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:
     """Graphs that all take the constants of any of them as leading inputs; these constants."""
+    # By identity: two branches that close over one value share an input.
     consts: dict[int, Any] = {}
     for graph in graphs:
         consts.update((id(c), c) for c in graph.consts)

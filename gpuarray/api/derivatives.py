@@ -1,0 +1,169 @@
+"""Helpers shared by the derivative transformations: flat functions, checks, tangents as arrays.
+
+Floor 6. In: functions of pytrees, and their arguments. Out: functions of leaves, and errors that
+say what was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.api.argnums import indices
+from gpuarray.core import dtypes
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.trace import owned
+from gpuarray.core.value import Array
+from gpuarray.numpy.construct import as_type, asarray
+from gpuarray.primitives.linear import instantiate
+from gpuarray.pytree import tree
+
+
+class FlatFunction:
+    """A function of pytrees as a function of leaves; remembers the structure of the last result."""
+
+    def __init__(
+        self, fun: Callable, args: tuple, kwargs: dict | None = None, has_aux: bool = False
+    ):
+        self.fun = fun
+        self.kwargs = kwargs or {}
+        self.has_aux = has_aux
+        leaves, self.in_spec = tree.flatten(args)
+        # NumPy arrays become Arrays, so that the caller may write to them afterwards.
+        self.leaves = [owned(x) for x in leaves]
+        self.out_spec: Any = None
+        self.aux: Any = None
+
+    def __call__(self, *leaves):
+        result = self.fun(*tree.unflatten(self.in_spec, leaves), **self.kwargs)
+        if self.has_aux:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise TypeError(
+                    "With has_aux=True the function must return a pair (output, aux), got "
+                    f"{type(result).__name__}"
+                )
+            result, aux = result
+            # Only the derivative being taken ends here: those of traces around go on.
+            # `aux` is beside the result: it carries no derivative out of this one.
+            trace: Any = traces.state.trace
+            self.aux = tree.tree_map(trace.primal_of, aux)
+        out, self.out_spec = tree.flatten(result)
+        for x in out:
+            aval_of(x)  # raises for what is no array
+        return out
+
+    def result(self, leaves: Sequence[Any]) -> Any:
+        return tree.unflatten(self.out_spec, leaves)
+
+
+def check_callable(fun: Any) -> None:
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+
+
+def check_tangent(primal: Any, tangent: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """Check that a tangent has the type that its primal requires."""
+    want, given = tangent_aval(aval_of(primal)), aval_of_tangent(tangent)
+    if want.dtype != given.dtype:
+        raise error(
+            f"{what}: primal and tangent arguments must have equal types: the primal is "
+            f"{aval_of(primal).str_short()}, so the tangent must be {want.str_short()}, got "
+            f"{given.str_short()}"
+        )
+    if want.shape != given.shape:
+        raise ValueError(
+            f"{what} called with different primal and tangent shapes; got primal shape "
+            f"{want.shape} and tangent shape {given.shape}"
+        )
+    # The tangent of an integer is nothing: it needs no values.
+    return Zero(want) if want.dtype == dtypes.float0 else tangent
+
+
+def aval_of_tangent(x: Any) -> ShapedArray:
+    """The aval of a tangent, which may be a NumPy array of float0."""
+    # float0 is a dtype of NumPy's records: no Array holds it.
+    if isinstance(x, np.ndarray) and x.dtype == dtypes.float0:
+        return ShapedArray(x.shape, dtypes.float0)
+    return aval_of(x)
+
+
+def real_array(x: Any) -> Any:
+    """A (co)tangent as an array: symbolic zeros and scalars of rules made real."""
+    x = instantiate(x)
+    return x if isinstance(x, np.ndarray) and x.dtype == dtypes.float0 else asarray(x)
+
+
+def like_its_primal(ct: Any, primal: ShapedArray) -> Any:
+    """A gradient as an array, strongly typed where the argument is."""
+    # A weak gradient of a strong argument would promote otherwise than the argument does.
+    ct = real_array(ct)
+    if isinstance(ct, Array) and ct.weak_type and not primal.weak_type:
+        return as_type(ct, ct.dtype)
+    return ct
+
+
+def argnums_of(argnums: int | Sequence[int], count: int, error: type[Exception]) -> tuple[int, ...]:
+    # One number gives a bare derivative, a sequence a tuple of them; the checks are the same.
+    single = indices(argnums, "argnums")
+    for n in single:
+        if not -count <= n < count:
+            raise error(
+                f"differentiating with respect to argnums={argnums} requires at least {n + 1} "
+                f"positional arguments to be passed by the caller, but got only {count} positional "
+                "arguments."
+            )
+    return tuple(n % count for n in single)
+
+
+def check_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
+    aval = aval_of(x)
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        raise TypeError(
+            f"{what} with input element type {aval.dtype.name}: keys have no derivative"
+        )
+    is_complex = dtypes.issubdtype(aval.dtype, np.complexfloating)
+    # A holomorphic function has a complex derivative, which the real rules give unchanged.
+    if holomorphic:
+        if not is_complex:
+            raise TypeError(
+                f"{what} with holomorphic=True requires inputs with complex dtype, but got "
+                f"{aval.dtype.name}."
+            )
+        return
+    if not dtypes.issubdtype(aval.dtype, np.inexact):
+        if not allow_int:
+            raise TypeError(
+                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype "
+                f"of np.inexact), but got {aval.dtype.name}. If you want to use Boolean- or "
+                "integer-valued inputs, use vjp or set allow_int to True."
+            )
+    elif is_complex and what == "jacfwd":
+        raise TypeError(
+            f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), "
+            f"but got {aval.dtype.name}. For holomorphic differentiation, pass holomorphic=True; "
+            "for functions of complex numbers that are not, use jvp."
+        )
+
+
+def check_output(aval: ShapedArray, what: str, holomorphic: bool) -> None:
+    is_complex = dtypes.issubdtype(aval.dtype, np.complexfloating)
+    if holomorphic and not is_complex:
+        raise TypeError(
+            f"{what} with holomorphic=True requires outputs with complex dtype, but got "
+            f"{aval.dtype.name}."
+        )
+    if not holomorphic and not dtypes.issubdtype(aval.dtype, np.floating):
+        hint = (
+            " For holomorphic differentiation, pass holomorphic=True. For differentiation of "
+            "non-holomorphic functions involving complex outputs, use jax.vjp directly."
+            if is_complex
+            else ""
+        )
+        raise TypeError(
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
+            f"np.floating), but got {aval.dtype.name}.{hint}"
+        )

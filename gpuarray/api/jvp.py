@@ -1,0 +1,98 @@
+"""Forward mode: `jvp` and `linearize`.
+
+Floor 6. In: functions of pytrees. Out: directional derivatives of their results, to any order and
+in any composition with `jit` and `vmap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.api.derivatives import (
+    FlatFunction,
+    check_callable,
+    check_tangent,
+    real_array,
+)
+from gpuarray.api.stages import struct_of
+from gpuarray.core.avals import aval_of
+from gpuarray.core.graph import evaluate
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.trace import owned
+from gpuarray.core.tracebacks import boundary
+from gpuarray.pytree import tree
+from gpuarray.transforms.jvp import jvp_flat
+from gpuarray.transforms.linearize import linearize_flat
+
+
+@boundary
+def jvp(
+    fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The result of `fun(*primals)` and its directional derivative along `tangents`.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.jvp(gnp.sin, (0.0,), (2.0,))
+    (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    check_callable(fun)
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(
+            "primal and tangent arguments to jvp must be tuples or lists; found "
+            f"{type(primals).__name__} and {type(tangents).__name__}."
+        )
+    flat = FlatFunction(fun, tuple(primals), has_aux=has_aux)
+    tangent_leaves, spec = tree.flatten(tuple(tangents))
+    # Structures first, then each leaf's shape and dtype.
+    if spec != flat.in_spec:
+        raise TypeError(
+            "primal and tangent arguments to jvp must have the same tree structure; primals have "
+            f"tree structure {flat.in_spec} whereas tangents have tree structure {spec}."
+        )
+    checked = [
+        check_tangent(p, owned(t), "jvp") for p, t in zip(flat.leaves, tangent_leaves, strict=True)
+    ]
+    out, out_tangents = jvp_flat(flat, flat.leaves, checked)
+    given = {id(t) for t in checked}  # a tangent that is passed on stays what the caller gave
+    real = [t if id(t) in given and not is_zero(t) else real_array(t) for t in out_tangents]
+    result = flat.result(out), flat.result(real)
+    return (*result, flat.aux) if has_aux else result
+
+
+@boundary
+def linearize(fun: Callable, *primals, has_aux: bool = False) -> tuple[Any, ...]:
+    """The result of `fun(*primals)`, and the linear function that is its derivative there.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> y, f_jvp = ga.linearize(gnp.sin, 0.0)
+    >>> f_jvp(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    check_callable(fun)
+    flat = FlatFunction(fun, primals, has_aux=has_aux)
+    # One run of the function records the tangents as a linear graph; `f_jvp` only evaluates it.
+    lin = linearize_flat(flat, flat.leaves)
+    in_avals = [aval_of(p) for p in flat.leaves]
+    out_avals = [aval_of(x) for x in lin.outputs]
+
+    @boundary
+    def f_jvp(*tangents):
+        leaves, spec = tree.flatten(tangents)
+        if spec != flat.in_spec:
+            raise TypeError(
+                f"the linearized function takes tangents of structure {flat.in_spec}, got {spec}"
+            )
+        for want, t in zip(in_avals, leaves, strict=True):
+            check_tangent(struct_of(want), t, "linearized function", ValueError)
+        # Integer inputs and outputs are not part of the graph: their tangents are zeros of float0.
+        given = [owned(t) for t, linear in zip(leaves, lin.in_linear, strict=True) if linear]
+        found = iter(evaluate(lin.graph, *given))
+        out = [
+            next(found) if linear else real_array(Zero(tangent_aval(a)))
+            for linear, a in zip(lin.out_linear, out_avals, strict=True)
+        ]
+        return flat.result(out)
+
+    result = flat.result(lin.outputs), f_jvp
+    return (*result, flat.aux) if has_aux else result

@@ -1,0 +1,49 @@
+"""`custom_jvp` as a primitive: a call with a rule for tangents.
+
+Floor 4. In: a flat function and `jvp(primals, tangents) -> (outputs, tangents)`. Out: the
+primitive. See `custom_rules` for what it shares with `custom_vjp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuarray.control.custom_rules import (
+    CustomCall,
+    batch_flat_rule,
+    check_closed,
+    check_own,
+    in_front,
+    named_like,
+    without_axis,
+)
+from gpuarray.transforms.batch import BatchAxis, BatchTrace
+
+
+def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
+    count = params["num_consts"]
+    check_closed(custom_jvp_call_p, params, tangents[:count])
+    out, out_tangents = params["jvp"](primals[count:], tangents[count:])
+    check_own(custom_jvp_call_p, params, [*out, *out_tangents])
+    return out, out_tangents
+
+
+def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None) -> dict:
+    jvp: Callable = params["jvp"]
+
+    def batched(primals, tangents):
+        count = len(primals)
+
+        def flat(*values):
+            out, out_tangents = jvp(values[:count], values[count:])
+            return [*out, *out_tangents]
+
+        tangents = [without_axis(t, d) for t, d in zip(tangents, dims, strict=True)]
+        found = batch_flat_rule(flat, axis, first, [*primals, *tangents], [*dims, *dims])
+        out = in_front(axis, *found)
+        return out[: len(out) // 2], out[len(out) // 2 :]
+
+    return {"jvp": named_like(batched, jvp)}
+
+
+custom_jvp_call_p = CustomCall("custom_jvp_call", _jvp, _batch_rules, ("jvp",))

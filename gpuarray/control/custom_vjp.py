@@ -1,0 +1,162 @@
+"""`custom_vjp` as a primitive: a call with rules for cotangents.
+
+Floor 4. In: a flat function, `fwd(primals, perturbed) -> (outputs, residuals)` and `bwd(residuals,
+cotangents) -> cotangents`. Out: the primitive, and the one that stands for its tangents, which are
+known by their transpose only. See `custom_rules` for what it shares with `custom_jvp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuarray.control.custom_rules import (
+    CustomCall,
+    batch_flat_rule,
+    check_closed,
+    check_own,
+    cotangent_of,
+    in_front,
+    named_like,
+    shown_name,
+    without_axis,
+)
+from gpuarray.control.graph_edits import cut, merged
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.transforms.batch import BatchAxis, BatchTrace
+from gpuarray.transforms.partial import PartialTrace
+from gpuarray.transforms.stage import GraphTrace
+
+
+def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
+    count = params["num_consts"]
+    check_closed(custom_vjp_call_p, params, tangents[:count])
+    perturbed = [not is_zero(t) for t in tangents[count:]]
+    out, residuals = params["fwd"](primals[count:], perturbed)
+    check_own(custom_vjp_call_p, params, [*out, *residuals])
+    avals = tuple(tangent_aval(aval_of(x)) for x in out)
+    has = [a.dtype == aval_of(x).dtype for a, x in zip(avals, out, strict=True)]
+    found = custom_lin_p.bind(
+        *residuals,
+        *(t for t in tangents[count:] if not is_zero(t)),
+        bwd=params["bwd"],
+        name=params["name"],
+        num_res=len(residuals),
+        out_avals=avals,
+        perturbed=tuple(perturbed),
+    )
+    return out, merged(has, [t for t, h in zip(found, has, strict=True) if h], _zeros(avals, has))
+
+
+def _zeros(avals: Sequence[Any], has: Sequence[bool]) -> list[Zero]:
+    return [Zero(a) for a, h in zip(avals, has, strict=True) if not h]
+
+
+def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | None) -> dict:
+    fwd: Callable = params["fwd"]
+    bwd: Callable = params["bwd"]
+    residual_dims: list = []  # as the last run of `new_fwd` left them: every run gives the same
+
+    def new_fwd(primals, perturbed):
+        count = 0
+
+        def flat(*values):
+            nonlocal count
+            out, residuals = fwd(values, perturbed)
+            count = len(out)
+            return [*out, *residuals]
+
+        values, found = batch_flat_rule(flat, axis, first, primals, dims)
+        residual_dims[:] = found[count:]
+        return in_front(axis, values[:count], found[:count]), values[count:]
+
+    def new_bwd(residuals, cotangents):
+        count = len(residuals)
+        cotangents = [without_axis(ct, 0) for ct in cotangents]
+        given = [*residuals, *cotangents]
+        where = [*residual_dims, *(None if is_zero(ct) else 0 for ct in cotangents)]
+
+        def flat(*xs):
+            return bwd(xs[:count], xs[count:])
+
+        values, found = batch_flat_rule(flat, axis, first, given, where)
+        return [cotangent_of(axis, *row) for row in zip(values, found, dims, strict=True)]
+
+    return {"fwd": named_like(new_fwd, fwd), "bwd": named_like(new_bwd, bwd)}
+
+
+# ---- the tangents of a custom_vjp function: known by their transpose only ----
+
+
+def _no_forward(*_, **params):
+    raise TypeError(
+        "can't apply forward-mode autodiff (jvp) to a custom_vjp function: "
+        f"{params.get('name', 'it')} has only a rule for cotangents. Use reverse mode (grad, vjp), "
+        "or give it a rule for tangents with custom_jvp."
+    )
+
+
+def _lin_transpose(
+    cts: list, *operands, bwd: Callable, num_res: int, perturbed: tuple, **_
+) -> list:
+    residuals, tangents = cut(operands, num_res)
+    given = bwd(residuals, cts)
+    chosen = [ct for ct, p in zip(given, perturbed, strict=True) if p]
+    return [None] * num_res + [
+        Zero(x.aval) if ct is None else ct for ct, x in zip(chosen, tangents, strict=True)
+    ]
+
+
+def _lin_batch(
+    axis: BatchAxis, args: list, dims: list, *, bwd, num_res, out_avals, perturbed, **params
+):
+    """Residuals and tangents with an extra axis."""
+    in_dims = iter(dims[num_res:])
+    wanted = [next(in_dims) if p else None for p in perturbed]
+
+    def new_bwd(residuals, cotangents):
+        given = [*residuals, *(without_axis(ct, 0) for ct in cotangents)]
+        where = [*dims[:num_res], *(None if is_zero(ct) else 0 for ct in cotangents)]
+        flat = lambda *xs: bwd(xs[:num_res], xs[num_res:])
+        values, found = batch_flat_rule(flat, axis, None, given, where)
+        return [cotangent_of(axis, *row) for row in zip(values, found, wanted, strict=True)]
+
+    avals = tuple(a.update(shape=(axis.size, *a.shape)) for a in out_avals)
+    out = custom_lin_p.bind(
+        *args,
+        bwd=named_like(new_bwd, bwd),
+        num_res=num_res,
+        out_avals=avals,
+        perturbed=perturbed,
+        **params,
+    )
+    return out, [0] * len(out)
+
+
+class _Linear(Primitive):
+    """Only ever staged: binding it with values means forward mode."""
+
+    def bind(self, *args, **params):
+        trace = traces.state.trace
+        if not isinstance(trace, (PartialTrace, GraphTrace, BatchTrace)):
+            _no_forward(**params)
+        return trace.process(self, args, params)
+
+
+custom_vjp_call_p = CustomCall("custom_vjp_call", _jvp, _batch_rules, ("fwd", "bwd"))
+
+custom_lin_p = _Linear(
+    "custom_lin",
+    Kind.CALL,
+    multiple_results=True,
+    aval=lambda *avals, out_avals, **_: list(out_avals),
+    assemble=lambda avals, compile, **params: _no_forward(**params),
+    decompose=_no_forward,
+    jvp=lambda primals, tangents, **params: _no_forward(**params),
+    transpose=_lin_transpose,
+    batch=_lin_batch,
+    show=lambda params: {"name": params["name"], "bwd": shown_name(params["bwd"])},
+)

@@ -1,0 +1,157 @@
+"""Names of JAX 0.10.2 that are not here, in groups that say why.
+
+Floor 0. `gpuarray.names` loads it when a name is asked for that is not there. In: a name below
+`jax`. Out: its group. A name that is added to the library goes from here; tests compare
+this list with JAX's names, and with the table in docs/differences.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """Names that are missing for one reason."""
+
+    title: str
+    why: str
+    #: "module: names in it", `jax:` for the top level. A module that is missing as a whole stands
+    #: among the names of the one above it.
+    text: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names below `jax`: "pmap", "sharding.AbstractMesh"."""
+        found: list[str] = []
+        module = ""
+        for word in self.text.split():
+            if word.endswith(":"):
+                module = "" if word == "jax:" else word[:-1] + "."
+            else:
+                found.append(module + word)
+        return found
+
+
+GROUPS = (
+    Group(
+        "computations over several devices",
+        "a computation runs on one device so far",
+        """
+        jax: auto_pcast make_array_from_callback make_array_from_single_device_arrays pmap
+            remove_size_one_mesh_axis_from_type reshard set_mesh shard_map smap
+        debug: inspect_array_sharding visualize_array_sharding visualize_sharding
+        experimental: custom_partitioning layout mesh_utils pjit shard_alike shard_map topologies
+        extend: sharding
+        interpreters: pxla
+        lax: ragged_all_to_all_p sharding_constraint_p
+        sharding: AbstractDevice AbstractMesh ManualAxisType auto_axes explicit_axes
+            get_abstract_mesh get_mesh make_single_device_sharding reshard set_mesh
+            use_abstract_mesh
+        """,
+    ),
+    Group(
+        "computations over several processes",
+        "a computation runs in one process so far",
+        """
+        jax: distributed host_count host_id host_ids make_array_from_process_local_data
+        experimental: array_serialization colocated_python multihost_utils transfer
+        """,
+    ),
+    Group(
+        "memories other than a device's own",
+        "an array is in the memory of its device",
+        "jax: memory",
+    ),
+    Group(
+        "profiling and monitoring",
+        "`explain` shows the kernels of a function and what they cost",
+        """
+        jax: collect_profile monitoring print_environment_info
+        experimental: profiler roofline source_mapper
+        """,
+    ),
+    Group(
+        "kernels in other languages",
+        "`cuda_op` makes an operation of CUDA C++, `pure_callback` of a Python function",
+        """
+        jax: ds ffi
+        experimental: buffer_callback fused mosaic pallas
+        extend: pallas
+        """,
+    ),
+    Group(
+        "the XLA compiler and its programs",
+        "programs are compiled to CUDA C++ here, or run by NumPy",
+        """
+        jax: cloud_tpu_init jax2tf_associative_scan_reductions lib tools
+        experimental: compilation_cache compute_on control_deps jax2tf scheduling_groups
+            serialize_executable xla_metadata
+        export: DisabledSafetyCheck default_export_platform
+            maximum_supported_calling_convention_version
+            minimum_supported_calling_convention_version
+        extend: backend ifrt_programs lowering mlir xla
+        interpreters: xla
+        interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters
+            LoweringResult LoweringRuleContext Mesh ModuleContext RECV_FROM_HOST_TYPE
+            SEND_TO_HOST_TYPE SPMDAxisContext ShapePolyLoweringState ShardingContext Token TokenSet
+            Value aval_to_ir_type aval_to_ir_types core_call_lowering dense_int_array
+            dense_int_elements dtype_to_ir_type emit_python_callback flatten_ir_types
+            flatten_ir_values i32_attr i64_attr ir_attribute ir_constant ir_constants
+            ir_tree_registry ir_type_handlers jaxpr_subcomp lower_jaxpr_to_fun
+            lower_jaxpr_to_module lowerable_effects make_ir_context merge_mlir_modules
+            module_to_bytecode module_to_string register_constant_handler shape_tensor token_type
+            unflatten_ir_values_like_types
+        stages: ArgInfo CompilerOptions Wrapped
+        """,
+    ),
+    Group(
+        "shapes with symbols for lengths",
+        "a program is traced once for each shape",
+        """
+        export: SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_shape
+        extend.core: InconclusiveDimensionOperation
+        """,
+    ),
+    Group(
+        "experiments, and libraries on top of JAX",
+        "not written here; `numpy.from_dlpack` takes what `dlpack.from_dlpack` does",
+        """
+        jax: dlpack example_libraries
+        debug: log
+        experimental: EArray cur_qdd hijax jet key_reuse primal_tangent_dtype random rnn sparse
+        """,
+    ),
+    Group(
+        "how JAX works inside",
+        "what there is for programs that look inside is in `extend.core` and `interpreters`",
+        """
+        jax: ad api_util make_user_context version
+        custom_derivatives: remat_opt_p
+        debug: DebugEffect OrderedDebugEffect
+        extend: linear_util random source_info_util
+        extend.core: AbstractToken CallPrimitive DebugInfo DropVar Effect Effects JaxprTypeError
+            Token TraceTag array_types call_impl check_jaxpr concrete_or_error gensym
+            get_opaque_trace_state new_jaxpr_eqn no_effects nonempty_axis_env_DO_NOT_USE
+            primal_dtype_to_tangent_dtype set_current_trace subjaxprs take_current_trace
+            unsafe_am_i_under_a_jit_DO_NOT_USE unsafe_am_i_under_a_vmap_DO_NOT_USE
+            unsafe_get_axis_names_DO_NOT_USE valid_jaxtype
+        interpreters: partial_eval
+        interpreters.ad: JVPTrace add_jaxvals add_jaxvals_p defjvp2 deflinear
+            get_primitive_transpose jvp linearize zeros_like_aval
+        interpreters.batching: bdim_at_front broadcast defreducer register_vmappable
+            unregister_vmappable
+        lax: after_all_p create_token_p dce_sink_p device_put_p select_and_scatter_p
+        """,
+    ),
+)
+
+
+@functools.cache
+def _groups() -> dict[str, Group]:
+    return {name: group for group in GROUPS for name in group.names}
+
+
+def find(name: str) -> Group | None:
+    """The group of a name below `jax`, or None."""
+    return _groups().get(name)

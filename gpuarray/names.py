@@ -1,0 +1,95 @@
+"""Names that a public module does not have: those of JAX say that they are missing, typos get the
+nearest name.
+
+Floor 1. In: a module's name. Out: its `__getattr__`, which Python calls only for names that are not
+there, so those that are cost nothing. The list of what is missing loads with the first such name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from gpuarray.util import lazy_module
+
+_PACKAGE = __name__.partition(".")[0]
+_list: Any = lazy_module("gpuarray.missing")
+#: How alike two names have to be, from 0 to 1, for one to be offered for the other.
+_ALIKE = 0.75
+
+
+def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
+    """The `__getattr__` of a module; `parts` are modules below it that load when first asked for.
+
+    The result is declared as Any, not as a function: type checkers take a module that has a
+    `__getattr__` function for one that has every name.
+
+    >>> load = explain_names("gpuarray.scipy", ("fft",))
+    >>> load("fft").__name__
+    'gpuarray.scipy.fft'
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name in parts:
+            return importlib.import_module(f"{module}.{name}")
+        raise no_attribute(module, name)
+
+    return __getattr__
+
+
+def list_names(module: str, parts: tuple[str, ...]) -> Callable[[], list[str]]:
+    """The `__dir__` of a module, with the modules that load when first asked for."""
+    return lambda: sorted({*vars(sys.modules[module]), *parts})
+
+
+def no_attribute(module: str, name: str) -> AttributeError:
+    """The error for a name that a module does not have."""
+    # `obj` without `name`: with both, Python would add a suggestion of its own to the message.
+    return AttributeError(_message(module, name), obj=sys.modules[module])
+
+
+# Libraries probe with hasattr, some at each call: looking for near names takes a millisecond.
+@functools.lru_cache(1024)
+def _message(module: str, name: str) -> str:
+    plain = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return plain
+    if reason := _missing(f"{module}.{name}"):
+        return f"{plain}: {reason}"
+    known = [n for n in dir(sys.modules[module]) if not n.startswith("_")]
+    near = difflib.get_close_matches(name, known, 1, _ALIKE)
+    return f"{plain} (did you mean {near[0]!r}?)" if near else plain
+
+
+def _missing(path: str) -> str | None:
+    """Why `gpuarray.a.b` is not there, if `jax.a.b` is; None where JAX does not have it either."""
+    name = path.removeprefix(f"{_PACKAGE}.")
+    group = _list.find(name)
+    if group is None:
+        return None
+    return (
+        f"jax.{name} is not in gpuarray. It belongs to {group.title}: {group.why}. "
+        "docs/differences.md lists what is missing, under 'Names of JAX that are not here'."
+    )
+
+
+class _Finder:
+    """Asked after all other finders: an import of what JAX has and this library lacks says so.
+
+    `from gpuarray import pmap` comes here too, as a last attempt: where `__getattr__` raises,
+    Python drops its error and looks for a module of that name.
+    """
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any = None, target: ModuleType | None = None) -> None:
+        if fullname.startswith(f"{_PACKAGE}.") and (reason := _missing(fullname)):
+            # Without `name=`: Python drops an error that names the module it asked for.
+            raise ModuleNotFoundError(f"no module or name {fullname!r}: {reason}")
+
+
+sys.meta_path.append(_Finder)

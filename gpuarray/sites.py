@@ -1,0 +1,206 @@
+"""Places in a user's program: which line recorded an operation, and in which named scopes.
+
+Floor 0: imports nothing of gpuarray. In: stack frames. Out: `Site`s, for error messages, printed
+graphs and `explain`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType
+
+#: Where this library's files are.
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
+_THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
+_inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
+
+
+def is_inside(filename: str) -> bool:
+    """Whether a source file is this library's, or of one that calls back into it."""
+    known = filename.startswith((PACKAGE, "<frozen ")) or any(p in filename for p in _THROUGH)
+    if len(_inside) >= 4096:  # notebooks name every cell
+        _inside.clear()
+    _inside[filename] = known
+    return known
+
+
+class Site:
+    """A place in a user's program; its line number is worked out only when asked for."""
+
+    __slots__ = ("_code", "_lasti")
+
+    def __init__(self, code: CodeType, lasti: int):
+        self._code = code
+        self._lasti = lasti
+
+    @property
+    def code(self) -> CodeType:
+        return self._code
+
+    @property
+    def lasti(self) -> int:
+        return self._lasti
+
+    @property
+    def filename(self) -> str:
+        return self._code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self._code.co_qualname.rpartition("<locals>.")[2]
+
+    @property
+    def line(self) -> int:
+        for start, end, line in self._code.co_lines():
+            if start <= self._lasti < end and line is not None:
+                return line
+        return self._code.co_firstlineno
+
+    @property
+    def scope(self) -> str:
+        """The names of the scopes around it, from the outermost: 'model/layer'; '' without any."""
+        return ""
+
+    def within(self, scope: str) -> Site:
+        """The same place inside of more scopes."""
+        names = f"{scope}/{self.scope}".strip("/")
+        return ScopedSite(self._code, self._lasti, names) if names else self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Site):
+            return NotImplemented
+        same = self._code is other._code and self._lasti == other._lasti
+        return same and self.scope == other.scope
+
+    def __hash__(self) -> int:
+        return hash((id(self._code), self._lasti))
+
+    def __iter__(self):
+        """Unpack as `filename, line, function`."""
+        return iter((self.filename, self.line, self.function))
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.filename)}:{self.line} ({self.function})"
+
+    def __repr__(self) -> str:
+        return f"Site({self.filename}:{self.line} ({self.function}))"
+
+
+class ScopedSite(Site):
+    """A place that was reached inside of named scopes."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, code: CodeType, lasti: int, scope: str):
+        super().__init__(code, lasti)
+        self._scope = scope
+
+    @property
+    def scope(self) -> str:
+        return self._scope
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} in {self._scope}"
+
+
+#: The names of the scopes a thread is in, by the thread's number: empty where nobody uses them.
+scopes: dict[int, str] = {}
+
+
+def enter_scope(scope: str) -> str:
+    """Put what this thread records into a scope ('' for none); returns the one it was in."""
+    thread = threading.get_ident()
+    before = scopes.get(thread, "")
+    if scope:
+        scopes[thread] = scope
+    else:
+        scopes.pop(thread, None)
+    return before
+
+
+class _Replay(threading.local):
+    site: Site | None = None
+
+
+#: The place of the operation that a function which binds old equations again is at.
+replaying = _Replay()
+_replayers: list[CodeType] = []
+
+
+def replays(fun: Callable) -> Callable:
+    """Mark a function that sets `replaying`: operations recorded below it take their place from
+    there.
+    """
+    _replayers.append(fun.__code__)
+    return fun
+
+
+def user_frame() -> Site:
+    """Return the innermost stack frame that is outside gpuarray, as a `Site`.
+
+    Cheap enough for every recorded operation: one dict lookup a frame, no line numbers. When all
+    frames are gpuarray's own (its command line), the outermost one is returned. Where an operation
+    is recorded because an older one is replayed (under a transformation), the older one's place.
+    """
+    frame = sys._getframe(1)
+    known = _inside.get
+    older = replaying.site
+    while True:
+        name = frame.f_code.co_filename
+        inside = known(name)
+        if inside is None:
+            inside = is_inside(name)
+        if older is not None and frame.f_code in _replayers:
+            return older
+        back = frame.f_back
+        if not inside or back is None:
+            if scopes and (scope := scopes.get(threading.get_ident())):
+                return ScopedSite(frame.f_code, frame.f_lasti, scope)
+            return Site(frame.f_code, frame.f_lasti)
+        frame = back
+
+
+#: Rooms and files through which an operation comes on its way from the line that says `x + y`.
+_ON_THE_WAY = tuple(
+    PACKAGE + os.path.join(*parts)
+    for parts in (
+        ("core", ""),
+        ("lax", ""),
+        ("runtime", ""),
+        ("transforms", ""),
+        ("numpy", "dispatch.py"),
+        ("numpy", "promotion.py"),
+        ("numpy", "selection.py"),
+        ("numpy", "ufunc.py"),
+    )
+)
+
+
+#: Where methods of arrays hand on to public functions.
+_METHODS = PACKAGE + os.path.join("core", "value.py")
+
+
+def is_users_expression() -> bool:
+    """Whether the operation at hand stands in a user's program, and not in a function of this
+    library's that is made of several: settings that forbid what a user did not mean (promotion,
+    nan) are about the former.
+    """
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_ON_THE_WAY) and frame.f_back is not None:
+        frame = frame.f_back
+    return not is_inside(frame.f_code.co_filename)
+
+
+def called_from_inside() -> bool:
+    """Whether this library itself calls the public function at hand: the next file further out,
+    past those through which methods come, is its own.
+    """
+    frame = sys._getframe(3)  # beyond the check of the argument
+    public = (frame.f_code.co_filename, _METHODS)
+    while frame.f_code.co_filename in public and frame.f_back is not None:
+        frame = frame.f_back
+    return is_inside(frame.f_code.co_filename)

@@ -54,7 +54,7 @@ def wide_of(dtype):
 
 @functools.cache
 def extreme(dtype, largest: bool):
-    """The largest or smallest value of a dtype, infinite if it has infinities, as a scalar."""
+    """The largest or smallest value of a dtype, infinite if it has infinities."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return np.bool_(largest)
@@ -355,13 +355,13 @@ def _reduce_parts(*values, computation, jaxpr, dimensions):
             odd = [_rows(x, even, length) for x in xs]
             paired = [do.concatenate(*both, dimension=0) for both in zip(paired, odd)]
         xs, length = paired, even // 2 + length % 2
-    start = [_spread(x, tuple(rest)) for x in initial]
+    start = [_broadcast_start(x, tuple(rest)) for x in initial]
     if length == 0:
         return start
     return bind_on_arrays(jaxpr, *start, *(do.squeeze(x, dimensions=(0,)) for x in xs))
 
 
-def _spread(start, shape):
+def _broadcast_start(start, shape):
     """An initial value in the shape of the result; one a row where there are several."""
     dims = tuple(range(aval_of(start).ndim))
     return do.broadcast_in_dim(start, shape=shape, broadcast_dimensions=dims, sharding=None)

@@ -1,9 +1,8 @@
 """A Primitive: one operation, defined once, with every rule it has.
 
-Floor 1. In: the rules an op's definition gives. Out: `bind`, which asks the innermost Trace. A rule
-that an op does not have is an explicit `Sentinel`, never an absent attribute, so that a hole is
-seen by a test
-and not by a user.
+Floor 1. In: the rules that an operation's definition gives. Out: `bind`, which asks the innermost
+Trace. A rule that an operation does not have is an explicit `Sentinel`, never an absent attribute,
+so that tests find what is missing before users do.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from gpuarray.errors import MissingRuleError
 
 
 class Kind(enum.Enum):
-    """What the compiler may do with an op: fusability follows from this, never from a list of
-    names.
-    """
+    """What the compiler may do with an operation; fusability follows from it, not from names."""
 
     POINTWISE = "pointwise"  # out[i] depends on in[i] alone
     REDUCTION = "reduction"  # P x R -> P
@@ -37,7 +34,7 @@ class Kind(enum.Enum):
 
 
 class Sentinel:
-    """A rule that is absent on purpose, and why."""
+    """A rule that is absent on purpose, and the reason."""
 
     __slots__ = ("name", "why")
 
@@ -51,14 +48,14 @@ class Sentinel:
         return False
 
 
-#: The rule belongs to a part of the library that is not there yet.
+#: The rule has not been written.
 UNWRITTEN = Sentinel("UNWRITTEN", "this rule has not been written yet")
-#: The op has no meaningful rule of that sort.
+#: The operation has no such rule.
 NOT_LINEAR = Sentinel("NOT_LINEAR", "the operation is not linear in this operand")
 NOT_DIFFERENTIABLE = Sentinel("NOT_DIFFERENTIABLE", "the operation has no derivative")
-#: The jvp of a linear op is the op itself.
+#: The jvp of a linear operation is the operation itself.
 LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
-#: The jvp is that of the op's parts: of what `decompose` makes of it.
+#: The jvp is that of the primitives into which `decompose` splits the operation.
 BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts")
 
 
@@ -132,32 +129,45 @@ registry: dict[str, Primitive] = {}
 class Primitive:
     """One operation with all its rules.
 
-    aval(*avals, **params) -> ShapedArray (a list of them when `multiple_results`): shape and dtype
-    rule, raises on misuse numpy(*arrays, **params) -> array(s): the reference implementation; a
-    `np.ufunc` where one does
-    the whole job numpy_pick(avals, **params) -> callable: instead of `numpy`, when the best
-    function depends on
-    dtypes or params inplace(avals, **params) -> callable: like `numpy_pick`, but the callable may
-    overwrite its
-    first operand and return it
-    cuda: how the op is written in CUDA C++: a template such as "ga_sin({0})", one for each result,
-    or
-    `cuda(avals, **params)` that returns it. {0}, {1}, ... are the operands (16-bit floats come as
-    float), {T} is the type of the result as a value, {M} in memory. A `Combine` for reductions
-    jvp, transpose, batch: rules of the transforms
-    assemble(avals, compile, **params) -> callable: for ops that hold Graphs; `compile` makes a
-    Graph a function
-        of buffers that returns a list of buffers
-    decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
-    inline(eqn) -> Graph: for calls that mean no more than a Graph, that Graph, which compilers
-        write out in the call's place; None where this call is to stay
-    flow(eqn) -> Loop or Choice: for loops and branches, how they run their Graphs (core/flow.py)
-    show(params) -> params: which params a printed graph displays
-    combine: for reductions, the ufunc which merges the results of two parts of an axis
-    weight: cost of one element in plain multiply-adds, for the fusion cost model
-    effect: whether running it does more than make its results, so that it is never dropped or
-    merged
-    work(avals, **params): multiply-adds of the whole, where weight times elements is not it
+    A rule is a function unless the list below says something else, and `**params` are the
+    parameters of an equation.
+
+    Parameters
+    ----------
+    aval : (*avals, **params) -> ShapedArray, or a list of them with `multiple_results`
+        Shape and dtype rule; raises on misuse.
+    numpy : (*arrays, **params) -> array(s)
+        Reference implementation; a `np.ufunc` where one does the whole job.
+    numpy_pick : (avals, **params) -> callable
+        Instead of `numpy`, when the best function depends on dtypes or params.
+    inplace : (avals, **params) -> callable
+        Like `numpy_pick`, but the callable may overwrite its first operand and return it.
+    cuda : str, tuple of str, or (avals, **params) -> str
+        The operation in CUDA C++: a template such as "ga_sin({0})", one for each result. {0}, {1},
+        ... are the operands (16-bit floats come as float), {T} is the type of the result as a
+        value, {M} in memory. A `Combine` for reductions.
+    jvp, transpose, batch :
+        Rules of the transforms, or a `Sentinel`.
+    assemble : (avals, compile, **params) -> callable
+        For operations that hold Graphs; `compile` makes a Graph a function of buffers that returns
+        a list of buffers.
+    decompose : (*args, **params) -> values
+        The operation in terms of other primitives, for backends that lack it.
+    inline : (eqn) -> Graph or None
+        For calls that mean no more than a Graph: that Graph, which compilers write out in the
+        call's place; None where this call is to stay.
+    flow : (eqn) -> Loop or Choice
+        For loops and branches, how they run their Graphs (core/flow.py).
+    show : (params) -> params
+        The params that a printed graph displays.
+    combine : np.ufunc
+        For reductions, the ufunc which merges the results of two pieces of an axis.
+    weight : float
+        Cost of one element in plain multiply-adds, for the fusion cost model.
+    work : (avals, **params) -> float
+        Multiply-adds of the whole, where it is not weight times elements.
+    effect : bool
+        Whether it has side effects, so that it is never dropped or merged.
     """
 
     def __init__(
@@ -217,27 +227,28 @@ class Primitive:
 
     @property
     def finishes(self) -> bool:
-        """Whether the result of a reduction is something else than its last partial result."""
+        """Whether a reduction's result differs from its last partial result."""
         return isinstance(self.cuda, Combine) and self.cuda.finish != "{0}"
 
     @property
     def plain_fold(self) -> Any:
-        """The ufunc of which a reduction is the fold of its elements as they are; None where they
-        are changed before, or where that is not known.
+        """The ufunc of which a reduction is the plain fold; None if it changes elements first.
+
+        None also where that is not known.
         """
         return self.combine if isinstance(self.cuda, Combine) and self.cuda.plain else None
 
     def bind(self, *args, **params):
-        """Apply the op to values: the innermost Trace decides what that means."""
+        """Apply the operation to values; the innermost Trace decides what that means."""
         return trace.state.trace.process(self, args, params)
 
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
-        """The avals of the results, as a list whatever `multiple_results` says."""
+        """Return the avals of the results, as a list whatever `multiple_results` says."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         return list(out) if self.multiple_results else [out]
 
     def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
-        """The NumPy callable for these avals and params, with the params already in it."""
+        """Return the NumPy callable for these avals, with the params bound to it."""
         if self.numpy_pick is not None:
             return self.numpy_pick(avals, **params)
         if isinstance(self.numpy, Sentinel):
@@ -252,14 +263,14 @@ class Primitive:
     def __reduce__(self):
         return _by_name, (self.name,)
 
-    # The incremental way of the ecosystem: rules given after the fact.
+    # Rules given after construction, as JAX's primitives allow.
     def def_impl(self, function):
-        """Give the NumPy rule after construction; returns it, so it works as a decorator."""
+        """Set the NumPy rule after construction; return it, so that it works as a decorator."""
         self.numpy = function
         return function
 
     def def_abstract_eval(self, function):
-        """Give the shape and dtype rule after construction; returns it, as decorators do."""
+        """Set the shape and dtype rule after construction; return it, as decorators do."""
         self.aval = function
         return function
 

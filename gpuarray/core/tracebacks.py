@@ -1,8 +1,8 @@
-"""Tracebacks that show the user's program: the library's own frames are left out.
+"""Tracebacks that show the user's program, without the library's own frames.
 
-Floor 1. In: errors on their way to the user. Out: the same errors; the setting
-`traceback_filtering` says what becomes of their tracebacks. Functions that call the user's are
-boundaries, which clean what passes them; what no boundary saw is cleaned where it is printed.
+Floor 1. In: errors on their way to the user. Out: the same errors, with their tracebacks treated as
+the setting `traceback_filtering` says. Functions that call the user's are boundaries, which clean
+the errors that pass them; an error that passed no boundary is cleaned where it is printed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from typing import Any, TypeVar
 from gpuarray import config, util
 
 _state = config.state
+# Where Python's own modules are; packages installed beside them are not Python's.
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _LIBRARIES = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" + os.sep)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-#: An attribute of errors whose traceback was shortened: who prints them says so.
+#: Attribute of errors whose traceback was shortened, so that the printer can add a note.
 _LEFT_OUT = "_gpuarray_frames_left_out"
 
 
 class UnfilteredStackTrace(Exception):
-    """The cause of an error whose traceback was shortened: it has the whole one."""
+    """The cause of an error whose traceback was shortened, with the full traceback."""
 
 
 def boundary(function: Function) -> Function:
-    """Make errors that leave a function show no frames of the library."""
+    """Decorator: errors that leave the function show no frames of the library."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -47,10 +48,13 @@ def boundary(function: Function) -> Function:
 
 
 def clean(error: BaseException) -> None:
-    """Treat the traceback of an error as the setting says. For `except` blocks that raise it again
-    with a plain `raise`, which adds no frame.
+    """Treat the traceback of an error as the setting says.
+
+    To be called in an `except` block that raises it again with a plain `raise`, which adds no
+    frame.
     """
     how = _state.traceback_filtering
+    # IPython hides marked frames itself; elsewhere they are taken out.
     if how == "auto":
         how = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet"
     if how == "off":
@@ -62,7 +66,8 @@ def clean(error: BaseException) -> None:
         return
     if how == "remove_frames":
         if _called_by_us(sys._getframe(1)):
-            return  # whoever hands the error to the user needs all of it
+            return  # an outer boundary will hand it to the user, and needs all frames
+        # JAX's way: the full traceback becomes the cause.
         whole = UnfilteredStackTrace(
             "The stack trace below leaves out the frames of gpuarray. This is the error as it was "
             "raised."
@@ -76,7 +81,8 @@ def clean(error: BaseException) -> None:
 
 
 def _shorten(error: BaseException) -> None:
-    """Take the library's frames from an error and those it came from."""
+    """Remove the library's frames from an error and from those it came from."""
+    # Causes may form a circle.
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -86,7 +92,7 @@ def _shorten(error: BaseException) -> None:
         seen.add(id(one))
         context = one.__context__
         if context is not None and context.__traceback__ is not None:
-            # What the library caught on its way is nothing that the user's program handled.
+            # What the library caught and replaced was not handled by the user's program.
             if _hidden(context.__traceback__.tb_frame):
                 one.__suppress_context__ = True
         todo += [one.__cause__, None if one.__suppress_context__ else context]
@@ -95,6 +101,7 @@ def _shorten(error: BaseException) -> None:
             one.__dict__[_LEFT_OUT] = True
 
 
+# From the outermost frame to the one that raised.
 def _entries(trace: TracebackType | None) -> list[TracebackType]:
     found = []
     while trace is not None:
@@ -104,13 +111,15 @@ def _entries(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def _kept(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the library's frames, and those of Python and NumPy that it called."""
+    """Return a traceback without the library's frames, nor those of Python or NumPy below them."""
     kept, below = [], False
     for entry in _entries(trace):
+        # A callback of the user's ends the run of hidden frames.
         below = _hidden(entry.tb_frame) or (below and _belongs_to_python(entry.tb_frame))
         if not below:
             kept.append(entry)
     made: TracebackType | None = None
+    # Linked from the innermost frame outwards.
     for entry in reversed(kept):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return made
@@ -126,7 +135,7 @@ def _belongs_to_python(frame: FrameType) -> bool:
 
 
 def _called_by_us(frame: FrameType) -> bool:
-    """Whether a function of the library is around the boundary that an error is leaving."""
+    """Whether the boundary that an error is leaving was called by the library itself."""
     above = frame.f_back
     while above is not None and not _hidden(above):
         above = above.f_back
@@ -138,15 +147,16 @@ def _in_ipython() -> bool:
     return get is not None and get() is not None
 
 
-# ---- errors that nobody catches ----
+# ---- uncaught errors ----
 
 _NOTE = "(Frames of gpuarray are left out. Set GPUARRAY_TRACEBACK_FILTERING=off to see them.)"
 
 
 def install() -> None:
-    """Clean the errors that end a program or a thread before they are printed."""
-    if getattr(sys.excepthook, "__module__", None) == __name__:
+    """Clean errors that end a program or a thread before they are printed."""
+    if getattr(sys.excepthook, "__module__", None) == __name__:  # installed already
         return
+    # Whatever was installed before prints the result.
     print_error, print_thread_error = sys.excepthook, threading.excepthook
 
     def hook(kind, error, trace):
@@ -162,6 +172,7 @@ def install() -> None:
 
 
 def _printable(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
+    # KeyboardInterrupt and SystemExit are printed as they are.
     if not isinstance(error, Exception) or _state.traceback_filtering in ("off", "tracebackhide"):
         return trace
     if any(_hidden(entry.tb_frame) for entry in _entries(trace)):

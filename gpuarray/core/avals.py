@@ -156,7 +156,6 @@ MASKED = (
 _SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
 }
-# By type and x64 setting: the most frequent case of `aval_of` is one look-up.
 _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 

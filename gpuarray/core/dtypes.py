@@ -1,12 +1,11 @@
 """Data types: which exist, what they are called, and how they combine.
 
-Floor 1: config, core.lattice, core.extended. In: dtypes, anything that names one, and values. Out:
-NumPy dtypes (or a `KeyDtype`) that obey the x64 setting: 64-bit types become 32-bit ones unless it
-is on.
+In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDtype`) that obey the
+x64 setting; 64-bit types become 32-bit ones unless it is on. Floor 1:
+config, core.lattice, core.extended.
 
-NumPy's own `kind` is 'V' for most dtypes of ml_dtypes; `kind_of` here tells integers from floats
-for all of them. Memos live on `config.state.trace_key`, so that a changed setting never finds a
-stale one.
+NumPy's own `kind` calls most of the ml_dtypes 'V'; `kind_of` here tells integers from floats for
+all of them. Memos live on `config.state.trace_key`, so a changed setting never meets a stale one.
 """
 
 from __future__ import annotations
@@ -323,7 +322,6 @@ def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
     # One type only: promotion changes nothing but the width.
     if len(pairs) == 1 or (len(dtypes) == 1 and not weak):
         result = pairs[0][0]
-        # As in JAX, bool is never weak.
         weak = weak and result != bool_
         return canonicalize_dtype(result, allow_extended_dtype=True), weak
     # Among weak values only, widths still count; next to a strong one just their kind does.
@@ -366,7 +364,6 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
     aval = getattr(x, "aval", None)
     if aval is not None:
         return canonicalize_dtype(aval.dtype, True), aval.weak_type
-    # float, int, ... in place of a value.
     if kind is type and x in _PYTHON:
         return canonicalize_dtype(x), x is not bool
     return dtype(x), bool(getattr(x, "weak_type", False))

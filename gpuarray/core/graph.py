@@ -336,18 +336,17 @@ def verify(graph: Graph) -> None:
 
 @util.replays
 def evaluate(graph: Graph, *args) -> list[Any]:
-    """Run a Graph: bind its equations one after another in the current trace."""
+    """Run a Graph by binding its equations one after another in the current trace."""
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     env.update(zip(graph.invars, args, strict=True))
     last_use = last_uses(graph)
-    # Errors and new equations are attributed to the line of the equation that runs.
     before = util.replaying.site
     try:
         for index, eqn in enumerate(graph.eqns):
             util.replaying.site = eqn.site
             bind(eqn, env)
             for v in last_use.get(index, ()):
-                env.pop(v, None)  # frees its memory: nothing reads it any more
+                env.pop(v, None)  # memory goes back as soon as nobody will ask again
     finally:
         util.replaying.site = before
     return [a.val if isinstance(a, Literal) else env[a] for a in graph.outvars]
@@ -368,7 +367,7 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
 
 
 def bind(eqn: Eqn, env: dict[Var, Any]) -> None:
-    """Bind one equation to the values of its variables, and add its results to `env`."""
+    """Bind one equation to the values of its variables, and add what comes out."""
     values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
     out = eqn.primitive.bind(*values, **eqn.params)
     env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))

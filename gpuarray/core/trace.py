@@ -37,7 +37,7 @@ class Trace:
             self.parent.adopt(constant)
 
     def own(self, x: np.ndarray) -> Any:
-        """Copy a NumPy array into an Array that nothing else writes to (the base trace can)."""
+        """A NumPy array as an Array that nobody else writes to: the base trace knows how."""
         raise TypeError(f"{type(self).__name__} makes no arrays")
 
 

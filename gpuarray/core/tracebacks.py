@@ -1,8 +1,8 @@
 """Tracebacks that show the user's program, without the library's own frames.
 
-Floor 1. In: errors on their way to the user. Out: the same errors, with their tracebacks treated as
-the setting `traceback_filtering` says. Functions that call the user's are boundaries, which clean
-the errors that pass them; an error that passed no boundary is cleaned where it is printed.
+Floor 1. In: errors on their way to the user. Out: the same errors; the setting
+`traceback_filtering` says what becomes of their tracebacks. Functions that call the user's are
+boundaries, which clean what passes them; what no boundary saw is cleaned where it is printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LIBRARIES = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-#: Attribute of errors whose traceback was shortened, so that the printer can add a note.
+#: An attribute of errors whose traceback was shortened: who prints them says so.
 _LEFT_OUT = "_gpuarray_frames_left_out"
 
 
@@ -34,7 +34,7 @@ class UnfilteredStackTrace(Exception):
 
 
 def boundary(function: Function) -> Function:
-    """Decorator: errors that leave the function show no frames of the library."""
+    """Make errors that leave a function show no frames of the library."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -147,16 +147,15 @@ def _in_ipython() -> bool:
     return get is not None and get() is not None
 
 
-# ---- uncaught errors ----
+# ---- errors that nobody catches ----
 
 _NOTE = "(Frames of gpuarray are left out. Set GPUARRAY_TRACEBACK_FILTERING=off to see them.)"
 
 
 def install() -> None:
-    """Clean errors that end a program or a thread before they are printed."""
-    if getattr(sys.excepthook, "__module__", None) == __name__:  # installed already
+    """Clean the errors that end a program or a thread before they are printed."""
+    if getattr(sys.excepthook, "__module__", None) == __name__:
         return
-    # Whatever was installed before prints the result.
     print_error, print_thread_error = sys.excepthook, threading.excepthook
 
     def hook(kind, error, trace):
@@ -172,7 +171,6 @@ def install() -> None:
 
 
 def _printable(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
-    # KeyboardInterrupt and SystemExit are printed as they are.
     if not isinstance(error, Exception) or _state.traceback_filtering in ("off", "tracebackhide"):
         return trace
     if any(_hidden(entry.tb_frame) for entry in _entries(trace)):

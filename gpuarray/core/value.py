@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuarray.core.tracebacks import clean
 
-#: Functions of the numpy namespace by name; `gpuarray.numpy` fills it on import.
+#: Functions of the numpy namespace by name; `gpuarray.numpy` fills it when it is imported.
 surface: Any = types.SimpleNamespace()
 
 _OPERANDS = (int, float, complex, np.generic, np.ndarray)
@@ -92,7 +92,7 @@ def _method(name: str):
 
 
 # Of arrays on devices: ArrayImpl overrides these, tracers do not.
-def _on_device_only(name: str):
+def _placed(name: str):
     def method(self, *args, **kwargs):
         raise AttributeError(
             f"{type(self).__name__} has no attribute {name}: {self.aval.str_short()} is a traced "
@@ -245,9 +245,8 @@ class Array:
 
     @property
     def at(self):
-        """Functional updates such as `x.at[idx].set(y)`.
-
-        Also add, multiply, divide, power, min, max, apply and get.
+        """Functional updates: `x.at[idx].set(y)`, and add, multiply, divide, power, min, max,
+        apply, get.
         """
         return surface.at(self)
 
@@ -294,7 +293,6 @@ class Array:
     __abs__ = _unary("abs")
     __invert__ = _unary("invert")
 
-    # Without it, `__eq__` would make the class unhashable with a worse message.
     def __hash__(self):
         raise TypeError(
             f"unhashable type: {type(self).__name__!r}. An array is no key of a dict and no member "
@@ -346,24 +344,23 @@ class Array:
             )
         return surface.device_put(self, device)
 
-    # ---- of arrays on devices only: ArrayImpl overrides these ----
-    item, addressable_data = _on_device_only("item"), _on_device_only("addressable_data")
-    copy_to_host_async = _on_device_only("copy_to_host_async")
-    addressable_shards = property(_on_device_only("addressable_shards"))
-    global_shards = property(_on_device_only("global_shards"))
-    sharding, device = property(_on_device_only("sharding")), property(_on_device_only("device"))
-    committed = property(_on_device_only("committed"))
-    is_fully_addressable = property(_on_device_only("is_fully_addressable"))
-    is_fully_replicated = property(_on_device_only("is_fully_replicated"))
+    # ---- what an array on a device knows and a traced one does not: ArrayImpl answers ----
+    item, addressable_data = _placed("item"), _placed("addressable_data")
+    copy_to_host_async = _placed("copy_to_host_async")
+    addressable_shards = property(_placed("addressable_shards"))
+    global_shards = property(_placed("global_shards"))
+    sharding, device = property(_placed("sharding")), property(_placed("device"))
+    committed = property(_placed("committed"))
+    is_fully_addressable = property(_placed("is_fully_addressable"))
+    is_fully_replicated = property(_placed("is_fully_replicated"))
 
     def compress(self, condition, axis=None, **kwargs):
         """The slices along an axis for which a condition holds."""
         return surface.compress(condition, self, axis, **kwargs)
 
     def reshape(self, *shape, order: str = "C", out_sharding=None):
-        """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`.
-
-        One length may be -1.
+        """The same elements in another shape: `x.reshape(2, 3)` or `x.reshape((2, 3))`; one length
+        may be -1.
         """
         target = shape[0] if len(shape) == 1 else shape
         return surface.reshape(self, target, order=order, out_sharding=out_sharding)

@@ -191,9 +191,9 @@ def reduction(
     result: Callable[..., Any] | None = None,
     **rules,
 ) -> Primitive:
-    """Define a reduction over the axes in the parameter `axes`.
+    """Define a primitive P x R -> P: it drops the axes in its `axes` parameter.
 
-    `combine` is the ufunc that merges the results of two pieces of an axis, if it can be split.
+    combine: the ufunc that merges the results of two parts of an axis, where it can be split
     """
 
     def aval(operand: ShapedArray, *, axes: tuple[int, ...], **params) -> ShapedArray:

@@ -37,9 +37,7 @@ _INT_MAX = np.iinfo(np.intp).max
 
 
 def default_fill(dtype) -> Any:
-    """Return what FILL_OR_DROP reads out of bounds: nan, the lowest signed or the highest unsigned
-    value, True.
-    """
+    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
     if isinstance(dtype, dtypes.KeyDtype):
         return 0xFFFFFFFF
     kind = dtypes.kind_of(dtype)
@@ -52,7 +50,7 @@ def default_fill(dtype) -> Any:
 
 
 def fill_element(aval: ShapedArray, fill_value) -> Any:
-    """Return one element in the storage dtype; a key is filled word by word."""
+    """One element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
     if isinstance(aval.dtype, dtypes.KeyDtype):
         word = np.uint32(fill_value).tobytes()
@@ -60,7 +58,7 @@ def fill_element(aval: ShapedArray, fill_value) -> Any:
     return np.asarray(fill_value).astype(dtype)[()]
 
 
-# ---- NumPy indices of windows ----
+# ---- where windows are ----
 
 
 def machine_integers(indices) -> np.ndarray:

@@ -33,7 +33,7 @@ def _aval(name: str, accepted):
 
 
 def _running(ufunc: np.ufunc):
-    """Return the NumPy rule of a ufunc; narrow numbers accumulate in a wider type."""
+    """NumPy rule from a ufunc; narrow numbers run in a wider type."""
 
     def pick(avals, *, axis, reverse):
         dtype = avals[0].dtype
@@ -164,7 +164,6 @@ def _logsumexp_pick(avals, *, axis, reverse):
     if dtypes.kind_of(dtype) != "c":
         return _running(np.logaddexp)(avals, axis=axis, reverse=reverse)
 
-    # np.logaddexp takes no complex numbers: a Python loop along the axis.
     def forward(z):
         lanes = np.moveaxis(z, axis, -1)
         out = np.empty(lanes.shape, dtype)

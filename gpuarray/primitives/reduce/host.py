@@ -2,11 +2,9 @@
 
 Floor 2. In: a ufunc and the axes to fold. Out: a function on arrays. NumPy starts its inner loop
 anew for each row, so rows of three elements take ten times as long as they need; and along a row
-its sums and products wait for each addition. Here
-
-- short rows are transposed into columns (`_columns`);
-- narrow rows, with few elements beside each folded one, are folded in lanes (`_lanes`);
-- floats along a row are summed by a product with ones, which uses the whole vector unit (`_dot`).
+its sums and products wait for each addition. Here short rows are turned into columns, narrow
+ones side by side in lanes, and floats along a row are summed by a product with ones, which uses
+the whole vector unit.
 
 Equal rows have equal results, wherever they stand.
 """
@@ -20,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-#: Arrays with fewer elements are folded by NumPy's own call, which has less to set up.
+#: Arrays of fewer elements are folded by NumPy's own call: it has less to set up.
 FEW = 256
 #: The longest rows that are transposed: for extremes, and for sums, which NumPy does better.
 SHORT_EXTREME, SHORT = 32, 12

@@ -54,7 +54,7 @@ def wide_of(dtype):
 
 @functools.cache
 def extreme(dtype, largest: bool):
-    """The largest or smallest value of a dtype, infinite if it has infinities."""
+    """The largest or smallest value of a dtype, infinite if it has infinities, as a scalar."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return np.bool_(largest)

@@ -138,10 +138,8 @@ def _fold_pick(ufunc: np.ufunc):
             out = x.astype(wide, copy=False)
             if pad is not None:
                 out = pad(out, identity)
-            # A fold over a box is separable: one axis after another.
             for axis, along in enumerate(zip(counts, window, strides, dilations)):
                 out = _fold_axis(ufunc, out, axis, *along)
-            # Windows of length 1 without padding give a view of `x`, which must not be returned.
             return out.astype(dtype, copy=np.may_share_memory(out, x))
 
         return fold

@@ -193,13 +193,12 @@ def split(index: Index, shape: Sequence[int]) -> list[Index]:
 
 
 def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
-    """Translate coordinates of a view's result to coordinates of its operand."""
+    """Coordinates of a view's result, as coordinates of its operand."""
     name, params = view.primitive.name, view.params
     before = view.invars[0].aval.shape
     after = view.outvars[0].aval.shape
     if name == "broadcast_in_dim":
         return [
-            # A stretched axis reads its only element.
             coordinates[d] if n == after[d] else Index()
             for n, d in zip(before, params["broadcast_dimensions"], strict=True)
         ]
@@ -216,20 +215,18 @@ def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
         ]
     if name == "rev":
         return [
-            # Counted from the other end.
             c * -1 + Index(constant=n - 1) if i in params["dimensions"] else c
             for i, (c, n) in enumerate(zip(coordinates, before, strict=True))
         ]
     if name == "random_clone":
         return coordinates
-    # The views that are left keep the elements in row-major order.
     if math.prod(before) != math.prod(after):
         raise TypeError(f"{name} is not an index map")
     order = params.get("dimensions") if name == "reshape" else None
     if order is None:
         return split(linear(coordinates, after), before)  # reshape, squeeze, expand_dims
-    permuted = split(linear(coordinates, after), [before[d] for d in order])
-    return [permuted[order.index(d)] for d in range(len(before))]
+    turned = split(linear(coordinates, after), [before[d] for d in order])
+    return [turned[order.index(d)] for d in range(len(before))]
 
 
 def access(views: Sequence[Eqn], coordinates: list[Index], source_shape: Sequence[int]) -> Index:

@@ -232,8 +232,8 @@ class Array:
     def __setitem__(self, index, value):
         raise TypeError(
             f"'{type(self)}' object does not support item assignment. JAX arrays are immutable, "
-            "and so are gpuarray's. Instead of x[idx] = y, use x = x.at[idx].set(y) or another "
-            ".at[] method."
+            f"and so are "
+            "gpuarray's. Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method."
         )
 
     def __getitem__(self, index):

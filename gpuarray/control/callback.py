@@ -73,6 +73,7 @@ def _each(prim: Primitive, axis: BatchAxis, args: list, dims: list, params: dict
     # Only callbacks with results have this param.
     if "result_avals" in params:
         changed["result_avals"] = _batched(axis, params["result_avals"])
+    # Results have the batch axis in front, like the operands.
     out = prim.bind(*moved, **(params | changed))
     return out, [0] * len(out)
 

@@ -97,6 +97,7 @@ class Mesh:
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None):
         # An object array of its own: the caller's stays writable.
         grid = np.array(devices, dtype=object)
+        # A single name is the name of the only axis.
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if grid.ndim != len(names):
             raise ValueError(

@@ -113,6 +113,7 @@ def _default_devices() -> list[Device]:
     if not name:
         return _cpu_devices() if cuda.missing() else _gpu_devices()
     name = ALIASES.get(name, name)
+    # An unknown platform is an error, and so is one that cannot be used here.
     if name not in _DEVICES:
         raise RuntimeError(
             f"Unable to initialize backend {name!r}: there is none of that name. {_available()} "

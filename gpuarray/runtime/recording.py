@@ -329,7 +329,7 @@ def dispatch(
                 inputs.append(x)
             row.append((-1, k))
         rows.append(tuple(row))
-        # Only arrays that somebody still waits for become outputs.
+        # Only arrays that are still referenced become outputs.
         for which, array in node.waiting():
             arrays.append(array)
             wanted.append((i, which))

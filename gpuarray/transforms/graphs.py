@@ -27,6 +27,7 @@ class Derived(NamedTuple):
 
 
 def _staged(graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: str) -> Graph:
+    # The transformed Graph keeps the name of the function it comes from.
     made = stage(fun, avals, TracedFunction(fun, purpose))
     made.debug_name = graph.debug_name
     return made

@@ -259,7 +259,7 @@ class Gpu:
 
     def pinned(self, nbytes: int) -> Any:
         """Return pinned host memory, which asynchronous copies need."""
-        return self.retried(cupy.cuda.alloc_pinned_memory, nbytes)  # copies that are over let go
+        return self.retried(cupy.cuda.alloc_pinned_memory, nbytes)  # finished copies release theirs
 
     def memory_stats(self) -> dict[str, int]:
         """Return bytes in use, kept by the pool, in total, and the peak seen so far."""
@@ -363,7 +363,7 @@ class Gpu:
         return self.copy(buffer) if memory.ptr % ALIGNMENT else buffer
 
     def import_dlpack(self, exporter: Any) -> Buffer:
-        """Return the memory behind a DLPack capsule, which its owner reuses once we let go."""
+        """Return the memory behind a DLPack capsule, which its owner reuses after its release."""
 
         def taken() -> Buffer:
             array = cupy.from_dlpack(exporter)

@@ -65,7 +65,7 @@ def tridiagonal_solve_parts(dl, d, du, b, *, perturb_singular: bool = False):
     # Rows come first, then everything that runs in parallel: systems and their columns.
     dl, d, du = (move_axis(repeated(x, -1, columns), axis, 0) for x in (dl, d, du))
     b = move_axis(b, axis, 0)
-    # The last entry of du lies outside the matrix.
+    # The last entry of du is outside the matrix.
     last = do.eq(numbered(du, -aval.ndim), np.int32(n - 1))
     du = where(last, full_like(du, 0), du)
 

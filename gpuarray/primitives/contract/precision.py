@@ -144,6 +144,7 @@ def canonicalize_precision(precision) -> Any:
         precision = config.state.default_matmul_precision
         if precision is None:
             return None
+    # One value for both operands, an algorithm, or a pair.
     found = _one(precision)
     if isinstance(found, Precision):
         return (found, found)

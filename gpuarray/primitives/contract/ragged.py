@@ -223,7 +223,7 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
         start = end
 
 
-#: rows of lhs come in groups, each multiplied by its own matrix of rhs
+#: Rows of lhs come in groups, each multiplied by its own matrix of rhs.
 ragged_dot_general_p = library(
     "ragged_dot_general",
     aval=_aval,

@@ -104,7 +104,7 @@ expn_p = special_function(
 
 def _fresnel(part: int):
     def rule(x):
-        # From here on doubles do not tell the phase, and the rest is below 4e-9.
+        # From here on doubles cannot represent the phase, and the oscillation is below 4e-9.
         far = np.abs(x) > 1e8
         return np.where(far, np.copysign(0.5, x), sp.fresnel(np.where(far, 0.0, x))[part])
 

@@ -377,7 +377,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
         flat = count > 0 and not indexer.trimmed
 
         def scatter(x, at, values):
-            out = x if inplace else np.array(x, order="C")  # nobody else's: writing is fine
+            out = x if inplace else np.array(x, order="C")  # our own copy: writing is fine
             if backwards is not None:
                 values = values.transpose(backwards)
             starts, good = indexer.starts(at, mode)

@@ -319,7 +319,7 @@ def extreme_jvp(name: str):
         out = registry[name].bind(x, indices, updates, **params)
         seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}
         won = _as(do.eq(updates, _read_back(out, indices, updates, **seen)), u)
-        held = _as(do.or_(do.eq(x, out), do.ne(x, x)), t)  # a NaN stays where nobody writes
+        held = _as(do.or_(do.eq(x, out), do.ne(x, x)), t)  # a nan stays where nothing is written
         winners = _add_up(held, indices, won, **params)
         shares = _add_up(do.mul(t, held), indices, do.mul(u, won), **params)
         # Where nan was written, nothing equals the result: no tangent, and no division by 0.

@@ -43,13 +43,13 @@ def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
         bad = np.zeros(x.shape[2], bool)
         for k in range(len(x)):
             pivot = x[k, k].real.copy()
-            # A nan pivot is not <= 0; it spreads by itself.
+            # A nan pivot is not <= 0; it makes the rest nan without being marked.
             bad |= pivot <= 0
             x[k, k] = np.sqrt(pivot)
             x[k, k + 1 :] = 0
             x[k + 1 :, k] /= x[k, k].real
             below = x[k + 1 :, k]
-            for i in range(len(below)):  # only what lies below the diagonal is read
+            for i in range(len(below)):  # only entries below the diagonal are read
                 x[k + 1 + i :, k + 1 + i] -= below[i:] * below[i].conj()
         x[:, :, bad] = np.nan
         out[some] = x.transpose(2, 0, 1)

@@ -135,6 +135,7 @@ def diagonal(x: Any) -> Any:
 def identity_like(x: Any) -> Any:
     """Return identity matrices like `x`, with axes of length 1 for those of the stack."""
     aval = aval_of(x)
+    # One identity, broadcast over the stack where it is used.
     eye = in_dtype_of(do.eq(*_row_and_column(x)), x)
     if aval.ndim == 2:
         return eye

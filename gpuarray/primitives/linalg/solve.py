@@ -98,7 +98,7 @@ def _many_triangular(out, working, left_side, lower, flip, conjugate, unit):
     return lambda a, b: stacks.on_stacks(solve)(a, b)[0]
 
 
-#: x with op(a) x = b (left side) or x op(a) = b
+#: x with op(a) x = b (left side) or x op(a) = b.
 triangular_solve_p = _library(
     "triangular_solve",
     _triangular_aval,
@@ -238,8 +238,8 @@ def _householder(avals):
     return lambda a, taus: stacked(one, [a, taus], [2, 1], [out])[0]
 
 
-#: the first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i lies below the
-#: diagonal of a
+#: The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i is stored below the
+#: diagonal of a.
 householder_product_p = _library(
     "householder_product",
     _householder_aval,
@@ -289,7 +289,7 @@ def _ormqr(avals, *, left: bool, transpose: bool):
     return lambda *arrays: stacked(one, arrays, [2, 1, 2], [out])[0]
 
 
-#: Q c, Q^H c, c Q or c Q^H for the Q that householder vectors stand for
+#: Q c, Q^H c, c Q or c Q^H for the Q that Householder vectors represent.
 ormqr_p = _library(
     "ormqr",
     _ormqr_aval,
@@ -324,7 +324,7 @@ def _symmetric_product(a, c, *, alpha, beta):
     return (product + wide.type(beta) * c.astype(wide, copy=False)).astype(a.dtype, copy=False)
 
 
-#: alpha a a^T + beta c
+#: alpha a a^T + beta c.
 symmetric_product_p = Primitive(
     "symmetric_product",
     Kind.LIBRARY,
@@ -364,7 +364,7 @@ def _cholesky_update(r, w):
     return r
 
 
-#: the upper factor of r^T r + w w^T
+#: The upper Cholesky factor of r^T r + w w^T.
 cholesky_update_p = Primitive(
     "cholesky_update",
     Kind.LIBRARY,

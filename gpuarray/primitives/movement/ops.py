@@ -67,7 +67,7 @@ def _broadcast_pick(avals, *, shape, broadcast_dimensions, sharding=None):
 
 
 def _show_broadcast(params: dict) -> dict:
-    # The shape stands in the result's type already.
+    # The shape is printed in the result's type already.
     shown = {} if not params["broadcast_dimensions"] else params
     return {k: v for k, v in shown.items() if k == "broadcast_dimensions"}
 

@@ -155,7 +155,7 @@ def _jvp(primals, tangents, *, log_space: bool, **params):
     return out, do.mul(t, do.div(slope, sample) if log_space else slope)
 
 
-#: gamma(alpha) samples or their logarithms
+#: Samples of gamma(alpha), or their logarithms.
 random_gamma_p = Primitive(
     "random_gamma",
     Kind.LIBRARY,

@@ -33,6 +33,7 @@ def dilated(length: int, dilation: int) -> int:
 def window_shape(shape, window, strides, padding, base_dilation, window_dilation):
     """Return how many windows fit along each axis."""
     padded = [dilated(n, d) + lo + hi for n, d, (lo, hi) in zip(shape, base_dilation, padding)]
+    # A dilated window covers its elements and the holes between them.
     spans = [dilated(w, d) for w, d in zip(window, window_dilation)]
     return tuple(
         (n - span) // stride + 1 if n >= span else 0
@@ -238,6 +239,7 @@ reduce_window_min_p = _windowed("reduce_window_min", np.minimum, ANY, _extreme_j
 
 
 def _general_aval(*avals, jaxpr: Graph, consts=(), **geometry):
+    # The operands come first, then an initial value for each.
     operands, initial = avals[: len(avals) // 2], avals[len(avals) // 2 :]
     first = operands[0]
     if any(a.shape != first.shape for a in operands):
@@ -267,6 +269,7 @@ def _general_pick(avals, *, jaxpr, consts=(), **geometry):
     def fold(*values):
         xs, starts = values[: len(operands)], values[len(operands) :]
         xs = [x if pad is None else pad(x, start) for x, pad, start in zip(xs, pads, starts)]
+        # Position by position, all windows at once, in row-major order of the window.
         out = [np.full(counts, start, x.dtype) for x, start in zip(xs, starts)]
         for index in slices:
             out = combine(*out, *(x[index] for x in xs))
@@ -333,6 +336,7 @@ def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
     count = len(args) // 2
     xs = [with_axis(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count])]
     params = {"jaxpr": jaxpr, "consts": consts, **_widened(geometry, 0)}
+    # Batched initial values are vectors, which the primitive does not take.
     if all(d is None for d in dims[count:]):
         out = reduce_window_p.bind(*xs, *args[count:], **params)
     else:
@@ -396,6 +400,8 @@ def _gather_add_pick(avals, *, select_prim, **geometry):
     def gather_add(tangents, x):
         if pad is not None:
             tangents, x = pad(tangents, zero), pad(x, worst)
+        # Position by position: the best value so far in each window, and its tangent. `better`
+        # holds for equal values too, so the first of them stays.
         best, chosen = x[slices[0]], tangents[slices[0]].copy()
         for index in slices[1:]:
             keep = better(best, x[index])
@@ -407,9 +413,11 @@ def _gather_add_pick(avals, *, select_prim, **geometry):
 
 
 def _gather_add_transpose(ct, tangents, operand, *, select_prim, **geometry):
+    # select_and_scatter_add takes no window dilation, so that case is written out.
     if any(d != 1 for d in geometry["window_dilation"]):
         return _to_winners(ct, tangents, operand, select_prim, geometry), None
     base = geometry["base_dilation"]
+    # A dilated operand is padded with holes first, and they are cut out of the result again.
     dilated_base = any(d != 1 for d in base)
     if dilated_base:
         worst = _worst(select_prim, aval_of(operand).dtype)
@@ -438,6 +446,7 @@ def _to_winners(ct, tangents, operand, select_prim, geometry: dict):
         return zeros(tangents.aval)
     dtype = aval_of(operand).dtype
     config, slices = _pad_config(geometry), _window_slices(counts, **geometry)
+    # First pass: which position in each window holds the winner.
     x = do.pad(operand, _worst(select_prim, dtype), padding_config=config)
     best = do.slice(x, **_slice_params(slices[0]))
     winner = zeros(ShapedArray(counts, np.int32))
@@ -446,6 +455,7 @@ def _to_winners(ct, tangents, operand, select_prim, geometry: dict):
         keep = select_prim.bind(best, here)
         best = do.select_n(keep, here, best)
         winner = do.select_n(keep, full_like(winner, k), winner)
+    # Second pass: each position collects the cotangents of the windows that it has won.
     none, total = zeros(aval_of(ct)), Zero(aval_of(x))
     for k, index in enumerate(slices):
         own = do.select_n(do.eq(winner, full_like(winner, k)), none, ct)
@@ -504,6 +514,8 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     )
     better, worst = _BETTER[select_prim], _worst(select_prim, dtype)
     wide = wide_of(dtype)
+    # Sums of half precision are carried in float32. Winners are found in the padded array, and
+    # their sums then cut to the operand.
     padded = tuple(n + lo + hi for n, (lo, hi) in zip(operand.shape, padding))
     inner = tuple(slice(max(lo, 0), max(lo, 0) + n) for n, (lo, _) in zip(operand.shape, padding))
     # Negative padding cuts elements off: they get nothing.
@@ -515,6 +527,7 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     def scatter_add(values, x):
         if pad is not None:
             x = pad(x, worst)
+        # Each element's number in the padded array travels with its value.
         number = np.arange(x.size).reshape(padded)
         best, where = x[slices[0]], number[slices[0]]
         for index in slices[1:]:
@@ -522,6 +535,7 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
             best = np.where(keep, best, x[index])
             where = np.where(keep, where, number[index])
         total = np.zeros(x.size, wide)
+        # Several windows may have the same winner: `add.at` adds all of them.
         np.add.at(total, where.ravel(), values.ravel().astype(wide, copy=False))
         total = total.reshape(padded)
         out = np.zeros(operand.shape, dtype)

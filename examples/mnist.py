@@ -19,8 +19,7 @@ import numpy as np
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray import grad, nn, random, vmap
-from gpuarray.api import jit
+from gpuarray import grad, jit, nn, random, vmap
 
 LAYER_SIZES = [784, 512, 512, 10]
 CLASSES = 10

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import gpuarray.core.printing
 import gpuarray.runtime.garbage
 import gpuarray.runtime.lazy  # noqa: F401
+from gpuarray import ad_checkpoint as ad_checkpoint
 from gpuarray import custom_batching as custom_batching
 from gpuarray import custom_derivatives as custom_derivatives
 from gpuarray import debug as debug
@@ -20,6 +21,7 @@ from gpuarray import errors as errors
 from gpuarray import experimental as experimental
 from gpuarray import lax as lax
 from gpuarray import numpy as numpy
+from gpuarray import ops as ops
 from gpuarray import random as random
 from gpuarray import ref as ref
 from gpuarray import sharding as sharding

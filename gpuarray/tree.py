@@ -7,21 +7,21 @@ Floor 6: thin over pytree/tree.py.
 import dataclasses as _dataclasses
 from typing import Any as _Any
 
-from gpuarray.pytree import tree
+from gpuarray.pytree import tree as _tree
 
-all = tree.tree_all
-broadcast = tree.tree_broadcast
-flatten = tree.tree_flatten
-flatten_with_path = tree.tree_flatten_with_path
-leaves = tree.tree_leaves
-leaves_with_path = tree.tree_leaves_with_path
-map = tree.tree_map
-map_with_path = tree.tree_map_with_path
-reduce = tree.tree_reduce
-reduce_associative = tree.tree_reduce_associative
-structure = tree.tree_structure
-transpose = tree.tree_transpose
-unflatten = tree.tree_unflatten
+all = _tree.tree_all
+broadcast = _tree.tree_broadcast
+flatten = _tree.tree_flatten
+flatten_with_path = _tree.tree_flatten_with_path
+leaves = _tree.tree_leaves
+leaves_with_path = _tree.tree_leaves_with_path
+map = _tree.tree_map
+map_with_path = _tree.tree_map_with_path
+reduce = _tree.tree_reduce
+reduce_associative = _tree.tree_reduce_associative
+structure = _tree.tree_structure
+transpose = _tree.tree_transpose
+unflatten = _tree.tree_unflatten
 
 
 def static(**kwargs: _Any) -> _Any:

@@ -28,7 +28,7 @@ import gpuarray.numpy as gnp
 from gpuarray import nn
 from gpuarray.backends import hostcc
 from gpuarray.compiler.cuda import schedule
-from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.text import prelude
 from gpuarray.core import dtypes
 from gpuarray.core.graph import storage_dtype
@@ -190,7 +190,7 @@ class Case:
     """A kernel, its arguments and what it makes of them."""
 
     name: str
-    kernel: Emitted
+    kernel: KernelSource
     inputs: list[np.ndarray]
     expected: list[bytes]
 

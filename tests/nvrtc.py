@@ -1,6 +1,6 @@
 """NVRTC for tests: the compiler of the wheel `nvidia-cuda-nvrtc`, which needs no GPU.
 
-In: kernels (`Emitted`). Out: they compiled, many in one source, each source once in a run.
+In: kernels (`KernelSource`). Out: they compiled, many in one source, each source once in a run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from gpuarray.backends.cuda import nvrtc
-from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.text.prelude import complete
 
 #: Turing, Ampere, Hopper, Blackwell.
@@ -30,12 +30,12 @@ def compiled(source: str, arch: str) -> nvrtc.Compiled:
     return nvrtc.compile(source, arch)
 
 
-def ptx(kernel: Emitted, arch: str = "compute_90") -> str:
+def ptx(kernel: KernelSource, arch: str = "compute_90") -> str:
     """A kernel as PTX."""
     return compiled(complete(kernel.text), arch).ptx
 
 
-def distinct(kernels: Iterable[tuple[str, Emitted]]) -> dict[str, str]:
+def distinct(kernels: Iterable[tuple[str, KernelSource]]) -> dict[str, str]:
     """Bodies that differ, without their comments and names, and where each was first seen."""
     found: dict[str, str] = {}
     for origin, kernel in kernels:

@@ -17,7 +17,7 @@ import pytest
 import gpuarray as ga
 from gpuarray.backends import hostcc, simulator
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.graph import Graph, storage_dtype
@@ -83,7 +83,7 @@ class Sparse:
 
 
 def launch(
-    kernel: Emitted,
+    kernel: KernelSource,
     buffers: list[Sparse],
     seed: int = 1,
     blocks: tuple[int, int] = (0, 0),

@@ -21,9 +21,10 @@ import numpy as np
 from gpuarray import util
 from gpuarray.backends import hostcc
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.cuda.emit import Emitted, emit
-from gpuarray.compiler.fuse.group import Group
-from gpuarray.compiler.fuse.steps import made_eqns
+from gpuarray.compiler.cuda.emit import KernelSource, emit
+from gpuarray.compiler.fuse.group import FusedGroup
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.steps import group_in, inlined_eqns
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import state
@@ -37,7 +38,7 @@ BATCH = 128
 _seed = 1
 
 _lock = util.lock()
-_waiting: list[weakref.ref[Kernel]] = []
+_waiting: list[weakref.ref[Launcher]] = []
 #: Compiled kernels by their body: the library, and the name in it. Nothing is ever unloaded.
 _made: dict[str, tuple[hostcc.Library, str]] = {}
 
@@ -53,10 +54,10 @@ def order_drawn_from(seed: int) -> Iterator[None]:
         _seed = before
 
 
-class Kernel:
+class Launcher:
     """An emitted kernel as a function of its input buffers."""
 
-    def __init__(self, emitted: Emitted):
+    def __init__(self, emitted: KernelSource):
         self.emitted = emitted
         self.body = _body(emitted)
         self.library: hostcc.Library | None = None
@@ -70,7 +71,8 @@ class Kernel:
         # Operands that are updated in place come last, and start the outputs.
         buffers, begun = buffers[: len(emitted.inputs)], buffers[len(emitted.inputs) :]
         outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
-        for i, before in zip(emitted.aliases, begun, strict=True):
+        aliased = [emitted.outputs.index(v) for v in emitted.kernel.aliases]
+        for i, before in zip(aliased, begun, strict=True):
             outs[i] = _aligned(np.array(before, order="C"))
         if not any(x.size for x in outs):
             return outs
@@ -80,7 +82,7 @@ class Kernel:
         # Tell the runtime which memory the kernel may access, and how.
         used = [(x, hostcc.INPUT, f"in{i}") for i, x in enumerate(ins)]
         used += [
-            (x, hostcc.WORK if i in emitted.aliases else hostcc.OUTPUT, f"out{i}")
+            (x, hostcc.WORK if i in aliased else hostcc.OUTPUT, f"out{i}")
             for i, x in enumerate(outs)
         ]
         if emitted.workspace:
@@ -122,13 +124,13 @@ def _aligned(x: np.ndarray) -> np.ndarray:
     return y
 
 
-def _body(emitted: Emitted) -> str:
+def _body(emitted: KernelSource) -> str:
     """Return a kernel's text without comments and name: the key by which it is compiled once."""
     code = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", emitted.text, flags=re.MULTILINE)
     return code.replace(f" {emitted.name}(", " NAME(")
 
 
-def _compile(wanted: Kernel) -> hostcc.Library:
+def _compile(wanted: Launcher) -> hostcc.Library:
     """Compile a kernel together with others that wait, and return its library."""
     batch, fresh = [wanted], {wanted.body} - _made.keys()
     # Fill the batch with kernels that are waiting; those compiled before cost nothing.
@@ -149,7 +151,7 @@ def _compile(wanted: Kernel) -> hostcc.Library:
     return wanted.library
 
 
-def compile_kernels(batch: list[Kernel]) -> None:
+def compile_kernels(batch: list[Launcher]) -> None:
     """Give kernels their libraries; all that are new are compiled into one."""
     fresh = {k.body: k.emitted for k in batch if k.body not in _made}
     if fresh:
@@ -172,32 +174,33 @@ class _Writer(host.Writer):
         super().__init__()
         self.compile_graph = compile_graph
 
-    def fused(self, group: Group) -> None:
+    def fused(self, step: Kernel | FusedGroup) -> None:
+        group = group_in(step)
         try:
-            emitted = emit(group)
+            emitted = emit(step)
         except TypeError as error:  # no rule, or a dtype that CUDA has no type for
             _fall_back(group, error)
-            for eqn in made_eqns(group):
+            for eqn in inlined_eqns(group):
                 self.call(eqn, [self.atom(a) for a in eqn.invars])
             super().fused(group)
             return
         self.kernel(emitted, group.members[0].eqn, emitted.outputs)
 
-    def kernel(self, emitted: Emitted, eqn: Eqn, results: list[Var]) -> None:
+    def kernel(self, emitted: KernelSource, eqn: Eqn, results: list[Var]) -> None:
         """Write a launch."""
-        ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.aliases.values()))
+        ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.kernel.aliases.values()))
         outs = ", ".join(self.name(v) for v in results)
-        kernel = self.bind(emitted.name, Kernel(emitted))
+        kernel = self.bind(emitted.name, Launcher(emitted))
         self.line(f"{outs}, = {kernel}({ins})", eqn)
 
 
 def on_host(plan: Plan) -> list[str]:
     """Return the operations of a plan that follow the NumPy rules: by name, in order."""
-    steps = [s for s in plan.device_steps if not isinstance(s, Group)]
+    steps = [s for s in plan.device_steps if not isinstance(s, Kernel | FusedGroup)]
     return [s.primitive.name for s in steps if s.primitive.kind is not Kind.VIEW]
 
 
-def _fall_back(group: Group, error: TypeError) -> None:
+def _fall_back(group: FusedGroup, error: TypeError) -> None:
     """Warn, or in strict mode raise, that a group runs by the NumPy rules."""
     ops = ", ".join(m.eqn.primitive.name for m in group.members)
     message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"

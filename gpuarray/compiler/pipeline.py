@@ -9,13 +9,21 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from gpuarray.compiler.fuse.fuse import fuse_with_reasons
-from gpuarray.compiler.fuse.group import Group, Refusal, Step
-from gpuarray.compiler.fuse.steps import eqn_bytes, step_bytes, step_inputs, step_outputs, step_work
-from gpuarray.compiler.fuse.words import describe
+from gpuarray.compiler.fuse.fuse import fuse
+from gpuarray.compiler.fuse.group import FusedGroup, Refusal, Step
+from gpuarray.compiler.lower.choose import choose_forms, named
 from gpuarray.compiler.lower.horizontal import together
 from gpuarray.compiler.lower.inline import refine
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.split_passes import cut
+from gpuarray.compiler.lower.steps import (
+    eqn_bytes,
+    step_bytes,
+    step_inputs,
+    step_outputs,
+    step_work,
+)
+from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.rewrite.products import spread, turned
 from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import components
@@ -28,7 +36,7 @@ class Plan:
     """A simplified graph and the steps that compute it."""
 
     graph: Graph
-    steps: list[Step]
+    steps: list[DeviceStep]
     refusals: list[Refusal]
     fusion: bool = True
 
@@ -39,29 +47,33 @@ class Plan:
         where it is not made by who reads it. Small vectors are components, and small groups that
         are alike are one kernel.
         """
-        steps, refusals = self.steps, self.refusals
+        steps, refusals = self._fused, self.refusals
         graph = components(spread(self.graph)) if self.fusion else self.graph
         if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
-            steps, refusals = fuse_with_reasons(graph, self.fusion, flows=True)
+            steps, refusals = fuse(graph, self.fusion, flows=True)
         if self.fusion:
             steps, more = cut(steps)
             refusals = [*refusals, *more]
         steps = refine(graph, steps, self.fusion)
-        if self.fusion:
-            steps = together(steps)
-        plan = Plan(graph, steps, refusals, self.fusion)
+        kernels = choose_forms(together(steps) if self.fusion else steps)
+        plan = Plan(graph, kernels, refusals, self.fusion)
         plan.on_device = plan
         return plan
 
     @property
-    def device_steps(self) -> list[Step]:
+    def _fused(self) -> list[Step]:
+        """The steps as fused, before any form was chosen."""
+        return [s for s in self.steps if not isinstance(s, Kernel)]
+
+    @property
+    def device_steps(self) -> list[DeviceStep]:
         """The steps of the plan for machines that run emitted kernels."""
         return self.on_device.steps
 
     @property
-    def groups(self) -> list[Group]:
-        """The steps that are fused kernels."""
-        return [s for s in self.steps if isinstance(s, Group)]
+    def groups(self) -> list[Kernel | FusedGroup]:
+        """The steps that are fused: on a device kernels."""
+        return [s for s in self.steps if not isinstance(s, Eqn)]
 
     @property
     def library_calls(self) -> list[Eqn]:
@@ -112,8 +124,8 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     flat = simplify(graph)
     if fusion:
         flat = turned(flat)
-    steps, refusals = fuse_with_reasons(flat, fusion)
-    return Plan(flat, steps, refusals, fusion)
+    steps, refusals = fuse(flat, fusion)
+    return Plan(flat, named(steps), refusals, fusion)
 
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:

@@ -151,7 +151,7 @@ def bodies_of(waiting) -> dict[str, set[str]]:
         for one in made if isinstance(made, list) else []:
             kind = "vmap" if one.program.transform.startswith("vmap 3") else one.program.transform
             space = one.function.__globals__.values()
-            bodies[kind] |= {v.body for v in space if isinstance(v, simulator.Kernel)}
+            bodies[kind] |= {v.body for v in space if isinstance(v, simulator.Launcher)}
     return bodies
 
 

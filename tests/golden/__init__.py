@@ -12,7 +12,7 @@ from collections.abc import Callable
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.pipeline import Plan
 
 HERE = pathlib.Path(__file__).parent
@@ -191,7 +191,7 @@ def plan(name: str) -> Plan:
     return ga.jit(function).lower(*arguments).plan.on_device
 
 
-def kernels(name: str) -> list[Emitted]:
+def kernels(name: str) -> list[KernelSource]:
     """The kernels of a program."""
     return [emit(g) for g in plan(name).groups]
 

@@ -1,7 +1,7 @@
-// k0a_columns: reduce_sum, div, div
+// k0_columns: reduce_sum, div, div
 //   in0 f32[32,56,56,64] -> out0 f32[64], out1 f32[1,1,1,64]    25690624 bytes
 //   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0a_columns(
+extern "C" __global__ void __launch_bounds__(256) k0_columns(
     const float* __restrict__ in0,
     float* __restrict__ out0,
     float* __restrict__ out1,
@@ -44,10 +44,10 @@ extern "C" __global__ void __launch_bounds__(256) k0a_columns(
     }
 }
 
-// k0b_columns: sub, square, reduce_sum, div, add, rsqrt
+// k1_columns: sub, square, reduce_sum, div, add, rsqrt
 //   in0 f32[32,56,56,64], in1 f32[1,1,1,64] -> out0 f32[64]    25690624 bytes
 //   64 columns of 100352, 8 threads a column, 528 blocks a column; 1056 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0b_columns(
+extern "C" __global__ void __launch_bounds__(256) k1_columns(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0,
@@ -93,10 +93,10 @@ extern "C" __global__ void __launch_bounds__(256) k0b_columns(
     }
 }
 
-// k0c_map: sub, mul, mul, add
+// k2_map: sub, mul, mul, add
 //   in0 f32[32,56,56,64], in1 f32[64], in2 f32[64], in3 f32[64], in4 f32[64] -> out0 f32[32,56,56,64]    51381248 bytes
 //   6422528 elements, 4 a thread; 6272 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0c_map(
+extern "C" __global__ void __launch_bounds__(256) k2_map(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     const float* __restrict__ in2,

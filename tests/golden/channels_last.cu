@@ -1,7 +1,7 @@
-// k0_map: mul
+// k0_tiles: mul
 //   in0 f32[32,64,56,56] -> out0 f32[32,56,56,64]    51380224 bytes
 //   tiles of 32 x 32, in0 turned in shared memory; 6272 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_map(
+extern "C" __global__ void __launch_bounds__(256) k0_tiles(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     __shared__ float tile0[32][33];

@@ -1,7 +1,7 @@
-// c0_cumsum: cumsum
+// k0_scan: cumsum
 //   in0 f32[4096,1024] -> out0 f32[4096,1024]    33554432 bytes
 //   scan of 4096 rows of 1024, 256 threads a row; 4096 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) c0_cumsum(
+extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     __shared__ float part[8];

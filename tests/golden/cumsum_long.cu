@@ -1,7 +1,7 @@
-// c0_cumsum: scan_totals
+// k0_scan: scan_totals
 //   in0 f32[4194304] -> out0 f32[1,256,1]    16778240 bytes
 //   scan of 1 rows of 4194304, 256 pieces each, 256 threads a row; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) c0_cumsum(
+extern "C" __global__ void __launch_bounds__(256) k0_scan(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     __shared__ float part[8];
@@ -18,10 +18,10 @@ extern "C" __global__ void __launch_bounds__(256) c0_cumsum(
     if (lane == 0) out0[piece] = sum;
 }
 
-// c1_cumsum: scan_from
+// k1_scan: scan_from
 //   in0 f32[4194304], in1 f32[1,256,1] -> out0 f32[4194304]    33555456 bytes
 //   scan of 1 rows of 4194304, 256 pieces each, 256 threads a row; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) c1_cumsum(
+extern "C" __global__ void __launch_bounds__(256) k1_scan(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0) {

@@ -1,7 +1,7 @@
-// s0_dynamic_update_slice: lt, add, select_n, dynamic_update_slice
+// k0_scatter: lt, add, select_n, dynamic_update_slice
 //   in0 bf16[8,1,64], in1 i32[] -> out0 bf16[8,4096,64]    4195332 bytes
 //   512 updates in place; the output begins as the operand; 2 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) s0_dynamic_update_slice(
+extern "C" __global__ void __launch_bounds__(256) k0_scatter(
     const ga_bf16* __restrict__ in0,
     const int* __restrict__ in1,
     ga_bf16* __restrict__ out0) {

@@ -1,7 +1,7 @@
-// s0_reduce_window_max: reduce_window_max
+// k0_map: reduce_window_max
 //   in0 f32[512,512] -> out0 f32[256,256]    1310720 bytes
 //   65536 elements; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) s0_reduce_window_max(
+extern "C" __global__ void __launch_bounds__(256) k0_map(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     const unsigned i = blockIdx.x * 256u + threadIdx.x;

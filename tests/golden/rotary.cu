@@ -1,7 +1,7 @@
-// s0_concatenate: mul, mul, sub, mul, mul, add, concatenate
+// k0_map: mul, mul, sub, mul, mul, add, concatenate
 //   in0 bf16[2048,16,64], in1 bf16[16,32], in2 bf16[16,32] -> out0 bf16[2048,16,64]    8390656 bytes
 //   2097152 elements, 8 a thread; 1024 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) s0_concatenate(
+extern "C" __global__ void __launch_bounds__(256) k0_map(
     const ga_bf16* __restrict__ in0,
     const ga_bf16* __restrict__ in1,
     const ga_bf16* __restrict__ in2,

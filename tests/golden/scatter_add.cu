@@ -1,7 +1,7 @@
-// s0_scatter_places: lt, add, select_n, scatter_places
+// k0_map: lt, add, select_n, scatter_places
 //   in0 i32[4096] -> out0 i32[4096]    32768 bytes
 //   4096 elements; 16 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) s0_scatter_places(
+extern "C" __global__ void __launch_bounds__(256) k0_map(
     const int* __restrict__ in0,
     int* __restrict__ out0) {
     const unsigned i = blockIdx.x * 256u + threadIdx.x;
@@ -12,10 +12,10 @@ extern "C" __global__ void __launch_bounds__(256) s0_scatter_places(
     out0[i] = x3;
 }
 
-// s1_iota: iota
+// k1_map: iota
 //   no inputs -> out0 i32[4096]    16384 bytes
 //   4096 elements, 4 a thread; 4 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) s1_iota(
+extern "C" __global__ void __launch_bounds__(256) k1_map(
     int* __restrict__ out0) {
     const unsigned i = (blockIdx.x * 256u + threadIdx.x) * 4u;
     ga_vec<int, 4> y0;
@@ -27,10 +27,10 @@ extern "C" __global__ void __launch_bounds__(256) s1_iota(
     ga_store(out0 + i, y0);
 }
 
-// s3_scatter_sorted: scatter_sorted
+// k2_map: scatter_sorted
 //   in0 f32[5000,64], in1 i32[4096], in2 i32[4096], in3 f32[4096,64] -> out0 f32[5000,64]    3641344 bytes
 //   320000 elements, 4 a thread; 313 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) s3_scatter_sorted(
+extern "C" __global__ void __launch_bounds__(256) k2_map(
     const float* __restrict__ in0,
     const int* __restrict__ in1,
     const int* __restrict__ in2,

@@ -1,7 +1,7 @@
-// c0_sort: sort
+// k0_sort: sort
 //   in0 f32[1000,100] -> out0 f32[1000,100]    800000 bytes
 //   1000 rows of 100, each sorted by 128 threads; 500 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) c0_sort(
+extern "C" __global__ void __launch_bounds__(256) k0_sort(
     const float* __restrict__ in0,
     float* __restrict__ out0) {
     __shared__ float key0[256];

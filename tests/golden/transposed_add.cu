@@ -1,7 +1,7 @@
-// k0_map: add, mul
+// k0_tiles: add, mul
 //   in0 f32[512,512], in1 f32[512,512] -> out0 f32[512,512]    3145728 bytes
 //   tiles of 32 x 32, in0 turned in shared memory; 256 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_map(
+extern "C" __global__ void __launch_bounds__(256) k0_tiles(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0) {

@@ -1,7 +1,7 @@
-// k0_map: mul
+// k0_tiles: mul
 //   in0 f32[501,1023], in1 f32[501,1023] -> out0 f32[1023,501]    6150276 bytes
 //   tiles of 32 x 32, out0 turned in shared memory; 512 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_map(
+extern "C" __global__ void __launch_bounds__(256) k0_tiles(
     const float* __restrict__ in0,
     const float* __restrict__ in1,
     float* __restrict__ out0) {

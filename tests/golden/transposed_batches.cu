@@ -1,7 +1,7 @@
-// k0_map: add
+// k0_tiles: add
 //   in0 bf16[24,1000,72], in1 bf16[24,72,1000] -> out0 bf16[24,72,1000]    10368000 bytes
 //   tiles of 64 x 64, in0 turned in shared memory; 768 x 256 threads
-extern "C" __global__ void __launch_bounds__(256) k0_map(
+extern "C" __global__ void __launch_bounds__(256) k0_tiles(
     const ga_bf16* __restrict__ in0,
     const ga_bf16* __restrict__ in1,
     ga_bf16* __restrict__ out0) {

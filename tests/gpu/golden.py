@@ -17,7 +17,7 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.cuda.device import gpus
-from gpuarray.compiler.cuda.emit import emit
+from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.core import dtypes
 from tests.golden import Program, programs
 
@@ -129,7 +129,8 @@ def kinds() -> dict[str, str]:
     found: dict[str, str] = {}
     for name, (function, shapes) in all_programs().items():
         for group in ga.jit(function).lower(*shapes).plan.on_device.groups:
-            found.setdefault(emit(group).kind, name)
+            shared = isinstance(group, Rows) and group.shared
+            found.setdefault(f"{group.form}{'_shared' if shared else ''}", name)
     return found
 
 

@@ -9,8 +9,7 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import grad, lax, vmap
-from gpuarray.api import jit
+from gpuarray import grad, jit, lax, vmap
 
 
 def close(got, expected, rtol=1e-5, atol=1e-6):

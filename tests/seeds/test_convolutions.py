@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import gpuarray.numpy as jnp
-from gpuarray import grad, lax, random, vmap
-from gpuarray.api import jit
+from gpuarray import grad, jit, lax, random, vmap
 from tests.seeds.test_autodiff_and_vmap import close, slope
 
 IMAGE = random.normal(random.PRNGKey(0), (2, 3, 6, 5))  # batch, channels, height, width

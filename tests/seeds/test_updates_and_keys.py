@@ -12,8 +12,7 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import lax, random
-from gpuarray.api import jit
+from gpuarray import jit, lax, random
 
 # ---- updates ----
 

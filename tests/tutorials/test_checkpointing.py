@@ -10,7 +10,7 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray.api.checkpoint import checkpoint_name, print_saved_residuals
+from gpuarray.ad_checkpoint import checkpoint_name, print_saved_residuals
 
 POLICIES = jax.checkpoint_policies
 

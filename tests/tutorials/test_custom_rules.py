@@ -10,8 +10,7 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import custom_jvp, custom_vjp, grad, jvp, lax, vjp, vmap
-from gpuarray.api import jit
+from gpuarray import custom_jvp, custom_vjp, grad, jit, jvp, lax, vjp, vmap
 
 
 def close(got, expected, rtol=1e-5, atol=1e-6):

@@ -10,8 +10,7 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import grad, hessian, jacfwd, jacrev, jvp, lax, vjp, vmap
-from gpuarray.api import jit
+from gpuarray import grad, hessian, jacfwd, jacrev, jit, jvp, lax, vjp, vmap
 from gpuarray.test_util import check_grads
 
 

@@ -9,8 +9,7 @@ import pytest
 
 import gpuarray as jax
 import gpuarray.numpy as jnp
-from gpuarray import lax
-from gpuarray.api import jit
+from gpuarray import jit, lax
 
 # ---- pure functions ----
 

@@ -30,7 +30,9 @@ def test_every_part_has_things_to_try_under_names_of_their_own(part, monkeypatch
     assert names and len(set(names)) == len(names)
     if part == "sanitize":  # one program for each kind of kernel
         kinds = golden.kinds()
-        assert {"map", "rows", "columns", "all", "tiles", "scan", "loop", "many"} <= set(kinds)
+        assert {"map", "rows", "rows_shared", "columns", "tiles", "scan", "loop", "batch"} <= set(
+            kinds
+        )
         assert {f"memcheck-{kind}" for kind in kinds} <= set(names)
 
 

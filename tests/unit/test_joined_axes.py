@@ -13,39 +13,39 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.cuda.emit import KernelSource
 from tests import golden, simulated
 from tests.unit.test_kernel_tiles import filled, kernels
 
 simulated.need_compiler()
 
 
-def one(function, *arrays) -> Emitted:
+def one(function, *arrays) -> KernelSource:
     (kernel,) = kernels(function, *arrays)
     return kernel
 
 
-def axes_named(kernel: Emitted) -> int:
+def axes_named(kernel: KernelSource) -> int:
     """How many positions along axes a kernel has names for."""
     return sum(f" {name} = " in kernel.text for name in ("batch", "i0", "i1", "i2", "i3"))
 
 
 def test_turned_pairs_of_axes_are_a_plain_transpose():
     kernel = one(lambda x: gnp.transpose(x, (2, 0, 1)) * 2, filled("float32", 20, 7, 60))
-    assert kernel.kind == "tiles" and "i1 * 60u + i0" in kernel.text
+    assert kernel.kernel.form == "tiles" and "i1 * 60u + i0" in kernel.text
     assert "7u" not in kernel.text and "batch" not in kernel.text  # 20 x 7 are 140
 
 
 def test_height_and_width_are_one_axis_when_channels_move():
     x = filled("float32", 4, 64, 56, 56)
     kernel = one(lambda x: gnp.transpose(x, (0, 2, 3, 1)) + 1, x)
-    assert kernel.kind == "tiles" and "56u" not in kernel.text and "3136u" in kernel.text
+    assert kernel.kernel.form == "tiles" and "56u" not in kernel.text and "3136u" in kernel.text
 
 
 def test_rows_of_a_batch_of_matrices_are_counted_once():
     x = filled("float32", 4, 8, 16, 96)
     kernel = one(lambda x: x - gnp.max(x, -1, keepdims=True), x)
-    assert kernel.kind == "rows" and axes_named(kernel) == 0
+    assert kernel.kernel.form == "rows" and axes_named(kernel) == 0
 
 
 def test_axes_that_one_operand_lacks_stay_apart():

@@ -17,7 +17,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.cuda.emit import Emitted, NoCudaRule, emit
+from gpuarray.compiler.cuda.emit import KernelSource, NoCudaRule, Options, emit
 from gpuarray.core import dtypes
 from gpuarray.errors import DeviceError
 from tests import golden, nvrtc, simulated
@@ -25,11 +25,11 @@ from tests import golden, nvrtc, simulated
 simulated.need_compiler()
 
 
-def kernel_of(function, *arguments, aligned: bool = True) -> Emitted:
+def kernel_of(function, *arguments, aligned: bool = True) -> KernelSource:
     """The one kernel of a function."""
     with ga.enable_x64(True):
         (group,) = ga.jit(function).lower(*arguments).plan.on_device.groups
-    return emit(group, aligned=aligned)
+    return emit(group, Options(aligned=aligned))
 
 
 # ---- offsets that 32 bits do not hold ----
@@ -73,7 +73,7 @@ LARGE = {
     "rows, odd": (less_peak(1), [(G // 512 + 1, 1031)], "rows", 2, ROWS),
     "rows, in shared memory": (less_peak(1), [(G // 4096, 9001)], "rows", 2, ROWS),
     "rows, long": (less_peak(1), [(G // 32768, 140000)], "rows", 2, ROWS),
-    "several blocks a row": (long_peaks, [(130, G // 64 + 16)], "all", 2, ROW),
+    "several blocks a row": (long_peaks, [(130, G // 64 + 16)], "rows", 2, ROW),
     "columns": (less_peak(0), [(3, G + 32)], "columns", 1, COLUMNS),
 }
 
@@ -84,7 +84,9 @@ def test_offsets_beyond_31_bits(name):
     arguments = [golden.shape("int8", *s) for s in shapes]
     kernel = kernel_of(lambda *xs: function(gnp, *xs), *arguments)
     avals = [v.aval for v in (*kernel.inputs, *kernel.outputs)]
-    assert kernel.kind == kind and "ull" in kernel.text and max(a.size for a in avals) > 2 * G
+    assert (
+        kernel.kernel.form == kind and "ull" in kernel.text and max(a.size for a in avals) > 2 * G
+    )
     buffers = [simulated.Sparse(a.size) for a in avals]
     arrays = [
         b.at(0, np.int8, a.size).reshape(a.shape) for a, b in zip(avals, buffers, strict=True)
@@ -103,7 +105,7 @@ def test_offsets_beyond_31_bits_in_the_parts_of_columns():
     """
     shape = (G // 16 + 8, 40)
     kernel = kernel_of(lambda x: gnp.max(x, 0), golden.shape("int8", *shape))
-    assert kernel.kind == "columns" and kernel.schedule.splits > 100 and "ull" in kernel.text
+    assert kernel.kernel.form == "columns" and kernel.schedule.splits > 100 and "ull" in kernel.text
     given, made = simulated.Sparse(shape[0] * shape[1]), simulated.Sparse(40)
     x = given.at(0, np.int8, shape[0] * shape[1]).reshape(shape)
     x[-1] = np.arange(40)

@@ -12,7 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.cuda.emit import KernelSource, emit
 from tests import golden, simulated
 
 simulated.need_compiler()
@@ -26,7 +26,7 @@ def normal_twice(x):
     return raised, once, again / (again * again).sum(-1, keepdims=True)
 
 
-def emitted(function, *avals) -> Emitted:
+def emitted(function, *avals) -> KernelSource:
     (group,) = ga.jit(function).lower(*avals).plan.on_device.groups
     return emit(group)
 

@@ -14,7 +14,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.compiler.cuda import reader
-from gpuarray.compiler.cuda.emit import Emitted, emit
+from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.cuda.schedule import schedule_columns
 from tests import nvrtc, simulated
 from tests.unit.test_kernel_tiles import filled
@@ -22,7 +22,7 @@ from tests.unit.test_kernel_tiles import filled
 simulated.need_compiler()
 
 
-def kernels(function, *arrays) -> list[Emitted]:
+def kernels(function, *arrays) -> list[KernelSource]:
     """The kernels of a function on a GPU, where most of what moves data is made by its reader."""
     return [emit(g) for g in ga.jit(function).lower(*arrays).plan.on_device.groups]
 

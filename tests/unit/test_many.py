@@ -17,6 +17,7 @@ from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.cuda.batch import TILE, tiles_of
 from gpuarray.compiler.cuda.emit import emit
 from gpuarray.compiler.lower import horizontal
+from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
@@ -60,7 +61,7 @@ def numbers(*lengths: int, dtype: str = "float32") -> np.ndarray:
 def test_adam_over_many_parameters_is_few_launches():
     e = ga.explain(adam, platform="cuda")(*parameters(200))
     assert e.launches <= 4
-    many = [k for k in e.kernels if k.kind == "many"]
+    many = [k for k in e.kernels if k.kind == "batch"]
     assert sum(k.facts["groups"] for k in many) >= 180  # the others are single numbers
     assert "groups" in str(many[0]) and len(many[0].operations) == 14
 
@@ -68,7 +69,11 @@ def test_adam_over_many_parameters_is_few_launches():
 def test_text_does_not_depend_on_the_number_of_groups():
     def texts(count):
         sizes = [shape("float32", 3 + i % 50, 7) for i in range(count)]
-        kernels = [emit(g) for g in plan(adam, *(sizes,) * 4, shape("float32")).groups if g.parts]
+        kernels = [
+            emit(g)
+            for g in plan(adam, *(sizes,) * 4, shape("float32")).groups
+            if isinstance(g, Batch)
+        ]
         return [k.text for k in kernels]
 
     assert texts(10) == texts(200) and len(texts(10)) == 1
@@ -77,12 +82,12 @@ def test_text_does_not_depend_on_the_number_of_groups():
 def test_few_groups_stay_alone():
     p = plan(lambda xs: [x * 2 for x in xs], [shape("float32", 8 + i) for i in range(3)])
     assert len(p.groups) == horizontal.FEWEST - 1
-    assert not any(g.parts for g in p.groups)
+    assert not any(isinstance(g, Batch) for g in p.groups)
 
 
 def test_large_groups_stay_alone():
     big = [shape("float32", horizontal.SMALL + 8 * i) for i in range(1, 6)]
-    assert not any(g.parts for g in plan(lambda xs: [x * 2 for x in xs], big).groups)
+    assert not any(isinstance(g, Batch) for g in plan(lambda xs: [x * 2 for x in xs], big).groups)
 
 
 def test_other_work_on_other_arrays_is_another_kernel():
@@ -101,8 +106,9 @@ def test_groups_that_need_one_another_are_not_together():
         return [y * total * 2 for y in ys]
 
     for group in plan(f, [shape("float32", 9 + i) for i in range(8)]).groups:
-        made = {v for part in group.parts for v in part.outputs}
-        assert not any(v in made for part in group.parts for v in part.sources())
+        parts = group.parts if isinstance(group, Batch) else ()
+        made = {v for part in parts for v in part.outputs}
+        assert not any(v in made for part in parts for v in part.inputs)
 
 
 def test_updates_of_gradients_made_one_after_another_are_together():
@@ -117,7 +123,7 @@ def test_updates_of_gradients_made_one_after_another_are_together():
         return [w - 0.1 * g for w, g in zip(ws, ga.grad(loss)(ws, x), strict=True)]
 
     ws = [shape("float32", 8, 8)] * 12
-    many = [g for g in plan(step, ws, shape("float32", 4, 8)).groups if g.parts]
+    many = [g for g in plan(step, ws, shape("float32", 4, 8)).groups if isinstance(g, Batch)]
     assert [len(g.parts) for g in many if "sub" in str(emit(g).text.splitlines()[0])] == [12]
 
 
@@ -154,7 +160,7 @@ def test_computes_what_the_groups_do(name):
         pytest.skip(f"no C++ compiler on this machine: {error}")
     function, arguments = PROGRAMS[name]
     whole = ga.jit(function).lower(*arguments).plan
-    assert any(g.parts for g in whole.on_device.groups)
+    assert any(isinstance(g, Batch) for g in whole.on_device.groups)
     with strict(True):
         run = simulator.build(whole, [np.asarray(c) for c in whole.graph.consts])
     expected = ga.tree.leaves(ga.jit(function)(*arguments))
@@ -187,7 +193,7 @@ def test_tiles_cover_every_element_once():
 
 
 def test_the_table_names_arrays_part_by_part():
-    (group,) = [g for g in plan(sgd, *PROGRAMS["sgd"][1]).groups if g.parts]
+    (group,) = [g for g in plan(sgd, *PROGRAMS["sgd"][1]).groups if isinstance(g, Batch)]
     kernel = emit(group)
     assert len(kernel.table) == len(group.parts) * 4 and kernel.tiles is not None
     assert set(kernel.table) == {*kernel.inputs, *kernel.outputs}
@@ -204,4 +210,4 @@ def test_small_eager_work_is_one_program_and_one_launch_on_a_device():
     assert np.array_equal(np.asarray(ys[299]), np.full(3 + 299 % 5, 599, np.float32))
     (made,) = [e for e in cache._executables.values() if e not in before]
     device_plan = made.plan.on_device
-    assert [g.name for g in device_plan.groups] == ["k0_many"]
+    assert [g.name for g in device_plan.groups] == ["k0_batch"]

@@ -6,6 +6,7 @@ kernels with planted faults. Results are those of the NumPy driver, in every ord
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 import stat
 import warnings
@@ -18,8 +19,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends import hostcc, simulator
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.cuda import emit
-from gpuarray.compiler.cuda import tiles as form_tiles
+from gpuarray.compiler.lower import choose
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text.expressions import NoCudaRule
 from gpuarray.config import config, strict
@@ -197,8 +197,8 @@ def test_random_programs(forms, fuzz_count, monkeypatch):
     """200 programs, and one for a hundred of the others that --fuzz asks for."""
     count = max(200, fuzz_count // 100)
     if forms != "as they are":  # else arrays would have to be large
-        monkeypatch.setattr(form_tiles, "SHORT_RUN", 2)
-        monkeypatch.setattr(emit, "LONG", 4)
+        monkeypatch.setattr(choose, "SHORT_RUN", 2)
+        monkeypatch.setattr(choose, "LONG", 4)
     kinds: set[str] = set()
     with ga.enable_x64(True), strict(True):
         for start in range(0, count, 200):
@@ -219,10 +219,11 @@ def test_random_programs(forms, fuzz_count, monkeypatch):
                     again = run(function, inputs, order)
                     assert [x.tobytes() for x in first] == [x.tobytes() for x in again], wrong
                 values = function.__globals__.values()
-                kinds |= {v.emitted.kind for v in values if isinstance(v, simulator.Kernel)}
+                launchers = (v for v in values if isinstance(v, simulator.Launcher))
+                kinds |= {v.emitted.kernel.form for v in launchers}
             ga.clear_caches()
-    expected_kinds = {"map", "rows", "columns"} if forms == "as they are" else {"tiles", "all"}
-    assert expected_kinds <= kinds
+    expected = {"map", "rows", "columns"} if forms == "as they are" else {"tiles"}
+    assert expected <= kinds
 
 
 # ---- planted faults ----
@@ -390,8 +391,8 @@ def test_a_fault_names_kernel_operation_and_line(monkeypatch):
 
     def faulty(group):
         emitted = honest(group)
-        emitted.text = emitted.text.replace("if (i >= 1001u) return;", "")
-        return emitted
+        text = emitted.text.replace("if (i >= 1001u) return;", "")
+        return dataclasses.replace(emitted, text=text)
 
     monkeypatch.setattr(simulator, "emit", faulty)
     x = ga.device_put(floats(1001), ga.devices("simulator")[0])
@@ -467,9 +468,9 @@ def test_host_rule_of_a_library_step_needs_no_fallback():
 # ---- what is kept on disk ----
 
 
-def kernels_of(functions) -> list[simulator.Kernel]:
+def kernels_of(functions) -> list[simulator.Launcher]:
     space = [v for f in functions for v in f.__globals__.values()]
-    return [v for v in space if isinstance(v, simulator.Kernel)]
+    return [v for v in space if isinstance(v, simulator.Launcher)]
 
 
 @pytest.fixture
@@ -555,7 +556,7 @@ def test_offsets_beyond_31_bits():
     x, y = Var(aval), Var(aval)
     plan = plan_graph(Graph([x], [y], [Eqn(registry["not"], [x], [y], {})]))
     (group,) = plan.groups
-    kernel = simulator.Kernel(simulator.emit(group))
+    kernel = simulator.Launcher(simulator.emit(group))
     simulator.compile_kernels([kernel])
     library = kernel.library
     assert library is not None

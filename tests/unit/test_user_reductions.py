@@ -282,6 +282,6 @@ def test_slots_hold_what_is_put_in():
     )
     (group,) = plan_graph(graph).on_device.groups
     emitted = emit.emit(group)
-    sizes = [Reducer(m.eqn).bytes for m in group.members]
+    sizes = [Reducer(m.eqn).bytes for m in emitted.kernel.group.members]
     assert sizes == [4, 32, 128]
     assert emitted.workspace == emitted.schedule.splits * (16 + 32 + 128) + 16

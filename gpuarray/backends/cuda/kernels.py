@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuarray.backends.cuda import cubins, nvrtc
 from gpuarray.backends.cuda.device import Buffer, Gpu, cupy
-from gpuarray.compiler.cuda.emit import Emitted
+from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.errors import CompileError
 
@@ -27,7 +27,7 @@ GRAPH_FROM, GRAPHS, SEEN = 4, 8, 64
 TABLES = 16
 
 
-def load(kernels: Sequence[Emitted], gpu: Gpu) -> tuple[dict[str, Any], str, bytes]:
+def load(kernels: Sequence[KernelSource], gpu: Gpu) -> tuple[dict[str, Any], str, bytes]:
     """Return the kernels as functions, their source, and their machine code.
 
     The functions take (grid, block, arguments, shared memory, stream).
@@ -126,7 +126,7 @@ class Replay:
             return graph
 
 
-def announced(function: Any, kernel: Emitted) -> Callable[..., None]:
+def announced(function: Any, kernel: KernelSource) -> Callable[..., None]:
     """Return a kernel that prints a line when it is launched."""
     title = kernel.text.partition("\n")[0].removeprefix("// ")
 

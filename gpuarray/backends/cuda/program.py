@@ -12,7 +12,6 @@ give theirs where a kernel may write over what it reads.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import re
@@ -28,11 +27,11 @@ from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
 from gpuarray.backends.cuda.loops import graph_of
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.cuda.emit import Emitted
-from gpuarray.compiler.cuda.in_place import overwritable
+from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.explain.source import emitted
-from gpuarray.compiler.fuse.group import Group, Step
-from gpuarray.compiler.fuse.steps import step_eqns, step_inputs, step_outputs
+from gpuarray.compiler.lower.in_place import overwritable
+from gpuarray.compiler.lower.kernel import DeviceStep
+from gpuarray.compiler.lower.steps import group_in, step_eqns, step_inputs, step_outputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.config import state
 from gpuarray.core import dtypes
@@ -71,7 +70,7 @@ def build(
     return _Writer(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu)).function()
 
 
-def _steps(plan: Plan) -> list[tuple[Step, Emitted | None]]:
+def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
     """Return what a GPU runs, in order, with the kernels; views have none and cost nothing."""
     kernels = emitted(plan)
     return [
@@ -164,7 +163,7 @@ class _Writer:
     def __init__(
         self,
         plan: Plan,
-        steps: list[tuple[Step, Emitted | None]],
+        steps: list[tuple[DeviceStep, KernelSource | None]],
         consts: Sequence,
         donated: frozenset[int],
         gpu: Gpu,
@@ -236,18 +235,17 @@ class _Writer:
     def plan_memory(self) -> None:
         """Choose memory for everything that kernels write."""
         results = {self.root(a) for a in self.plan.graph.outvars if isinstance(a, Var)}
-        for i, (step, kernel) in enumerate(self.steps):
+        for i, (_, kernel) in enumerate(self.steps):
             if kernel is None:
                 continue
-            assert isinstance(step, Group)
-            for number, v in enumerate(step.outputs):
+            for v in kernel.outputs:
                 # Reuse the memory of an aliased operand, or of a donated input for a result.
-                old = kernel.aliases.get(number)
+                old = kernel.kernel.aliases.get(v)
                 sources = [] if v not in results else map(self.root, kernel.inputs)
                 sources = [x for x in sources if x in self.inputs]
                 if old is not None:
                     sources = [self.root(old)]
-                found = (self.reused_memory(x, v, step, kernel, i) for x in sources)
+                found = (self.taken_over(x, v, kernel, i) for x in sources)
                 memory = next((m for m in found if m is not None), None)
                 if memory is None:
                     memory = _Memory(v.aval.nbytes, i, i)
@@ -258,9 +256,7 @@ class _Writer:
         pieces = {id(m): m for m in self.memory.values() if not m.result}
         self.shared_bytes = _packed(list(pieces.values()))
 
-    def reused_memory(
-        self, source: Var, v: Var, step: Group, kernel: Emitted, i: int
-    ) -> _Memory | None:
+    def taken_over(self, source: Var, v: Var, kernel: KernelSource, i: int) -> _Memory | None:
         """Return the memory of a value that dies at step i, if `v` may be written over it.
 
         The memory must be donated or the plan's own, and the kernel must be able to write in place.
@@ -277,10 +273,10 @@ class _Writer:
             return None
         readers = [x for x in kernel.inputs if self.root(x) is source]
         if readers:
-            if not overwritable(step, kernel, v).issuperset(readers):
+            if not overwritable(kernel.kernel, v).issuperset(readers):
                 return None
-            free = kernel.text.replace("__restrict__ ", "")  # the pointers alias now
-            self.steps[i] = step, dataclasses.replace(kernel, text=free)
+            # Now an input is an output too.
+            self.steps[i] = self.steps[i][0], emit(kernel.kernel, Options(overlap=True))
         return memory
 
     # ---- writing ----
@@ -404,16 +400,16 @@ class _Writer:
                 self.line(f"p{name} = {at}")
             self.values[v] = _Value(f"p{name}", 0, f"m{name}")
 
-    def launch(self, step: Step, kernel: Emitted, function: Any) -> None:
+    def launch(self, step: DeviceStep, kernel: KernelSource, function: Any) -> None:
         """Write a kernel launch, after copies of operands that it updates in place."""
         eqn, outputs = _first(step), step_outputs(step)
-        for number, old in kernel.aliases.items():
-            new, before = self.values[outputs[number]], self.values[old]
+        for output, old in kernel.kernel.aliases.items():
+            new, before = self.values[output], self.values[old]
             if (new.base, new.offset) == (before.base, before.offset):
                 # The value is there already.
                 continue
             move = f"move({new.pointer}, {before.pointer}, {old.aval.nbytes})"
-            donor = self.memory[outputs[number]].donor
+            donor = self.memory[output].donor
             self.line(f"if {donor} not in owned: {move}" if donor is not None else move, eqn)
         # No elements: there is nothing to launch.
         if function is None:
@@ -529,7 +525,7 @@ class _Writer:
         return frozenset(i for i, v in enumerate(roots) if v in own and roots.count(v) == 1)
 
 
-def _is_view(step: Step) -> bool:
+def _is_view(step: DeviceStep) -> bool:
     """Whether a step changes no memory; random keys are stored as the words they consist of."""
     if not isinstance(step, Eqn):
         return False
@@ -539,10 +535,10 @@ def _is_view(step: Step) -> bool:
     )
 
 
-def _first(step: Step) -> Eqn:
+def _first(step: DeviceStep) -> Eqn:
     """Return the equation that errors in a step are reported for."""
     made = step_eqns(step)
-    return made[0] if made or isinstance(step, Eqn) else step.members[0].eqn
+    return made[0] if made or isinstance(step, Eqn) else group_in(step).members[0].eqn
 
 
 def _sizes(values: Sequence[Var]) -> list[int]:

@@ -15,8 +15,9 @@ import numpy as np
 
 from gpuarray.backends.numpy import tiles
 from gpuarray.backends.numpy.sums import summed_products
-from gpuarray.compiler.fuse.group import Group, Inner, Load, Operand, members_in_order
-from gpuarray.compiler.fuse.steps import step_inputs
+from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Operand, members_in_order
+from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.steps import group_in, step_inputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -120,15 +121,16 @@ class Writer:
         target = f"{outs}{comma} = " if outs else ""  # run for its effect only
         self.line(f"{target}{called}({', '.join(operands)})", eqn)
 
-    def fused(self, group: Group) -> None:
+    def fused(self, step: Kernel | FusedGroup) -> None:
         """Write a group: in tiles if it is large."""
+        group = group_in(step)
         runner = tiles.tiled(group)
         if runner is None:
             self.group(group)
         else:
             self.tiled(group, runner)
 
-    def group(self, group: Group) -> None:
+    def group(self, group: FusedGroup) -> None:
         """Write a small group: one call per equation."""
         seen: dict[tuple, str] = {}
         members, products = summed_products(members_in_order(group), group.outputs)
@@ -136,7 +138,7 @@ class Writer:
             operands = [self.operand(o, seen) for o in member.operands]
             self.call(member.eqn, operands, products.get(member))
 
-    def tiled(self, group: Group, runner: tiles.TiledGroup) -> None:
+    def tiled(self, group: FusedGroup, runner: tiles.TiledGroup) -> None:
         """Write a large group: one call that runs it in tiles."""
         seen: dict[tuple, str] = {}
         loads = [self.load(load, seen) for load in runner.loads]
@@ -263,7 +265,7 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
 
 def _fresh(plan: Plan) -> set[Var]:
     """The values whose memory the plan itself makes."""
-    fresh = {v for s in plan.steps if isinstance(s, Group) for v in s.outputs}
+    fresh = {v for s in plan.steps if not isinstance(s, Eqn) for v in s.outputs}
     for s in plan.steps:
         if isinstance(s, Eqn) and s.primitive.kind in (Kind.LIBRARY, Kind.INDEXING, Kind.MOVEMENT):
             fresh.update(s.outvars)

@@ -1,8 +1,8 @@
 """Groups over large arrays, run in tiles that stay in cache, on all cores.
 
-Floor 4. In: a Group. Out: a TiledGroup, callable with the group's loads. Each tile runs all members
-one after another on scratch memory of its thread, so values between members never reach main
-memory.
+Floor 4. In: a FusedGroup. Out: a TiledGroup, callable with the group's loads. Each tile runs all
+members one after another on scratch memory of its thread, so values between members never reach
+main memory.
 
 Where tiles cut parallel axes only, one pass does everything. Where they cut a reduced axis, there
 is a pass for each level of reductions: partial results are kept per tile and merged in order, so
@@ -15,16 +15,16 @@ import concurrent.futures
 import itertools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuarray.backends.numpy import memory
 from gpuarray.backends.numpy.sums import function_of, inner_operands, summed_products
-from gpuarray.compiler.fuse.group import Dims, Group, Inner, Load, Member
-from gpuarray.compiler.fuse.steps import step_work
+from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
 from gpuarray.compiler.lower.passes import Pass, once_each, one_pass, split_passes
+from gpuarray.compiler.lower.steps import step_work
 from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -91,9 +91,9 @@ def reorder(order: tuple[int | None, ...], ndim: int) -> str:
 
 
 class TiledGroup:
-    """A Group prepared to run in tiles."""
+    """A FusedGroup prepared to run in tiles."""
 
-    def __init__(self, group: Group, chunks: list[int], passes: list[Pass]):
+    def __init__(self, group: FusedGroup, chunks: list[int], passes: list[Pass]):
         self.group = group
         self.chunks = chunks
         # Each distinct load is an argument once.
@@ -396,7 +396,7 @@ def _writes_out(function, eqn) -> bool:
     return found[-1] == storage_dtype(eqn.outvars[0].aval)
 
 
-def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
+def _cut(dims: Dims, chunks: list[int], axes: Sequence[int]) -> str:
     """Return index text for a tile's part of a value; empty if each tile reads all of it."""
     parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
     while parts and parts[-1] == ":":
@@ -404,7 +404,7 @@ def _cut(dims: Dims, chunks: list[int], axes: list[int]) -> str:
     return ", ".join(parts)
 
 
-def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
+def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
     """Return all tiles.
 
     Each is a slice for each axis, then the tile's lengths, then its number along the cut reduced
@@ -422,7 +422,7 @@ def _tiles(axes: list[int], chunks: list[int]) -> list[tuple]:
     ]
 
 
-def tiled(group: Group) -> TiledGroup | None:
+def tiled(group: FusedGroup) -> TiledGroup | None:
     """Return the group in tiles, or None if it runs as well without."""
     total = math.prod(group.axes)
     if total < TILED_FROM or len(group.members) < 1:
@@ -465,7 +465,7 @@ def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
     made.tiles = numbered
 
 
-def _axis_order(group: Group) -> list[int]:
+def _axis_order(group: FusedGroup) -> list[int]:
     """Return axes from the slowest to the fastest in memory.
 
     The order is that of the widest value which the group reads or writes.
@@ -477,7 +477,7 @@ def _axis_order(group: Group) -> list[int]:
     return order + [i for i in range(len(group.axes)) if i not in order]
 
 
-def _row_is_kept(group: Group) -> bool:
+def _row_is_kept(group: FusedGroup) -> bool:
     """Whether rows stay whole: they fit, or they cannot be cut."""
     if not group.reduced or not group.parallel:
         return False

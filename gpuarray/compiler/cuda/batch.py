@@ -1,8 +1,7 @@
 """Kernels that stand for many small ones: a block does a tile of one of many arrays.
 
-Floor 3. In: groups of one structure (lower/horizontal.py). Out: one kernel for all of them. It
-finds its arrays in a table of addresses, so its text is that of one group, whatever their number
-and sizes.
+Floor 3. In: a Batch (lower/horizontal.py). Out: its text. The kernel finds its arrays in a table of
+addresses, so its text is that of one group, whatever their number and sizes.
 """
 
 from __future__ import annotations
@@ -11,23 +10,30 @@ import math
 
 import numpy as np
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import THREADS, Schedule
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.cuda.writer import Fetched
-from gpuarray.compiler.fuse.group import Group, Load, members_in_order
+from gpuarray.compiler.fuse.group import Load, members_in_order
+from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
+from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.text import types as ct
 
 #: Elements of a tile: a few for each thread, so that their reads are under way together.
 TILE = 4 * THREADS
 
 
-class Many(Form):
-    """Lines for one group of many."""
+class BatchTemplate(Template):
+    """Lines for the first group, which do for all of them."""
 
-    def many(self, whole: Group) -> Emitted:
-        """The kernel of all parts of a group."""
-        parts = whole.parts
+    def __init__(self, kernel: Batch, options: Options):
+        first = Batch(Accesses(kernel.parts[0]), kernel.name, kernel.parts)
+        super().__init__(first, options)
+        self.batch = kernel
+
+    def source(self) -> KernelSource:
+        """The kernel of all parts."""
+        whole, parts = self.batch, self.batch.parts
         arrays = arrays_of(self.group)
         count = len(arrays)
         self.put(1, "const unsigned* tile = tiles + blockIdx.x * 3u;", "arrays, first, length")
@@ -54,28 +60,27 @@ class Many(Form):
         self.put(1, "}")
         sizes = [math.prod(p.axes) for p in parts]
         tiles = tiles_of(sizes)
-        schedule = Schedule("many", THREADS, grid=len(tiles))
-        text = self.text(whole, schedule)
+        schedule = Schedule(THREADS, grid=len(tiles))
+        text = self.text(schedule)
         table = [v for p in parts for v in arrays_of(p)]
-        return Emitted(
-            whole.name,
+        return KernelSource(
+            whole,
             text,
             schedule,
-            whole.sources(),
-            whole.outputs,
-            kind="many",
+            list(whole.inputs),
+            list(whole.outputs),
             table=table,
             tiles=tiles,
         )
 
-    def text(self, whole: Group, schedule: Schedule) -> str:
+    def text(self, schedule: Schedule) -> str:
         """The lines so far as a kernel. Neither names nor numbers of parts are in what compiles."""
         formulas = ", ".join(m.eqn.primitive.name for m in members_in_order(self.group))
         ins = ", ".join(v.aval.dtype.name for v in arrays_of(self.group))
         head = [
-            f"// {whole.name}: {formulas}",
+            f"// {self.kernel.name}: {formulas}",
             f"//   many arrays at once, each with its own sizes: {ins}",
-            f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {whole.name}(',
+            f'extern "C" __global__ void __launch_bounds__({schedule.threads}) {self.kernel.name}(',
             "    const unsigned long long* __restrict__ table,",
             "    const unsigned* __restrict__ tiles) {",
         ]

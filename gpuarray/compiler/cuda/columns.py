@@ -1,25 +1,30 @@
 """Reductions down columns: threads lie along the axis that lies together in memory, and each goes
 down another one.
 
-Floor 3. In: a group that reduces another axis than the one along which its operands lie in memory,
-and its passes. Out: a kernel.
+Floor 3. In: a Columns kernel. Out: its text.
 """
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import Schedule, schedule_columns
-from gpuarray.compiler.lower.passes import Pass, once_each
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.lower.kernel import Columns
+from gpuarray.compiler.lower.passes import once_each
 from gpuarray.core.graph import Var
 
 
-class Columns(Form):
+class ColumnsTemplate(Template):
     """32 columns a block or fewer, 8 threads down each or more; several blocks a column where one
     pass is enough.
     """
 
-    def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
-        """Passes over `rows` columns of `length`."""
+    def __init__(self, kernel: Columns, options: Options):
+        super().__init__(kernel, options)
+        self.passes, self.columns, self.length = list(kernel.passes), kernel.columns, kernel.length
+
+    def source(self) -> KernelSource:
+        """Passes down all columns."""
+        passes, rows, length = self.passes, self.columns, self.length
         single = len(passes) == 1 and not passes[0].stored
         s = schedule_columns(
             rows, length, single, len(self.group.members), self.state_bytes(passes)
@@ -27,7 +32,7 @@ class Columns(Form):
         wide = s.rows_a_block
         guarded = rows % wide != 0  # a thread without a column leaves before it stores
         passes = once_each(self.group, passes, lambda _: False, early=not guarded)
-        parallel, reduced = self.parts()
+        parallel, reduced = self.spaces()
         across = s.grid // s.splits
         n, t = self.number, self.index_type
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
@@ -65,7 +70,7 @@ class Columns(Form):
                         f"b * {n(across * wide)} + {place}",
                     )
                     which = f" + {block}" if across > 1 else ""
-                    work = self.hand_over(states, s, slots, across, which, ("deep", s.lanes))
+                    work = self.hand_over(states, s, slots, across, 32, which, ("deep", s.lanes))
                     self.across_columns(states, s)
                 for v, name in states.items():
                     self.close(v, name)
@@ -74,10 +79,11 @@ class Columns(Form):
         self.write_rest(passes, "deep == 0 && inside")
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
         note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"
-        return self.finish("columns", s, note, work)
+        return self.finish(s, note, work)
 
     def across_columns(self, states: dict[Var, str], s: Schedule) -> None:
         """Merge the partial results of the threads that share a column."""
+        self.threads_meet = True
         for v, name in states.items():
             reducer = self.reducer(v)
             call = f"{name}, {self.part(reducer.state, s.threads)}, {reducer.merger}"

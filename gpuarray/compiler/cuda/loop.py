@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import FULL_GRID, THREADS, Schedule
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.flows import (
     Choose,
@@ -24,8 +24,9 @@ from gpuarray.compiler.fuse.flows import (
     Turn,
     Value,
 )
-from gpuarray.compiler.fuse.group import Dims, Group, Member, members_in_order
+from gpuarray.compiler.fuse.group import Dims, Member, members_in_order
 from gpuarray.compiler.lower.elements import RULES, reach
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.avals import ShapedArray
@@ -38,14 +39,15 @@ from gpuarray.core.primitive import Kind
 UNROLL, UNROLL_STATEMENTS = 4, 64
 
 
-class Loops(Form):
+class LoopTemplate(Template):
     """A thread an element, all steps in its registers."""
 
     flow: Flow
     space: Dims  # the group's axis of each axis of the flow's space
 
-    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
-        super().__init__(group, user_lines, aligned)
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options)
+        group = kernel.group
         self.texts: dict[Register, str] = {}
         self.changing = 0  # names of values that change from step to step
         read: list[Var] = []
@@ -60,9 +62,9 @@ class Loops(Form):
                 self.inputs.append(v)
                 self.wide |= v.aval.size >= 2**31
 
-    def kernel(self) -> Emitted:
+    def source(self) -> KernelSource:
         """All members over the whole space."""
-        total = math.prod(self.group.axes)
+        total = math.prod(self.axes)
         schedule = _schedule(total)
         thread = f"blockIdx.x * {self.number(schedule.threads)} + threadIdx.x"
         self.put(1, f"const {self.index_type} i = {thread};")
@@ -77,7 +79,7 @@ class Loops(Form):
         for v in self.outputs:
             if v in self.group.made:
                 self.write(1, v)
-        return self.finish("loop", schedule, f"{total} elements")
+        return self.finish(schedule, f"{total} elements")
 
     def run(self, member: Member, flow: Flow) -> None:
         """A loop or a branch, and the results that others do not find in registers."""
@@ -104,7 +106,7 @@ class Loops(Form):
         """An equation: a line for each of its results."""
         operands = [self.held(depth, x, fetched) for x in s.operands]
         if s.eqn.primitive.kind is Kind.GENERATOR:
-            where = self.along(self.axes(s.results[0].dims))
+            where = self.along(self.group_axes(s.results[0].dims))
             dimension = s.eqn.params.get("dimension")
             shape = s.eqn.outvars[0].aval.shape
             place = linear(where, shape) if dimension is None else where[dimension]
@@ -231,7 +233,7 @@ class Loops(Form):
                     places = through(step, list(places))
             if not count:
                 seen = behind(load.views, list(places))
-                return reach(load.source, seen, self.group.generators)
+                return reach(load.source, seen, self.group.inlined)
             step = x.path[count - 1]
             assert isinstance(step, Picked)
             values = step.values
@@ -241,9 +243,9 @@ class Loops(Form):
 
             return RULES[step.eqn.primitive.name](step.eqn, 0, places, get)
 
-        return at(self.along(self.axes(x.dims)), len(x.path))
+        return at(self.along(self.group_axes(x.dims)), len(x.path))
 
-    def axes(self, dims: Dims) -> list[int | None]:
+    def group_axes(self, dims: Dims) -> list[int | None]:
         """Axes of the flow's space as axes of the group."""
         return [None if d is None else self.space[d] for d in dims]
 
@@ -253,11 +255,11 @@ class Loops(Form):
         """Store an element of a result that runs along some of the axes, or along steps."""
         member_eqn = self.flow.statement.eqn
         v = member_eqn.outvars[number]
-        axes = self.axes(dims)
+        axes = self.group_axes(dims)
         places = self.along(axes)
         if turn is not None:
             places.insert(0, Index.axis(turn.number, turn.length))
-        others = [d for d in self.order if d not in axes and self.group.axes[d] > 1]
+        others = [d for d in self.order if d not in axes and self.axes[d] > 1]
         tests = " && ".join(f"{self.axis_name[d]} == 0" for d in others)
         stored = f"ga_exact<{ct.memory_type(v.aval)}>({text})" if ct.is_half(v.aval) else text
         at = self.at(linear(places, v.aval.shape))
@@ -270,7 +272,7 @@ def _schedule(total: int) -> Schedule:
     threads = 32
     while threads < THREADS and threads * FULL_GRID < total:
         threads *= 2
-    return Schedule("loop", threads, grid=max(1, -(-total // threads)))
+    return Schedule(threads, grid=max(1, -(-total // threads)))
 
 
 def _reads(s: Repeat) -> bool:

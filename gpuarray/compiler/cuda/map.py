@@ -1,24 +1,29 @@
 """Pointwise kernels: each thread makes a vector of the space, or one element where none fits.
 
-Floor 3. In: a group without reductions. Out: a kernel.
+Floor 3. In: a Map. Out: its text.
 """
 
 from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import Schedule, schedule_map
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load, members_in_order
+from gpuarray.compiler.lower.kernel import Map, Tiles
 from gpuarray.core.graph import storage_dtype
 
 
-class Map(Form):
+class MapTemplate(Template):
     """Threads in the order of memory."""
 
-    def kernel(self) -> Emitted:
+    def __init__(self, kernel: Map | Tiles, options: Options):
+        super().__init__(kernel, options)
+        self.set_order(list(kernel.order))
+
+    def source(self) -> KernelSource:
         """All members over the whole space."""
-        total = math.prod(self.group.axes)
+        total = math.prod(self.axes)
         width = self.width()
         ahead = self.from_memory(width)
         sizes = [storage_dtype(x.source.aval).itemsize for x in ahead.values()]
@@ -39,11 +44,11 @@ class Map(Form):
             self.put(1, "}")
         each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
         each = each or (f", {width} a thread" if width > 1 else "")
-        return self.finish("map", s, f"{total} elements{each}")
+        return self.finish(s, f"{total} elements{each}")
 
     def from_memory(self, width: int) -> dict[tuple, Load]:
         """The operands that are as large as the whole space: what a thread waits for."""
-        space = {i for i, n in enumerate(self.group.axes) if n > 1}
+        space = {i for i, n in enumerate(self.axes) if n > 1}
         return {
             (x.key, x.dims): x
             for x in self.group.loads()

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from gpuarray.compiler.fuse.group import Group, Load
-from gpuarray.compiler.lower.elements import Reach
+from gpuarray.compiler.fuse.group import FusedGroup, Load
+from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.element import (
@@ -33,7 +33,7 @@ from gpuarray.core.element import (
     places_of,
 )
 from gpuarray.core.graph import Var
-from gpuarray.core.index import Axis, Index, axes_of, behind, linear
+from gpuarray.core.index import Axis, Index, axes_of
 
 Scope = dict  # what has been read in a scope, by the key of its load or place: its name
 
@@ -52,7 +52,7 @@ _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()
 class Reader:
     """Lines of one kernel, as far as they read."""
 
-    group: Group
+    group: FusedGroup
     lines: list[str]
     in_name: dict[Var, str]
     axis_name: dict[int, str]
@@ -62,10 +62,14 @@ class Reader:
     index_type: str
     last: int | None
 
-    def __init__(self, group: Group):
-        self.group = group
-        self.reach = Reach(group.generators)
-        self.accesses: dict[tuple, Access] = {}
+    def __init__(self, accesses: Accesses):
+        self.accesses = accesses
+        self.group, self.axes = accesses.group, accesses.axes
+        self.reach = accesses.reach
+        self.along, self.position_along = accesses.along, accesses.position_along
+        self.load_index, self.output_index = accesses.load_index, accesses.output_index
+        self.is_made, self.elements_of = accesses.is_inlined, accesses.elements_of
+        self.noted: set[tuple] = set()  # the loads whose accesses have been counted
         self.shared_by: dict[Access, int] = {}  # how many others a part of an access is part of
         self.reads = 0  # names given to what is read
         self.guards = 0  # how many guards stand around what is read now
@@ -77,27 +81,12 @@ class Reader:
     def number(self, n: int) -> str:
         return f"{n}{'ull' if self.wide else 'u'}"
 
-    def along(self, dims: Iterable[int | None]) -> list[Index]:
-        """The positions along dimensions of a value."""
-        joined, axes = self.group.joined, self.group.axes
-        return [
-            Index() if d is None else joined[d] if d in joined else Index.axis(d, axes[d])
-            for d in dims
-        ]
-
-    def position_along(self, axes: Iterable[int]) -> Index:
-        """The position in the space of these axes, the last one the fastest."""
-        lengths = [(i, self.group.axes[i]) for i in axes]
-        return linear([Index.axis(i, n) for i, n in lengths], [n for _, n in lengths])
-
     # ---- trees ----
     def access_of(self, load: Load) -> Access:
         """What an element of a load is made of."""
-        key = load.key, load.dims
-        found = self.accesses.get(key)
-        if found is None:
-            places = behind(load.views, self.along(load.dims))
-            found = self.accesses[key] = self.reach.element(load.source, places)
+        found, key = self.accesses.of(load), (load.key, load.dims)
+        if key not in self.noted:
+            self.noted.add(key)
             self.note_shared(found)
         return found
 
@@ -110,17 +99,6 @@ class Reader:
                 self.shared_by[part] = self.shared_by.get(part, 0) + 1
                 if self.shared_by[part] == 1:
                     waiting.append(part)
-
-    def is_made(self, load: Load) -> bool:
-        """Whether a load is not one element of memory."""
-        return load.source in self.group.generators
-
-    def elements_of(self, load: Load) -> list[tuple[Var, Index]]:
-        """What an element of a load takes from memory, and where."""
-        if not self.is_made(load):
-            return [(load.source, self.load_index(load))]
-        found = parts(self.access_of(load))
-        return [(p.source, p.index) for p in found if isinstance(p, Element)]
 
     # ---- places ----
     def at(self, index: Index, scope: Scope | None = None) -> str:
@@ -337,7 +315,7 @@ class Reader:
                         return None  # neighbouring threads read what is nearest
                     if isinstance(part, Element) and not _in_loop(part):
                         starts += [part.index] * (step or 0)
-        if searched and math.prod(self.group.axes) < SEARCHERS:
+        if searched and math.prod(self.axes) < SEARCHERS:
             return None  # each thread has a long way: the more of them the better
         if not (starts or searched) or not all(self.is_start(i, 2) for i in (*starts, *ends)):
             return None
@@ -357,9 +335,6 @@ class Reader:
         """Whether a place is a multiple of the width wherever a vector begins."""
         others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == self.last)]
         return index.constant % width == 0 and all(k % width == 0 for k in others)
-
-    def load_index(self, load: Load) -> Index:
-        return linear(behind(load.views, self.along(load.dims)), load.source.aval.shape)
 
     def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
         """An expression for a vector of elements."""

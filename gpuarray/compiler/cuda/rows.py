@@ -1,14 +1,12 @@
 """Reductions along rows: a block, a warp or part of one for each, or several blocks for a long one.
 
-Floor 3. In: a group that reduces along the axis that lies together in memory, and its passes. Out:
-a kernel.
+Floor 3. In: a Rows kernel. Out: its text.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import (
     ROW_BYTES,
     ROW_SHARED_BYTES,
@@ -17,7 +15,9 @@ from gpuarray.compiler.cuda.schedule import (
     schedule_all,
     schedule_rows,
 )
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Inner, Load, Member
+from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass, once_each
 from gpuarray.core.graph import Var, storage_dtype
 
@@ -25,12 +25,17 @@ from gpuarray.core.graph import Var, storage_dtype
 MOST_COPIES = 512
 
 
-class Rows(Form):
+class RowsTemplate(Template):
     """A block a row, or several rows in a block where they are short."""
 
-    def kernel(self, passes: list[Pass], rows: int, length: int) -> Emitted:
-        """Passes over `rows` rows of `length`."""
-        parallel, reduced = self.parts()
+    def __init__(self, kernel: Rows, options: Options):
+        super().__init__(kernel, options)
+        self.passes, self.rows, self.length = list(kernel.passes), kernel.rows, kernel.length
+
+    def source(self) -> KernelSource:
+        """Passes over all rows."""
+        passes, rows, length = self.passes, self.rows, self.length
+        parallel, reduced = self.spaces()
         self.last = reduced[-1]
         schedule = schedule_rows(rows, length, self.width())
         lanes, many = schedule.lanes, schedule.rows_a_block
@@ -64,7 +69,7 @@ class Rows(Form):
                 self.member(m, 1, self.read_outside)
         self.write_rest(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
-        return self.finish("rows", schedule, note)
+        return self.finish(schedule, note)
 
     def row_loop(
         self, s: Schedule, length: int, reduced: list[int], comment: str, operations: int = 0
@@ -156,6 +161,7 @@ class Rows(Form):
         if s.lanes > 32:
             self.across_block(v, name, s)
         elif s.lanes > 1:
+            self.threads_meet = True
             self.put(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
         self.close(v, name)
 
@@ -201,12 +207,13 @@ def _slots(passes: list[Pass]) -> dict[Var, int]:
     return found
 
 
-class LongRows(Form):
+class SharedRowsTemplate(RowsTemplate):
     """Few long rows, or a single one, in one launch: several blocks share each."""
 
-    def kernel(self, one: Pass, rows: int, length: int) -> Emitted:
-        """A single pass over `rows` rows of `length`."""
-        parallel, reduced = self.parts()
+    def source(self) -> KernelSource:
+        """A single pass over all rows."""
+        (one,), rows, length = self.passes, self.rows, self.length
+        parallel, reduced = self.spaces()
         self.last = reduced[-1]
         s = schedule_all(rows, length, self.width())
         n = self.number
@@ -231,7 +238,7 @@ class LongRows(Form):
         which = " + row" if rows > 1 else ""
         base = f"row * {n(s.splits)} + " if rows > 1 else ""
         slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
-        work = self.hand_over(states, s, slots, rows, which, ("threadIdx.x", s.threads))
+        work = self.hand_over(states, s, slots, rows, 1, which, ("threadIdx.x", s.threads))
         for v, name in states.items():
             self.across_block(v, name, s)
             self.close(v, name)
@@ -240,4 +247,4 @@ class LongRows(Form):
         self.write_rest([], "threadIdx.x == 0")
         what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
         note = f"{what}, {s.splits} partial results each, merged in order"
-        return self.finish("all", s, note, work)
+        return self.finish(s, note, work)

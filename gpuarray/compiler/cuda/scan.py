@@ -1,25 +1,27 @@
 """Kernels of running folds: along rows by threads side by side, down columns by a thread each.
 
-Floor 3. In: a group of one scan (lower/scans.py). Out: a kernel. Along a row every thread folds a
+Floor 3. In: a Scan (lower/scans.py). Out: its text. Along a row every thread folds a
 few neighbours, the threads of a block hand on what is before them, and the row goes by in tiles.
 The order in which elements are merged depends on shapes alone.
 """
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.reader import bracketed
 from gpuarray.compiler.cuda.schedule import Schedule
-from gpuarray.compiler.fuse.group import Group, Load
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scans import ITEMS, THREADS, Cut, cut_of, folding, nothing
 from gpuarray.compiler.text import types as ct
 
 
-class Scan(Form):
+class ScanTemplate(Template):
     """One scan."""
 
-    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
-        super().__init__(group, user_lines, aligned)
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options)
+        group = kernel.group
         (self.scan,) = group.members
         eqn = self.scan.eqn
         self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
@@ -32,7 +34,8 @@ class Scan(Form):
         rank = len(group.axes)
         self.outer, self.inner = list(range(self.axis)), list(range(self.axis + 1, rank))
 
-    def kernel(self) -> Emitted:
+    def source(self) -> KernelSource:
+        """Rows or columns, as the axis lies in memory."""
         return self.rows() if self.cut.in_rows else self.columns()
 
     # ---- parts ----
@@ -85,12 +88,12 @@ class Scan(Form):
         return "begin", "end"
 
     # ---- down columns ----
-    def columns(self) -> Emitted:
+    def columns(self) -> KernelSource:
         """A thread for each column, or for each piece of one."""
         c, n, t = self.cut, self.number, self.index_type
         columns = c.outer * c.inner
         total = columns * self.pieces
-        s = Schedule("scan", THREADS, 1, max(1, -(-total // THREADS)))
+        s = Schedule(THREADS, 1, max(1, -(-total // THREADS)))
         self.put(1, f"const {t} i = blockIdx.x * {n(THREADS)} + threadIdx.x;")
         self.put(1, f"if (i >= {n(total)}) return;")
         column = "i"
@@ -119,7 +122,7 @@ class Scan(Form):
         if self.ends:
             out = self.out_name[self.outputs[0]]
             self.put(1, f"{out}[{self.total('piece', column)}] = sum;")
-        return self.finish("scan", s, self.note(f"{columns} columns of {c.length}"))
+        return self.finish(s, self.note(f"{columns} columns of {c.length}"))
 
     def note(self, what: str) -> str:
         way = " from the end" if self.reverse else ""
@@ -127,7 +130,7 @@ class Scan(Form):
         return f"scan of {what}{way}{cut}"
 
     # ---- along rows ----
-    def rows(self) -> Emitted:
+    def rows(self) -> KernelSource:
         """A block for each row, or each piece of one; several short rows share a block."""
         c, n, t = self.cut, self.number, self.index_type
         items = ITEMS if c.length > 32 else 1
@@ -137,11 +140,12 @@ class Scan(Form):
         many = THREADS // lanes if lanes < 32 else 1
         blocks = -(-c.outer // many) if many > 1 else c.outer * self.pieces
         width = items if items > 1 and not (self.reverse or self.ends) and self.in_vectors() else 1
-        s = Schedule("scan", max(32, lanes * many), width, max(1, blocks), lanes)
+        s = Schedule(max(32, lanes * many), width, max(1, blocks), lanes)
         inside = self.which_row(lanes, many)
         begin, end = self.bounds()
         reducer = self.reducer_of
         state, none = reducer.state, nothing(reducer)
+        self.threads_meet = lanes > 1
         if lanes > 1:
             self.put(1, f"const auto merge = {reducer.merger};")
         if lanes > 32:
@@ -149,7 +153,7 @@ class Scan(Form):
         note = self.note(f"{c.outer} rows of {c.length}") + f", {lanes} threads a row"
         if self.ends:
             self.total_of_piece(begin, end, lanes)
-            return self.finish("scan", s, note)
+            return self.finish(s, note)
         several = (c.step if self.pieces > 1 else c.length) > lanes * items
         before = "before" if several else ""
         if self.scan.eqn.primitive.name == "scan_from":
@@ -179,7 +183,7 @@ class Scan(Form):
         if several:
             self.put(depth, f"before = {self.merge('before', 'whole')};")
             self.put(1, "}")
-        return self.finish("scan", s, note)
+        return self.finish(s, note)
 
     def in_vectors(self) -> bool:
         """Whether what a thread holds is read and written in one access."""

@@ -1,18 +1,17 @@
 """Kernels that change a part of an array in place: a thread for each update.
 
-Floor 3. In: a group of one update (lower/scatters.py). Out: a kernel whose output begins as the
-operand. No two threads write to the same place, or they do so by atomics whose order cannot show.
+Floor 3. In: a Scatter (lower/scatters.py). Out: its text; the output begins as the operand. No two
+threads write to the same place, or they do so by atomics whose order cannot show.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import schedule_map
-from gpuarray.compiler.fuse.group import Group
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.element_folds import merging
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scatters import atomic, targets
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.element import sources
@@ -20,11 +19,12 @@ from gpuarray.core.graph import Literal, Var
 from gpuarray.core.index import Index, linear
 
 
-class Update(Form):
+class ScatterTemplate(Template):
     """One update in place."""
 
-    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
-        super().__init__(group, user_lines, aligned)
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options)
+        group = kernel.group
         eqn = self.eqn = group.members[0].eqn
         self.order = list(range(len(group.axes)))
         self.set_order(self.order)
@@ -53,10 +53,10 @@ class Update(Form):
         from_memory = [a.access for a in self.looked(index)]
         return [v for access in from_memory for v in sources(access)]
 
-    def kernel(self) -> Emitted:
+    def source(self) -> KernelSource:
+        """A thread for each update."""
         (out,) = self.outputs
-        operand = self.group.aliases[out]
-        total = math.prod(self.group.axes)
+        total = math.prod(self.axes)
         s = schedule_map(total, 1)
         thread = f"blockIdx.x * {self.number(s.threads)} + threadIdx.x"
         self.put(1, f"const {self.index_type} i = {thread};")
@@ -73,8 +73,7 @@ class Update(Form):
         new = self.constant() if self.new is None else self.value(self.new, 1, scope, True)
         self.write_there(out, at, new)
         note = f"{total} updates in place; the output begins as the operand"
-        emitted = self.finish("update", s, note)
-        return dataclasses.replace(emitted, aliases={0: operand})
+        return self.finish(s, note)
 
     def constant(self) -> str:
         a = self.eqn.invars[1 if self.eqn.primitive.name == "dynamic_update_slice" else 2]

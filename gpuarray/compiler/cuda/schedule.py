@@ -1,6 +1,6 @@
 """Schedules: how many threads run a kernel, and how much each does.
 
-Floor 3. In: the loop form of a group. Out: plain numbers, chosen from shapes and dtypes alone, so
+Floor 3. In: the form of a kernel. Out: plain numbers, chosen from shapes and dtypes alone, so
 the same graph always gets the same kernel. Kernels are bound by memory: what counts is that enough
 bytes are under way at any time, and that no row or column leaves most of the machine idle.
 """
@@ -54,7 +54,6 @@ class Schedule:
     are neighbours
     """
 
-    kind: str  # map, tiles, rows, all, columns
     threads: int
     width: int = 1
     grid: int = 1
@@ -91,7 +90,7 @@ def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) 
     if load_bytes and members <= MOST_UNROLLED:
         steps = min(4, -(-BYTES_UNDER_WAY // (RESIDENT * load_bytes)))
         steps = max(1, min(steps, blocks // MANY_BLOCKS))
-    return Schedule("map", THREADS, width, grid=-(-blocks // steps), steps=steps)
+    return Schedule(THREADS, width, grid=-(-blocks // steps), steps=steps)
 
 
 def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Schedule:
@@ -109,7 +108,6 @@ def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Sche
                 lanes = side // width
                 grid = math.prod(lengths[:-2]) * math.prod(-(-n // side) for n in lengths[-2:])
                 return Schedule(
-                    "tiles",
                     THREADS,
                     width,
                     max(1, grid),
@@ -165,12 +163,12 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
         lanes = min(32, _power_of_two(vectors))
         threads = max(32, min(THREADS, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
-        return Schedule("rows", threads, width, max(1, grid), lanes, -(-vectors // lanes))
+        return Schedule(threads, width, max(1, grid), lanes, -(-vectors // lanes))
     # Four vectors a thread; one where the rows alone do not fill the machine.
     share = 4 if rows >= FULL_GRID else 1
     lanes = max(64, min(1024, _power_of_two(vectors // share)))
     steps = -(-vectors // lanes)
-    return Schedule("rows", lanes, width, max(1, rows), lanes, steps if steps <= ROW_VECTORS else 0)
+    return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= ROW_VECTORS else 0)
 
 
 def _power_of_two(n: int) -> int:
@@ -181,7 +179,7 @@ def _power_of_two(n: int) -> int:
 def schedule_all(rows: int, length: int, width: int) -> Schedule:
     """Few long rows: several blocks share each, at most two for each multiprocessor in all."""
     splits = min(max(1, FULL_GRID // rows), -(-length // (THREADS * 16)))
-    return Schedule("all", THREADS, width, rows * splits, THREADS, splits=splits)
+    return Schedule(THREADS, width, rows * splits, THREADS, splits=splits)
 
 
 def schedule_columns(
@@ -211,4 +209,4 @@ def schedule_columns(
             else:
                 break
     grid = max(1, -(-columns // across)) * splits
-    return Schedule("columns", across * deep, grid=grid, lanes=deep, splits=splits)
+    return Schedule(across * deep, grid=grid, lanes=deep, splits=splits)

@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.form import Emitted, Form
 from gpuarray.compiler.cuda.schedule import THREADS, Schedule
-from gpuarray.compiler.fuse.group import Group, Load
+from gpuarray.compiler.cuda.template import KernelSource, Options, Template
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
 
 
-class Sort(Form):
+class SortTemplate(Template):
     """One sort of short rows."""
 
-    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
-        super().__init__(group, user_lines, aligned)
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options)
+        group = kernel.group
         self.eqn = group.members[0].eqn
         self.axis, self.length = axis_of(self.eqn), length_of(self.eqn)
         self.loads = [o for o in group.members[0].operands if isinstance(o, Load)]
         self.set_order(list(range(len(group.axes))))
 
-    def kernel(self) -> Emitted:
+    def source(self) -> KernelSource:
+        """A thread for each element of a few rows."""
+        self.threads_meet = True
         eqn, n = self.eqn, self.number
         side = max(2, 1 << (self.length - 1).bit_length())
-        rows = math.prod(self.group.axes) // self.length
+        rows = math.prod(self.axes) // self.length
         many = max(1, THREADS // side)
-        s = Schedule("sort", max(32, side * many), 1, -(-rows // many), side)
+        s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = eqn.primitive.name == "top_k"
         for k, load in enumerate(keys):
@@ -58,9 +62,7 @@ class Sort(Form):
         if guard:
             self.put(1, f"if (!({' && '.join(guard)})) return;")
         self.write_all(top)
-        return self.finish(
-            "sort", s, f"{rows} rows of {self.length}, each sorted by {side} threads"
-        )
+        return self.finish(s, f"{rows} rows of {self.length}, each sorted by {side} threads")
 
     def key_type(self, load: Load, top: bool) -> str:
         """What is compared: values, or for `top_k` floats as integers in total order."""
@@ -141,5 +143,5 @@ class Sort(Form):
 
     def place_of(self, v: Var) -> Index:
         """Where the element of a thread is in a result, whose rows may be shorter."""
-        axes = [Index.axis(i, n) for i, n in enumerate(self.group.axes)]
+        axes = [Index.axis(i, n) for i, n in enumerate(self.axes)]
         return linear(axes, v.aval.shape)

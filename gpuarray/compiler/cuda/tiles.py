@@ -1,7 +1,7 @@
 """Pointwise kernels whose operands lie across one another in memory: `a.T + b`, batches of it, and
 copies that turn axes.
 
-Floor 3. In: a group without reductions. Out: a kernel in which a block makes a square tile of the
+Floor 3. In: a Tiles kernel. Out: its text, in which a block makes a square tile of the
 result. What lies along the other axis is read along that axis into shared memory and picked up
 turned; results that lie along it leave through shared memory. So every access to memory proper runs
 along neighbours, on both sides.
@@ -11,78 +11,41 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.form import Emitted
-from gpuarray.compiler.cuda.map import Map
+from gpuarray.compiler.cuda.map import MapTemplate
 from gpuarray.compiler.cuda.schedule import Schedule, schedule_tiles
-from gpuarray.compiler.fuse.group import Group, Load, members_in_order
+from gpuarray.compiler.cuda.template import KernelSource, Options
+from gpuarray.compiler.fuse.group import Load, members_in_order
+from gpuarray.compiler.lower.choose import values_of
+from gpuarray.compiler.lower.kernel import Tiles
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index, axes_of
 
-#: A value is worth a tile where both axes have this many elements: runs of 64 bytes.
-SHORT_RUN = 16
 #: Bytes a thread reads into registers before it waits for tiles.
 AHEAD_BYTES = 64
 
 
-class Tiles(Map):
+class TilesTemplate(MapTemplate):
     """Square tiles, turned in shared memory."""
 
-    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
-        super().__init__(group, user_lines, aligned)
-        self.x = self.y = -1
+    def __init__(self, kernel: Tiles, options: Options):
+        super().__init__(kernel, options)
+        self.x, self.y = kernel.x, kernel.y
         self.down = "down"  # the row of a tile at which a thread is
         self.turned: dict[tuple, tuple[str, Load]] = {}  # operands that come through tiles
         self.leaving: dict[Var, str] = {}  # outputs that leave through them
-
-    def kernel(self) -> Emitted:
-        """All members over the whole space: a block a tile."""
-        crossing = self.crossing()
-        if crossing is None:
-            return super().kernel()
-        self.x, self.y = crossing
-        if min(self.group.axes[self.x], self.group.axes[self.y]) < SHORT_RUN:
-            # Where one of the two is short, its neighbours are near enough in both.
-            short = min(crossing, key=lambda a: self.group.axes[a])
-            self.set_order([a for a in self.order if a != short] + [short])
-            return super().kernel()
-        return self.tiled()
-
-    # ---- which axes ----
-    def values(self) -> list[tuple[Load | Var, Index]]:
-        """What is read and written, each once, and where."""
-        loads = {(x.key, x.dims): x for x in self.group.loads()}.values()
-        read = [x for x in loads if x.source not in self.group.generators]
-        found: list[tuple[Load | Var, Index]] = [(x, self.load_index(x)) for x in read]
-        return found + [(v, self.output_index(v)) for v in self.outputs]
-
-    def crossing(self) -> tuple[int, int] | None:
-        """The axis along which most bytes lie, and the next one along which values lie that
-        depend on both; None where all values lie along the same one.
-        """
-        nbytes: dict[int, int] = {}
-        pairs: set[tuple[int, int]] = set()
-        for value, index in self.values():
-            depends = axes_of(index)
-            for axis in depends if len(depends) > 1 else ():
-                if index.coefficient(axis) == 1:
-                    aval = value.source.aval if isinstance(value, Load) else value.aval
-                    nbytes[axis] = nbytes.get(axis, 0) + aval.nbytes
-                    pairs |= {(other, axis) for other in depends if other != axis}
-        ranked = sorted(nbytes, key=lambda a: (-nbytes[a], -self.order.index(a)))
-        return next(((ranked[0], y) for y in ranked[1:] if (ranked[0], y) in pairs), None)
 
     def crosses(self, index: Index) -> bool:
         """Whether a value lies along y and depends on x."""
         return index.coefficient(self.y) == 1 and self.x in axes_of(index)
 
     # ---- the kernel ----
-    def tiled(self) -> Emitted:
+    def source(self) -> KernelSource:
         """Read tiles, wait, compute along x, and where results cross too: wait, write tiles."""
-        self.set_order([a for a in self.order if a not in (self.x, self.y)] + [self.y, self.x])
-        chosen = [(v, index) for v, index in self.values() if self.crosses(index)]
+        self.threads_meet = True
+        chosen = [(v, index) for v, index in values_of(self.accesses) if self.crosses(index)]
         avals = [v.source.aval if isinstance(v, Load) else v.aval for v, _ in chosen]
-        lengths = [self.group.axes[a] for a in self.order]
+        lengths = [self.axes[a] for a in self.order]
         s = schedule_tiles(lengths, [storage_dtype(a).itemsize for a in avals], self.both_widths())
         for (value, _), aval, stride in zip(chosen, avals, s.strides, strict=False):
             name = f"tile{len(self.shared)}"
@@ -111,7 +74,7 @@ class Tiles(Map):
         names += [self.out_name[v] for v in self.leaving]
         through = ", ".join(dict.fromkeys(names))
         note = f"tiles of {s.side} x {s.side}, {through} turned in shared memory"
-        return self.finish("tiles", s, note)
+        return self.finish(s, note)
 
     def both_widths(self) -> int:
         """Elements of a vector that suit what lies along x and what lies along y."""
@@ -123,13 +86,13 @@ class Tiles(Map):
     def corner(self, s: Schedule) -> None:
         """Where a tile begins, and where in it a thread works."""
         n, t = self.number, self.index_type
-        down, across = (-(-self.group.axes[a] // s.side) for a in (self.y, self.x))
+        down, across = (-(-self.axes[a] // s.side) for a in (self.y, self.x))
         scale = f" * {s.width}u" if s.width > 1 else ""
         self.put(1, f"const unsigned lane = threadIdx.x % {s.lanes}u{scale};")
         self.put(1, f"const unsigned deep = threadIdx.x / {s.lanes}u;")
         others = [a for a in self.order if a not in (self.x, self.y)]
         block = f"blockIdx.x / {n(across)}" if across > 1 else "blockIdx.x"
-        if math.prod(self.group.axes[a] for a in others) > 1:
+        if math.prod(self.axes[a] for a in others) > 1:
             block = f"{block} % {n(down)}"
             self.put(1, f"const {t} batch = blockIdx.x / {n(across * down)};")
             self.axes_from(1, "batch", others)
@@ -143,8 +106,8 @@ class Tiles(Map):
         first, second = self.axis_name[along], self.axis_name[across]
         place = {along: "lane", across: self.down}
         place = {a: f"{'top' if a == self.y else 'left'} + {at}" for a, at in place.items()}
-        ragged = [a for a in (self.y, self.x) if self.group.axes[a] % s.side]
-        ends = {a: self.number(self.group.axes[a]) for a in ragged}
+        ragged = [a for a in (self.y, self.x) if self.axes[a] % s.side]
+        ends = {a: self.number(self.axes[a]) for a in ragged}
         comment = f"{comment} {first}"
         if s.steps > 1:
             self.put(1, "#pragma unroll")

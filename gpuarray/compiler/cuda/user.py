@@ -1,6 +1,6 @@
 """Kernels that users wrote, with the numbers of each call in front of their text.
 
-Floor 3. In: a group of one equation. Out: its `Emitted`.
+Floor 3. In: a User kernel. Out: its text.
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpuarray.compiler.cuda.form import Emitted
 from gpuarray.compiler.cuda.schedule import Schedule
-from gpuarray.compiler.fuse.group import Group, Load
+from gpuarray.compiler.cuda.template import KernelSource
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.user import Source
 from gpuarray.core.avals import ShapedArray
 
 
-def custom_kernel(source: Source, group: Group) -> Emitted:
-    """The kernel of one call: its sizes and parameters are constants."""
-    (member,) = group.members
-    eqn, name = member.eqn, group.name
+def user_source(kernel: Kernel) -> KernelSource:
+    """The text of one call: its sizes and parameters are constants."""
+    (member,) = kernel.group.members
+    eqn, name = member.eqn, kernel.name
+    source: Source = eqn.primitive.cuda
     ins = [a.aval for a in eqn.invars]
     outs = [v.aval for v in eqn.outvars]
     numbers = dict(eqn.params) | _sizes("IN", ins) | _sizes("OUT", outs)
@@ -35,10 +37,10 @@ def custom_kernel(source: Source, group: Group) -> Emitted:
         *(f"#undef {k}" for k in (source.name, *used)),
     ]
     inputs = [o.source for o in member.operands if isinstance(o, Load)]
-    schedule = Schedule("custom", source.block, grid=grid)
-    return Emitted(
-        name, "\n".join(lines) + "\n", schedule, inputs, list(eqn.outvars), kind="custom"
-    )
+    schedule = Schedule(source.block, grid=grid)
+    # Its author may have declared what he likes, and its threads may meet.
+    text = "\n".join(lines) + "\n"
+    return KernelSource(kernel, text, schedule, inputs, list(eqn.outvars), threads_meet=True)
 
 
 def _sizes(prefix: str, avals: list[ShapedArray]) -> dict[str, int]:

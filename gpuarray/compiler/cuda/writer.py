@@ -1,6 +1,6 @@
 """What all emitted kernels are made of: reads, members, stores, positions along axes.
 
-Floor 3. In: a Group. Out: a `Writer`, which `emit.py` extends by one method for each form a
+Floor 3. In: a Kernel. Out: a `Writer`, which `emit.py` extends by one method for each form a
 kernel takes. A Writer collects lines; nothing in them depends on ids or on the order of building.
 """
 
@@ -13,8 +13,9 @@ import re
 
 from gpuarray.compiler.cuda.reader import Reader, bracketed
 from gpuarray.compiler.cuda.schedule import vector_width
-from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Operand
-from gpuarray.compiler.lower.passes import axis_order
+from gpuarray.compiler.fuse.group import Inner, Load, Member, Operand
+from gpuarray.compiler.lower.choose import loop_order
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.core.element import sources
@@ -28,13 +29,15 @@ Fetched = dict[tuple, str]  # what has been read in a scope, by the key of its l
 class Writer(Reader):
     """Lines of one kernel."""
 
-    def __init__(self, group: Group, user_lines: bool = False):
-        super().__init__(group)
+    def __init__(self, kernel: Kernel, user_lines: bool = False):
+        super().__init__(kernel.accesses)
+        self.kernel = kernel
+        group = kernel.group
         self.user_lines = user_lines
-        self.order = [i for i in axis_order(group) if i not in group.joined or group.axes[i] > 1]
-        loads = {(x.key, x.dims): x for x in group.loads()}.values()
-        plain = [v for v in group.read if v not in group.generators]
-        inside = [v for x in loads if self.is_made(x) for v in sources(self.access_of(x))]
+        self.order = loop_order(self.accesses)
+        plain = [v for v in group.inputs if v not in group.inlined]
+        inlined = [x for x in self.accesses.loads() if self.is_made(x)]
+        inside = [v for x in inlined for v in sources(self.access_of(x))]
         self.inputs = list(dict.fromkeys(plain + inside))
         self.outputs = list(group.outputs)
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
@@ -43,7 +46,7 @@ class Writer(Reader):
         self.names: dict[Var, str] = {}
         self.count = 0
         self.axis_name = {i: f"i{k}" for k, i in enumerate(self.order)}
-        sizes = [v.aval.size for v in (*self.inputs, *group.generators, *self.outputs)]
+        sizes = [v.aval.size for v in (*self.inputs, *group.inlined, *self.outputs)]
         self.wide = max(*sizes, math.prod(group.axes), 0) >= 2**31
         self.index_type = "unsigned long long" if self.wide else "unsigned"
         self.suffix = "ull" if self.wide else "u"
@@ -66,9 +69,6 @@ class Writer(Reader):
         return "  ".join(words)
 
     # ---- positions ----
-    def output_index(self, v: Var) -> Index:
-        return linear(self.along(self.group.made[v].dims), v.aval.shape)
-
     def axes_from(self, depth: int, position: str, axes: list[int]) -> None:
         """Define the positions along `axes` from their common row-major position."""
         if len(axes) == 1:
@@ -77,7 +77,7 @@ class Writer(Reader):
         stride = 1
         lines = []
         for k, axis in enumerate(reversed(axes)):
-            length = max(self.group.axes[axis], 1)
+            length = max(self.axes[axis], 1)
             text = position if stride == 1 else f"{position} / {self.number(stride)}"
             if k < len(axes) - 1:
                 text = f"{f'({text})' if stride > 1 else text} % {self.number(length)}"
@@ -119,7 +119,7 @@ class Writer(Reader):
         """One member for one element: a line for each of its results."""
         eqn = member.eqn
         operands = [self.operand(o, fetched, depth) for o in member.operands]
-        if self.group.moves is not None:
+        if self.group.copy_of is not None:
             self.names[eqn.outvars[0]] = operands[0]
             return
         if eqn.primitive.kind is Kind.REDUCTION:  # over nothing, or over axes of length 1
@@ -152,7 +152,7 @@ class Writer(Reader):
         others = [
             d
             for d in self.order
-            if d not in dims and self.group.axes[d] > 1 and (wide or d not in reduced)
+            if d not in dims and self.axes[d] > 1 and (wide or d not in reduced)
         ]
         tests = [f"{self.axis_name[d]} == 0" for d in others]
         return f"if ({' && '.join(tests)}) " if tests else ""
@@ -173,7 +173,7 @@ class Writer(Reader):
         beside = sum(any(i.coefficient(self.last) for _, i in self.elements_of(x)) for x in made)
         if 2 * beside > len(loads):
             return 1  # neighbouring threads read neighbours
-        width = vector_width([*(x.source for x, _ in loads), *outs], self.group.axes[self.last])
+        width = vector_width([*(x.source for x, _ in loads), *outs], self.axes[self.last])
         indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
         while width > 1 and not all(self.is_start(at, width) for at in indices):
             width //= 2
@@ -252,7 +252,7 @@ class Writer(Reader):
 
     def moves_vectors(self, members: list[Member], fetched: Fetched) -> bool:
         """Whether all there is to do is to write a vector that has been read."""
-        if self.group.moves is None:
+        if self.group.copy_of is None:
             return False
         (v,), (load,) = self.outputs, members[0].operands
         assert isinstance(load, Load)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpuarray.compiler.explain import tables
-from gpuarray.compiler.fuse.group import Group, Refusal, Step
-from gpuarray.compiler.fuse.steps import step_inputs, step_outputs, step_work
-from gpuarray.compiler.fuse.words import describe
-from gpuarray.compiler.fuse.words import operations as step_operations
+from gpuarray.compiler.fuse.group import Refusal
+from gpuarray.compiler.lower.kernel import Batch, DeviceStep
+from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs, step_work
+from gpuarray.compiler.lower.words import describe
+from gpuarray.compiler.lower.words import operations as step_operations
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
@@ -220,7 +221,7 @@ def explain_plan(
 def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundary, ...]:
     """The refusals between steps that are there: some are made where they are read."""
 
-    def name(step: Step) -> str:
+    def name(step: DeviceStep) -> str:
         return next((maker[v] for v in step_outputs(step) if v in maker), "")
 
     found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]
@@ -228,20 +229,20 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
     return tuple(Boundary(*f) for f in kept)
 
 
-def _is_view(step: Step) -> bool:
+def _is_view(step: DeviceStep) -> bool:
     return isinstance(step, Eqn) and step.primitive.kind is Kind.VIEW
 
 
-def _step_names(steps: list[Step]) -> dict[int, str]:
+def _step_names(steps: Sequence[DeviceStep]) -> dict[int, str]:
     """Groups have names; library steps get one from what they do and their place."""
     names = {}
     for i, step in enumerate(steps):
-        names[id(step)] = step.name if isinstance(step, Group) else f"s{i}_{step.primitive.name}"
+        names[id(step)] = f"s{i}_{step.primitive.name}" if isinstance(step, Eqn) else step.name
     return names
 
 
 def _kernel(
-    step: Step,
+    step: DeviceStep,
     name: str,
     numbers: dict[Var, int],
     unstored: set[Var],
@@ -259,6 +260,7 @@ def _kernel(
         return Kernel(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
     names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
     operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
+    group = group_in(step)
     return Kernel(
         name,
         step.name.partition("_")[2],
@@ -266,9 +268,9 @@ def _kernel(
         inputs,
         outputs,
         step_work(step),
-        tuple(step.axes[i] for i in step.parallel),
-        tuple(step.axes[i] for i in sorted(step.reduced)),
-        {"groups": len(step.parts)} if step.parts else {},
+        tuple(group.axes[i] for i in group.parallel),
+        tuple(group.axes[i] for i in sorted(group.reduced)),
+        {"groups": len(step.parts)} if isinstance(step, Batch) else {},
     )
 
 

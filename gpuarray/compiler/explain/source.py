@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuarray.compiler.cuda.emit import Emitted, emit
-from gpuarray.compiler.fuse.group import Group, Step
-from gpuarray.compiler.fuse.steps import step_work
-from gpuarray.compiler.fuse.words import describe
+from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
+from gpuarray.compiler.lower.kernel import DeviceStep
+from gpuarray.compiler.lower.steps import step_work
+from gpuarray.compiler.lower.words import describe
 from gpuarray.compiler.pipeline import Plan
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.graph import Eqn
@@ -38,11 +38,13 @@ MACHINES = {
 }
 
 
-def emitted(plan: Plan, user_lines: bool = False) -> Iterator[tuple[Step, Emitted | None]]:
-    """The steps a GPU would run, with their kernels; None for routines of libraries."""
+def emitted(
+    plan: Plan, user_lines: bool = False
+) -> Iterator[tuple[DeviceStep, KernelSource | None]]:
+    """The steps a GPU would run, with the text of kernels; None for routines of libraries."""
     for step in plan.device_steps:
-        if isinstance(step, Group):
-            yield step, emit(step, user_lines)
+        if not isinstance(step, Eqn):
+            yield step, emit(step, Options(user_lines))
         elif step.primitive.kind is not Kind.VIEW:
             yield step, None
 
@@ -80,7 +82,7 @@ def device_facts(
         seconds = max(moved / machine.bytes, step_work(step) / machine.instructions)
         found[kernel.name] = {
             "source": kernel.text,
-            "form": kernel.kind,
+            "form": kernel.kernel.form,
             "grid": kernel.schedule.grid,
             "block": kernel.schedule.threads,
             "roofline_seconds": seconds,

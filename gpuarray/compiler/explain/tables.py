@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 _TINTS = {
     "map": "#e3f0fb",
     "loop": "#fbe6e3",
-    "many": "#f3f1d3",
+    "batch": "#f3f1d3",
     "rows": "#dff3ea",
     "columns": "#efe6f8",
-    "all": "#fdf0d5",
+    "tiles": "#e3f0fb",
+    "scan": "#fdf0d5",
+    "sort": "#fdf0d5",
+    "scatter": "#fdf0d5",
+    "user": "#f3f1d3",
     "library": "#eceff3",
 }
 #: Operations written out in one box of the picture.

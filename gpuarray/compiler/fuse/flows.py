@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuarray.compiler.fuse.group import Dims, Load
+from gpuarray.compiler.fuse.operands import Dims, Load
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Literal
 

@@ -1,14 +1,21 @@
-"""Fuse equations into Groups: what becomes one kernel.
+"""Fuse equations into groups: what becomes one kernel.
 
-Floor 3. In: a simplified Graph. Out: steps in order, each a Group or a single equation that is a
-step of its own.
+Floor 3. In: a simplified Graph. Out: steps in order, each a FusedGroup or a single equation that is
+a step of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuarray.compiler.fuse.group import Group, Load, Member, Operand, Refusal, Step
+from gpuarray.compiler.fuse.group import (
+    GroupBuilder,
+    Load,
+    Member,
+    Operand,
+    Refusal,
+    Step,
+)
 from gpuarray.compiler.fuse.loops import flow_group
 from gpuarray.compiler.fuse.merge import merge, merge_reason
 from gpuarray.compiler.fuse.order import in_order
@@ -17,23 +24,21 @@ from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
 
 
-def fuse(graph: Graph, enabled: bool = True) -> list[Step]:
-    """The steps that compute the graph, in an order that respects what needs what."""
-    fuser = _Fuser(graph, enabled)
-    fuser.run()
-    return fuser.steps()
-
-
-def fuse_with_reasons(
+def fuse(
     graph: Graph, enabled: bool = True, flows: bool = False
 ) -> tuple[list[Step], list[Refusal]]:
-    """The steps, and for each pair that exchanges a value but stayed apart, why. With `flows`,
-    loops and branches that run element by element are groups too.
+    """The steps that compute the graph, in an order that respects what needs what; and for each
+    pair that exchanges a value but stayed apart, why. With `flows`, loops and branches that run
+    element by element are groups too.
     """
     fuser = _Fuser(graph, enabled, flows)
     fuser.run()
-    steps = fuser.steps()
-    return steps, fuser.refusals(steps)
+    steps, built = fuser.steps()
+    return steps, fuser.refusals(built)
+
+
+#: A step while others may still be merged into it.
+_Growing = GroupBuilder | Eqn
 
 
 class _Fuser:
@@ -43,7 +48,7 @@ class _Fuser:
         self.flows = flows and enabled
         self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
         self.step_of: dict[Var, int] = {}  # which step makes a value
-        self.steps_by_id: dict[int, Step] = {}
+        self.steps_by_id: dict[int, _Growing] = {}
         # For each step, the last equation in it or in what it needs: at least that of each step it
         # needs, so that others need not be looked at. And which steps read it.
         self.late: dict[int, int] = {}
@@ -62,16 +67,16 @@ class _Fuser:
             if is_view(eqn) or self._is_free_generator(eqn):
                 continue  # absorbed by whoever reads it
             if kind is Kind.REDUCTION or is_elementwise(eqn):
-                step: Step = self._single(eqn)
+                step: _Growing = self._single(eqn)
             else:
                 step = (self._flow(eqn) if self.flows and eqn.primitive.flow else None) or eqn
             number = self._add(step, eqn, place)
-            if self.enabled and isinstance(step, Group):
+            if self.enabled and isinstance(step, GroupBuilder):
                 self._join_producers(number)
         if self.enabled:
             self._join_siblings()
 
-    def _flow(self, eqn: Eqn) -> Group | None:
+    def _flow(self, eqn: Eqn) -> GroupBuilder | None:
         """A loop or a branch as a group, where each element goes its own way."""
         results = {a for a in self.graph.outvars if isinstance(a, Var)}
         used = {v for v in eqn.outvars if v in self.uses or v in results}
@@ -83,7 +88,7 @@ class _Fuser:
         """
         return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars
 
-    def _add(self, step: Step, eqn: Eqn, number: int) -> int:
+    def _add(self, step: _Growing, eqn: Eqn, number: int) -> int:
         self.steps_by_id[number] = step
         self.readers[number] = set()
         for v in eqn.outvars:
@@ -113,8 +118,8 @@ class _Fuser:
                     self.late[n] = late
                     waiting.append(n)
 
-    def _inputs(self, step: Step) -> list[Var]:
-        if isinstance(step, Group):
+    def _inputs(self, step: _Growing) -> list[Var]:
+        if isinstance(step, GroupBuilder):
             return step.sources()
         return [self._resolve(a)[0] for a in step.invars if isinstance(a, Var)]
 
@@ -133,7 +138,7 @@ class _Fuser:
             eqn = self.made_by.get(var)
         return var, tuple(reversed(chain))
 
-    def _single(self, eqn: Eqn) -> Group:
+    def _single(self, eqn: Eqn) -> GroupBuilder:
         """A group of one equation, every operand a load."""
         if eqn.primitive.kind is Kind.REDUCTION:
             shape = eqn.invars[0].aval.shape
@@ -160,7 +165,7 @@ class _Fuser:
             gone = eqn.params["axes"]
             reduced = frozenset(i for d in gone if (i := space[d]) is not None)
             dims = tuple(space[d] for d in range(len(shape)) if d not in gone)
-        group = Group(axes, reduced)
+        group = GroupBuilder(axes, reduced)
         group.add(Member(eqn, operands, tuple(space), dims))
         return group
 
@@ -168,11 +173,11 @@ class _Fuser:
         """Merge a step with the groups that make its inputs, nearest first."""
         while True:
             group = self.steps_by_id[number]
-            assert isinstance(group, Group)
+            assert isinstance(group, GroupBuilder)
             makers = {self.step_of[v] for v in group.sources() if v in self.step_of}
             for maker in sorted(makers, reverse=True):
                 producer = self.steps_by_id[maker]
-                if isinstance(producer, Group) and self._try_merge(maker, number):
+                if isinstance(producer, GroupBuilder) and self._try_merge(maker, number):
                     number = maker
                     break
             else:
@@ -182,7 +187,7 @@ class _Fuser:
         """Merge groups that read the same value over one space, then reductions of one shape."""
         readers: dict[Var, list[int]] = {}
         for number, step in sorted(self.steps_by_id.items()):
-            if isinstance(step, Group):
+            if isinstance(step, GroupBuilder):
                 for v in step.sources():
                     if v.aval.size > 1:
                         readers.setdefault(v, []).append(number)
@@ -195,7 +200,7 @@ class _Fuser:
         """
         found: dict[tuple, dict[int | None, list[int]]] = {}
         for number, step in sorted(self.steps_by_id.items()):
-            if isinstance(step, Group) and step.reduced:
+            if isinstance(step, GroupBuilder) and step.reduced:
                 before = self._before(number)
                 if len(before) <= 1:
                     alike = found.setdefault((tuple(step.axes), step.reduced), {})
@@ -221,7 +226,7 @@ class _Fuser:
     def _try_merge(self, a: int, b: int, siblings: bool = False) -> bool:
         """Merge step b into step a (its producer or sibling) if that is legal and worth it."""
         one, two = self.steps_by_id[a], self.steps_by_id[b]
-        if not isinstance(one, Group) or not isinstance(two, Group) or a == b:
+        if not isinstance(one, GroupBuilder) or not isinstance(two, GroupBuilder) or a == b:
             return False
         before = self._before(b)
         if self._cycle(a, b):
@@ -258,49 +263,44 @@ class _Fuser:
                     waiting.append(number)
         return False
 
-    def refusals(self, steps: list[Step]) -> list[Refusal]:
+    def refusals(self, built: dict[int, Step]) -> list[Refusal]:
         """Why steps that exchange a value did not become one."""
-        number = {id(s): n for n, s in self.steps_by_id.items()}
-        found = []
-        for step in steps:
-            if id(step) not in number:
-                continue
-            b = number[id(step)]
-            makers = {self.step_of[v] for v in self._inputs(step) if v in self.step_of}
-            for a in sorted(makers - {b}):
-                maker = self.steps_by_id[a]
-                apart = next((s for s in (maker, step) if isinstance(s, Eqn)), None)
-                if apart is not None:
-                    prim = apart.primitive
-                    reason = f"{prim.name} is a step of its own ({prim.kind.value})"
-                elif not self.enabled:
-                    reason = "fusion is switched off"
-                else:
-                    # Numbers are those of the groups' first steps; a reason may be kept under an
-                    # earlier pair.
-                    reason = self.refused.get((a, b)) or merge_reason(maker, step)
-                found.append(Refusal(maker, step, reason))
-        return found
+        return [
+            Refusal(built[a], step, self._reason(a, b))
+            for b, step in built.items()
+            for a in sorted(self._before(b) - {b})
+        ]
+
+    def _reason(self, a: int, b: int) -> str:
+        """Why step b did not become a part of step a, whose results it reads."""
+        one, two = self.steps_by_id[a], self.steps_by_id[b]
+        for eqn in (one, two):
+            if isinstance(eqn, Eqn):
+                prim = eqn.primitive
+                return f"{prim.name} is a step of its own ({prim.kind.value})"
+        if not self.enabled:
+            return "fusion is switched off"
+        # Steps are numbered by their first equation: a reason may be kept under an earlier pair.
+        assert isinstance(one, GroupBuilder) and isinstance(two, GroupBuilder)
+        return self.refused.get((a, b)) or merge_reason(one, two)
 
     # ---- the result ----
-    def steps(self) -> list[Step]:
+    def steps(self) -> tuple[list[Step], dict[int, Step]]:
         """Steps in order, with the views and generators somebody outside a group needs as steps of
-        their own.
+        their own; and by their numbers those that are not such.
         """
         order: list[Step] = []
+        built: dict[int, Step] = {}
         placed: set[Var] = set()
         wanted = {a for a in self.graph.outvars if isinstance(a, Var)}
         for step in self.steps_by_id.values():
-            if isinstance(step, Group):
+            if isinstance(step, GroupBuilder):
                 wanted.update(step.sources())
             else:
                 wanted.update(a for a in step.invars if isinstance(a, Var))
         # Values behind the views that become steps of their own.
         for v in list(wanted):
             wanted.add(self._resolve(v)[0])
-        for step in self.steps_by_id.values():
-            if isinstance(step, Group):
-                step.outputs = [v for m in step.members for v in m.eqn.outvars if v in wanted]
 
         def place_value(v: Var) -> None:
             """Put the views (or generator) that make a value before whoever needs it."""
@@ -322,25 +322,12 @@ class _Fuser:
                 for a in step.invars:
                     if isinstance(a, Var):
                         place_value(a)
-            order.append(step)
+                built[number] = step
+            else:
+                outputs = [v for m in step.members for v in m.eqn.outvars if v in wanted]
+                built[number] = step.built(outputs)
+            order.append(built[number])
         for a in self.graph.outvars:
             if isinstance(a, Var):
                 place_value(a)
-        _name_groups(order)
-        return order
-
-
-def _name_groups(steps: list[Step]) -> None:
-    """Names by position and shape of the work: the same graph gives the same names."""
-    for number, step in enumerate(s for s in steps if isinstance(s, Group)):
-        if step.has_flow:
-            kind = "loop"
-        elif not step.reduced:
-            kind = "map"
-        elif not step.parallel:
-            kind = "all"
-        elif max(step.reduced) == len(step.axes) - 1:
-            kind = "rows"
-        else:
-            kind = "columns"
-        step.name = f"k{number}_{kind}"
+        return order, built

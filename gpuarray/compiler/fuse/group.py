@@ -1,54 +1,27 @@
 """Groups: equations that become one kernel.
 
-Floor 3. Plain data, made by fuse.py and merge.py, read by the plan and the backends.
+Floor 3. Plain data: a GroupBuilder while fuse.py and merge.py bring equations together, a
+FusedGroup from then on.
 
-A Group has axes. Every value in it runs along some of them, and each of its dimensions is labelled
+A group has axes. Every value in it runs along some of them, and each of its dimensions is labelled
 with the axis it runs along. Axes that reductions remove are the inner space R, the others the
 parallel space P.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gpuarray.core.graph import Eqn, Literal, Var, params_key
-from gpuarray.core.index import Index
+from gpuarray.compiler.fuse.flows import Flow
+from gpuarray.compiler.fuse.operands import Dims as Dims
+from gpuarray.compiler.fuse.operands import Inner as Inner
+from gpuarray.compiler.fuse.operands import Load as Load
+from gpuarray.compiler.fuse.operands import Operand as Operand
+from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
-
-if TYPE_CHECKING:
-    from gpuarray.compiler.fuse.flows import Flow
-
-Dims = tuple[
-    int | None, ...
-]  # per dimension: the group axis it runs along, None where it has length 1
-
-
-@dataclass(eq=False)
-class Load:
-    """An input of a group: a buffer seen through views, or an index-only value made on the spot."""
-
-    source: Var
-    views: tuple[Eqn, ...]
-    dims: Dims
-    shape: tuple[int, ...]
-
-    def __post_init__(self):
-        self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
-
-
-@dataclass(eq=False)
-class Inner:
-    """An operand made inside the group: `order` says which of its dimensions stands where (None: a
-    new one).
-    """
-
-    var: Var
-    order: tuple[int | None, ...]
-
-
-Operand = Literal | Load | Inner
 
 
 @dataclass(eq=False)
@@ -66,50 +39,76 @@ class Member:
         """Cost of an element in multiply-adds."""
         return self.eqn.primitive.weight if self.flow is None else self.flow.weight
 
+    @property
+    def in_registers(self) -> list[Var]:
+        """The results of which a thread has its element in a register when it is done."""
+        if self.flow is None:
+            return self.eqn.outvars
+        return [self.eqn.outvars[k] for k in self.flow.results if k in self.flow.whole]
 
-@dataclass(eq=False)
-class Group:
-    """Equations that become one kernel."""
+    @property
+    def written_aside(self) -> list[Var]:
+        """The other results: a loop writes them on its way, or not every thread has an element."""
+        if self.flow is None:
+            return []
+        return [self.eqn.outvars[k] for k in self.flow.results if k not in self.flow.whole]
 
-    axes: list[int] = field(default_factory=list)  # lengths
+
+@dataclass(frozen=True, eq=False)
+class FusedGroup:
+    """Equations that become one kernel. Immutable: another one is made by `dataclasses.replace`.
+
+    axes: lengths of the axes; those in `reduced` are removed by reductions
+    inputs: the values in memory that it reads, in order of first use
+    inlined: producers whose results are computed where they are read, instead of being read from
+    memory (`iota`, a padded array), by the value that each makes. A backend that replays
+    primitives computes them as steps of their own
+    copy_of: of a group that only writes what an equation makes (a transpose, a gather): which one
+    name: by its place in the plan and the shape of its work, given when the plan is complete
+    """
+
+    axes: tuple[int, ...]
     reduced: frozenset[int] = frozenset()
-    members: list[Member] = field(default_factory=list)
-    outputs: list[Var] = field(default_factory=list)
+    members: tuple[Member, ...] = ()
+    outputs: tuple[Var, ...] = ()
+    inputs: tuple[Var, ...] = ()
+    inlined: Mapping[Var, Eqn] = field(default_factory=dict)
+    copy_of: Eqn | None = None
     name: str = ""
-    # Values that a kernel makes for itself, element by element, instead of reading them (`iota`, a
-    # padded array): by which equations. A driver that replays primitives reads them from memory.
-    generators: dict[Var, Eqn] = field(default_factory=dict)
-    # Of a group that only writes what is otherwise made where it is read: which equation that is.
-    moves: Eqn | None = None
-    # Whether its kernel has a form of its own: a scan, an update in place.
-    by_itself: bool = False
-    # Outputs that begin as the contents of an input, which the kernel does not read.
-    aliases: dict[Var, Var] = field(default_factory=dict)
-    # Axes that are parts of another one (collapse.py): where along it their positions are.
-    joined: dict[int, Index] = field(default_factory=dict)
-    # Of one that stands for many: groups of one structure that run in one launch.
-    parts: list[Group] = field(default_factory=list)
-    # What merging asks all the time, kept up to date instead of gathered again:
-    made: dict[Var, Member] = field(default_factory=dict)  # the member that makes each value
-    read: dict[Var, int] = field(default_factory=dict)  # how often each outside value is loaded
-    load_of: dict[tuple, Load] = field(default_factory=dict)  # the first load of each key
-    finished: set[Var] = field(default_factory=set)  # values that need a reduction of this group
-    # Of loops: what they read in memory on their way, and results that are not whole in registers.
-    streams: set[Var] = field(default_factory=set)
-    aside: dict[Var, Member] = field(default_factory=dict)
-    weight: float = 0.0
+
+    @functools.cached_property
+    def made(self) -> dict[Var, Member]:
+        """The member that makes each value; results of loops only where a thread has one element
+        of them in a register at the end.
+        """
+        return {v: m for m in self.members for v in m.in_registers}
+
+    @functools.cached_property
+    def aside(self) -> dict[Var, Member]:
+        """The loops that write each of the other results on their way."""
+        return {v: m for m in self.members for v in m.written_aside}
 
     @property
     def parallel(self) -> tuple[int, ...]:
         """The axes of the parallel space, in order."""
         return tuple(i for i in range(len(self.axes)) if i not in self.reduced)
 
+    @property
+    def has_flow(self) -> bool:
+        """Whether a loop or a branch is among the members."""
+        return any(m.flow is not None for m in self.members)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether its members are what fusion brings together: pointwise work, reductions, loops
+        in registers. Others (a scan, a sort, a scatter in place) have a kernel of their own.
+        """
+        fusible = (Kind.POINTWISE, Kind.REDUCTION)
+        return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
+
     def loads(self) -> Iterator[Load]:
         """All inputs, once for each place that reads them."""
-        for member in self.members:
-            for operand in member.operands:
-                if isinstance(operand, Load):
-                    yield operand
+        return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
         """What loops read in memory on their way, and how often each element of the space does."""
@@ -118,9 +117,23 @@ class Group:
                 for k, load in member.flow.memory.items():
                     yield load, member.flow.reads_of(k)
 
-    def sources(self) -> list[Var]:
-        """The distinct values the group reads, in order of first use."""
-        return list(dict.fromkeys([*self.read, *self.aliases.values()]))
+
+class GroupBuilder:
+    """A group while equations are still brought together. What merging asks all the time is kept
+    up to date instead of gathered again.
+    """
+
+    def __init__(self, axes: Iterable[int] = (), reduced: frozenset[int] = frozenset()):
+        self.axes = list(axes)
+        self.reduced = reduced
+        self.members: list[Member] = []
+        self.made: dict[Var, Member] = {}  # as in FusedGroup
+        self.aside: dict[Var, Member] = {}
+        self.read: dict[Var, int] = {}  # how often each outside value is loaded
+        self.load_of: dict[tuple, Load] = {}  # the first load of each key
+        self.finished: set[Var] = set()  # values that need a reduction of this group
+        self.streams: set[Var] = set()  # what loops read in memory on their way
+        self.weight = 0.0
 
     def add(self, member: Member) -> None:
         """Append a member and note what it reads and makes."""
@@ -133,29 +146,47 @@ class Group:
                 self.load_of.setdefault(operand.key, operand)
             elif isinstance(operand, Inner) and operand.var in self.finished:
                 depends = True
+        self.made.update((v, member) for v in member.in_registers)
+        self.aside.update((v, member) for v in member.written_aside)
         if member.flow is not None:
-            self._add_flow(member, member.flow)
-            return
-        for v in member.eqn.outvars:
-            self.made[v] = member
-            if depends:
-                self.finished.add(v)
-
-    def _add_flow(self, member: Member, flow: Flow) -> None:
-        for load in flow.memory.values():
-            self.read[load.source] = self.read.get(load.source, 0) + 1
-            self.streams.add(load.source)
-        for k in flow.results:
-            known = self.made if k in flow.whole else self.aside
-            known[member.eqn.outvars[k]] = member
+            for load in member.flow.memory.values():
+                self.read[load.source] = self.read.get(load.source, 0) + 1
+                self.streams.add(load.source)
+        elif depends:
+            self.finished.update(member.eqn.outvars)
 
     @property
     def has_flow(self) -> bool:
         """Whether a loop or a branch is among the members."""
         return any(m.flow is not None for m in self.members)
 
+    def loads(self) -> Iterator[Load]:
+        """All inputs, once for each place that reads them."""
+        return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
-Step = Group | Eqn
+    def sources(self) -> list[Var]:
+        """The distinct values the group reads, in order of first use."""
+        return list(self.read)
+
+    def built(self, outputs: Iterable[Var]) -> FusedGroup:
+        """The group as it is now."""
+        return FusedGroup(
+            tuple(self.axes),
+            self.reduced,
+            tuple(self.members),
+            tuple(outputs),
+            tuple(self.read),
+        )
+
+
+def group_of(member: Member, axes: Iterable[int], outputs: Iterable[Var]) -> FusedGroup:
+    """A group of one member."""
+    builder = GroupBuilder(axes)
+    builder.add(member)
+    return builder.built(outputs)
+
+
+Step = FusedGroup | Eqn
 
 
 class Refusal(NamedTuple):
@@ -166,7 +197,7 @@ class Refusal(NamedTuple):
     reason: str
 
 
-def members_in_order(group: Group) -> Iterator[Member]:
+def members_in_order(group: FusedGroup) -> Iterator[Member]:
     """The members, each after the ones it needs."""
     made = group.made
     done: set[int] = set()

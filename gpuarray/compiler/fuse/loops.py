@@ -24,7 +24,7 @@ from gpuarray.compiler.fuse.flows import (
     Turn,
     Value,
 )
-from gpuarray.compiler.fuse.group import Dims, Group, Load, Member, Operand
+from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Load, Member, Operand
 from gpuarray.compiler.fuse.merge import view_order
 from gpuarray.compiler.lower.elements import RULES
 from gpuarray.compiler.rewrite.simplify import drop_dead, simplify
@@ -48,7 +48,7 @@ Resolve = Callable[[Var], tuple[Var, tuple[Eqn, ...]]]
 
 def flow_group(
     eqn: Eqn, used: Iterable[Var], resolve: Resolve, maker: Callable[[Var], Eqn | None]
-) -> Group | None:
+) -> GroupBuilder | None:
     """A group of one member that runs a loop or a branch in registers; None where none can.
 
     used: the results that somebody reads
@@ -83,7 +83,7 @@ def flow_group(
         a = operands[k]
         assert isinstance(a, Var)
         flow.memory[k] = Load(*resolve(a), (), a.aval.shape)
-    group = Group(axes)
+    group = GroupBuilder(axes)
     group.add(Member(eqn, values, tuple(space), tuple(space), flow))
     return group
 

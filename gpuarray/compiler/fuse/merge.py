@@ -1,6 +1,6 @@
 """Bring two Groups together, where their union still has the form of one.
 
-Floor 3. In: a producer and its consumer, or two siblings that read the same value. Out: one Group,
+Floor 3. In: a producer and its consumer, or two siblings that read the same value. Out: one group,
 or the reason why not.
 
 Labels are brought together along the values they exchange; that one test covers elementwise chains,
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gpuarray.compiler.fuse.group import Dims, Group, Inner, Load, Member, Operand, Step
+from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Inner, Load, Member, Operand
 from gpuarray.compiler.text import types as cuda_types
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
@@ -63,7 +63,7 @@ def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | No
     return tuple(order)
 
 
-def merge(one: Group, two: Group, siblings: bool = False) -> str:
+def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     """Bring a consumer (or sibling) into a group. Returns "" when done, else why not, and nothing
     changed.
     """
@@ -103,10 +103,9 @@ def merge(one: Group, two: Group, siblings: bool = False) -> str:
     return ""
 
 
-def merge_reason(one: Step, two: Step) -> str:
+def merge_reason(one: GroupBuilder, two: GroupBuilder) -> str:
     """Why two groups do not merge, found by trying on copies."""
-    assert isinstance(one, Group) and isinstance(two, Group)
-    trial = Group(list(one.axes), one.reduced)
+    trial = GroupBuilder(one.axes, one.reduced)
     for member in one.members:
         trial.add(member)
     return merge(trial, two) or "it would close a cycle"
@@ -115,7 +114,7 @@ def merge_reason(one: Step, two: Step) -> str:
 class _Ties:
     """Which axis of `two` is which axis of `one`."""
 
-    def __init__(self, one: Group, two: Group):
+    def __init__(self, one: GroupBuilder, two: GroupBuilder):
         self.one, self.two = one, two
         self.axis_of: dict[int, int] = {}
         self.taken: set[int] = set()
@@ -185,12 +184,12 @@ def _no_rows(axes: list[int], reduced: frozenset[int]) -> bool:
     return any(n == 0 for i, n in enumerate(axes) if i not in reduced)
 
 
-def _is_empty(group: Group) -> bool:
+def _is_empty(group: GroupBuilder) -> bool:
     return _no_rows(group.axes, group.reduced)
 
 
 def _common_reduction(
-    one: Group, two: Group, axis_of: dict[int, int], axes: list[int], grown: bool
+    one: GroupBuilder, two: GroupBuilder, axis_of: dict[int, int], axes: list[int], grown: bool
 ) -> tuple[frozenset[int], str]:
     """The reduced axes of the union, and why there is none where two reductions differ or one would
     be repeated.
@@ -223,7 +222,7 @@ def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> 
     return dataclasses.replace(member, operands=operands, space=space, dims=dims)
 
 
-def _beside_flow(one: Group, two: Group, siblings: bool) -> str:
+def _beside_flow(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
     """Why a loop in registers and what is beside it stay apart, if they do."""
     if one.reduced or two.reduced:
         return "a loop in registers would be run again for each pass of a reduction"
@@ -238,7 +237,7 @@ def _beside_flow(one: Group, two: Group, siblings: bool) -> str:
     return ""
 
 
-def _has_types(group: Group) -> bool:
+def _has_types(group: GroupBuilder) -> bool:
     try:
         for v in (*group.read, *group.made):
             cuda_types.memory_type(v.aval)
@@ -247,7 +246,9 @@ def _has_types(group: Group) -> bool:
     return True
 
 
-def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int]) -> bool:
+def _covered(
+    moved: list[Member], one: GroupBuilder, two: GroupBuilder, axis_of: dict[int, int]
+) -> bool:
     """Whether the operands still give every member its full extent: a broadcast made inside does
     not.
     """
@@ -274,7 +275,7 @@ def _covered(moved: list[Member], one: Group, two: Group, axis_of: dict[int, int
     return True
 
 
-def _returns_to_rows(members: list[Member], one: Group, reduced: frozenset[int]) -> bool:
+def _returns_to_rows(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
     """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does
     not.
     """

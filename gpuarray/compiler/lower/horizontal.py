@@ -1,7 +1,7 @@
 """Many small groups that do the same to arrays of different sizes: one kernel for all of them.
 
 Floor 3. In: the steps of a plan for a device. Out: the same steps, with groups of one structure
-that do not need one another put together (`Group.parts`): an optimizer's parameters are one launch.
+that do not need one another put together (`Batch`): an optimizer's parameters are one launch.
 What it costs to compile such a kernel does not depend on how many there are.
 """
 
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.fuse.group import Group, Inner, Load, Step, members_in_order
+from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Step, members_in_order
 from gpuarray.compiler.fuse.order import in_order
+from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.lower.kernel import Batch, DeviceStep
+from gpuarray.compiler.lower.steps import step_inputs, step_outputs
 from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
 from gpuarray.core.primitive import Kind
 
@@ -20,35 +23,33 @@ SMALL = 1 << 20
 FEWEST = 4
 
 
-def together(steps: list[Step]) -> list[Step]:
+def together(steps: list[Step]) -> list[DeviceStep]:
     """The steps, with small groups of one structure as one step each."""
     alike: dict[tuple, list[int]] = {}
     rank = _ranks(steps)
     for number, step in enumerate(steps):
-        if isinstance(step, Group) and (structure := structure_of(step)) is not None:
+        if isinstance(step, FusedGroup) and (structure := structure_of(step)) is not None:
             # Steps as far from the end as one another are independent.
             alike.setdefault((rank[number], structure), []).append(number)
     chosen = [numbers for numbers in alike.values() if len(numbers) >= FEWEST]
     if not chosen:
-        return steps
-    whole: dict[int, Step] = dict(enumerate(steps))
+        return [*steps]
+    whole: dict[int, DeviceStep] = dict(enumerate(steps))
     for numbers in chosen:
-        whole[numbers[-1]] = _joined([whole.pop(k) for k in numbers])
-    maker = {v: k for k, s in whole.items() for v in _outputs(s)}
-    needs = {k: {maker[v] for v in _inputs(s) if v in maker} - {k} for k, s in whole.items()}
+        chosen_groups = [whole.pop(k) for k in numbers]
+        whole[numbers[-1]] = _batch([g for g in chosen_groups if isinstance(g, FusedGroup)])
+    maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
+    needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
     return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
 
 
-def _joined(parts: list[Step]) -> Group:
-    groups = [p for p in parts if isinstance(p, Group)]
-    first = groups[0]
-    made = Group([sum(math.prod(p.axes) for p in groups)], parts=groups)
-    for part in groups:
-        for member in part.members:
-            made.add(member)
-    made.outputs = [v for p in groups for v in p.outputs]
-    made.name = f"{first.name.partition('_')[0]}_many"
-    return made
+def _batch(parts: list[FusedGroup]) -> Batch:
+    members = tuple(m for p in parts for m in p.members)
+    inputs = dict.fromkeys(v for p in parts for v in p.inputs)
+    outputs = tuple(v for p in parts for v in p.outputs)
+    axes = (sum(math.prod(p.axes) for p in parts),)
+    whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs))
+    return Batch(Accesses(whole), "", tuple(parts))
 
 
 def _ranks(steps: list[Step]) -> list[int]:
@@ -57,32 +58,22 @@ def _ranks(steps: list[Step]) -> list[int]:
     ranks = [0] * len(steps)
     for k in reversed(range(len(steps))):
         step = steps[k]
-        rank = ranks[k] = max((behind.get(v, 0) for v in _outputs(step)), default=0)
+        rank = ranks[k] = max((behind.get(v, 0) for v in step_outputs(step)), default=0)
         is_view = isinstance(step, Eqn) and step.primitive.kind is Kind.VIEW
-        for v in _inputs(step):
+        for v in step_inputs(step):
             behind[v] = max(behind.get(v, 0), rank if is_view else rank + 1)
     return ranks
-
-
-def _inputs(step: Step) -> list[Var]:
-    if isinstance(step, Group):
-        return step.sources()
-    return [a for a in step.invars if isinstance(a, Var)]
-
-
-def _outputs(step: Step) -> list[Var]:
-    return step.outputs if isinstance(step, Group) else step.outvars
 
 
 # ---- structure ----
 
 
-def structure_of(group: Group) -> tuple | None:
+def structure_of(group: FusedGroup) -> tuple | None:
     """What a group does to its elements, without its sizes; None for groups that are more than a
     pass over arrays which lie in memory alike, or that are large.
     """
     size = math.prod(group.axes)
-    if group.reduced or group.has_flow or group.generators or group.parts or not group.outputs:
+    if group.reduced or group.has_flow or group.inlined or not group.outputs:
         return None
     if not 0 < size <= SMALL:
         return None
@@ -125,7 +116,7 @@ def _place(load: Load, order: tuple[int, ...]) -> str | None:
     return "each" if not load.views and _axes(load.dims) == order else None
 
 
-def arrays_of(group: Group) -> list[Var]:
+def arrays_of(group: FusedGroup) -> list[Var]:
     """What a part reads, each once, then what it writes, in an order that its structure decides."""
     read: dict[Var, None] = {}
     for member in members_in_order(group):

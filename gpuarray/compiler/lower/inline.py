@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Step
+from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Member, Step, group_of
 from gpuarray.compiler.fuse.merge import ARGUMENT_LIMIT, LAUNCH_WORTH
 from gpuarray.compiler.lower.costs import can_reach, cost_of, is_place, reads_of
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
@@ -74,7 +74,6 @@ class _Refiner:
     def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
         self.graph, self.fusion = graph, fusion
         self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
-        self.alone = 0  # groups of one equation that has a form of its own
         self.steps: list[Step] = [new for step in steps for new in self.expanded(step)]
         self.wanted: dict[Var, None] = {}  # values that must be in memory
         self.uses: dict[Var, list[Use]] = {}
@@ -104,14 +103,14 @@ class _Refiner:
         """A step as those it is made of here. Views, and what has no operands, are steps only where
         somebody needs them in memory.
         """
-        if isinstance(step, Group):
+        if isinstance(step, FusedGroup):
             return [step]
         if is_custom(step):
-            return custom_steps(step, self.name_alone(step))
+            return custom_steps(step)
         if is_scan(step):
-            return [scan_group(part, self.name_alone(part)) for part in self.known(scan_eqns(step))]
+            return [scan_group(part) for part in self.known(scan_eqns(step))]
         if is_short_sort(step):
-            return [sort_group(step, self.name_alone(step))]
+            return [sort_group(step)]
         if self.is_sorted(step):
             return [new for e in self.known(sorted_eqns(step)) for new in self.expanded(e)]
         if len(step.invars) > MANY and can_reach(step):
@@ -122,10 +121,6 @@ class _Refiner:
         """Equations in the place of one, noted as what makes their results."""
         self.made_by.update((v, e) for e in eqns for v in e.outvars)
         return eqns
-
-    def name_alone(self, eqn: Eqn) -> str:
-        self.alone += 1
-        return f"c{self.alone - 1}_{eqn.params.get('fold', eqn.primitive.name)}"
 
     def is_sorted(self, eqn: Eqn) -> bool:
         """Whether a scatter is done in the order of its places."""
@@ -167,9 +162,9 @@ class _Refiner:
     def note_uses(self, step: Step) -> None:
         if is_idle(step):
             return
-        if isinstance(step, Group):
+        if isinstance(step, FusedGroup):
             if not can_emit(step) or is_custom(step.members[0].eqn):
-                for v in step.sources():
+                for v in step.inputs:
                     self.want(v)
                 return
             size = math.prod(step.axes)
@@ -200,15 +195,15 @@ class _Refiner:
     # ---- what is made where it is read ----
     def decide(self, step: Step) -> None:
         """Whether the results of a step are made by those who read them."""
-        outs = step.outputs if isinstance(step, Group) else step.outvars
-        eqns = [m.eqn for m in step.members] if isinstance(step, Group) else [step]
+        outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
+        eqns = [m.eqn for m in step.members] if isinstance(step, FusedGroup) else [step]
         sinks = self.can_sink(step)
         for eqn in eqns:
             for v in eqn.outvars:
                 if sinks:
                     self.work[v] = self.work_of(eqn)
                     self.depth[v] = 1 + max(map(self.depths, _variables(eqn)), default=0)
-        if sinks and all(self.pays(v, isinstance(step, Group)) for v in outs):
+        if sinks and all(self.pays(v, isinstance(step, FusedGroup)) for v in outs):
             self.sunk.update(outs)
             return
         for v in outs:
@@ -219,7 +214,7 @@ class _Refiner:
         """A reduction without the outputs along its rows that others make as cheaply from what it
         reads and finds: `x - mean` is not written where x and the mean are at hand.
         """
-        if not self.fusion or not isinstance(step, Group) or not step.reduced or step.by_itself:
+        if not self.fusion or not isinstance(step, FusedGroup) or not step.reduced:
             return step
         left: list[Var] = []
         for v in step.outputs:
@@ -237,10 +232,10 @@ class _Refiner:
                 continue
             self.sunk.add(v)
             left += found
-        outputs = list(dict.fromkeys(left))
+        outputs = tuple(dict.fromkeys(left))
         return step if outputs == step.outputs else dataclasses.replace(step, outputs=outputs)
 
-    def found_for(self, v: Var, group: Group) -> list[Var] | None:
+    def found_for(self, v: Var, group: FusedGroup) -> list[Var] | None:
         """The values over rows alone that an output takes beside what is in memory; None where it
         takes others, too.
         """
@@ -260,11 +255,9 @@ class _Refiner:
     def can_sink(self, step: Step) -> bool:
         if not self.fusion:
             return False
-        if isinstance(step, Group):
+        if isinstance(step, FusedGroup):
             simple = (
-                not step.reduced
-                and not step.by_itself
-                and all(can_reach(m.eqn) for m in step.members)
+                not step.reduced and step.is_fused and all(can_reach(m.eqn) for m in step.members)
             )
             return simple and not any(v in self.wanted for v in step.outputs)
         return can_reach(step) and not any(v in self.wanted for v in step.outvars)
@@ -365,7 +358,7 @@ class _Refiner:
     def read_by(self, step: Step | None) -> set[Var]:
         if step is None:
             return set()
-        read = step.sources() if isinstance(step, Group) else _variables(step)
+        read = step.inputs if isinstance(step, FusedGroup) else _variables(step)
         found: set[Var] = set()
         for v in map(self.resolve, read):
             found |= self.behind(v) if v in self.sunk else {v}
@@ -373,14 +366,14 @@ class _Refiner:
 
     # ---- the steps ----
     def place(self, step: Step) -> None:
-        outs = step.outputs if isinstance(step, Group) else step.outvars
+        outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
         if is_idle(step) or (outs and all(v in self.sunk for v in outs)):
             return
-        if isinstance(step, Group):
+        if isinstance(step, FusedGroup):
             if can_emit(step) and not is_custom(step.members[0].eqn):
                 self.order.append(self.with_recipes(step))
             else:
-                for v in step.sources():
+                for v in step.inputs:
                     self.place_value(v)
                 self.order.append(step)
         elif can_reach(step) or in_place(step):
@@ -394,18 +387,13 @@ class _Refiner:
             self.order.append(step)
         self.placed.update(outs)
 
-    def with_recipes(self, group: Group) -> Group:
-        """A group that makes what it reads as far as that is not in memory."""
-        found = self.recipes(group.read)
-        if not found and not group.generators:
+    def with_recipes(self, group: FusedGroup) -> FusedGroup:
+        """Copy of `group` with unmaterialised inputs inlined."""
+        found = self.recipes(group.inputs)
+        if not found:
             return group
-        new = Group(list(group.axes), group.reduced, name=group.name)
-        for member in group.members:
-            new.add(member)
-        new.outputs, new.generators = list(group.outputs), found
-        new.moves, new.by_itself, new.aliases = group.moves, group.by_itself, group.aliases
-        new.read = dict.fromkeys(self.from_memory(group.read, found), 1)
-        return new
+        inputs = tuple(self.from_memory(group.inputs, found))
+        return dataclasses.replace(group, inputs=inputs, inlined=found)
 
     def from_memory(self, roots: Iterable[Var], recipes: dict[Var, Eqn]) -> list[Var]:
         """The values in memory behind others, in order of first use."""
@@ -447,7 +435,7 @@ class _Refiner:
             return
         eqn = self.made_by[v]
         if in_place(eqn) and self.stays(eqn):
-            self.order.append(self.with_recipes(update_group(eqn, self.name(eqn))))
+            self.order.append(self.with_recipes(update_group(eqn)))
             self.placed.add(v)
             return
         if not can_reach(eqn):  # a dtype without a type in CUDA: the NumPy rule
@@ -455,14 +443,8 @@ class _Refiner:
             self.placed.update(eqn.outvars)
             return
         self.place_whole(eqn)
-        new = own_kernel(v, eqn, self.recipes, self.from_memory, "")
-        new.name = self.name(eqn)
-        self.order.append(new)
+        self.order.append(own_kernel(v, eqn, self.recipes, self.from_memory))
         self.placed.add(v)
-
-    def name(self, eqn: Eqn) -> str:
-        """A name by the place in the plan and the operation."""
-        return f"s{len(self.order)}_{eqn.primitive.name.replace('-', '_')}"
 
     def stays(self, eqn: Eqn) -> bool:
         """Whether the operand of an update is in memory, and put there as a piece of its own."""
@@ -479,7 +461,7 @@ class _Refiner:
         return True
 
 
-def own_kernel(v: Var, eqn: Eqn, recipes, from_memory, name: str) -> Group:
+def own_kernel(v: Var, eqn: Eqn, recipes, from_memory) -> FusedGroup:
     """A group that writes a value that is otherwise made where it is read."""
     dims = tuple(None if n == 1 else i for i, n in enumerate(v.aval.shape))
     operands = [a for a in eqn.invars if isinstance(a, Var)]
@@ -492,10 +474,9 @@ def own_kernel(v: Var, eqn: Eqn, recipes, from_memory, name: str) -> Group:
         made = {**made, seen: renamed}
         load = Load(seen, (), dims, v.aval.shape)
     copy = Eqn(registry["copy"], [load.source], [v], {}, eqn.site)
-    group = Group(list(v.aval.shape), outputs=[v], name=name, generators=made, moves=eqn)
-    group.add(Member(copy, [load], dims, dims))
-    group.read = dict.fromkeys(from_memory([load.source], made), 1)
-    return group
+    group = group_of(Member(copy, [load], dims, dims), v.aval.shape, [v])
+    inputs = tuple(from_memory([load.source], made))
+    return dataclasses.replace(group, inputs=inputs, inlined=made, copy_of=eqn)
 
 
 def narrowed(eqn: Eqn) -> list[Eqn]:
@@ -520,14 +501,14 @@ def narrowed(eqn: Eqn) -> list[Eqn]:
 
 def is_idle(step: Step) -> bool:
     """Whether nobody reads what a group makes: a loop began with it that does without."""
-    return isinstance(step, Group) and not step.outputs
+    return isinstance(step, FusedGroup) and not step.outputs
 
 
 def _is_fused(step: Step | None, times: float) -> bool:
     """Whether a step has refused what it reads, and not just because it reads pieces of it, each
     element once.
     """
-    if not isinstance(step, Group) or step.by_itself:
+    if not isinstance(step, FusedGroup) or not step.is_fused:
         return False
     return times > 1 or bool(step.reduced) or step.has_flow
 
@@ -539,7 +520,7 @@ def _is_free(eqn: Eqn) -> bool:
     return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_reach(eqn)
 
 
-def can_emit(group: Group) -> bool:
+def can_emit(group: FusedGroup) -> bool:
     """Whether all dtypes of a group have a type in CUDA."""
     return all(ct.has_type(a.aval) for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
 

@@ -1,9 +1,8 @@
 """The loop form of a group: which sweeps over P x R compute it, before any machine is chosen.
 
-Floor 3. In: a Group. Out: its Passes. One suffices while a row (all of R) is seen whole; where rows
-are cut, over tiles on a CPU or over threads on a GPU, there is a pass for each level of reductions,
-and one for what is written
-over the whole space.
+Floor 3. In: a FusedGroup. Out: its Passes. One suffices while a row (all of R) is seen whole; where
+rows are cut, over tiles on a CPU or over threads on a GPU, there is a pass for each level of
+reductions, and one for what is written over the whole space.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuarray.compiler.fuse.group import Group, Inner, Member, members_in_order
+from gpuarray.compiler.fuse.group import FusedGroup, Inner, Member, members_in_order
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.primitive import Kind
 
@@ -29,7 +28,7 @@ class Pass:
     carried: list[Var] = field(default_factory=list)  # what later sweeps read of this one's values
 
 
-def one_pass(group: Group) -> list[Pass]:
+def one_pass(group: FusedGroup) -> list[Pass]:
     """A single sweep that runs every member, for when each row is seen whole."""
     return [Pass(list(members_in_order(group)), [], list(group.outputs), [])]
 
@@ -44,7 +43,7 @@ def can_split(member: Member) -> bool:
 
 
 def split_passes(
-    group: Group, may_split: Callable[[Member], bool] = can_split
+    group: FusedGroup, may_split: Callable[[Member], bool] = can_split
 ) -> list[Pass] | None:
     """A pass for each level of reductions, then one for what is written over the whole space."""
     members = list(members_in_order(group))
@@ -134,7 +133,7 @@ def _needed(
 
 
 def once_each(
-    group: Group, passes: list[Pass], carry: Callable[[Member], bool], early: bool
+    group: FusedGroup, passes: list[Pass], carry: Callable[[Member], bool], early: bool
 ) -> list[Pass]:
     """The same passes, with less done twice.
 
@@ -169,7 +168,7 @@ def once_each(
     return made
 
 
-def axis_order(group: Group) -> list[int]:
+def axis_order(group: FusedGroup) -> list[int]:
     """Axes from the slowest to the fastest in memory, by the widest value the group writes or
     reads.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuarray.compiler.cuda.schedule import FULL_GRID
-from gpuarray.compiler.fuse.group import Group, Load, Member
+from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.avals import ShapedArray
@@ -171,16 +171,14 @@ def scan_eqns(eqn: Eqn) -> list[Eqn]:
     ]
 
 
-def scan_group(eqn: Eqn, name: str) -> Group:
+def scan_group(eqn: Eqn) -> FusedGroup:
     """One of these equations as a group: its axes are those of what is scanned."""
     x, shape = eqn.invars[0], eqn.invars[0].aval.shape
     assert isinstance(x, Var)
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
     operands = [Load(x, (), dims, shape)]
-    group = Group(list(shape), outputs=list(eqn.outvars), name=name, by_itself=True)
     if len(eqn.invars) > 1:
         totals = eqn.invars[1]
         assert isinstance(totals, Var)
         operands.append(Load(totals, (), (None,) * 3, totals.aval.shape))
-    group.add(Member(eqn, list(operands), dims, dims))
-    return group
+    return group_of(Member(eqn, list(operands), dims, dims), shape, eqn.outvars)

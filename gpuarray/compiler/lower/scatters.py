@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from gpuarray.compiler.fuse.group import Group, Load, Member, Operand
+from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
 from gpuarray.compiler.lower.costs import LOOKED_AT
 from gpuarray.compiler.lower.element_folds import is_scalar_graph, loop_number, merging
 from gpuarray.compiler.lower.elements import SCATTERS, Get, Places, Windows, rule, start, type_of
@@ -108,21 +108,15 @@ def targets(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
     return [s + c for s, c in zip(starts, window, strict=True)], tests
 
 
-def update_group(eqn: Eqn, name: str) -> Group:
+def update_group(eqn: Eqn) -> FusedGroup:
     """An update in place as a group: its axes are those of the updates."""
-    operand, shape = eqn.invars[0], updates_of(eqn).aval.shape
-    assert isinstance(operand, Var)
-    group = Group(list(shape), outputs=list(eqn.outvars), name=name, by_itself=True)
+    shape = updates_of(eqn).aval.shape
     operands: list[Operand] = [
         a if isinstance(a, Literal) else Load(a, (), (None,) * a.aval.ndim, a.aval.shape)
         for a in eqn.invars
     ]
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
-    group.add(Member(eqn, operands, dims, dims))
-    group.aliases[eqn.outvars[0]] = operand
-    others = [a for a in eqn.invars[1:] if isinstance(a, Var)]
-    group.read = dict.fromkeys(dict.fromkeys(others), 1)
-    return group
+    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)
 
 
 # ---- by sorting ----

@@ -5,7 +5,7 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 
 from __future__ import annotations
 
-from gpuarray.compiler.fuse.group import Group, Load, Member, Operand
+from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
 from gpuarray.compiler.text import types as ct
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Literal, Var
@@ -40,13 +40,11 @@ def length_of(eqn: Eqn) -> int:
     return eqn.invars[0].aval.shape[axis_of(eqn)]
 
 
-def sort_group(eqn: Eqn, name: str) -> Group:
+def sort_group(eqn: Eqn) -> FusedGroup:
     """One of these equations as a group."""
     shape = eqn.invars[0].aval.shape
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
-    group = Group(list(shape), outputs=list(eqn.outvars), name=name, by_itself=True)
     operands: list[Operand] = [
         a if isinstance(a, Literal) else Load(a, (), dims, shape) for a in eqn.invars
     ]
-    group.add(Member(eqn, operands, dims, dims))
-    return group
+    return group_of(Member(eqn, operands, dims, dims), shape, eqn.outvars)

@@ -19,7 +19,15 @@ from gpuarray.compiler.cuda.schedule import (
     schedule_rows,
     vector_width,
 )
-from gpuarray.compiler.fuse.group import Group, Inner, Load, Member, Refusal, Step
+from gpuarray.compiler.fuse.group import (
+    FusedGroup,
+    GroupBuilder,
+    Inner,
+    Load,
+    Member,
+    Refusal,
+    Step,
+)
 from gpuarray.compiler.lower.inline import can_emit
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
 from gpuarray.core.graph import Var, storage_dtype
@@ -35,29 +43,29 @@ def cut(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:
-        pieces = _pieces(step) if isinstance(step, Group) else None
+        pieces = _pieces(step) if isinstance(step, FusedGroup) else None
         made += [step] if pieces is None else pieces
         if pieces is not None:
             refusals += [Refusal(one, two, WHY) for one, two in _exchanges(pieces)]
     return made, refusals
 
 
-def _pieces(group: Group) -> list[Group] | None:
+def _pieces(group: FusedGroup) -> list[FusedGroup] | None:
     """A group for each pass; None where one kernel for all is as quick."""
-    if not group.reduced or group.by_itself or group.parts or not can_emit(group):
+    if not group.reduced or not can_emit(group):
         return None
     passes = split_passes(group, lambda m: isinstance(m.eqn.primitive.cuda, Combine))
     if passes is None or len(passes) < 2 or not _is_slow(group, len(passes)):
         return None
     later = [_reads(one) for one in passes]
-    pieces: list[Group] = []
+    pieces: list[FusedGroup] = []
     for number, one in enumerate(passes):
         wanted = set(group.outputs).union(*later[number + 1 :])
-        pieces.append(_piece(group, one, wanted, number))
+        pieces.append(_piece(group, one, wanted))
     return pieces
 
 
-def _is_slow(group: Group, passes: int) -> bool:
+def _is_slow(group: FusedGroup, passes: int) -> bool:
     """Whether one kernel takes longer than one for each pass, by the bytes that both move."""
     space = {i for i, n in enumerate(group.axes) if n > 1}
     rows = math.prod(group.axes[i] for i in group.parallel)
@@ -88,23 +96,21 @@ def _reads(one: Pass) -> set[Var]:
     return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
 
 
-def _piece(group: Group, one: Pass, wanted: set[Var], number: int) -> Group:
+def _piece(group: FusedGroup, one: Pass, wanted: set[Var]) -> FusedGroup:
     """One pass as a group: what earlier ones found is read from memory."""
     members = [*one.members, *one.after]
     here = {v for m in members for v in m.eqn.outvars}
-    kind = group.name.rpartition("_")[2] if one.partial else "map"
-    stem = group.name.rpartition("_")[0]
     reduced = group.reduced if one.partial else frozenset()
-    piece = Group(list(group.axes), reduced, name=f"{stem}{chr(ord('a') + number)}_{kind}")
+    piece = GroupBuilder(group.axes, reduced)
     for member in members:
         piece.add(_apart(member, group, here))
     finished = {v for m in one.after for v in m.eqn.outvars} | set(one.partial)
     left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in wanted)]
-    piece.outputs = [*dict.fromkeys([*left, *one.stored])]
-    return piece
+    outputs = dict.fromkeys([*left, *one.stored])
+    return piece.built(outputs)
 
 
-def _apart(member: Member, group: Group, here: set[Var]) -> Member:
+def _apart(member: Member, group: FusedGroup, here: set[Var]) -> Member:
     """A member whose operands from elsewhere are loads."""
     operands = [
         Load(o.var, (), group.made[o.var].dims, o.var.aval.shape)
@@ -115,9 +121,9 @@ def _apart(member: Member, group: Group, here: set[Var]) -> Member:
     return Member(member.eqn, operands, member.space, member.dims, member.flow)
 
 
-def _exchanges(pieces: list[Group]) -> Iterable[tuple[Group, Group]]:
+def _exchanges(pieces: list[FusedGroup]) -> Iterable[tuple[FusedGroup, FusedGroup]]:
     """The pairs of pieces of which one reads what the other makes."""
     for k, two in enumerate(pieces):
         for one in pieces[:k]:
-            if any(v in two.read for v in one.outputs):
+            if any(v in two.inputs for v in one.outputs):
                 yield one, two

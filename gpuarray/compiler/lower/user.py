@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuarray.compiler.fuse.group import Group, Load, Member, Step
+from gpuarray.compiler.fuse.group import Load, Member, Step, group_of
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import registry
 
@@ -33,19 +33,15 @@ def is_custom(eqn: Eqn) -> bool:
     return isinstance(eqn.primitive.cuda, Source)
 
 
-def custom_steps(eqn: Eqn, name: str) -> list[Step]:
+def custom_steps(eqn: Eqn) -> list[Step]:
     """The equation as a group of its own; numbers among its operands are put into memory first."""
     steps: list[Step] = []
     operands: list[Any] = []
-    for i, a in enumerate(eqn.invars):
+    for a in eqn.invars:
         if isinstance(a, Literal):
             v = Var(a.aval)
             put = Eqn(registry["copy"], [a], [v], {}, eqn.site)
-            number = Group([], outputs=[v], name=f"{name}_in{i}")
-            number.add(Member(put, [a], (), ()))
-            steps.append(number)
+            steps.append(group_of(Member(put, [a], (), ()), (), [v]))
             a = v
         operands.append(Load(a, (), (None,) * a.aval.ndim, a.aval.shape))
-    group = Group([], outputs=list(eqn.outvars), name=name, by_itself=True)
-    group.add(Member(eqn, operands, (), ()))
-    return [*steps, group]
+    return [*steps, group_of(Member(eqn, operands, (), ()), (), eqn.outvars)]

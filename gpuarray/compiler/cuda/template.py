@@ -1,11 +1,12 @@
 """What every form of a kernel has: its head, its workspace, partial results and who merges them.
 
-Floor 3. In: a Group. Out: a `Form`, a Writer that can finish a kernel; the files beside it have one
-subclass for each way in which threads share the work.
+Floor 3. In: a Kernel. Out: a `Template`, a Writer that can finish a kernel; the files beside it
+have one subclass for each way in which threads share the work.
 """
 
 from __future__ import annotations
 
+import abc
 import itertools
 from dataclasses import dataclass, field
 
@@ -13,9 +14,10 @@ import numpy as np
 
 from gpuarray.compiler.cuda.schedule import MOST_BLOCKS, VECTOR_BYTES, Schedule
 from gpuarray.compiler.cuda.writer import Writer
-from gpuarray.compiler.fuse.group import Group, Load
-from gpuarray.compiler.fuse.steps import step_eqns
+from gpuarray.compiler.fuse.group import Load
+from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import NoCudaRule, Reducer
 from gpuarray.core.graph import Var
@@ -24,50 +26,76 @@ from gpuarray.core.graph import Var
 SLOT = 16
 
 
-@dataclass
-class Emitted:
-    """One kernel as text, and how to launch it.
+@dataclass(frozen=True, eq=False)
+class KernelSource:
+    """One kernel as text for a target, and how to launch it.
+
+    kernel: what it is the text of
 
     inputs, outputs: the buffers that are its arguments, in this order; after them comes one of
     `workspace` bytes, where that is not 0. It must be zero before the first launch, and is again
     after each.
 
-    aliases: outputs, by number, that begin as the contents of a value, which is no input
+    threads_meet: whether the threads of a block wait for one another
 
     table, tiles: of a kernel that stands for many small ones. Where `table` is not empty, the
     arguments are two buffers instead: the addresses of these values (inputs and outputs, some of
     them several times) as 64-bit numbers in this order, and `tiles` as it is, which never changes.
     """
 
-    name: str
+    kernel: Kernel
     text: str
     schedule: Schedule
     inputs: list[Var]
     outputs: list[Var]
     workspace: int = 0
-    kind: str = ""
+    threads_meet: bool = False
     table: list[Var] = field(default_factory=list)
     tiles: np.ndarray | None = None
-    aliases: dict[int, Var] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel in the text."""
+        return self.kernel.name
 
     @property
     def alignment(self) -> int:
         """What the addresses of all buffers must be multiples of."""
         return VECTOR_BYTES if self.schedule.width > 1 else 1
 
-    @property
-    def needs_sync(self) -> bool:
-        """Whether threads of a block wait for one another."""
-        return "__syncthreads" in self.text or "_reduce<" in self.text
+
+@dataclass(frozen=True)
+class Options:
+    """What a text is to be besides right.
+
+    user_lines: comments say where the user wrote what a line does
+    aligned: all buffers begin where vectors of 16 bytes may; if not, elements are read and written
+    one by one
+    overlap: an output may lie in the memory of an input, so nothing is declared `__restrict__`
+    """
+
+    user_lines: bool = False
+    aligned: bool = True
+    overlap: bool = False
 
 
-class Form(Writer):
-    """Lines of one kernel, and the launch they are for."""
+#: What compiles to run, where buffers are as ours.
+PLAIN = Options()
 
-    def __init__(self, group: Group, user_lines: bool = False, aligned: bool = True):
-        super().__init__(group, user_lines)
-        self.aligned = aligned
+
+class Template(Writer, abc.ABC):
+    """Lines of one kernel, and the launch they are for; each form has its subclass."""
+
+    def __init__(self, kernel: Kernel, options: Options):
+        super().__init__(kernel, options.user_lines)
+        self.aligned = options.aligned
+        self.restrict = "" if options.overlap else "__restrict__ "
+        self.threads_meet = False
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
+
+    @abc.abstractmethod
+    def source(self) -> KernelSource:
+        """The text of the kernel."""
 
     def width(self) -> int:
         """Elements of a vector access: 1 where buffers may begin anywhere."""
@@ -152,6 +180,7 @@ class Form(Writer):
 
     def across_block(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of all threads of a block."""
+        self.threads_meet = True
         reducer, warps = self.reducer(v), s.threads // 32
         call = f"{name}, {self.part(reducer.state, warps)}, {reducer.merger}"
         self.put(1, f"{name} = ga_block_reduce<{warps}>({call});")
@@ -181,25 +210,12 @@ class Form(Writer):
         self.whole = self.position_along(order)
         self.last = order[-1] if order else None
 
-    def parts(self) -> tuple[list[int], list[int]]:
+    def spaces(self) -> tuple[list[int], list[int]]:
         """The axes of the parallel space and of the reduced one, from the slowest to the fastest in
         memory.
         """
         gone = self.group.reduced
         return [i for i in self.order if i not in gone], [i for i in self.order if i in gone]
-
-    def reads_along_columns(self) -> bool:
-        """Whether neighbours in memory are neighbours in P: then threads go along columns."""
-        along_p = along_r = 0
-        parallel = set(self.group.parallel)
-        for v, index in (e for load in self.group.loads() for e in self.elements_of(load)):
-            for axis in range(len(self.group.axes)):
-                if index.coefficient(axis) == 1 and v.aval.size > 1:
-                    if axis in parallel:
-                        along_p += v.aval.size
-                    else:
-                        along_r += v.aval.size
-        return along_p > along_r
 
     def part(self, state: str, length: int) -> str:
         """An array in shared memory for partial results of a type, the same for all of them."""
@@ -228,6 +244,7 @@ class Form(Writer):
         s: Schedule,
         slots: tuple[str, str, str],
         rows: int,
+        many: int,
         which: str,
         steps: tuple[str, int],
     ) -> int:
@@ -235,11 +252,13 @@ class Form(Writer):
         them in the order of the blocks. Returns the bytes of the workspace.
 
         slots: who writes, into which slot, and the slot of block `b` of the same row
-        rows, which: how many rows have a ticket each, and the offset of this one's
+        rows, many, which: how many have a ticket each, of how many results, and the offset of
+        this one's
         steps: where a thread starts to merge, and how far its next block is
         """
+        self.threads_meet = True
         writes, own, other = slots
-        room = rows * s.splits * SLOT if s.kind == "all" else rows * 32 * s.splits * SLOT
+        room = rows * many * s.splits * SLOT
         slot_of = {v: -(-self.reducer(v).bytes // SLOT) for v in states}
         starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
         tickets = starts.pop()
@@ -271,23 +290,23 @@ class Form(Writer):
             self.put(1, "}")
         return tickets + -(-4 * rows // SLOT) * SLOT
 
-    def finish(self, kind: str, schedule: Schedule, note: str, workspace: int = 0) -> Emitted:
+    def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
         """The lines so far as a kernel."""
         if schedule.grid > MOST_BLOCKS:
             raise NoCudaRule(
-                f"{self.group.name} would be {schedule.grid} blocks, and a launch has at most "
+                f"{self.kernel.name} would be {schedule.grid} blocks, and a launch has at most "
                 f"{MOST_BLOCKS}: work on a part of the array at a time"
             )
-        name = self.group.name or "kernel"
+        name = self.kernel.name
         formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
         moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
         params = [
-            f"const {ct.memory_type(v.aval)}* __restrict__ {self.in_name[v]}" for v in self.inputs
+            f"const {ct.memory_type(v.aval)}* {self.restrict}{self.in_name[v]}" for v in self.inputs
         ]
         params += [
-            f"{ct.memory_type(v.aval)}* __restrict__ {self.out_name[v]}" for v in self.outputs
+            f"{ct.memory_type(v.aval)}* {self.restrict}{self.out_name[v]}" for v in self.outputs
         ]
         if workspace:
             params.append("unsigned char* work")
@@ -301,4 +320,12 @@ class Form(Writer):
             "    " + ",\n    ".join(params) + ") {",
         ]
         text = "\n".join([*head, *shared, *self.lines, "}"]) + "\n"
-        return Emitted(name, text, schedule, self.inputs, self.outputs, workspace, kind)
+        return KernelSource(
+            self.kernel,
+            text,
+            schedule,
+            self.inputs,
+            self.outputs,
+            workspace,
+            self.threads_meet,
+        )

@@ -1,38 +1,46 @@
 """What a step reads, makes and costs.
 
-Floor 3. In: a Step. Out: its values, its equations, and how many bytes and operations they take.
+Floor 3. In: a step of a plan. Out: its values, its equations, and how many bytes and operations
+they take.
 """
 
 from __future__ import annotations
 
-from gpuarray.compiler.fuse.group import Group, Step, members_in_order
+from gpuarray.compiler.fuse.group import FusedGroup, members_in_order
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
 
 
-def step_inputs(step: Step) -> list[Var]:
+def step_inputs(step: DeviceStep) -> list[Var]:
     """The values a step reads."""
-    if isinstance(step, Group):
-        return step.sources()
-    return [a for a in step.invars if isinstance(a, Var)]
+    if isinstance(step, Eqn):
+        return [a for a in step.invars if isinstance(a, Var)]
+    return list(step.inputs)
 
 
-def step_outputs(step: Step) -> list[Var]:
+def step_outputs(step: DeviceStep) -> list[Var]:
     """The values a step leaves behind."""
-    return step.outputs if isinstance(step, Group) else step.outvars
+    return step.outvars if isinstance(step, Eqn) else list(step.outputs)
 
 
-def step_eqns(step: Step) -> list[Eqn]:
+def step_eqns(step: DeviceStep) -> list[Eqn]:
     """The equations in a step."""
-    if not isinstance(step, Group):
+    if isinstance(step, Eqn):
         return [step]
-    made = [e for e in made_eqns(step) if e.primitive.kind is not Kind.VIEW]
-    if step.moves is not None:
-        return made or [step.moves]
-    return [*made, *(m.eqn for m in members_in_order(step))]
+    group = group_in(step)
+    inlined = [e for e in inlined_eqns(group) if e.primitive.kind is not Kind.VIEW]
+    if group.copy_of is not None:
+        return inlined or [group.copy_of]
+    return [*inlined, *(m.eqn for m in members_in_order(group))]
 
 
-def step_work(step: Step) -> float:
+def group_in(step: Kernel | FusedGroup) -> FusedGroup:
+    """The group that a kernel computes."""
+    return step.group if isinstance(step, Kernel) else step
+
+
+def step_work(step: DeviceStep) -> float:
     """Multiply-adds, roughly."""
     total = 0.0
     for eqn in step_eqns(step):
@@ -46,11 +54,11 @@ def step_work(step: Step) -> float:
     return total
 
 
-def step_bytes(step: Step) -> int:
+def step_bytes(step: DeviceStep) -> int:
     """Bytes a step reads and writes."""
     if isinstance(step, Eqn):
         return 0 if step.primitive.kind is Kind.VIEW else eqn_bytes(step)
-    return sum(v.aval.nbytes for v in (*step.sources(), *step.outputs))
+    return sum(v.aval.nbytes for v in (*step.inputs, *step.outputs))
 
 
 def eqn_bytes(eqn: Eqn) -> int:
@@ -59,13 +67,13 @@ def eqn_bytes(eqn: Eqn) -> int:
     return read + sum(v.aval.nbytes for v in eqn.outvars)
 
 
-def made_eqns(step: Group) -> list[Eqn]:
-    """The equations by which a group makes what it reads, each after those it needs."""
+def inlined_eqns(group: FusedGroup) -> list[Eqn]:
+    """The producers that a group computes where it reads them, each after those it needs."""
     order: dict[int, Eqn] = {}
-    for v in (x.source for x in (*step.loads(), *(x for x, _ in step.streamed()))):
+    for v in (x.source for x in (*group.loads(), *(x for x, _ in group.streamed()))):
         waiting = [v]
         while waiting:
-            eqn = step.generators.get(waiting[-1])
+            eqn = group.inlined.get(waiting[-1])
             needed = (
                 []
                 if eqn is None or id(eqn) in order
@@ -73,8 +81,8 @@ def made_eqns(step: Group) -> list[Eqn]:
                     a
                     for a in eqn.invars
                     if isinstance(a, Var)
-                    and a in step.generators
-                    and id(step.generators[a]) not in order
+                    and a in group.inlined
+                    and id(group.inlined[a]) not in order
                 ]
             )
             if needed:

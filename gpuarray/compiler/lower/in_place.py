@@ -1,6 +1,6 @@
 """Which inputs of a kernel may lie in the memory that one of its outputs is written to.
 
-Floor 3. In: a Group, its kernel, an output. Out: the inputs of which each element is read only by
+Floor 3. In: a Kernel, one of its outputs. Out: the inputs of which each element is read only by
 the thread that writes the element of the output at the same place, before it writes. All others
 must be in memory of their own: threads run in any order.
 """
@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.form import Emitted
-from gpuarray.compiler.cuda.reader import Reader
-from gpuarray.compiler.fuse.group import Group
+from gpuarray.compiler.lower.kernel import Kernel, Map
 from gpuarray.core.element import Element, parts
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.index import Index, linear
+from gpuarray.core.index import Index
 
 
-def overwritable(group: Group, kernel: Emitted, output: Var) -> frozenset[Var]:
+def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
     """The inputs that may be in the memory of an output."""
+    group, accesses = kernel.group, kernel.accesses
     alike = {v for v in kernel.inputs if _alike(v, output)}
     if kernel.aliases and math.prod(group.axes) == 1:
         return frozenset(alike)  # one thread, which writes when it has read everything
-    if not alike or kernel.kind != "map":
+    if not alike or not isinstance(kernel, Map):
         return frozenset()
-    reader = Reader(group)
     dims = group.made[output].dims
-    if any(n > 1 and axis not in dims for axis, n in enumerate(group.axes)):
+    if any(n > 1 and axis not in dims for axis, n in enumerate(accesses.axes)):
         return frozenset()  # threads beside the one that writes an element read for themselves
-    written = _terms(linear(reader.along(dims), output.aval.shape))
-    for load in {(x.key, x.dims): x for x in group.loads()}.values():
-        for part in parts(reader.access_of(load)):
+    written = _terms(accesses.output_index(output))
+    for load in accesses.loads():
+        for part in parts(accesses.of(load)):
             if not isinstance(part, Element):
                 alike -= {getattr(part, "source", None)}  # an address to search from
             elif _terms(part.index) != written:

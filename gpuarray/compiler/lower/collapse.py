@@ -1,28 +1,28 @@
 """Axes that lie together in memory wherever they are used become one: fewer divisions, longer runs.
 
-Floor 3. In: a Group. Out: the same over fewer axes. Height and width of images whose channels move
-are one axis to a kernel, and all axes of a plain operation. The members keep the axes they name;
-`Group.joined` says where along the new ones those are.
+Floor 3. In: Accesses. Out: the same over fewer axes. Height and width of images whose channels
+move are one axis to a kernel, and all axes of a plain operation. The members keep the axes they
+name; `Accesses.collapsed` says where along the new ones those are.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
-from gpuarray.compiler.cuda.reader import Reader
-from gpuarray.compiler.fuse.group import Group
+from gpuarray.compiler.fuse.group import FusedGroup
+from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.core.element import places_of
-from gpuarray.core.index import Index, linear, split
+from gpuarray.core.index import Index, split
 
 
-def joined(group: Group) -> Group:
-    """The group over as few axes as its accesses allow."""
+def collapse(accesses: Accesses) -> Accesses:
+    """The accesses of the same group over as few axes as they allow."""
+    group = accesses.group
     lengths = dict(enumerate(group.axes))
     wide = [i for i, n in lengths.items() if n > 1]
     if len(wide) < 2:
-        return group
-    steps = _steps(group, wide)
+        return accesses
+    steps = _steps(accesses, wide)
     inside = {i: [i] for i in wide}  # the axes that each one left stands for, slowest first
     while True:
         pairs = itertools.permutations(inside, 2)
@@ -33,7 +33,7 @@ def joined(group: Group) -> Group:
         inside[fast] = inside.pop(slow) + inside[fast]
         lengths[fast] *= lengths[slow]
     if len(inside) == len(wide):
-        return group
+        return accesses
     places: dict[int, Index] = {}
     axes = list(group.axes)
     for axis, parts in inside.items():
@@ -43,24 +43,22 @@ def joined(group: Group) -> Group:
             for i in parts:
                 axes[i] = 1
             axes[axis] = lengths[axis]
-    return replace(group, axes=axes, joined=places)
+    return Accesses(group, axes, places)
 
 
 Steps = list[dict[int, int | None]]
 
 
-def _steps(group: Group, wide: list[int]) -> Steps:
+def _steps(accesses: Accesses, wide: list[int]) -> Steps:
     """How far a step along each axis moves at each place that the group reads or writes; None where
     that is not the same everywhere.
     """
-    reader = Reader(group)
-    loads = {(x.key, x.dims): x for x in group.loads()}.values()
-    indices = {index for x in loads for index in places_of(reader.access_of(x))}
-    indices |= {linear(reader.along(group.made[v].dims), v.aval.shape) for v in group.outputs}
+    indices = {index for x in accesses.loads() for index in places_of(accesses.of(x))}
+    indices |= {accesses.output_index(v) for v in accesses.group.outputs}
     return [{i: index.coefficient(i) for i in wide} for index in indices]
 
 
-def _together(group: Group, length: int, steps: Steps, slow: int, fast: int) -> bool:
+def _together(group: FusedGroup, length: int, steps: Steps, slow: int, fast: int) -> bool:
     """Whether one step along `slow` is always a whole `length` of `fast`."""
     if (slow in group.reduced) != (fast in group.reduced):
         return False

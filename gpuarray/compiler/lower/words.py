@@ -1,18 +1,20 @@
 """Steps in words: a line for each operation, in the order in which they run.
 
-Floor 3. In: a Step. Out: text for people, as `explain` and comments in emitted source show it.
+Floor 3. In: a step of a plan. Out: text for people, as `explain` and comments in emitted source
+show it.
 """
 
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.flows import flow_lines
-from gpuarray.compiler.fuse.group import Group, Load, Step, members_in_order
-from gpuarray.compiler.fuse.steps import made_eqns, step_bytes
+from gpuarray.compiler.fuse.group import FusedGroup, Load, members_in_order
+from gpuarray.compiler.lower.kernel import Batch, DeviceStep, Kernel
+from gpuarray.compiler.lower.steps import group_in, inlined_eqns, step_bytes
 from gpuarray.core.graph import Eqn, Literal
 from gpuarray.core.primitive import Kind
 
 
-def describe(step: Step) -> str:
+def describe(step: DeviceStep) -> str:
     """A step in words: a line a kernel, a line for each operation in it."""
     if isinstance(step, Eqn):
         ins = ", ".join(a.aval.str_short(True) for a in step.invars)
@@ -20,22 +22,22 @@ def describe(step: Step) -> str:
         word = "view" if step.primitive.kind is Kind.VIEW else "library"
         return f"{word} {step.primitive.name}({ins}) -> {outs}"
     names: dict[object, str] = {}
-    for v in step.sources():
+    for v in step.inputs:
         names[v] = f"in{len(names)}"
-    inputs = ", ".join(f"{names[v]}: {v.aval.str_short(True)}" for v in step.sources())
+    inputs = ", ".join(f"{names[v]}: {v.aval.str_short(True)}" for v in step.inputs)
     outputs = ", ".join(v.aval.str_short(True) for v in step.outputs)
     head = f"{step.name}({inputs}) -> {outputs}"
-    if step.parts:
+    if isinstance(step, Batch):
         head = f"{step.name}: {len(step.parts)} groups, each to its own arrays:"
     lines = [f"{head}    {step_bytes(step)} bytes"]
     lines += [f"    {text}" for _, text in operations(step, names)]
     return "\n".join(lines)
 
 
-def made_lines(step: Group, names: dict[object, str]) -> list[tuple[Eqn, str]]:
-    """What a group makes instead of reading it, each as a line."""
+def _inlined_lines(group: FusedGroup, names: dict[object, str]) -> list[tuple[Eqn, str]]:
+    """What a group computes where it reads it, each as a line."""
     lines: list[tuple[Eqn, str]] = []
-    for eqn in made_eqns(step):
+    for eqn in inlined_eqns(group):
         operands = [f"{a.val}" if isinstance(a, Literal) else names[a] for a in eqn.invars]
         if eqn.primitive.kind is Kind.VIEW:
             for v in eqn.outvars:
@@ -47,19 +49,19 @@ def made_lines(step: Group, names: dict[object, str]) -> list[tuple[Eqn, str]]:
     return lines
 
 
-def operations(step: Group, names: dict[object, str]) -> list[tuple[Eqn, str]]:
-    """The operations of a group in the order in which they run, each as a line; `names` are those
+def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tuple[Eqn, str]]:
+    """The operations of a kernel in the order in which they run, each as a line; `names` are those
     of what it reads.
     """
-    step = step.parts[0] if step.parts else step
-    lines = made_lines(step, names)
-    if step.moves is not None:
+    group = step.parts[0] if isinstance(step, Batch) else group_in(step)
+    lines = _inlined_lines(group, names)
+    if group.copy_of is not None:
         if not lines:  # a view alone
-            text = ", ".join(names[v] for v in step.sources())
-            lines.append((step.moves, f"{step.moves.primitive.name}({text})"))
+            text = ", ".join(names[v] for v in group.inputs)
+            lines.append((group.copy_of, f"{group.copy_of.primitive.name}({text})"))
         eqn, text = lines[-1]
         return [*lines[:-1], (eqn, f"{text}  => out")]
-    for number, member in enumerate(members_in_order(step)):
+    for number, member in enumerate(members_in_order(group)):
         for v in member.eqn.outvars:
             names[v] = (
                 f"v{number}"
@@ -76,7 +78,7 @@ def operations(step: Group, names: dict[object, str]) -> list[tuple[Eqn, str]]:
             else:
                 operands.append(names[o.var])
         result = ", ".join(names[v] for v in member.eqn.outvars)
-        kept = "  => out" if any(v in step.outputs for v in member.eqn.outvars) else ""
+        kept = "  => out" if any(v in group.outputs for v in member.eqn.outvars) else ""
         text = f"{member.eqn.primitive.name}({', '.join(operands)})"
         inside: list[tuple[Eqn, str]] = []
         if flow is not None:

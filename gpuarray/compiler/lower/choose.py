@@ -1,0 +1,173 @@
+"""Choose the loop form of a group: which threads share what work.
+
+Floor 3. In: a FusedGroup. Out: a Kernel, or a TypeError that says why there is none. The choice
+depends on shapes, dtypes and the order of memory alone, so the same graph gets the same kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable
+
+from gpuarray.compiler.fuse.group import FusedGroup, Load, Member
+from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.lower.collapse import collapse
+from gpuarray.compiler.lower.kernel import (
+    Columns,
+    DeviceStep,
+    Kernel,
+    Loop,
+    Map,
+    Rows,
+    Scan,
+    Scatter,
+    Sort,
+    Tiles,
+    User,
+)
+from gpuarray.compiler.lower.passes import axis_order, split_passes
+from gpuarray.compiler.lower.scans import is_scan
+from gpuarray.compiler.lower.sorts import is_short_sort
+from gpuarray.compiler.lower.user import is_custom
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.index import Index, axes_of
+from gpuarray.core.primitive import Combine
+
+#: From this length on, and below this number, rows are shared by several blocks, so that they fill
+#: the machine.
+LONG, FEW = 1 << 13, 132
+#: A value is worth a tile where both axes have this many elements: runs of 64 bytes.
+SHORT_RUN = 16
+
+
+class NoKernel(TypeError):
+    """A group that has no kernel, and why."""
+
+
+def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
+    """The steps, with a kernel for each group that can have one."""
+    return named([_kernel_or(s) if isinstance(s, FusedGroup) else s for s in steps])
+
+
+def _kernel_or(group: FusedGroup) -> DeviceStep:
+    try:
+        return kernel_of(group)
+    except TypeError:  # whoever wants to emit it gets to read why
+        return group
+
+
+def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
+    """The steps, each kernel named by its place among them and its form: the same graph gives the
+    same names.
+    """
+    number, made = itertools.count(), []
+    for step in steps:
+        if not isinstance(step, Eqn):
+            form = step.form if isinstance(step, Kernel) else _likely_form(step)
+            step = dataclasses.replace(step, name=f"k{next(number)}_{form}")
+        made.append(step)
+    return made
+
+
+def _likely_form(group: FusedGroup) -> str:
+    """The form that a group would have as a kernel, for its name where it is none."""
+    if group.has_flow:
+        return Loop.form
+    if not group.reduced:
+        return Map.form
+    try:
+        return Columns.form if Accesses(group).run_along_columns() else Rows.form
+    except TypeError:  # a dtype that no kernel has
+        return Rows.form
+
+
+def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
+    """The kernel of a group."""
+    accesses = Accesses(group)
+    # Loops go over the axes that their members name; all else over as few as possible.
+    if group.has_flow:
+        return Loop(accesses, name)
+    if not group.is_fused:
+        return _special(group)(accesses, name)
+    accesses = collapse(accesses)
+    return (_reduction if group.reduced else _pointwise)(accesses, name)
+
+
+def _special(group: FusedGroup) -> type[Kernel]:
+    """The form of a group of one equation that is more than its elements."""
+    (member,) = group.members
+    if is_custom(member.eqn):
+        return User
+    if is_scan(member.eqn):
+        return Scan
+    return Sort if is_short_sort(member.eqn) else Scatter
+
+
+# ---- reductions ----
+
+
+def _reduction(accesses: Accesses, name: str) -> Kernel:
+    group, axes = accesses.group, accesses.axes
+    passes = split_passes(group, _has_fold)
+    if passes is None:
+        raise NoKernel("a reduction without a Combine rule cannot be split over threads")
+    rows = math.prod(axes[i] for i in group.parallel)
+    length = math.prod(axes[i] for i in group.reduced)
+    if accesses.run_along_columns():
+        return Columns(accesses, name, tuple(passes), rows, length)
+    single = len(passes) == 1 and not passes[0].stored
+    shared = single and rows < FEW and length > LONG
+    return Rows(accesses, name, tuple(passes), rows, length, shared)
+
+
+def _has_fold(member: Member) -> bool:
+    """On a GPU partial results are never rounded, so whatever has a rule can be split."""
+    return isinstance(member.eqn.primitive.cuda, Combine)
+
+
+# ---- pointwise work ----
+
+
+def loop_order(accesses: Accesses) -> list[int]:
+    """The axes that threads go over, from the slowest to the fastest in memory."""
+    gone = [i for i in accesses.collapsed if accesses.axes[i] == 1]
+    return [i for i in axis_order(accesses.group) if i not in gone]
+
+
+def _pointwise(accesses: Accesses, name: str) -> Kernel:
+    axes, order = accesses.axes, loop_order(accesses)
+    crossing = _crossing(accesses, order)
+    if crossing is None:
+        return Map(accesses, name, tuple(order))
+    x, y = crossing
+    if min(axes[x], axes[y]) < SHORT_RUN:
+        # Where one of the two is short, its neighbours are near enough in both.
+        short = min(crossing, key=lambda a: axes[a])
+        return Map(accesses, name, (*(a for a in order if a != short), short))
+    return Tiles(accesses, name, (*(a for a in order if a not in (x, y)), y, x), y, x)
+
+
+def values_of(accesses: Accesses) -> list[tuple[Load | Var, Index]]:
+    """What is read from memory as it lies, and what is written: each once, and where."""
+    read = [x for x in accesses.loads() if not accesses.is_inlined(x)]
+    found: list[tuple[Load | Var, Index]] = [(x, accesses.load_index(x)) for x in read]
+    return found + [(v, accesses.output_index(v)) for v in accesses.group.outputs]
+
+
+def _crossing(accesses: Accesses, order: list[int]) -> tuple[int, int] | None:
+    """The axis along which most bytes lie, and the next one along which values lie that depend on
+    both; None where all values lie along the same one.
+    """
+    nbytes: dict[int, int] = {}
+    pairs: set[tuple[int, int]] = set()
+    for value, index in values_of(accesses):
+        depends = axes_of(index)
+        for axis in depends if len(depends) > 1 else ():
+            if index.coefficient(axis) == 1:
+                aval = value.source.aval if isinstance(value, Load) else value.aval
+                nbytes[axis] = nbytes.get(axis, 0) + aval.nbytes
+                pairs |= {(other, axis) for other in depends if other != axis}
+    ranked = sorted(nbytes, key=lambda a: (-nbytes[a], -order.index(a)))
+    return next(((ranked[0], y) for y in ranked[1:] if (ranked[0], y) in pairs), None)

@@ -1,0 +1,163 @@
+"""Kernels: groups with their loop form chosen, once.
+
+Floor 3. Plain data, made by choose.py (and horizontal.py), read by the templates, the backends and
+`explain`. A form says which threads share what work; how many they are is the target's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpuarray.compiler.fuse.group import FusedGroup, Load
+from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.lower.passes import Pass
+from gpuarray.core.graph import Eqn, Var
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A group with its loop form: one of `FORMS`.
+
+    accesses: the group, the axes that threads go over, and how it reads
+    name: says the form
+    """
+
+    form: ClassVar[str] = ""
+
+    accesses: Accesses
+    name: str
+
+    @property
+    def group(self) -> FusedGroup:
+        """The equations, with the producers that are inlined."""
+        return self.accesses.group
+
+    @property
+    def outputs(self) -> tuple[Var, ...]:
+        """The values it writes, in the order of its arguments."""
+        return self.group.outputs
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        """The values in memory that it needs, those that its outputs begin as included."""
+        return self.group.inputs
+
+    @property
+    def aliases(self) -> Mapping[Var, Var]:
+        """Outputs that begin as the contents of an input, which the kernel does not read."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Kernel):
+    """Pointwise: a thread makes a few neighbours.
+
+    order: the axes from the slowest to the fastest
+    """
+
+    form = "map"
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles(Kernel):
+    """Pointwise, where values lie across one another: a block makes a square of axes `y` and `x`,
+    and what lies along y is turned in shared memory.
+    """
+
+    form = "tiles"
+    order: tuple[int, ...]
+    y: int
+    x: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Kernel):
+    """Reductions along the axis that lies together in memory: threads share a row.
+
+    passes: sweeps over the row; length: elements of a row
+    shared: a row is so long, and rows are so few, that several blocks share each
+    """
+
+    form = "rows"
+    passes: tuple[Pass, ...]
+    rows: int
+    length: int
+    shared: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Kernel):
+    """Reductions along another axis: neighbouring threads go down neighbouring columns.
+
+    passes: sweeps down the columns; length: elements of a column
+    """
+
+    form = "columns"
+    passes: tuple[Pass, ...]
+    columns: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Kernel):
+    """A running fold along one axis."""
+
+    form = "scan"
+
+
+@dataclass(frozen=True, eq=False)
+class Sort(Kernel):
+    """Short rows, each sorted by threads in shared memory."""
+
+    form = "sort"
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter(Kernel):
+    """Updates, each written by a thread to its place in memory that holds the operand."""
+
+    form = "scatter"
+
+    @property
+    def aliases(self) -> Mapping[Var, Var]:
+        (member,) = self.group.members
+        operand = member.operands[0]
+        assert isinstance(operand, Load)
+        return {self.outputs[0]: operand.source}
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Kernel):
+    """Loops and branches in registers: a thread runs all steps for its element."""
+
+    form = "loop"
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Kernel):
+    """Small groups of one structure, each on arrays of its own; `group` has all their members.
+
+    parts: the groups; the text is that of the first
+    """
+
+    form = "batch"
+    parts: tuple[FusedGroup, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class User(Kernel):
+    """A kernel that a user wrote."""
+
+    form = "user"
+
+
+FORMS: tuple[type[Kernel], ...] = (
+    Map, Rows, Columns, Tiles, Scan, Sort, Scatter, Loop, Batch, User,
+)  # fmt: skip
+
+#: What a device runs: a kernel, a group that has none (a dtype or an operation that CUDA text does
+#: not have, so NumPy's rules run it), or a single equation: a view, a routine of a library.
+DeviceStep = Kernel | FusedGroup | Eqn

@@ -46,6 +46,7 @@ NAMESPACES = {
     "gpuarray.tree": "nested containers, short names",
     "gpuarray.flatten_util": "containers as one vector",
     "gpuarray.debug": "looking at programs that run",
+    "gpuarray.profiler": "what runs when, what holds memory",
     "gpuarray.export": "programs as bytes",
     "gpuarray.ref": "mutable references",
     "gpuarray.experimental": "what may still change",

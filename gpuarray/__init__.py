@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from gpuarray import flatten_util as flatten_util
     from gpuarray import image as image
     from gpuarray import nn as nn
+    from gpuarray import profiler as profiler
     from gpuarray import scipy as scipy
 
 # Last: the package attribute `config` is the settings object, no longer the module of that name.
@@ -133,7 +134,7 @@ __version__ = "0.1.0"
 
 _install_hooks()
 
-_LAZY = ("export", "flatten_util", "image", "nn", "scipy", "test_util")
+_LAZY = ("export", "flatten_util", "image", "nn", "profiler", "scipy", "test_util")
 
 
 def __getattr__(name: str):

@@ -357,6 +357,10 @@ _ON_THE_WAY = tuple(
 )
 
 
+#: Where methods of arrays hand on to public functions.
+_METHODS = PACKAGE + os.path.join("core", "value.py")
+
+
 def is_users_expression() -> bool:
     """Whether the operation at hand stands in a user's program, and not in a function of this
     library's that is made of several: settings that forbid what a user did not mean (promotion,
@@ -366,6 +370,17 @@ def is_users_expression() -> bool:
     while frame.f_code.co_filename.startswith(_ON_THE_WAY) and frame.f_back is not None:
         frame = frame.f_back
     return not is_inside(frame.f_code.co_filename)
+
+
+def called_from_inside() -> bool:
+    """Whether this library itself calls the public function at hand: the next file further out,
+    past those through which methods come, is its own.
+    """
+    frame = sys._getframe(3)  # beyond the check of the argument
+    public = (frame.f_code.co_filename, _METHODS)
+    while frame.f_code.co_filename in public and frame.f_back is not None:
+        frame = frame.f_back
+    return is_inside(frame.f_code.co_filename)
 
 
 def read_only(x: Any) -> np.ndarray:

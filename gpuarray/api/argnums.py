@@ -1,4 +1,4 @@
-"""Which arguments the options `*_argnums` and `*_argnames` of `jit` mean.
+"""Which arguments the options `*_argnums` and `*_argnames` of the transforms mean.
 
 Floor 6. In: those options and the signature of the function. Out: numbers and names, checked.
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 
 def indices(value, name: str) -> tuple[int, ...]:
+    """The numbers that an option holds; TypeError for anything but integers."""
     if value is None:
         return ()
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
+from gpuarray.api.argnums import indices
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
 from gpuarray.control.surgery import opened
 from gpuarray.core import trace as traces
@@ -173,8 +171,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 def _static_positions(fun: Callable, nums: Any, names: Any, count: int) -> frozenset[int]:
-    given = (nums,) if isinstance(nums, (int, np.integer)) else tuple(nums)
-    positions = [operator.index(n) for n in given]
+    positions = list(indices(nums, "static_argnums"))
     if names:
         known = list(inspect.signature(fun).parameters)
         positions += [known.index(n) for n in ((names,) if isinstance(names, str) else names)]
@@ -240,6 +237,11 @@ def checkpoint(
         )
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
+    if policy is not None and not callable(policy):
+        raise TypeError(
+            f"checkpoint: policy must be a function or None, got {policy!r}. Take one of "
+            "gpuarray.checkpoint_policies, such as checkpoint_policies.everything_saveable."
+        )
     static_names = (
         (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     )

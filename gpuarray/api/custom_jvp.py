@@ -14,6 +14,7 @@ from gpuarray.api.custom_rules import (
     CustomFunction,
     Results,
     as_array,
+    check_rule,
     flatten_outputs,
     from_symbolic,
     name_of,
@@ -69,6 +70,7 @@ class custom_jvp(CustomFunction):
 
         symbolic_zeros: tangents that are nothing come as SymbolicZero instead of as arrays of zeros
         """
+        check_rule("defjvp", "jvp", jvp)
         self.jvp = jvp
         self.symbolic_zeros = symbolic_zeros
         return jvp
@@ -84,6 +86,10 @@ class custom_jvp(CustomFunction):
         """
         if self.nondiff_argnums:
             raise TypeError("Can't use ``defjvps`` with ``nondiff_argnums``.")
+
+        for rule in jvps:
+            if rule is not None:
+                check_rule("defjvps", "each rule (or None)", rule)
 
         def jvp(primals, tangents):
             out = self(*primals)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray.api.argnums import indices
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -22,6 +22,12 @@ from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map
 from gpuarray.runtime.host import own
+
+
+def check_rule(what: str, name: str, rule: Any) -> None:
+    """TypeError where a derivative rule is no function."""
+    if not callable(rule):
+        raise TypeError(f"{what}: {name} must be a function, got {rule!r}")
 
 
 class SymbolicZero:
@@ -135,11 +141,7 @@ class CustomFunction:
         except (TypeError, ValueError):
             self._signature = None
         self._count = _positional_count(self._signature)
-        nums = (
-            (operator.index(nondiff_argnums),)
-            if isinstance(nondiff_argnums, (int, np.integer))
-            else tuple(map(operator.index, nondiff_argnums))
-        )
+        nums = indices(nondiff_argnums, "nondiff_argnums")
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
         if names and self._signature is not None:
             known = list(self._signature.parameters)

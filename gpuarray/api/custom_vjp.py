@@ -15,6 +15,7 @@ from gpuarray.api.custom_rules import (
     CustomVJPPrimal,
     Results,
     as_array,
+    check_rule,
     flatten_outputs,
     from_symbolic,
     name_of,
@@ -81,6 +82,8 @@ class custom_vjp(CustomFunction):
         cotangents that are nothing come to `bwd` as SymbolicZero
         optimize_remat: accepted; what `fwd` computes for nobody is dropped in any case
         """
+        check_rule("defvjp", "fwd", fwd)
+        check_rule("defvjp", "bwd", bwd)
         self.fwd, self.bwd = fwd, bwd
         self.symbolic_zeros, self.optimize_remat = symbolic_zeros, optimize_remat
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.api.argnums import indices
 from gpuarray.api.stages import struct_of
 from gpuarray.api.vjp import Pullback, aval_of_tangent, real_array
 from gpuarray.api.vmap import vmap
@@ -245,7 +246,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes: tuple = ()) -> Callab
 def _argnums_of(
     argnums: int | Sequence[int], count: int, error: type[Exception]
 ) -> tuple[int, ...]:
-    single = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    single = indices(argnums, "argnums")
     for n in single:
         if not -count <= n < count:
             raise error(

@@ -13,7 +13,9 @@ from typing import Any
 
 from gpuarray import util
 from gpuarray.api import stages
+from gpuarray.api.argnums import indices
 from gpuarray.api.jit import Jitted, Options
+from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Graph
@@ -47,7 +49,7 @@ def make_jaxpr(
             f"make_jaxpr traces static shapes only, got abstracted_axes={abstracted_axes!r}: trace "
             "once for each shape."
         )
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    nums = indices(static_argnums, "static_argnums")
 
     @boundary
     @functools.wraps(fun)
@@ -111,15 +113,19 @@ class named_scope(contextlib.ContextDecorator):
         if not isinstance(name, str):
             raise TypeError(f"named_scope name argument must be a string, got {name!r}")
         self.name = name
-        self._around: list[str] = []
+        self._around: list[tuple[str, ranges.Range | None]] = []
 
     def __enter__(self) -> None:
         around = util.enter_scope("")
         util.enter_scope(f"{around}/{self.name}".strip("/"))
-        self._around.append(around)
+        noted = None if ranges.session is None else ranges.Range(self.name, "scope").__enter__()
+        self._around.append((around, noted))
 
     def __exit__(self, *exc: object) -> None:
-        util.enter_scope(self._around.pop())
+        around, noted = self._around.pop()
+        if noted is not None:
+            noted.__exit__()
+        util.enter_scope(around)
 
     def _recreate_cm(self) -> named_scope:  # a decorated function may run on several threads
         return named_scope(self.name)

@@ -21,6 +21,7 @@ from gpuarray.api import argnums, stages
 from gpuarray.api.layouts import Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
+from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
@@ -93,6 +94,9 @@ class Jitted:
 
     def __call__(self, *args, **kwargs):
         try:  # a boundary of tracebacks, without the cost of a function
+            if ranges.session is not None:
+                with ranges.Range(f"jit {self.__name__}", "jit"):
+                    return self._general_call(args, kwargs)
             if not kwargs and traces.state.trace is lazy.base:
                 try:
                     fast = self._fast.get((config.state.trace_key, *[a.aval for a in args]))
@@ -137,7 +141,7 @@ class Jitted:
             if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
                 if all(isinstance(a, ArrayImpl) for a in args):
                     self._fast[(config.state.trace_key, *call.avals)] = entry.fast
-        if entry.fast is not None:
+        if entry.fast is not None and ranges.session is None:
             return entry.fast(*self._owned(call, args, kwargs))
         return _launch(
             entry.program, entry.executable, entry.constants, *self._owned(call, args, kwargs)
@@ -255,7 +259,8 @@ class Jitted:
             leaves, out_spec = tree.flatten_raw(result)
             return [_check_output(x, info) for x in leaves]
 
-        graph = stage(flat, call.avals, info, threads=True)
+        with ranges.during(f"trace {self.__name__}", "compile"):
+            graph = stage(flat, call.avals, info, threads=True)
         where = None
         if self._options.layouts is not None:
             result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))

@@ -28,7 +28,7 @@ from gpuarray.compiler.lower.steps import group_in, inlined_eqns
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import state
-from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
+from gpuarray.core.graph import Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
 
@@ -184,14 +184,14 @@ class _Writer(host.Writer):
                 self.call(eqn, [self.atom(a) for a in eqn.invars])
             super().fused(group)
             return
-        self.kernel(emitted, group.members[0].eqn, emitted.outputs)
+        self.kernel(emitted, group, emitted.outputs)
 
-    def kernel(self, emitted: KernelSource, eqn: Eqn, results: list[Var]) -> None:
+    def kernel(self, emitted: KernelSource, group: FusedGroup, results: list[Var]) -> None:
         """Write a launch."""
         ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.kernel.aliases.values()))
         outs = ", ".join(self.name(v) for v in results)
         kernel = self.bind(emitted.name, Launcher(emitted))
-        self.line(f"{outs}, = {kernel}({ins})", eqn)
+        self.line(f"{outs}, = {kernel}({ins})", group.members[0].eqn, group)
 
 
 def on_host(plan: Plan) -> list[str]:

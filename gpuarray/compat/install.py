@@ -33,7 +33,11 @@ _ELSEWHERE = {
 }
 #: Folders here that are not what JAX means by the name.
 _OURS = frozenset(
-    f"jax.{name}" for name in "cli compat compiler control drivers runtime transforms util".split()
+    f"jax.{name}"
+    for name in (
+        *("api", "backends", "cli", "compat", "compiler", "control"),
+        *("primitives", "pytree", "runtime", "transforms", "util"),
+    )
 )
 #: The library itself; it is there whenever this module is.
 _ROOT = sys.modules[__name__.partition(".")[0]]

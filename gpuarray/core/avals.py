@@ -141,6 +141,19 @@ def typed_scalar(x, dtype) -> np.generic:
     return dtype.type(x)
 
 
+def machine_int(x: int) -> int:
+    """`x`; OverflowError for a Python int that no integer of the machine holds.
+
+    >>> machine_int(2**64)
+    Traceback (most recent call last):
+    OverflowError: Python int 18446744073709551616 does not fit into 64 bits: give a float
+    """
+    if -(1 << 63) <= x < 1 << 64:
+        return x
+    shown = str(x) if abs(x) < 10**30 else f"of {x.bit_length()} bits"
+    raise OverflowError(f"Python int {shown} does not fit into 64 bits: give a float")
+
+
 def _scalar_aval(kind: type) -> ShapedArray:
     if kind in _PYTHON_KINDS:
         return python_scalar_aval(kind)
@@ -156,6 +169,8 @@ MASKED = (
 _SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
 }
+#: NumPy's scalars that the setting x64 decides about.
+WIDE_SCALARS = frozenset((np.int64, np.uint64, np.float64, np.complex128))
 _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 

@@ -1,8 +1,11 @@
 """Data types: which exist, what they are called, and how they combine.
 
 In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDtype`) that obey the
-x64 setting; 64-bit types become 32-bit ones unless it is on. Floor 1:
-config, core.lattice, core.extended.
+x64 setting. Floor 1: config, core.lattice, core.extended.
+
+Unless the setting is on, 64-bit types become 32-bit ones where an array gets its dtype from
+outside: from Python, from NumPy, by name. An array that is there keeps its dtype whatever the
+setting is now, and so does what is computed from it.
 
 NumPy's own `kind` calls most of the ml_dtypes 'V'; `kind_of` here tells integers from floats for
 all of them. Memos live on `config.state.trace_key`, so a changed setting never meets a stale one.
@@ -23,6 +26,7 @@ from gpuarray.core.extended import ExtendedDType as ExtendedDType
 from gpuarray.core.extended import KeyDtype as KeyDtype
 from gpuarray.core.extended import extended as extended
 from gpuarray.core.extended import prng_key as prng_key
+from gpuarray.util import called_from_inside
 
 _state = config.state
 
@@ -75,6 +79,15 @@ _NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64
 
 #: The dtypes of Python scalars when 64-bit types are on.
 python_scalar_dtypes: Mapping[type, np.dtype] = _PYTHON
+
+
+def is_beyond(dtype: Any) -> bool:
+    """Whether only arrays made with x64 on have this dtype, and it is off now.
+
+    >>> is_beyond(float64), is_beyond(float32)
+    (True, False)
+    """
+    return dtype in _NARROW and not _state.enable_x64
 
 
 def kind_of(dtype: Any) -> str:
@@ -162,10 +175,18 @@ def default_complex() -> np.dtype:
     return canonicalize_dtype(complex)
 
 
-def check_user_dtype(dtype: Any, fun_name: str = "") -> Any:
+def requested_dtype(dtype: Any, fun_name: str) -> Any:
+    """`check_user_dtype` in functions that this library calls as well: what it asks for is a dtype
+    that arrays have, and stays as it is.
+    """
+    return check_user_dtype(dtype, fun_name, ours=True)
+
+
+def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
     """Return the canonical dtype for a `dtype=` argument, with errors that name the function.
 
     A type that was asked for by width and is not available is truncated, with a warning.
+    ours: unless it is this library that asks
 
     >>> check_user_dtype(float, "zeros"), check_user_dtype("bfloat16", "zeros")
     (dtype('float32'), dtype(bfloat16))
@@ -188,13 +209,15 @@ def check_user_dtype(dtype: Any, fun_name: str = "") -> Any:
     if isinstance(dtype, type) and dtype in _PYTHON:  # these ask for the default width
         return canonicalize_dtype(dtype)
     if result is not full and result != full:
+        if ours and called_from_inside():
+            return full
         requested = f" requested in {fun_name}" if fun_name else ""
         warnings.warn(
             f"Explicitly requested dtype {full.name}{requested} is not available, and will be "
             f"truncated to dtype {result.name}. To get 64-bit types, call "
             "config.update('jax_enable_x64', True) at the start, or set GPUARRAY_ENABLE_X64=1 "
             "(JAX_ENABLE_X64=1 works too).",
-            stacklevel=3,
+            stacklevel=4 if ours else 3,
         )
     return result
 
@@ -232,7 +255,7 @@ def dtype(x: Any) -> Any:
     if isinstance(own, np.dtype):
         if own not in _KIND:
             raise TypeError(_not_valid(x, own))
-        return canonicalize_dtype(own)
+        return own if hasattr(x, "aval") else canonicalize_dtype(own)
     for kind in _PYTHON:  # an int enum, a float subclass
         if isinstance(x, kind):
             return canonicalize_dtype(kind)
@@ -315,15 +338,14 @@ def _no_path(nodes: Any, strict: bool) -> TypePromotionError:
 
 
 def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
-    """Promote (dtype, weak) pairs; the result is canonical under the present settings."""
+    """Promote (dtype, weak) pairs. A 64-bit type comes out only where one goes in."""
     dtypes = {d for d, _ in pairs}
     weak = all(w for _, w in pairs)
     strict = _state.numpy_dtype_promotion == "strict"
     # One type only: promotion changes nothing but the width.
     if len(pairs) == 1 or (len(dtypes) == 1 and not weak):
         result = pairs[0][0]
-        weak = weak and result != bool_
-        return canonicalize_dtype(result, allow_extended_dtype=True), weak
+        return result, weak and result != bool_
     # Among weak values only, widths still count; next to a strong one just their kind does.
     keep = weak and not strict
     nodes = frozenset(_node(d, w and not keep) for d, w in pairs)
@@ -332,7 +354,10 @@ def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
         raise _no_path(nodes, strict)
     if found in _WEAK_TYPES:
         return canonicalize_dtype(_WEAK_TYPES[found]), True
-    return canonicalize_dtype(_BY_NAME[found]), keep and found != "bool"
+    result = _BY_NAME[found]
+    if dtypes.isdisjoint(_NARROW):  # uint32 with int32 would need int64
+        result = canonicalize_dtype(result)
+    return result, keep and found != "bool"
 
 
 def promote2(dtype_a: Any, weak_a: bool, dtype_b: Any, weak_b: bool) -> tuple[Any, bool]:
@@ -363,7 +388,7 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
     # An array or a tracer.
     aval = getattr(x, "aval", None)
     if aval is not None:
-        return canonicalize_dtype(aval.dtype, True), aval.weak_type
+        return aval.dtype, aval.weak_type
     if kind is type and x in _PYTHON:
         return canonicalize_dtype(x), x is not bool
     return dtype(x), bool(getattr(x, "weak_type", False))

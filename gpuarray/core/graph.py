@@ -16,7 +16,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.core.trace import owned
+from gpuarray.core.trace import made, owned
 
 
 class Var:
@@ -39,6 +39,13 @@ class Literal:
     def __init__(self, val: Any, aval: ShapedArray | None = None):
         self.val = val
         self.aval = aval_of(val) if aval is None else aval
+
+    @property
+    def operand(self) -> Any:
+        """The value to bind: of the dtype that it was written down in, under any settings."""
+        if aval_of(self.val).dtype == self.aval.dtype:
+            return self.val
+        return made(self.val, self.aval)
 
     @property
     def key(self) -> tuple:
@@ -281,6 +288,19 @@ def is_pure_structure(graph: Graph) -> bool:
     return True
 
 
+def scopes(graph: Graph) -> tuple[str, ...]:
+    """The scopes of the equations in a Graph and those it holds; none if nobody named any."""
+    found = graph.derived.get("scopes")
+    if found is None:
+        names: list[str] = []
+        for eqn in graph.eqns:
+            names.append(eqn.source_info.name_stack)
+            for inner in subgraphs(eqn):
+                names += scopes(inner)
+        found = graph.derived["scopes"] = tuple(names) if any(names) else ()
+    return found
+
+
 def effects(eqn: Eqn) -> Iterator[Primitive]:
     """Yield the primitives with side effects in an equation and the Graphs it holds."""
     if eqn.primitive.effect:
@@ -349,7 +369,7 @@ def evaluate(graph: Graph, *args) -> list[Any]:
                 env.pop(v, None)  # memory goes back as soon as nobody will ask again
     finally:
         util.replaying.site = before
-    return [a.val if isinstance(a, Literal) else env[a] for a in graph.outvars]
+    return [a.operand if isinstance(a, Literal) else env[a] for a in graph.outvars]
 
 
 def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
@@ -368,7 +388,7 @@ def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> lis
 
 def bind(eqn: Eqn, env: dict[Var, Any]) -> None:
     """Bind one equation to the values of its variables, and add what comes out."""
-    values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+    values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
     out = eqn.primitive.bind(*values, **eqn.params)
     env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
 

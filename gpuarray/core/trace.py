@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
-from gpuarray.core.avals import ShapedArray
+from gpuarray import config, errors
+from gpuarray.core.avals import WIDE_SCALARS, ShapedArray
 from gpuarray.core.value import Array
 
 
@@ -36,8 +36,10 @@ class Trace:
         if self.parent is not None:
             self.parent.adopt(constant)
 
-    def own(self, x: np.ndarray) -> Any:
-        """A NumPy array as an Array that nobody else writes to: the base trace knows how."""
+    def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
+        """A NumPy value as an Array that nobody else writes to, of another aval than the settings
+        give it if there is one: the base trace knows how.
+        """
         raise TypeError(f"{type(self).__name__} makes no arrays")
 
 
@@ -71,6 +73,38 @@ def owned(x: Any) -> Any:
     Every value that is kept beyond one operation goes through here.
     """
     return _State.base.own(x) if isinstance(x, np.ndarray) else x
+
+
+def made(x: Any, aval: ShapedArray) -> Any:
+    """A Python or NumPy value as an Array of this aval, whatever the settings make of its type."""
+    return _State.base.own(x, aval)
+
+
+def kept(x: Any) -> Any:
+    """`x`; a NumPy scalar of this library's own as an Array, where the settings would narrow it."""
+    if type(x) in WIDE_SCALARS and not config.state.enable_x64:
+        return made(x, ShapedArray((), x.dtype))
+    return x
+
+
+def same_widths(args: tuple) -> tuple:
+    """The operands of one operation. A NumPy value whose 64-bit dtype is that of an array among
+    them, as a constant in that array's type is, keeps it as an Array where the settings would
+    narrow it.
+    """
+    if config.state.enable_x64:
+        return args
+    if WIDE_SCALARS.isdisjoint(map(type, args)) and np.ndarray not in map(type, args):
+        return args
+    beside = {x._aval.dtype for x in args if isinstance(x, Array)}
+    return tuple(
+        [
+            made(x, ShapedArray(x.shape, x.dtype))
+            if isinstance(x, (np.generic, np.ndarray)) and x.dtype in beside
+            else x
+            for x in args
+        ]
+    )
 
 
 class current:

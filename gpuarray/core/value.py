@@ -233,7 +233,9 @@ class Array:
         raise TypeError(
             f"'{type(self)}' object does not support item assignment. JAX arrays are immutable, "
             f"and so are "
-            "gpuarray's. Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method."
+            "gpuarray's. Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] method. "
+            "Where a function of another library's assigns (to a zeros_like(x) of its own, as some "
+            "of SciPy's do), give it numpy.asarray(x)."
         )
 
     def __getitem__(self, index):

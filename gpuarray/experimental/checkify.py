@@ -382,12 +382,12 @@ class _Run:
         env.update(zip(graph.invars, args, strict=True))
         last_use = last_uses(graph)
         for index, eqn in enumerate(graph.eqns):
-            values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+            values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
             state, out = self.equation(eqn, state, values)
             env.update(zip(eqn.outvars, out, strict=True))
             for v in last_use.get(index, ()):
                 env.pop(v, None)
-        return state, [a.val if isinstance(a, Literal) else env[a] for a in graph.outvars]
+        return state, [a.operand if isinstance(a, Literal) else env[a] for a in graph.outvars]
 
     def equation(self, eqn: Eqn, state: list, values: list) -> tuple[list, list]:
         prim, params = eqn.primitive, eqn.params

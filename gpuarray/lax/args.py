@@ -132,3 +132,27 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
         )
         message += "".join(f"\n{origin}" for n in traced if (origin := n.origin()))
     raise TypeError(message)
+
+
+def integer(what: str, name: str, given: Any, wanted: str = "an int") -> int:
+    """An argument that counts; TypeError for what is no integer."""
+    try:
+        return operator.index(given)
+    except TypeError:
+        pass
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    error = ValueError if isinstance(given, float) else TypeError
+    raise error(
+        f"`{name}` of {what} must be {wanted}, got {given!r} of type {type(given).__name__}."
+    )
+
+
+def times_unrolled(unroll: Any, length: int) -> int:
+    """How many steps of a loop are written out together."""
+    if isinstance(unroll, bool):
+        return max(length, 1) if unroll else 1
+    times = integer("a loop", "unroll", unroll, "a bool or a non-negative int")
+    if times < 0:
+        raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`, got {unroll}.")
+    return times

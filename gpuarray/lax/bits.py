@@ -158,7 +158,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     >>> lax.bitcast_convert_type(1.0, "int32")
     Array(1065353216, dtype=int32)
     """
-    new_dtype = dtypes.check_user_dtype(new_dtype, "bitcast_convert_type")
+    new_dtype = dtypes.requested_dtype(new_dtype, "bitcast_convert_type")
     value = as_operand("bitcast_convert_type", operand)
     return bitcast_convert_type_p.bind(value, new_dtype=new_dtype)
 

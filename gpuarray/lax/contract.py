@@ -38,7 +38,7 @@ def _ints(dims: Sequence[int]) -> tuple[int, ...]:
 
 def element_type(name: str, dtype) -> Any:
     """A `preferred_element_type` argument as a canonical dtype, or None."""
-    return None if dtype is None else dtypes.check_user_dtype(dtype, name)
+    return None if dtype is None else dtypes.requested_dtype(dtype, name)
 
 
 def dot_general(

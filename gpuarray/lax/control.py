@@ -7,7 +7,7 @@ which every transformation goes through. With `disable_jit` they run as plain Py
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.trace import Tracer, owned
 from gpuarray.core.tracebacks import boundary
+from gpuarray.lax.args import integer, times_unrolled
 from gpuarray.lax.bodies import (
     Body,
     check_branches,
@@ -119,8 +120,10 @@ def switch(
     >>> lax.switch(2, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5)
     Array(15, dtype=int32, weak_type=True)
     """
-    if not all(callable(b) for b in branches):
-        raise TypeError("lax.switch: branches argument should be a sequence of callables.")
+    if not isinstance(branches, Iterable) or not all(callable(b) for b in branches):
+        raise TypeError(
+            f"lax.switch: branches argument should be a sequence of callables, got {branches!r}."
+        )
     operands = _operands(operands, operand)
     if index is None or isinstance(index, (str, list, tuple, dict)):
         raise TypeError(f"Index type must be an integer, got {index!r} of type {type(index)}")
@@ -469,7 +472,7 @@ def _scan_plain(
     arrays, xs_spec = tree.flatten(xs)
     arrays = check_operands(arrays)
     length = _length(arrays, length)
-    unroll = _unroll(unroll, length)
+    unroll = times_unrolled(unroll, length)
     if config.state.disable_jit:
         return _python_scan(f, init, arrays, xs_spec, length, reverse)
     values, spec = tree.flatten(init)
@@ -561,7 +564,7 @@ def _length(arrays: list, length: Any) -> int:
             "iteration with a dynamic length, use `while_loop` or `fori_loop`.",
         )
     if length is not None:
-        length = int(length)
+        length = integer("scan", "length", length)
         if any(n != length for n in sizes):
             raise ValueError(
                 f"scan got `length` argument of {length} which disagrees with leading axis sizes "
@@ -574,14 +577,6 @@ def _length(arrays: list, length: Any) -> int:
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
     return sizes[0]
-
-
-def _unroll(unroll: Any, length: int) -> int:
-    if isinstance(unroll, bool):
-        return max(length, 1) if unroll else 1
-    if unroll < 0 or int(unroll) != unroll:
-        raise ValueError("`unroll` must be a `bool` or a non-negative `int`.")
-    return int(unroll)
 
 
 def _python_scan(f: Callable, init: Any, arrays: list, spec: Any, length: int, reverse: bool):
@@ -625,6 +620,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
         raise TypeError(f"lax.map: f argument should be callable, got {f!r}")
     if not batch_size:
         return _scan(lambda _, x: ((), f(x)), (), xs, None, False, 1, f, "map")[1]
+    batch_size = integer("lax.map", "batch_size", batch_size)
     if batch_size < 0:
         raise ValueError(f"lax.map: batch_size must be positive, got {batch_size}")
     arrays, spec = tree.flatten(xs)

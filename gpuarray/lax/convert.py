@@ -23,6 +23,7 @@ from gpuarray.primitives.elementwise.convert import (
     imag_p,
     real_p,
 )
+from gpuarray.runtime.host import own
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
@@ -38,7 +39,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """
     if new_dtype is None:
         raise ValueError("dtype must be specified: convert_element_type(x, new_dtype)")
-    new_dtype = dtypes.check_user_dtype(new_dtype, "convert_element_type")
+    new_dtype = dtypes.requested_dtype(new_dtype, "convert_element_type")
     return convert(operand, new_dtype, stacklevel=3)
 
 
@@ -67,6 +68,8 @@ def convert(
     if concrete:  # a constant of the program: it is converted here, not by the traced function
         with trace.base_trace(), np.errstate(all="ignore"):
             value = _constant(operand, new_dtype)
+            if dtypes.is_beyond(new_dtype):
+                return own(value, ShapedArray(value.shape, new_dtype, weak_type))
             return convert_element_type_p.bind(value, **params)
     return convert_element_type_p.bind(operand, **params)
 

@@ -19,6 +19,7 @@ from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import add, div, ge, select_n
 from gpuarray.lax.polar import qdwh as qdwh
+from gpuarray.lax.shapes import full_like
 from gpuarray.primitives.elementwise.arithmetic import add_p
 from gpuarray.primitives.linalg.ops import EighImplementation as EighImplementation
 from gpuarray.primitives.linalg.ops import EigImplementation as EigImplementation
@@ -73,7 +74,7 @@ def _lower_triangle(x: Any, diagonal: int = 0) -> Any:
 
     if len(shape) > 2:
         inside = spread(inside, (len(shape) - 2, len(shape) - 1))
-    return select_n(inside, spread(dtype_of(x).type(0), ()), x)
+    return select_n(inside, full_like(x, 0), x)
 
 
 # ---- factorisations ----

@@ -19,7 +19,7 @@ from gpuarray.lax.control import cond, while_loop
 from gpuarray.lax.convert import conj, convert_element_type
 from gpuarray.lax.elementwise import eq, lt, select
 from gpuarray.lax.reductions import reduce_max, reduce_sum
-from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full_like, transpose
+from gpuarray.lax.shapes import as_array, broadcasted_iota, concatenate, full, full_like, transpose
 from gpuarray.lax.transcendental import sqrt
 from gpuarray.primitives.linalg.ops import cholesky_p, qr_p
 from gpuarray.primitives.linalg.solve import triangular_solve_p
@@ -65,7 +65,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     if dtypes.kind_of(x.dtype) not in "fc":
         raise ValueError(f"data type {x.dtype} not inexact: convert the matrix to floats first")
     part = dtypes.to_real_dtype(x.dtype)
-    smallest = part.type(dtypes.finfo(part).eps if eps is None else eps)
+    smallest = full((), dtypes.finfo(part).eps if eps is None else eps, part)
     if dynamic_shape is not None:
         inside = [lt(broadcasted_iota(np.int32, x.shape, i), dynamic_shape[i]) for i in (0, 1)]
         x = select(inside[0] & inside[1], x, full_like(x, 0))
@@ -86,7 +86,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
         moved = sqrt(reduce_sum(abs(new - u) ** 2, (0, 1)))
         return new, low, moved, count + 1
 
-    start = (x / convert_element_type(scale, x.dtype), smallest, part.type(np.inf), 0)
+    start = (x / convert_element_type(scale, x.dtype), smallest, full((), np.inf, part), 0)
     u, low, moved, count = while_loop(going, step, start)
     u = 1.5 * u - 0.5 * dot(u, dot(_adjoint(u), u))  # one Newton-Schulz step polishes
     h = dot(_adjoint(u), x)

@@ -196,7 +196,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
 
 
 def _arg_extreme(name: str, prim: Primitive, operand: Any, axis: int, index_dtype: Any) -> Array:
-    dtype = dtypes.check_user_dtype(index_dtype, name)
+    dtype = dtypes.requested_dtype(index_dtype, name)
     return prim.bind(bindable(name, operand), axes=(index(axis),), index_dtype=dtype)
 
 

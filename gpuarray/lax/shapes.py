@@ -16,7 +16,7 @@ import numpy as np
 from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.avals import ShapedArray, aval_of, machine_int
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, dtype_of, shape_of
 from gpuarray.lax.args import operand as bindable
@@ -408,7 +408,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
         )
     value = bindable("full", fill_value, 1)
     if dtype is not None:
-        value = _as_scalar(value, dtypes.check_user_dtype(dtype, "full"), False)
+        value = _as_scalar(value, dtypes.requested_dtype(dtype, "full"), False)
     elif sharding is not None:
         value = _as_scalar(value, dtype_of(value), False)
     if shape:
@@ -441,6 +441,8 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
         value = dtypes.scalar_type_of(np.zeros((), dtype))(value)
         if aval_of(value).dtype == dtype:
             return value
+    if not isinstance(value, Array) and dtypes.is_beyond(dtype):
+        return traces.made(_constant(value, dtype), ShapedArray((), dtype, weak))
     if isinstance(value, Array) or weak:
         return convert_element_type_p.bind(value, new_dtype=dtype, weak_type=weak, sharding=None)
     return _constant(value, dtype)
@@ -454,7 +456,7 @@ def _constant(value: Any, dtype: Any) -> Any:
             return dtype.type(float(value))  # pyright: ignore[reportArgumentType]
         if kind in "iu" and isinstance(value, int):
             bits = dtypes.itemsize_bits(dtype)
-            return np.array(value % (1 << bits), np.uint64).astype(dtype)[()]
+            return np.array(machine_int(value) % (1 << bits), np.uint64).astype(dtype)[()]
         given = np.asarray(value)
         params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
         rule = convert_element_type_p.numpy_function([ShapedArray((), given.dtype)], params)
@@ -480,7 +482,7 @@ def full_like(
     if _any_shape(fill_value):
         return full(shape, fill_value)  # raises
     weak = dtype is None and dtypes.is_weakly_typed(x)
-    target = own if dtype is None else dtypes.check_user_dtype(dtype, "full_like")
+    target = own if dtype is None else dtypes.requested_dtype(dtype, "full_like")
     value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
     return full(shape, value, sharding=sharding)
 
@@ -510,7 +512,7 @@ def broadcasted_iota(
            [0, 1]], dtype=int32)
     """
     out = iota_p.bind(
-        dtype=dtypes.check_user_dtype(dtype, "iota"),
+        dtype=dtypes.requested_dtype(dtype, "iota"),
         shape=canonicalize_shape(shape),
         dimension=index(dimension),
         sharding=None,
@@ -529,7 +531,7 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
     """
     out = empty_p.bind(
         shape=canonicalize_shape(shape),
-        dtype=dtypes.check_user_dtype(dtype, "empty"),
+        dtype=dtypes.requested_dtype(dtype, "empty"),
         out_sharding=None,
     )
     return placed("empty", out, out_sharding)

@@ -77,7 +77,9 @@ def _below_maximum(name: str, x: ArrayLike, axis: Axis, where: ArrayLike | None)
     """x - max(x) along the axis, -inf where the mask is False: at most 0, so exp is at most 1."""
     check_arraylike(name, x)
     x = gnp.asarray(x)
-    largest = gnp.max(x, axis, where=where, initial=_lowest(x.dtype), keepdims=True)
+    largest = gnp.max(
+        x, axis, where=where, initial=gnp.asarray(_lowest(x.dtype), x.dtype), keepdims=True
+    )
     taking_part = x if where is None else gnp.where(where, x, -np.inf)
     return taking_part - lax.stop_gradient(largest)
 

@@ -70,7 +70,7 @@ def array(
             f"Only implemented for order='K', got order={order!r}: an Array's memory layout is "
             "not part of its value"
         )
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "array")
+    wanted = None if dtype is None else dtypes.requested_dtype(dtype, "array")
     out = _to_array(object, wanted)
     if copy and out is object:
         out = copy_p.bind(out)
@@ -99,7 +99,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
             "with gpuarray.numpy.asarray(x, dtype)."
         )
     given = asarray(x)
-    wanted = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "astype")
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested_dtype(dtype, "astype")
     out = as_type(given, wanted)
     if copy and out is x:
         out = copy_p.bind(out)
@@ -143,16 +143,23 @@ def _to_array(x: Any, wanted: Any) -> Array:
         return _to_array(x.__jax_array__(), wanted)
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = plain_scalar(x)
-        return own(x) if wanted is None else own(_of_python(x, wanted), copy=False)
+        return own(x) if wanted is None else _owned(_of_python(x, wanted))
     if isinstance(x, (list, tuple)):
         return _from_sequence(x, wanted)
     if x is None:
         raise ValueError(_MISSING)
     value = _numeric(x)
-    if wanted is None or value.dtype == wanted:
+    if wanted is None or isinstance(value, Array):
         return own(value)
+    if value.dtype == wanted:
+        return own(value, ShapedArray(value.shape, wanted))
     with np.errstate(all="ignore"):
-        return own(value.astype(wanted), copy=False)
+        return _owned(value.astype(wanted))
+
+
+def _owned(value: np.ndarray) -> Array:
+    """An Array of memory that was made for it, in the dtype that it has."""
+    return own(value, ShapedArray(value.shape, value.dtype), copy=False)
 
 
 def plain_scalar(x: Any) -> Any:
@@ -172,7 +179,7 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
     if kinds <= _PYTHON:
         if wanted is None:
             wanted = dtypes.result_type(*(kind() for kind in kinds)) if kinds else None
-        return own(_of_python(xs, wanted or dtypes.default_float()), copy=False)
+        return _owned(_of_python(xs, wanted or dtypes.default_float()))
     if any(x is None for x in leaves):
         raise ValueError(_MISSING)
     if wanted is None:
@@ -183,7 +190,7 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
         wanted = types.pop() if same_keys else dtypes.result_type(*leaves)
     if any(isinstance(x, Array) for x in leaves) or any(hasattr(k, "__jax_array__") for k in kinds):
         return _stacked(xs, wanted)
-    return own(_of_python(xs, wanted), copy=False)
+    return _owned(_of_python(xs, wanted))
 
 
 def _leaves(xs: Any):
@@ -197,11 +204,13 @@ def _leaves(xs: Any):
 def _stacked(xs: Any, wanted: Any) -> Array:
     """Nested lists that hold Arrays: each level is a concatenation."""
     parts = [
-        _stacked(x, wanted) if isinstance(x, (list, tuple)) else array(x, wanted, copy=False)
+        _stacked(x, wanted)
+        if isinstance(x, (list, tuple))
+        else as_type(_to_array(x, wanted), wanted)
         for x in xs
     ]
     if not parts:
-        return own(np.zeros(0, wanted))
+        return _owned(np.zeros(0, wanted))
     return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
 
 

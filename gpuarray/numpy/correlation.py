@@ -65,6 +65,7 @@ def _signals(name: str, a, v) -> list[Array]:
 
 
 def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
+    wanted = None if preferred is None else dtypes.check_user_dtype(preferred, "convolve")
     m = v.shape[0]
     paddings = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}
     if mode not in paddings:
@@ -75,7 +76,7 @@ def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
         (1,),
         [paddings[mode]],
         precision=precision,
-        preferred_element_type=preferred,
+        preferred_element_type=wanted,
     )
     return out[0, 0, :]
 

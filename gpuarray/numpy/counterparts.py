@@ -129,6 +129,12 @@ def _bins(x):
     return [as_operand(e) for e in x]
 
 
+def _weights(x):
+    """Weights of counts, which are floats."""
+    found = surface.asarray(x)
+    return found if found.dtype == np.float64 else surface.astype(found, float)
+
+
 def _points(x):
     """Points as rows; a list has their coordinates."""
     return surface.transpose(surface.asarray(x)) if isinstance(x, (list, tuple)) else x
@@ -152,7 +158,7 @@ def _up_to(most: float) -> Callable[[Any], Any]:
 
 _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("apply_along_axis", "args"): _as_they_are,
-    ("bincount", "weights"): lambda x: surface.astype(surface.asarray(x), float),
+    ("bincount", "weights"): _weights,
     ("block", "arrays"): _as_they_are,
     ("einsum", "optimize"): lambda x: x[1:] if _is_list(x) and x[0] == "einsum_path" else x,
     ("histogram2d", "bins"): _bins,

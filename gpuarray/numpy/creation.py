@@ -46,7 +46,7 @@ def _placed(x: Array, device: Any, out_sharding: Any = None) -> Array:
 
 
 def _dtype(dtype: Any, name: str, default: Callable[[], Any] = dtypes.default_float) -> Any:
-    return default() if dtype is None else dtypes.check_user_dtype(dtype, name)
+    return default() if dtype is None else dtypes.requested_dtype(dtype, name)
 
 
 # ---- constants ----
@@ -103,7 +103,7 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
            [1., 2.]], dtype=float32)
     """
     check_arraylike("full", fill_value)
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
+    wanted = None if dtype is None else dtypes.requested_dtype(dtype, "full")
     shape = canonicalize_shape(shape)
     fill = value(fill_value)
     if getattr(fill, "shape", ()):
@@ -173,7 +173,7 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
         check_arraylike(name, a)
     aval = aval_like(a)
     weak = dtype is None and aval.weak_type and device is None and out_sharding is None
-    dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, name)
+    dtype = aval.dtype if dtype is None else dtypes.requested_dtype(dtype, name)
     shape = aval.shape if shape is None else canonicalize_shape(shape)
     fill = value(fill)
     if getattr(fill, "shape", ()):
@@ -199,7 +199,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     ends = {name: _end(name, v, stop is None) for name, v in given.items() if v is not None}
     if "start" not in ends:
         raise TypeError("jax.numpy.arange: the first argument must be a number, not None")
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
+    wanted = None if dtype is None else dtypes.requested_dtype(dtype, "arange")
     kind = dtypes.result_type(*(given[n] for n in ends)) if wanted is None else wanted
     if kind_of(kind) == "b":
         raise TypeError(
@@ -274,7 +274,7 @@ def linspace(
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     check_arraylike("linspace", start, stop)
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "linspace")
+    wanted = None if dtype is None else dtypes.requested_dtype(dtype, "linspace")
     statics = {"num": num, "endpoint": bool(endpoint), "dtype": wanted, "axis": axis}
     out, step = _linspace(start, stop, **statics)
     return (_placed(out, device), step) if retstep else _placed(out, device)
@@ -282,7 +282,7 @@ def linspace(
 
 @composite(static=("num", "endpoint", "dtype", "axis"))
 def _linspace(start, stop, *, num, endpoint, dtype, axis):
-    through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
+    through = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
     a, b = arrays("linspace", start, stop)
     wanted = through if dtype is None else dtype
     if kind_of(wanted) in "fc":
@@ -365,7 +365,7 @@ def geomspace(
 @composite(static=("num", "endpoint", "dtype", "axis"))
 def _geomspace(start, stop, *, num, endpoint, dtype, axis):
     a, b = arrays("geomspace", start, stop)
-    through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtypes.result_type(start, stop)))
+    through = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     turn = sign(a)

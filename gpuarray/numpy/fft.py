@@ -61,9 +61,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         return _nothing(a, kind, lengths, axes)
     a = _fit(a, given, wanted)
     if a.dtype.itemsize < 4 or dtypes.kind_of(a.dtype) in "biu":
-        a = lax.convert_element_type(
-            a, dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(np.dtype(np.float32)))
-        )
+        a = lax.convert_element_type(a, dtypes.to_inexact_dtype(np.dtype(np.float32)))
     out = _by_threes(a, kind, lengths)
     out = _scaled(out, math.prod(lengths), inverse, norm)
     return moveaxis(out, range_tuple(out.ndim - len(axes), out.ndim), axes)
@@ -73,7 +71,7 @@ def _nothing(a: Array, kind: str, lengths: list[int], axes: Sequence[int]) -> Ar
     """The transform of an array without elements, or of one number back to none."""
     if kind == "RFFT" and not lengths[-1]:
         raise ValueError(f"rfft of an empty axis: the shape is {a.shape}")
-    wide = dtypes.canonicalize_dtype(dtypes.to_complex_dtype(a.dtype))
+    wide = dtypes.to_complex_dtype(a.dtype)
     dtype = dtypes.to_real_dtype(wide) if kind == "IRFFT" else wide
     last = lengths[-1] // 2 + 1 if kind == "RFFT" else lengths[-1]
     shape = (*a.shape[: a.ndim - len(axes)], *lengths[:-1], last)
@@ -124,9 +122,9 @@ def _scaled(out: Array, n: int, inverse: bool, norm: str | None) -> Array:
     to the other.
     """
     if norm == "ortho":
-        return out * out.dtype.type(math.sqrt(n) if inverse else 1 / math.sqrt(n))
+        return out * (math.sqrt(n) if inverse else 1 / math.sqrt(n))
     if norm == "forward":
-        return out * out.dtype.type(n) if inverse else out / out.dtype.type(n)
+        return out * float(n) if inverse else out / float(n)
     return out
 
 
@@ -323,11 +321,11 @@ def _frequencies(name: str, n, d, dtype, device, first: int, count: int) -> Arra
         raise ValueError(
             f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {d}."
         )
-    kind = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, name)
+    kind = dtypes.default_float() if dtype is None else dtypes.requested_dtype(dtype, name)
     steps = lax.iota(dtypes.default_int(), count)
     if first:  # the second half of the frequencies is negative
         steps = mod(steps + first, n) - first
-    through = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(kind))
+    through = dtypes.to_inexact_dtype(kind)
     unit = lax.convert_element_type(array(name, d) * n, through)
     out = lax.convert_element_type(lax.convert_element_type(steps, through) / unit, kind)
     return out if device is None else device_put(out, device)

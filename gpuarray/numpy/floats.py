@@ -312,8 +312,8 @@ def frexp(x, /) -> tuple[Array, Array]:
     pattern = lax.bitcast_convert_type(scaled, bits)
     mask, bias = bits.type((1 << info.nexp) - 1), (1 << (info.nexp - 1)) - 1
     field = lax.bitwise_and(lax.shift_right_logical(pattern, bits.type(info.nmant)), mask)
-    below = bits.type(bias - 1)
-    exponent = lax.sub(field, select(tiny, bits.type(bias - 1 + info.nmant), below))
+    low, normal = (lax.full((), bias - 1 + n, bits) for n in (info.nmant, 0))
+    exponent = lax.sub(field, select(tiny, low, normal))
     itself = or_p.bind(lax.eq(x, zero_of(x)), lax.eq(field, mask))
     exponent = lax.convert_element_type(select(itself, bits.type(0), exponent), np.int32)
     # Exact products, so that the derivative is 2**-exponent; two, because that may be out of range.
@@ -594,7 +594,7 @@ def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None) -> Array
         (lax.eq(x, _infinity(x)), posinf),
         (lax.eq(x, lax.neg(_infinity(x))), neginf),
     ):
-        x = select(wrong, as_type(asarray(number), x.dtype), x)
+        x = select(wrong, asarray(number, x.dtype), x)
     return x
 
 

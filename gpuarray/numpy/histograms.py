@@ -82,7 +82,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
         raise ValueError("`bins` holds no edges: give a number of bins or their edges")
     if edges.ndim == 0 and int(edges) < 1:
         raise ValueError(f"`bins` must be positive, got {bins}")
-    kind = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    kind = dtypes.to_inexact_dtype(a.dtype)
     if edges.ndim == 1:
         return lax.convert_element_type(asarray(edges), kind)
     if range is None:

@@ -433,7 +433,7 @@ def indices(dimensions: Sequence[int], dtype=None, sparse: bool = False) -> Any:
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    kind = dtypes.default_int() if dtype is None else dtypes.check_user_dtype(dtype, "indices")
+    kind = dtypes.default_int() if dtype is None else dtypes.requested_dtype(dtype, "indices")
     lengths = tuple(operator.index(n) for n in dimensions)
     rank = len(lengths)
     out = []

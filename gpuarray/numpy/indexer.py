@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray import config, errors, lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import machine_int
 from gpuarray.core.trace import Tracer, is_base
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
@@ -84,7 +85,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
             n = shape[axis]
             at = entry + n if entry < 0 else entry
             if not 0 <= at < n:
-                outside[axis] = int(at)
+                outside[axis] = machine_int(int(at))
                 at = _edge(int(entry), int(at), axis, n)
             starts.append(int(at))
             limits.append(int(at) + 1)
@@ -414,8 +415,10 @@ def _strided(start: int, step: int, count: int):
 def wrapped(i, n: int, axis: int = 0) -> Any:
     """Positions along an axis of length `n`, negative ones counted from the end."""
     if isinstance(i, int):
-        if _state.oob == "raise" and not -n <= i < n:
-            raise out_of_bounds(i, axis, n)
+        if not -n <= i < n:
+            if _state.oob == "raise":
+                raise out_of_bounds(i, axis, n)
+            machine_int(i)
         return i + n if i < 0 else i
     if _state.oob == "raise":
         check_bounds(i, n, axis)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
@@ -32,6 +33,7 @@ from gpuarray.numpy.shapes import (
     stretch,
 )
 from gpuarray.primitives.movement.ops import stack_p, unstack_p
+from gpuarray.runtime.memory import accounted
 from gpuarray.runtime.transfer import placed
 from gpuarray.util import canonical_axis
 
@@ -67,7 +69,7 @@ def _parts(name: str, sequence, dtype) -> list[Array]:
         raise ValueError(f"Need at least one array to {name}.")
     if dtype is None:
         return promoted(name, *parts)
-    target = dtypes.check_user_dtype(dtype, name)
+    target = dtypes.requested_dtype(dtype, name)
     return [lax.convert_element_type(p, target) for p in arrays(name, *parts)]
 
 
@@ -93,7 +95,8 @@ def stack(arrays, axis: int = 0, out=None, dtype=None) -> Array:
     """
     no_out("stack", out)
     if isinstance(arrays, Array) and arrays.ndim and arrays.shape[0]:
-        found = arrays if dtype is None else lax.convert_element_type(arrays, dtype)
+        wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "stack")
+        found = arrays if wanted is None else lax.convert_element_type(arrays, wanted)
         return moveaxis(found, 0, axis)
     parts = _parts("stack", arrays, dtype)
     if len({p.ndim for p in parts}) > 1:
@@ -225,6 +228,7 @@ def split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
     return _split("split", ary, indices_or_sections, axis)
 
 
+@accounted("array_split")
 def array_split(ary, indices_or_sections, axis: int = 0) -> list[Array]:
     """`ary` in nearly equal parts (the first ones longer by one), or cut at positions.
 
@@ -320,6 +324,7 @@ def tile(A, reps) -> Array:
     return lax.tile(a, counts) if rank else a
 
 
+@accounted("repeat")
 def repeat(
     a,
     repeats,
@@ -373,6 +378,9 @@ def repeat(
             f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not "
             f"fit axis {axis} of length {n}"
         )
+    total = np.sum(np.asarray(counts, object))
+    made = total if total_repeat_length is None else total_repeat_length
+    ShapedArray((*a.shape[:axis], max(made, 0), *a.shape[axis + 1 :]), a.dtype)  # is it possible?
     source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
     if total_repeat_length is not None:
         source = source[:total_repeat_length]

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import machine_int
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.arithmetic import power
@@ -32,6 +33,7 @@ def _coordinates(shape: tuple[int, int]) -> tuple[Array, Array]:
 def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
+        machine_int(k)
         return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")
@@ -48,7 +50,7 @@ def eye(N: int, M: int | None = None, k=0, dtype=None, *, device=None) -> Array:
     Array([[0., 1., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    wanted = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "eye")
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested_dtype(dtype, "eye")
     (n,) = canonicalize_shape(N, "It is the argument 'N' of jnp.eye().")
     (m,) = (n,) if M is None else canonicalize_shape([M], "It is the argument 'M' of jnp.eye().")
     if n < 0 or m < 0:
@@ -86,7 +88,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype=None) -> Array:
     Array([[1., 0., 0.],
            [1., 1., 0.]], dtype=float32)
     """
-    wanted = dtypes.default_float() if dtype is None else dtypes.check_user_dtype(dtype, "tri")
+    wanted = dtypes.default_float() if dtype is None else dtypes.requested_dtype(dtype, "tri")
     return as_type(_lower((N, N if M is None else M), k), wanted)
 
 

@@ -67,7 +67,8 @@ def nansum(
 @composite(static=_STATIC, name="nansum")
 def _nansum(a, initial, where, *, axis, dtype, keepdims):
     a = _nan_replaced("nansum", a, lambda d: d.type(0))
-    return sum(a, axis, dtype, None, keepdims, initial, where)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "nansum")
+    return sum(a, axis, wanted, None, keepdims, initial, where)
 
 
 def nanprod(
@@ -89,7 +90,8 @@ def nanprod(
 @composite(static=_STATIC, name="nanprod")
 def _nanprod(a, initial, where, *, axis, dtype, keepdims):
     a = _nan_replaced("nanprod", a, lambda d: d.type(1))
-    return prod(a, axis, dtype, None, keepdims, initial, where)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "nanprod")
+    return prod(a, axis, wanted, None, keepdims, initial, where)
 
 
 def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None) -> Array:

@@ -10,6 +10,7 @@ import operator
 from typing import Any, NoReturn
 
 from gpuarray import errors
+from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
@@ -61,11 +62,17 @@ def as_tuple(x: Any) -> tuple:
 
 def promoted(name: str, *xs) -> list[Array]:
     """All of `xs` as Arrays of the dtype they promote to; shapes stay as they are."""
-    found = arrays(name, *xs)
+    found = _operands(name, xs)
     return [asarray(x) for x in promote_dtypes(*found)]
 
 
 def promoted_inexact(name: str, *xs) -> list[Array]:
     """As `promoted`, integers and booleans becoming floats."""
-    found = arrays(name, *xs)
+    found = _operands(name, xs)
     return [asarray(x) for x in promote_dtypes_inexact(*found)]
+
+
+def _operands(name: str, xs: tuple) -> Any:
+    """`xs` as Arrays; as they are beside an array with a dtype that no scalar would get now."""
+    beyond = any(isinstance(x, Array) and dtypes.is_beyond(x.dtype) for x in xs)
+    return xs if beyond else arrays(name, *xs)

@@ -21,6 +21,7 @@ from gpuarray.numpy.joining import stack, unstack
 from gpuarray.numpy.operands import array, need_concrete
 from gpuarray.numpy.quantiles import median
 from gpuarray.numpy.shapes import broadcast_to, flip, moveaxis, reshape
+from gpuarray.runtime.memory import accounted
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "constant": {"constant_values": 0},
@@ -37,6 +38,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@accounted("pad")
 def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs) -> Array:
     """`array` with `pad_width` elements more before and after, along every axis.
 
@@ -96,8 +98,10 @@ def _widths(pad_width, ndim: int) -> list[tuple[int, int]]:
         given = np.asarray(pad_width)
     except ValueError:
         given = np.asarray(pad_width, object)
+    if given.size and given.dtype == object and all(isinstance(n, int) for n in given.flat):
+        raise OverflowError(f"pad_width={pad_width} does not fit into 64 bits")
     if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise TypeError("`pad_width` must be of integral type.")
+        raise TypeError(f"`pad_width` must be of integral type, got {pad_width!r}.")
     if (given < 0).any():
         raise ValueError(f"index can't contain negative values, got pad_width={pad_width}")
     return [(int(a), int(b)) for a, b in _pairs(given, ndim, "pad_width")]

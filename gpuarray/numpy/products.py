@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray.core import dtypes
+from gpuarray.core.avals import machine_int
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import multiply
 from gpuarray.numpy.construct import as_type
@@ -366,6 +367,7 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         )
     a = moveaxis(a, (first, second), (-2, -1))
     m, n = a.shape[-2:]
+    machine_int(offset)
     begin = offset if offset >= 0 else -offset * n
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     lead = a.shape[:-2]
@@ -388,4 +390,5 @@ def trace(a, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype=None, out=No
     a = array("trace", a)
     for axis in (axis1, axis2):
         canonical_axis(axis, a.ndim)
-    return diagonal(a, offset, axis1, axis2).sum(-1, dtype=dtype)
+    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "trace")
+    return diagonal(a, offset, axis1, axis2).sum(-1, dtype=wanted)

@@ -16,9 +16,9 @@ import numpy as np
 from gpuarray import config, lax
 from gpuarray.config import numpy_dtype_promotion, numpy_rank_promotion
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import ShapedArray, aval_of, machine_int
 from gpuarray.core.dtypes import TypePromotionError
-from gpuarray.core.trace import is_base
+from gpuarray.core.trace import is_base, kept, made, same_widths
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray, converted, plain_scalar
@@ -91,7 +91,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
             listed = ", ".join(d.name for d in found)
             raise TypeError(f"{name} does not accept dtypes {listed}.") from None
         raise
-    return (dtype if to is None else dtypes.canonicalize_dtype(to(dtype), True)), weak
+    return (dtype if to is None else to(dtype)), weak
 
 
 def convert(x: Any, dtype: Any, weak: bool) -> Any:
@@ -115,8 +115,14 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
     if weak and kind != "b":
         python = {"f": float, "c": complex}.get(kind, int)
         if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
-            return lambda x: converted(asarray(x), dtype, True)
+            return lambda x: made(python(x), ShapedArray((), dtype, True))
+        if key is int and python is not int:
+            return lambda x: python(machine_int(x))
         return None if key is python else python
+    if dtypes.is_beyond(dtype):
+        full = dtypes.as_dtype(key).type  # the value is narrowed by no setting on its way
+        aval = ShapedArray((), dtype)
+        return lambda x: made(_quietly(full(x).astype, dtype), aval)
     if key in _PYTHON:
         return _typed(key, dtype, kind)
     return None if key is dtype.type else lambda x: _quietly(x.astype, dtype)
@@ -144,8 +150,14 @@ def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
                 return _quietly(target, x)
 
             return same_type
-        return lambda x: target(x) if -largest <= x <= largest else _quietly(target, x)
-    return lambda x: _quietly(target, x)
+        most = min(largest, 2.0**63)
+        return lambda x: target(x) if -most <= x <= most else _quietly(target, _operand(x))
+    return lambda x: _quietly(target, _operand(x))
+
+
+def _operand(x: Any) -> Any:
+    """A Python number, where it is no integer that is too large."""
+    return machine_int(x) if isinstance(x, int) else x
 
 
 def _quietly(function: Callable[[Any], Any], x: Any) -> Any:
@@ -225,21 +237,21 @@ def promote_args_numeric(name: str, *xs: Any) -> list[Any]:
 
 def _promote(name: str, xs: tuple, to: Callable[[Any], Any] | None) -> list[Any]:
     check_arraylike(name, *xs)
-    values = [value(x) for x in xs]
+    values = [value(x) for x in same_widths(xs)]
     dtype, weak = common_dtype(name, values, to)
     return promote_shapes(name, *[convert(x, dtype, weak) for x in values])
 
 
 def promote_dtypes(*xs: Any) -> list[Any]:
     """Values of one dtype, shapes as they are."""
-    values = [value(x) for x in xs]
+    values = [value(x) for x in same_widths(xs)]
     dtype, weak = common_dtype("promote_dtypes", values, None)
     return [convert(x, dtype, weak) for x in values]
 
 
 def promote_dtypes_inexact(*xs: Any) -> list[Any]:
     """As promote_dtypes; integers and booleans become floats."""
-    values = [value(x) for x in xs]
+    values = [value(x) for x in same_widths(xs)]
     dtype, weak = common_dtype("promote_dtypes", values, dtypes.to_inexact_dtype)
     return [convert(x, dtype, weak) for x in values]
 
@@ -249,7 +261,7 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     given = getattr(x, "shape", ())
     if given == shape:
         return x
-    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - len(given), len(shape))))
+    return lax.broadcast_in_dim(kept(x), shape, tuple(range(len(shape) - len(given), len(shape))))
 
 
 def select(condition: Any, x: Any, y: Any) -> Array:
@@ -288,8 +300,10 @@ def constant(number: Any, like: Any) -> Any:
     aval = aval_of(like)
     kind = {"b": bool, "f": float, "c": complex}.get(dtypes.kind_of(aval.dtype), int)
     python = kind(number) if aval.weak_type else number
-    if aval.dtype != dtypes.canonicalize_dtype(kind if aval.weak_type else aval.dtype, True):
-        return converted(asarray(python), aval.dtype, aval.weak_type)  # under other settings
+    if aval.weak_type and aval.dtype != dtypes.canonicalize_dtype(kind):
+        return made(python, ShapedArray((), aval.dtype, True))  # under other settings
+    if dtypes.is_beyond(aval.dtype):
+        return made(number, ShapedArray((), aval.dtype))
     return python if aval.weak_type else aval.dtype.type(number)
 
 
@@ -391,7 +405,7 @@ def binary(
                 ky = ty if ty in SCALARS else y._aval
             except AttributeError:
                 check_arraylike(name, x, y)
-                return function(value(x), value(y))
+                return function(*map(value, same_widths((x, y))))
             plans = _state.trace_key.promotions
             run = plans.get((name, kx, ky))
             if run is None:

@@ -18,6 +18,7 @@ from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.floats import isnan
 from gpuarray.numpy.index_tricks import take_along_axis
+from gpuarray.numpy.operands import promoted_inexact
 from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, select
 from gpuarray.numpy.reductions import any, plain_axis, sum
 from gpuarray.numpy.shapes import moveaxis
@@ -175,6 +176,8 @@ def _checked(
             f"{method} doesn't support weights. Only method 'inverted_cdf' supports weights."
         )
     check_arraylike(name, a, q)
+    if isinstance(a, Array) and dtypes.is_beyond(a.dtype):  # no setting narrows the levels
+        a, q = promoted_inexact(name, a, q) if isinstance(q, (int, float)) else (a, q)
     statics = {"name": name, "axis": plain_axis(axis), "method": method}
     return _quantiles(a, q, weights, keepdims=keepdims, skip=skip, **statics)
 
@@ -186,7 +189,7 @@ def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
         raise ValueError("quantile does not support complex input, as it has no order.")
     if q.ndim > 1:
         raise ValueError(f"q must be have rank <= 1, got shape {q.shape}")
-    result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    result = dtypes.to_inexact_dtype(a.dtype)
     # Positions are counted in float32 at least: half precision counts to 2048.
     through = dtypes.wider(result, dtypes.float32) if result.itemsize < 4 else result
     axes = canonical_axes(plain_axis(axis), a.ndim)

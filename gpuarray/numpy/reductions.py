@@ -97,7 +97,7 @@ def fold_axes(
     no_out(fold.name, out)
     check_arraylike(fold.name, a)
     x = asarray(a)
-    wanted = None if dtype is None else dtypes.check_user_dtype(dtype, fold.name)
+    wanted = None if dtype is None else dtypes.requested_dtype(dtype, fold.name)
     through, result = _types(fold, x.dtype, wanted, promote_integers)
     if fold.accumulates and kind_of(result) == "b":  # asked for: a sum is "any", a product "all"
         fold = (ANY if fold is SUM else ALL)._replace(name=fold.name)
@@ -147,7 +147,6 @@ def _types(fold: Fold, dtype: Any, wanted: Any, promote_integers: bool) -> tuple
         raise TypeError(f"Cannot interpret '{dtype}' as a data type: {fold.name} reduces numbers")
     if wanted is not None:
         return wanted, wanted
-    dtype = dtypes.canonicalize_dtype(dtype, True)
     if not fold.accumulates:
         return dtype, dtype
     result = widened(dtype) if promote_integers else dtypes.to_numeric_dtype(dtype)

@@ -21,7 +21,7 @@ class _ScalarType(type):
     dtype: np.dtype
 
     def __call__(cls, x: Any) -> Array:
-        return asarray(x, dtype=cls.dtype)
+        return asarray(x, dtype=dtypes.check_user_dtype(cls.dtype, "array"))
 
     def __hash__(cls) -> int:
         return hash(cls.dtype.type)

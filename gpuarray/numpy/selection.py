@@ -24,6 +24,7 @@ from gpuarray.numpy.operands import array, arrays, need_concrete, no_out, promot
 from gpuarray.numpy.promotion import binary, check_arraylike, promote_dtypes, value
 from gpuarray.numpy.shapes import broadcast_shapes, moveaxis, ravel, reshape, stretch
 from gpuarray.primitives.elementwise.arithmetic import ne_p, select_n_p
+from gpuarray.runtime.memory import accounted
 
 
 def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=None) -> Any:
@@ -183,6 +184,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
     return _nonzero_traced(a, size, fills)
 
 
+@accounted("the positions that `size` asks for")
 def _resized(k: np.ndarray, size: int, fill) -> np.ndarray:
     out = np.full(size, np.asarray(fill), k.dtype)
     out[: len(k)] = k[:size]

@@ -15,6 +15,7 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.trace import kept
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.operands import array, arrays, as_tuple
@@ -402,6 +403,8 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.shape)
     axes = [canonical_axis(i, a.ndim) for i in as_tuple(axis)]
+    if isinstance(shift, int) and len(axes) == 1:
+        shift = shift % max(a.shape[axes[0]], 1)  # however large it is
     shifts = shift if isinstance(shift, (Array, np.ndarray)) else np.asarray(shift)
     if not dtypes.issubdtype(shifts.dtype, np.integer):
         raise TypeError(f"roll needs an integer shift, got {shift!r} of dtype {shifts.dtype}")
@@ -477,7 +480,7 @@ def stretch(x, shape: tuple[int, ...]):
     given = aval_of(x).shape
     if given == shape:
         return x
-    extra = len(shape) - len(given)
+    x, extra = kept(x), len(shape) - len(given)
     if extra < 0:
         raise ValueError(
             f"Cannot broadcast to shape with fewer dimensions: arr_shape={given} shape={shape}"
@@ -531,7 +534,7 @@ def view(a, dtype=None) -> Array:
     a = array("view", a)
     if dtype is None:
         return a
-    target = dtypes.check_user_dtype(dtype, "view")
+    target = dtypes.requested_dtype(dtype, "view")
     if target == a.dtype:
         return a
     if target == np.bool_:

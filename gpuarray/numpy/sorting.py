@@ -118,9 +118,7 @@ def sort_complex(a) -> Array:
     """
     a = array("sort_complex", a)
     out = _sorted(a, canonical_axis(-1, a.ndim))
-    return lax.convert_element_type(
-        out, dtypes.canonicalize_dtype(dtypes.to_complex_dtype(a.dtype))
-    )
+    return lax.convert_element_type(out, dtypes.to_complex_dtype(a.dtype))
 
 
 def partition(a, kth: int, axis: int = -1) -> Array:

@@ -65,7 +65,8 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
     """
     no_out("mean", out)
     check_arraylike("mean", a)
-    return _mean(a, where, axis=plain_axis(axis), dtype=dtype, keepdims=keepdims)
+    wanted = None if dtype is None else mean_dtype("mean", dtype)
+    return _mean(a, where, axis=plain_axis(axis), dtype=wanted, keepdims=keepdims)
 
 
 def mean_dtype(name: str, dtype: Any) -> Any:
@@ -83,11 +84,11 @@ def mean_dtype(name: str, dtype: Any) -> Any:
 def _mean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("mean", a)
     if dtype is None:
-        result = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+        result = dtypes.to_inexact_dtype(a.dtype)
         through = compute_dtype(result)
     else:
         # What is asked for comes first: the elements become integers, whose sums wrap.
-        result = through = mean_dtype("mean", dtype)
+        result = through = dtype
     total = sum(as_type(a, through), axis, through, keepdims=keepdims, where=where)
     most = _count(a.shape, axis)
     if kind_of(through) in "iu" and most > dtypes.iinfo(through).max:
@@ -139,7 +140,7 @@ def _same_inexact(name: str, a: Any, b: Any) -> list[Any]:
     check_arraylike(name, a, b)
     a, b = asarray(a), asarray(b)
     dtype = dtypes.to_inexact_dtype(dtypes.result_type(a, b))
-    return [as_type(x, dtypes.canonicalize_dtype(dtype)) for x in (a, b)]
+    return [as_type(x, dtype) for x in (a, b)]
 
 
 def var(
@@ -181,10 +182,10 @@ def ddof_of(ddof: Any, correction: Any) -> Any:
 @composite(static=("axis", "dtype", "keepdims"))
 def _var(a, ddof, where, centre, *, axis, dtype, keepdims):
     a = asarray(a)
-    own = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(a.dtype))
+    own = dtypes.to_inexact_dtype(a.dtype)
     wanted = None if dtype is None else mean_dtype("var", dtype)
     if wanted is not None:
-        wanted = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(wanted))
+        wanted = dtypes.to_inexact_dtype(wanted)
         if kind_of(own) == "c" and kind_of(wanted) != "c":
             raise ValueError(
                 "jax.numpy.var does not yet support real dtype parameters when computing the "
@@ -299,7 +300,7 @@ def _cumulate(name: str, run: Callable[..., Array], a, axis, dtype, widen=False)
     elif kind_of(a.dtype) == "b":
         wanted = dtypes.default_int()
     else:
-        wanted = dtypes.canonicalize_dtype(widened(a.dtype) if widen else a.dtype)
+        wanted = widened(a.dtype) if widen else a.dtype
     x, axis = as_type(a, wanted), canonical_axis(0 if axis is None else axis, a.ndim)
     if kind_of(wanted) == "b":  # asked for: whether there was a True, or has been none but True
         return as_type(run(as_type(x, dtypes.default_int()), axis), wanted)

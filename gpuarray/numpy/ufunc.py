@@ -400,7 +400,8 @@ def _steps(function: Callable[..., Any]) -> _Steps:
 
 def _folding(fold: Fold) -> Callable[..., Array]:
     def reduce(a, *, axis, dtype, keepdims, initial, where):
-        return fold_axes(fold, a, axis, dtype, None, keepdims, initial, where)
+        wanted = None if dtype is None else dtypes.check_user_dtype(dtype, fold.name)
+        return fold_axes(fold, a, axis, wanted, None, keepdims, initial, where)
 
     return reduce
 
@@ -443,7 +444,7 @@ def _running_logsumexp(a, *, axis, dtype):
 
 
 def _inexact(dtype: Any) -> Any:
-    return dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(dtype))
+    return dtypes.to_inexact_dtype(dtype)
 
 
 def _running_truth(run: Callable[..., Array]) -> Callable[..., Array]:

@@ -15,7 +15,7 @@ from gpuarray import errors
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.primitive import Primitive
-from gpuarray.core.trace import Tracer
+from gpuarray.core.trace import Tracer, kept
 from gpuarray.core.value import Array
 from gpuarray.primitives.define import do
 from gpuarray.primitives.indexing.ops import (
@@ -113,7 +113,7 @@ def _segments(
         bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
         places = do.concatenate(bucket, places, dimension=rank)
     start = do.broadcast_in_dim(
-        identity_of(ufunc, aval.dtype),
+        kept(identity_of(ufunc, aval.dtype)),
         shape=(*lead, *rest),
         broadcast_dimensions=(),
         sharding=None,

@@ -13,6 +13,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.linear import Zero, is_undefined, is_zero
+from gpuarray.core.trace import kept
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.define import NUMERIC, do, elementwise
 
@@ -46,6 +47,7 @@ def zeros(aval: ShapedArray) -> Any:
     # be.
     if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
         zero = zero.item()
+    zero = kept(zero)
     if not aval.shape:
         return zero
     return do.broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=(), sharding=None)
@@ -58,14 +60,15 @@ def instantiate(x: Any) -> Any:
 
 def broadcast_like(x: Any, aval: ShapedArray) -> Any:
     """Stretch `x` to the shape of `aval`, as pointwise operations stretch their operands."""
+    x = kept(x)
     given = aval_of(x)
     if given.shape == aval.shape:
         return x
     # broadcast_in_dim does not stretch axes of length 1: drop those first, then add them anew.
     dims = tuple(i for i, n in enumerate(given.shape) if n == aval.shape[i])
     if len(dims) < given.ndim:
-        kept = tuple(given.shape[i] for i in dims)
-        x = do.reshape(x, new_sizes=kept, dimensions=None, sharding=None)
+        lengths = tuple(given.shape[i] for i in dims)
+        x = do.reshape(x, new_sizes=lengths, dimensions=None, sharding=None)
     return do.broadcast_in_dim(x, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
 
 
@@ -95,7 +98,7 @@ def constant(x: Any, value: float) -> Any:
     typed = aval.dtype.type(value)
     # A Python number only where its default dtype is the one wanted.
     weak = aval.weak_type and aval_of(typed.item()).dtype == aval.dtype
-    return typed.item() if weak else typed
+    return typed.item() if weak else kept(typed)
 
 
 def full_like(x: Any, value: float) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 from gpuarray import lax
 from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
-from gpuarray.core.avals import aval_of
+from gpuarray.core.avals import aval_of, machine_int
+from gpuarray.core.trace import kept
 from gpuarray.core.value import Array
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.primitives.movement.ops import reshape_p, slice_p, squeeze_p
@@ -63,7 +64,8 @@ def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
 def as_(x: Any, dtype: Any) -> Any:
     """`x` as `dtype`, not weakly typed; a Python number becomes a constant of the program."""
     if isinstance(x, (bool, int, float, np.generic)):
-        return np.asarray(x).astype(dtype)[()] if not isinstance(x, int) else np.array(x, dtype)[()]
+        value = np.array(machine_int(x), dtype) if isinstance(x, int) else np.asarray(x)
+        return kept(value.astype(dtype)[()])
     return lax.convert_element_type(x, dtype)
 
 

@@ -284,7 +284,7 @@ def multinomial(
     """
     key, _ = one_key("multinomial", key)
     result = dtypes.check_user_dtype(float if dtype is None else dtype, "multinomial")
-    number = dtypes.canonicalize_dtype(dtypes.to_inexact_dtype(gnp.result_type(n, p)))
+    number = dtypes.to_inexact_dtype(gnp.result_type(n, p))
     own = shape_of(p)
     if not own:
         raise ValueError("multinomial needs p with an axis of categories, got a scalar.")

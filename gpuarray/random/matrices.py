@@ -59,10 +59,11 @@ def multivariate_normal(
     key, _ = one_key("multivariate_normal", key)
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError(f"method must be one of 'svd', 'eigh', 'cholesky', got {method!r}")
-    default = dtypes.result_type(mean, cov)
-    if dtypes.kind_of(default) != "f":
-        default = float
-    dtype = float_dtype("multivariate_normal", default if dtype is None else dtype)
+    own = dtypes.result_type(mean, cov)
+    if dtype is not None or dtypes.kind_of(own) != "f":
+        dtype = float_dtype("multivariate_normal", dtype)
+    else:
+        dtype = own
     left, right = shape_of(mean), shape_of(cov)
     if len(left) < 1:
         raise ValueError(

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from gpuarray import util
 from gpuarray.config import state
-from gpuarray.core.graph import Graph, is_pure_structure
+from gpuarray.core import ranges
+from gpuarray.core.graph import Graph, is_pure_structure, scopes
 from gpuarray.runtime.execute import Constants, Executable, Program, separated
 from gpuarray.util import Recent
 
@@ -297,7 +298,8 @@ def compiled(
             history.append(line)
             report(line, program)
 
-        executable = Executable(graph, donated, announce)
+        with ranges.during(f"compile {name or graph.debug_name}", "compile"):
+            executable = Executable(graph, donated, announce)
         planned = time.perf_counter() - start
         return executable
 
@@ -313,7 +315,7 @@ def compiled_graph(
     with.
     """
     plain, constants = separated(graph)
-    key = (plain.key, donated, state.fusion)
+    key = (plain.key, scopes(plain), donated, state.fusion)
     return compiled(key, lambda: plain, "jit", reason, donated, name), constants
 
 

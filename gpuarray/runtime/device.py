@@ -15,6 +15,7 @@ from gpuarray import util
 from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device as cuda
 from gpuarray.config import config, state
+from gpuarray.core import ranges
 from gpuarray.core.sharding import (
     Device,
     Place,
@@ -70,6 +71,7 @@ def forget_gpus() -> None:
     # The driver's own memos.
     cuda.missing.cache_clear()
     cuda.gpus.cache_clear()
+    ranges.use_marks(None)
 
 
 def gpu_of(device: Device) -> cuda.Gpu | None:

@@ -18,10 +18,11 @@ from gpuarray.backends.cuda.device import is_exclusive as of_gpu
 from gpuarray.backends.cuda.program import build as cuda_build
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.numpy.memory import is_exclusive as of_host
+from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import needed_device
-from gpuarray.core import dtypes
+from gpuarray.core import dtypes, ranges
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, is_pure_structure
 from gpuarray.core.sharding import Device, Place
@@ -117,7 +118,8 @@ class Executable:
                 found = self._programs.get(key)
                 if found is None:
                     start = time.perf_counter()
-                    found = Program(self.plan, self.donated, device)
+                    with ranges.during(f"build {self.graph.debug_name}", "compile"):
+                        found = Program(self.plan, self.donated, device)
                     if self.announce is not None:
                         self.announce(found, time.perf_counter() - start)
                     self._programs[key] = found
@@ -141,10 +143,11 @@ class Program:
             self.run = driver.build(plan, [], donated)
 
     def __call__(self, *buffers) -> list:
+        run = self.run if ranges.session is None else profiled(self.run)
         try:
             if self.gpu is not None:
-                return self.run(*buffers)
-            return driver.local.run(self.run, *buffers)
+                return run(*buffers)
+            return driver.local.run(run, *buffers)
         except Exception as error:
             if not driver.renewed(error):
                 raise explained(self, error) from None
@@ -155,9 +158,11 @@ def explained(program: Program, error: Exception) -> Exception:
     """Return the error with a note of the operation that failed and the line that recorded it."""
     where = "a compiled program"
     trace = error.__traceback__
+    functions = (program.run, getattr(program.run, "profiled", None))
+    sites = {run.__code__: run.sites for run in functions if run is not None}
     while trace is not None:
-        if trace.tb_frame.f_code is program.run.__code__:
-            eqn = program.run.sites.get(trace.tb_lineno - 1)
+        if trace.tb_frame.f_code in sites:
+            eqn = sites[trace.tb_frame.f_code].get(trace.tb_lineno - 1)
             if eqn is not None:
                 where = f"{eqn.primitive.name} recorded at {eqn.site}"
         trace = trace.tb_next

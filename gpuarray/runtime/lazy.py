@@ -16,8 +16,9 @@ from gpuarray import config, util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
+from gpuarray.core import ranges
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.avals import WIDE_SCALARS, ShapedArray, aval_of, typed_scalar
 from gpuarray.core.dtypes import float0
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, params_key
 from gpuarray.core.linear import check_defined
@@ -28,6 +29,7 @@ from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.cache import compiled_graph, watch
 from gpuarray.runtime.execute import check_numbers, launch
 from gpuarray.runtime.host import own
+from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.recording import Op, flush_all, recorder_of
 from gpuarray.transforms.stage import check_alive
 
@@ -43,7 +45,7 @@ class EvalTrace(traces.Trace):
         # One pass over the operands: their avals, their common place, whether any is pending.
         avals = []
         place = None
-        pending = foreign = False
+        pending = foreign = wide = False
         for a in args:
             if type(a) is ArrayImpl:
                 avals.append(a.aval)
@@ -67,6 +69,13 @@ class EvalTrace(traces.Trace):
                 # Memory that the user may write to: a result must not be a view of it.
                 if isinstance(a, np.ndarray):
                     foreign = True
+                    wide = wide or a.dtype.type in WIDE_SCALARS
+                elif type(a) in WIDE_SCALARS:
+                    wide = True
+        if wide and not config.state.enable_x64:
+            same = traces.same_widths(args)
+            if any(x is not y for x, y in zip(same, args, strict=True)):
+                return self.process(prim, same, params)
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)
         in_avals = tuple(avals)
@@ -108,13 +117,18 @@ class EvalTrace(traces.Trace):
                 a._buffer() if type(a) is ArrayImpl else _scalar(a, aval)
                 for a, aval in zip(args, in_avals, strict=True)
             ]
+        function = op.function
+        if ranges.session is not None:
+            function = ranges.noted(prim.name, "operation", function)
         try:
-            out = driver.local.run(op.function, *values)
+            out = driver.local.run(function, *values)
         except RuntimeError as error:
             # This thread's scratch state had to be renewed: run again.
             if not driver.renewed(error):
                 raise
-            out = driver.local.run(op.function, *values)
+            out = driver.local.run(function, *values)
+        except MemoryError as error:
+            raise out_of_memory(error, prim.name) from None
         if foreign:
             out = [_apart(x, args) for x in out] if op.multiple else _apart(out, args)
         if state.debug_nans or state.debug_infs:
@@ -135,8 +149,8 @@ class EvalTrace(traces.Trace):
             check_made(op.prim.name, [x._buffer() for x in out], given)
         return out if op.multiple else out[0]
 
-    def own(self, x: np.ndarray) -> Any:
-        return x if x.dtype == float0 else own(x)
+    def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
+        return own(x, aval) if aval is not None or x.dtype != float0 else x
 
     def call(self, prim: Primitive, args: tuple, params: dict):
         """Evaluate a primitive that holds a Graph.
@@ -247,7 +261,7 @@ def find_bad_number(graph: Graph, inputs: list) -> None:
     env: dict[Var, Any] = dict(zip(flat.constvars, flat.consts, strict=True))
     env.update(zip(flat.invars, inputs, strict=True))
     for eqn in flat.eqns:
-        values = [a.val if isinstance(a, Literal) else env[a] for a in eqn.invars]
+        values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
         with config.debug_nans(False), config.debug_infs(False):
             out = eqn.primitive.bind(*values, **eqn.params)
         results = out if eqn.primitive.multiple_results else [out]

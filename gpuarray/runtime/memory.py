@@ -6,6 +6,7 @@ arrays.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 
@@ -74,6 +75,17 @@ def check_host_size(name: str, *shape: int) -> None:
             f"{name}: the host would work out an array of shape {shape}, {taken:,} bytes in double "
             f"precision, and has {there:,}."
         )
+
+
+@contextlib.contextmanager
+def accounted(needed: str):
+    """Around work on the host whose size a user chose: MemoryError comes as OutOfMemory."""
+    try:
+        yield
+    except MemoryError as error:
+        if isinstance(error, errors.OutOfMemory):
+            raise
+        raise out_of_memory(error, needed) from None
 
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:

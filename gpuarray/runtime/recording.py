@@ -20,8 +20,9 @@ from typing import Any
 
 from gpuarray import config, util
 from gpuarray.backends.numpy import program as driver
+from gpuarray.core import ranges
 from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
+from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Primitive
 from gpuarray.core.sharding import Place
@@ -39,11 +40,12 @@ FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
 class Op:
     """A primitive applied to given avals and params: what every eager call of it shares."""
 
-    __slots__ = ("avals", "function", "largest", "multiple", "params", "prim")
+    __slots__ = ("avals", "function", "in_avals", "largest", "multiple", "params", "prim")
 
     def __init__(self, prim: Primitive, in_avals: tuple[ShapedArray, ...], params: dict):
         self.prim = prim
         self.params = params
+        self.in_avals = in_avals
         self.avals = prim.out_avals(in_avals, params)
         self.multiple = prim.multiple_results
         self.function = driver.function_of(prim, in_avals, params)
@@ -179,11 +181,11 @@ class Recording:
         self.started = False
         self._lock = util.lock()
 
-    def input(self, x: Any) -> Any:
+    def input(self, x: Any, aval: ShapedArray) -> Any:
         """An operand as a node keeps it."""
         if type(x) is not ArrayImpl:
             if type(x) is int:
-                typed_scalar(x, aval_of(x).dtype)  # too large: raises here, not when work is done
+                typed_scalar(x, aval.dtype)  # too large: raises here, not when work is done
             return traces.owned(x)
         work = x._work
         if type(work) is Node and work.recording is self:
@@ -238,7 +240,7 @@ class Recorder:
         recording = self.recording
         if recording.started:
             recording = self.recording = Recording(self.place)
-        node = Node(recording, op, [recording.input(a) for a in args])
+        node = Node(recording, op, [*map(recording.input, args, op.in_avals)])
         out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
         node.handles = [weakref.ref(a) for a in out]
         # Last: an interrupt before this line leaves no trace. If another thread or a signal handler
@@ -310,13 +312,14 @@ def dispatch(
     # Describe the program by rows: that is its key in the compile cache, made without a Graph.
     number = {node: i for i, node in enumerate(nodes)}
     inputs: list[Any] = []
+    avals: list[ShapedArray] = []  # of the inputs, as they were when each was recorded
     numbers: dict[int, int] = {}  # id of an array -> which input it is
     arrays: list[ArrayImpl] = []
     rows: list[tuple] = []  # an operation, and where each operand comes from
     wanted: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
         row: list[Any] = [node.op]
-        for x in node.inputs:
+        for x, aval in zip(node.inputs, node.op.in_avals, strict=True):
             if type(x) is tuple:
                 source = number.get(x[0])
                 if source is not None:
@@ -327,6 +330,7 @@ def dispatch(
             if k is None:
                 k = numbers[id(x)] = len(inputs)
                 inputs.append(x)
+                avals.append(aval)
             row.append((-1, k))
         rows.append(tuple(row))
         # Only arrays that are still referenced become outputs.
@@ -335,13 +339,15 @@ def dispatch(
             wanted.append((i, which))
     if not arrays and not any(node.op.prim.effect for node in nodes):
         return None
-    key = (tuple(rows), tuple(wanted), tuple([aval_of(x) for x in inputs]), config.state.fusion)
-    executable = compiled(key, lambda: _graph_of(nodes, rows, inputs, wanted), "eager")
+    key = (tuple(rows), tuple(wanted), tuple(avals), config.state.fusion)
+    if ranges.session is not None and any(scopes := [node.site.scope for node in nodes]):
+        key = (*key, tuple(scopes))  # elsewhere the same operations may have other ones
+    executable = compiled(key, lambda: _graph_of(nodes, rows, avals, wanted), "eager")
     return launch(executable, inputs, arrays, place, now=now)
 
 
-def _graph_of(nodes: list[Node], rows: list[tuple], inputs: list, wanted: list) -> Graph:
-    invars = [Var(aval_of(x)) for x in inputs]
+def _graph_of(nodes: list[Node], rows: list[tuple], avals: list, wanted: list) -> Graph:
+    invars = [Var(a) for a in avals]
     results: list[list[Var]] = []
     eqns = []
     for node, (op, *sources) in zip(nodes, rows, strict=True):

@@ -17,6 +17,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.operands import promoted_inexact
+from gpuarray.runtime.memory import accounted
 from gpuarray.util import canonical_axis
 
 
@@ -48,6 +49,7 @@ def _over(name: str, core: Callable, x: Any, lengths: dict[int, int], norm) -> A
     return x
 
 
+@accounted("a transform")
 def _order(n: int) -> np.ndarray:
     """Even places forwards, then odd ones backwards: so cosines become a Fourier transform."""
     return np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)[::-1]])

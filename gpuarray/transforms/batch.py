@@ -71,7 +71,7 @@ class BatchTrace(traces.Trace):
         return value if dim is None else BatchTracer(self, value, dim)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
-        pairs = [self.split(a) for a in args]
+        pairs = [self.split(a) for a in traces.same_widths(args)]
         values = [v for v, _ in pairs]
         dims = [d for _, d in pairs]
         assert self.parent is not None

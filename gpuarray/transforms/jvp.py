@@ -79,7 +79,7 @@ class JVPTrace(traces.Trace):
         return primal if is_zero(tangent) else JVPTracer(self, primal, tangent)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
-        pairs = [self.split(a) for a in args]
+        pairs = [self.split(a) for a in traces.same_widths(args)]
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
         assert self.parent is not None

@@ -126,7 +126,7 @@ class GraphTrace(traces.Trace):
     def process(self, prim: Primitive, args: tuple, params: dict):
         if not self.alive:
             raise errors.UnexpectedTracerError(f"the trace of {self.info} has ended")
-        invars = [self.atom(a) for a in args]
+        invars = [self.atom(a) for a in traces.same_widths(args)]
         avals = infer(prim, tuple([v.aval for v in invars]), params)
         outvars = [Var(a) for a in avals]
         site = util.user_frame()

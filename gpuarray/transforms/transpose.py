@@ -73,7 +73,7 @@ def _backwards(
             continue
         cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts, strict=True)]
         operands = [
-            a.val if isinstance(a, Literal) else (Undefined(a.aval) if a in depends else env[a])
+            a.operand if isinstance(a, Literal) else (Undefined(a.aval) if a in depends else env[a])
             for a in eqn.invars
         ]
         given = transpose_of(eqn, cts, operands)

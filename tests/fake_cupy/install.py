@@ -17,7 +17,7 @@ import gpuarray as ga
 from gpuarray.config import config
 from gpuarray.runtime import device, lazy
 from gpuarray.util import _LazyModule
-from tests.fake_cupy import arrays, errors, kernels, libraries, memory, runtime, streams
+from tests.fake_cupy import arrays, errors, kernels, libraries, memory, nvtx, runtime, streams
 from tests.fake_cupy.world import World, world
 
 #: What is there besides the functions of the library, by CuPy's names.
@@ -81,6 +81,11 @@ NAMES = {
                 "getSupportedArchs getVersion"
             ).split()
         },
+    },
+    "cupy.cuda.nvtx": {
+        "RangePop": nvtx.RangePop,
+        "RangePush": nvtx.RangePush,
+        "available": nvtx.available,
     },
     "cupy.cuda.runtime": {
         "CUDARuntimeError": errors.CUDARuntimeError,
@@ -171,6 +176,8 @@ def check() -> None:
     world.repair()
     _forget()
     world.finish()
+    if world.open_ranges:
+        world.fault(f"{world.open_ranges} NVTX ranges are opened and not closed")
     assert not world.faults, "\n".join(world.faults)
     taken = [repr(b) for b in (*world.blocks, *world.pinned) if b.live]
     assert not taken, "memory is still taken:\n" + "\n".join(taken)

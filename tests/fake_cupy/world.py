@@ -64,6 +64,7 @@ class _Thread(threading.local):
     def __init__(self):
         self.device = 0
         self.streams: dict[int, list] = {}  # of each device, the current stream last
+        self.ranges: list[str] = []  # of NVTX, that are open
 
 
 class World:
@@ -86,6 +87,8 @@ class World:
         self.reseed(seed)
         self.devices, self.memory, self.idle = devices, memory, idle
         self.faults: list[str] = []
+        self.ranges: list[tuple[int, str]] = []  # of NVTX: how deep, and the name
+        self.open_ranges = 0
         self.queues: dict[int, Queue] = {}
         self.null = [self.queue(0, d, False) for d in range(devices)]
         self.blocks: list = []  # of device memory, by address

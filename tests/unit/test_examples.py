@@ -33,6 +33,13 @@ def test_kmeans_gets_closer():
     assert all(b <= a for a, b in zip(distances, distances[1:]))
 
 
+def test_profile_page_names_the_slowest(tmp_path):
+    text = run("profile_training.py", str(tmp_path))
+    assert "forward" in text and "dot_general" in text
+    (path,) = tmp_path.rglob("*.trace.json.gz")
+    assert str(path) in text
+
+
 def test_explain_page_writes_two_pages(tmp_path):
     text = run("explain_page.py", str(tmp_path))
     assert "attention: 1 kernel, 2 library calls" in text

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.core import ranges
 from gpuarray.errors import DeviceError, OutOfMemory
 from gpuarray.util import lazy_module
 
@@ -74,6 +75,7 @@ def gpus() -> list[Gpu]:
     """Return the GPUs of this machine; raise DeviceError with the reason if there are none."""
     if missing():
         raise DeviceError(missing())
+    ranges.use_marks(cupy.cuda.nvtx if getattr(cupy.cuda.nvtx, "available", False) else None)
     return [Gpu(i) for i in range(cupy.cuda.runtime.getDeviceCount())]
 
 

@@ -27,6 +27,7 @@ from gpuarray.backends.cuda.device import ALIGNMENT, UNDRAWN, Buffer, Gpu, gpus
 from gpuarray.backends.cuda.kernels import GRAPH_FROM, Replay, Table, announced, load
 from gpuarray.backends.cuda.loops import graph_of
 from gpuarray.backends.numpy import program as host
+from gpuarray.backends.profiled import Steps
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.explain.source import emitted
 from gpuarray.compiler.lower.in_place import overwritable
@@ -173,6 +174,8 @@ class _Writer:
         self.inside = inside
         self.lines: list[str] = []
         self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
+        self.ran: dict[int, DeviceStep | str] = {}  # line number -> what it runs, for profiles
+        self.holders: dict[str, Eqn] = {}  # name -> the equation with Graphs that it runs
         self.values: dict[Var, _Value] = {}
         # Names that every plan uses.
         self.space: dict[str, Any] = {
@@ -285,10 +288,12 @@ class _Writer:
         self.space[name] = value
         return name
 
-    def line(self, text: str, eqn: Eqn | None = None) -> None:
+    def line(self, text: str, eqn: Eqn | None = None, step: DeviceStep | None = None) -> None:
         self.lines.append(text)
         if eqn is not None:
             self.sites[len(self.lines)] = eqn
+        if step is not None:
+            self.ran[len(self.lines)] = step
 
     def constant(self, value: np.ndarray) -> _Value:
         """Upload a value that stays on the GPU as long as the function."""
@@ -345,12 +350,14 @@ class _Writer:
             self.space["device"] = gpu.device
             self.lines = ["with device:", *("    " + line for line in self.lines)]
             self.sites = {number + 1: eqn for number, eqn in self.sites.items()}
+            self.ran = {number + 1: step for number, step in self.ran.items()}
         text = "\n".join([f"def plan({', '.join(arguments)}):", *("    " + x for x in self.lines)])
         exec(compile(text, "<plan>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
         function = self.space.pop("plan")
         function.source = f"{text}\n\n{source}" if source else text
         function.cuda, function.cubin = source, binary
         function.sites = self.sites
+        function.steps = Steps(graph.debug_name, text, self.ran, self.holders, self.inside)
         function.fresh = self.fresh()
         return function
 
@@ -372,6 +379,7 @@ class _Writer:
         self.lines[first:] = [f"replay({', '.join(addresses)})"]
         eqns = [eqn for number, eqn in self.sites.items() if number > first]
         self.sites = {n: e for n, e in self.sites.items() if n <= first} | {first + 1: eqns[0]}
+        self.ran = {n: s for n, s in self.ran.items() if n <= first} | {first + 1: "CUDA graph"}
 
     def take_memory(self) -> None:
         """Write the lines that allocate memory, and note where each value is in it."""
@@ -434,7 +442,7 @@ class _Writer:
         grid = self.bind("grid", (schedule.grid, 1, 1))
         block = self.bind("block", (schedule.threads, 1, 1))
         name = self.bind(kernel.name, function)
-        self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), 0, stream)", eqn)
+        self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), 0, stream)", eqn, step)
 
     def operand(self, v: Var, alignment: int) -> str:
         """Return the address of an operand, of a copy where it is not aligned as needed."""
@@ -459,6 +467,8 @@ class _Writer:
         """Write a call of a library routine, a loop, or a Python function."""
         run, _ = self.routines[eqn]
         function = self.bind("".join(c if c.isalnum() else "_" for c in eqn.primitive.name), run)
+        if eqn.primitive.assemble is not None:
+            self.holders[function] = eqn
         operands = ", ".join(self.buffer(a) for a in eqn.invars)
         for v in eqn.outvars:
             name = f"b{len(self.values)}"
@@ -466,7 +476,9 @@ class _Writer:
         names = ", ".join(self.values[v].buffer for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         self.line(
-            f"{names}{comma} = {function}({operands})" if names else f"{function}({operands})", eqn
+            f"{names}{comma} = {function}({operands})" if names else f"{function}({operands})",
+            eqn,
+            eqn,
         )
 
     def routine(self, eqn: Eqn) -> tuple[Callable[..., Any], frozenset[int]]:

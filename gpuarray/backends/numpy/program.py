@@ -15,8 +15,15 @@ import numpy as np
 
 from gpuarray.backends.numpy import tiles
 from gpuarray.backends.numpy.sums import summed_products
-from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Operand, members_in_order
-from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.backends.profiled import Steps
+from gpuarray.compiler.fuse.group import (
+    FusedGroup,
+    Inner,
+    Load,
+    Operand,
+    members_in_order,
+)
+from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
 from gpuarray.compiler.lower.steps import group_in, step_inputs
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
@@ -80,6 +87,8 @@ class Writer:
         self.space: dict[str, Any] = {}
         self.names: dict[Any, str] = {}
         self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
+        self.steps: dict[int, DeviceStep | str] = {}  # line number -> what it runs, for profiles
+        self.holders: dict[str, Eqn] = {}  # name -> the equation with Graphs that it runs
 
     def name(self, v: Var) -> str:
         found = self.names.get(v)
@@ -98,16 +107,20 @@ class Writer:
     def literal(self, a: Literal) -> str:
         return self.bind("lit", np.asarray(a.val).astype(storage_dtype(a.aval))[()])
 
-    def line(self, text: str, eqn: Eqn | None = None) -> None:
+    def line(self, text: str, eqn: Eqn | None = None, step: DeviceStep | None = None) -> None:
         self.lines.append("    " + text)
         if eqn is not None:
             self.sites[len(self.lines)] = eqn
+        if step is not None:
+            self.steps[len(self.lines)] = step
 
     def call(self, eqn: Eqn, operands: list[str], function: Callable | None = None) -> None:
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
         if function is None:
             function = function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
         called = self.bind(name, function)
+        if eqn.primitive.assemble is not None:
+            self.holders[called] = eqn
         # An operand that dies here may be overwritten: always (-1), or if its input is donated.
         given_up = self.overwrites.get(id(eqn))
         if given_up is not None:
@@ -119,7 +132,8 @@ class Writer:
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
         target = f"{outs}{comma} = " if outs else ""  # run for its effect only
-        self.line(f"{target}{called}({', '.join(operands)})", eqn)
+        step = None if eqn.primitive.kind is Kind.VIEW else eqn
+        self.line(f"{target}{called}({', '.join(operands)})", eqn, step)
 
     def fused(self, step: Kernel | FusedGroup) -> None:
         """Write a group: in tiles if it is large."""
@@ -144,7 +158,7 @@ class Writer:
         loads = [self.load(load, seen) for load in runner.loads]
         outs = ", ".join(self.name(v) for v in group.outputs)
         kernel = self.bind(group.name, runner)
-        self.line(f"{outs}, = {kernel}({', '.join(loads)})", group.members[0].eqn)
+        self.line(f"{outs}, = {kernel}({', '.join(loads)})", group.members[0].eqn, group)
 
     def operand(self, operand: Operand, seen: dict[tuple, str]) -> str:
         if isinstance(operand, Literal):
@@ -225,6 +239,8 @@ def build(
     function = writer.space.pop("plan")  # a function that its globals hold would be a cycle
     function.source = source
     function.sites = writer.sites
+    inside = writer.compile_graph or compile_graph
+    function.steps = Steps(graph.debug_name, source, writer.steps, writer.holders, inside)
     function.fresh = _fresh_outputs(plan)
     return function
 

@@ -16,6 +16,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.operands import array, promoted_inexact
+from gpuarray.runtime.memory import accounted
 from gpuarray.scipy.signal.trends import remover
 from gpuarray.util import canonical_axis, lazy_module
 
@@ -174,6 +175,7 @@ def _transforms(
     return (gnp.fft.rfft if onesided else gnp.fft.fft)(pieces, n=nfft)
 
 
+@accounted("stft")
 def stft(
     x: Any,
     fs: Any = 1.0,
@@ -205,6 +207,7 @@ def stft(
     )  # fmt: skip
 
 
+@accounted("csd")
 def csd(
     x: Any,
     y: Any,
@@ -258,6 +261,7 @@ def _median_bias(n: int) -> float:
     return float(1 + np.sum(1 / (twice + 1) - 1 / twice))
 
 
+@accounted("welch")
 def welch(
     x: Any,
     fs: Any = 1.0,

@@ -27,7 +27,8 @@ def inexact(name: str, *xs: Any) -> list[Array]:
     check_arraylike(name, *xs)
     values = [value(x) for x in xs]
     dtype, weak = common_dtype(name, values, dtypes.to_inexact_dtype)
-    return [as_type(gnp.asarray(x), dtype, weak) for x in promote_shapes(name, *values)]
+    ask = dtype if dtypes.is_beyond(dtype) else None  # so that no setting narrows a scalar
+    return [as_type(gnp.asarray(x, ask), dtype, weak) for x in promote_shapes(name, *values)]
 
 
 def real(name: str, *xs: Any) -> list[Array]:

@@ -1,0 +1,433 @@
+"""Profiles: what ran when, and what holds memory.
+
+Floor 6. In: a block of a program. Out: a trace in the format of Chrome and Perfetto, written when
+it stops; ranges of the user's own in it; the arrays alive in the format of pprof.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import json
+import os
+import pathlib
+import platform
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from gpuarray.core import ranges
+from gpuarray.runtime.memory import live_arrays
+
+__all__ = [
+    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function",
+    "device_memory_profile", "register_subprocess", "save_device_memory_profile", "start_server",
+    "start_trace", "stop_server", "stop_trace", "trace",
+]  # fmt: skip
+
+
+# ---- traces ----
+class ProfileOptions:
+    """What a trace contains.
+
+    host_tracer_level: 0 nothing of the host's, 1 annotations, 2 (the default) also calls of jitted
+    functions, compiling, operations that run at once, and named scopes
+    device_tracer_level: 0 nothing of programs, 1 (the default) each with its steps
+    python_tracer_level: 0, for calls of Python functions are not traced
+
+    >>> import gpuarray as ga
+    >>> options = ga.profiler.ProfileOptions()
+    >>> options.host_tracer_level = 1
+    """
+
+    _LEVELS = {
+        "host_tracer_level": (2, range(3)),
+        "device_tracer_level": (1, range(2)),
+        "python_tracer_level": (0, range(1)),
+    }
+    host_tracer_level: int
+    device_tracer_level: int
+    python_tracer_level: int
+
+    def __init__(self):
+        self.__dict__.update({name: default for name, (default, _) in self._LEVELS.items()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._LEVELS:
+            raise AttributeError(
+                f"ProfileOptions has no {name!r}: a trace takes {', '.join(self._LEVELS)}"
+            )
+        levels = self._LEVELS[name][1]
+        if value not in levels:
+            raise ValueError(f"{name} must be one of {[*levels]}, got {value!r}")
+        self.__dict__[name] = int(value)
+
+    def _kinds(self) -> frozenset[str]:
+        host = (), ("annotation",), ("annotation", "jit", "compile", "operation", "scope")
+        device = ("run", "step", "scope") if self.device_tracer_level else ()
+        return frozenset((*host[self.host_tracer_level], *device))
+
+
+class _Running:
+    """The trace that is being taken."""
+
+    def __init__(self, folder: str, also_perfetto: bool, session: ranges.Session):
+        self.folder, self.also_perfetto, self.session = folder, also_perfetto, session
+
+
+_running: _Running | None = None
+_lock = threading.Lock()
+
+
+def _forget() -> None:
+    """A forked child takes no trace."""
+    global _running, _lock
+    _running, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def start_trace(
+    log_dir: os.PathLike[str] | str,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
+) -> None:
+    """Begin to take a trace, which `stop_trace` writes below `log_dir`; see `trace`.
+
+    One is taken at a time, of all threads: to start another is a RuntimeError.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp, tempfile
+    >>> ga.profiler.start_trace(tempfile.mkdtemp())
+    >>> x = gnp.sin(gnp.ones(3)).block_until_ready()
+    >>> ga.profiler.stop_trace()
+    """
+    global _running
+    if create_perfetto_link:
+        raise NotImplementedError(
+            "create_perfetto_link would serve the trace to a browser, which gpuarray does not: "
+            "pass create_perfetto_trace=True and open the file at https://ui.perfetto.dev"
+        )
+    folder = os.fsdecode(os.fspath(log_dir))
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise NotADirectoryError(f"log_dir must be a folder, got the file {folder!r}")
+    if profiler_options is not None and not isinstance(profiler_options, ProfileOptions):
+        raise TypeError(
+            f"profiler_options must be a gpuarray.profiler.ProfileOptions, got {profiler_options!r}"
+        )
+    kinds = None if profiler_options is None else profiler_options._kinds()
+    with _lock:
+        if _running is not None:
+            raise RuntimeError(
+                f"a trace for {_running.folder!r} is being taken already, and there is one at a "
+                "time: call gpuarray.profiler.stop_trace() first"
+            )
+        session = ranges.Session(kinds)
+        _running = _Running(folder, bool(create_perfetto_trace), session)
+        ranges.begin(session)
+
+
+def stop_trace() -> None:
+    """End the trace and write it to `log_dir`/plugins/profile/<time>/<host>.trace.json.gz.
+
+    What is still running is not in it: wait for results first (`block_until_ready`).
+    """
+    global _running
+    with _lock:
+        running, _running = _running, None
+        ranges.end()
+    if running is None:
+        raise RuntimeError(
+            "no trace is being taken: call gpuarray.profiler.start_trace(log_dir) first"
+        )
+    if running.session.left_out:
+        warnings.warn(
+            f"the trace holds the first {ranges.LIMIT} ranges; {running.session.left_out} that "
+            "ended later are left out. Trace fewer steps, or choose less by ProfileOptions.",
+            stacklevel=2,
+        )
+    _write(running)
+
+
+@contextlib.contextmanager
+def trace(
+    log_dir: os.PathLike[str] | str,
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: ProfileOptions | None = None,
+) -> Iterator[None]:
+    """Take a trace of what runs in the block, and write it at its end, whatever ends it.
+
+    The file, `log_dir`/plugins/profile/<time>/<host>.trace.json.gz, shows for each thread when it
+    called jitted functions, compiled, and ran programs, with a range for each step; `named_scope`s
+    are ranges around what was recorded in them. https://ui.perfetto.dev and chrome://tracing open
+    it. On a CPU steps take as long as they are shown; on a GPU a range is the launch, and
+    NVIDIA's Nsight Systems shows the ranges (they are NVTX ranges, too) above the kernels.
+
+    create_perfetto_trace: whether to write it as perfetto_trace.json.gz, too
+    create_perfetto_link: not supported
+    profiler_options: what to leave out
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp, pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with ga.profiler.trace(folder):
+    ...     x = gnp.sin(gnp.ones(3)).block_until_ready()
+    >>> len([*pathlib.Path(folder).rglob("*.trace.json.gz")])
+    1
+    """
+    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
+    try:
+        yield
+    finally:
+        stop_trace()
+
+
+def _write(running: _Running) -> None:
+    folder = pathlib.Path(running.folder, "plugins", "profile")
+    folder = _new_folder(folder, time.strftime("%Y_%m_%d_%H_%M_%S"))
+    made = {"displayTimeUnit": "ns", "traceEvents": [*_trace_events(running.session)]}
+    text = gzip.compress(json.dumps(made).encode())
+    host = platform.node() or "localhost"
+    (folder / f"{host}.trace.json.gz").write_bytes(text)
+    if running.also_perfetto:
+        (folder / "perfetto_trace.json.gz").write_bytes(text)
+
+
+def _new_folder(parent: pathlib.Path, name: str) -> pathlib.Path:
+    """A folder of its own for each trace, also within a second."""
+    number = 1
+    while True:
+        folder = parent / (name if number == 1 else f"{name}_{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not parent.is_dir():
+                raise
+            number += 1
+        else:
+            return folder
+
+
+def _trace_events(session: ranges.Session) -> Iterator[dict[str, Any]]:
+    """The events as Chrome's format has them: times in microseconds."""
+    process = os.getpid()
+    yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": "gpuarray"}}
+    events = list(session.events)  # other threads may still be adding
+    for row, thread in sorted({(e.row, e.thread) for e in events}):
+        named = {"ph": "M", "pid": process, "tid": row, "name": "thread_name"}
+        yield named | {"args": {"name": thread}}
+    # The ones around others first: that is how those of equal times are nested.
+    for e in sorted(events, key=lambda e: (e.start, -e.duration)):
+        times = {"ts": e.start / 1000, "dur": e.duration / 1000}
+        event = {"ph": "X", "pid": process, "tid": e.row, "name": e.name, "cat": e.kind, **times}
+        if e.args:
+            event["args"] = dict(e.args)
+        yield event
+
+
+# ---- ranges of the user's ----
+class TraceAnnotation:
+    """A block as a range of this name in the trace that is being taken, and, once a GPU is in use,
+    an NVTX range, which Nsight Systems shows.
+
+    Further keywords stand beside it in the trace.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> with ga.profiler.TraceAnnotation("load data", batch=3):
+    ...     x = gnp.ones(3)
+    """
+
+    def __init__(self, name: str, /, **kwargs: Any):
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an annotation must be a string, got {name!r}")
+        self._name = name
+        self._args = kwargs
+        self._open: list[ranges.Range] = []
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether a trace is being taken."""
+        return ranges.session is not None
+
+    def set_metadata(self, **kwargs: Any) -> None:
+        """Add to what stands beside the range."""
+        self._args.update(kwargs)
+        for each in self._open:
+            each.args = _plain(self._args)
+
+    def __enter__(self) -> TraceAnnotation:
+        args = _plain(self._args) if self._args and self.is_enabled() else {}
+        self._open.append(ranges.Range(self._name, "annotation", args).__enter__())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.pop().__exit__()
+
+
+class StepTraceAnnotation(TraceAnnotation):
+    """A block as one step of a training loop: an annotation whose `step_num` tells which.
+
+    >>> import gpuarray as ga
+    >>> for number in range(2):
+    ...     with ga.profiler.StepTraceAnnotation("train", step_num=number):
+    ...         pass
+    """
+
+
+def _plain(args: dict[str, Any]) -> dict[str, Any]:
+    """Values as JSON has them."""
+    return {k: x if isinstance(x, (bool, int, float, str)) else str(x) for k, x in args.items()}
+
+
+def annotate_function(
+    func: Callable[..., Any], name: str | None = None, **decorator_kwargs: Any
+) -> Callable[..., Any]:
+    """A function each of whose calls is annotated, under its own name if no other is given.
+
+    >>> import gpuarray as ga
+    >>> @ga.profiler.annotate_function
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(3)
+    6
+    """
+    if not callable(func):
+        raise TypeError(f"annotate_function takes a function, got {func!r}")
+    label = name or getattr(func, "__qualname__", None) or type(func).__name__
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with TraceAnnotation(label, **decorator_kwargs):
+            return func(*args, **kwargs)
+
+    return call
+
+
+# ---- over the network ----
+def start_server(port: int, requires_backend: bool = True) -> Any:
+    """Not there: it would listen for TensorBoard, which asks for traces in a format of XLA's.
+
+    >>> import gpuarray as ga
+    >>> try:
+    ...     ga.profiler.start_server(9999)
+    ... except NotImplementedError:
+    ...     pass  # use gpuarray.profiler.trace(log_dir)
+    """
+    raise NotImplementedError(
+        f"gpuarray opens no profiler server (port={port!r}, requires_backend={requires_backend!r}):"
+        " take a trace in the program, with gpuarray.profiler.trace(log_dir)"
+    )
+
+
+def stop_server() -> None:
+    """Raises a ValueError, since no server can have been started.
+
+    >>> import gpuarray as ga
+    >>> try:
+    ...     ga.profiler.stop_server()
+    ... except ValueError:
+    ...     pass
+    """
+    raise ValueError("no profiler server is running: gpuarray has none (see start_server)")
+
+
+def register_subprocess(pid: int, port: int) -> Callable[[], None]:
+    """Not there: it would ask a server in another process.
+
+    >>> import gpuarray as ga
+    >>> try:
+    ...     ga.profiler.register_subprocess(pid=1, port=9999)
+    ... except NotImplementedError:
+    ...     pass  # take a trace in that process
+    """
+    raise NotImplementedError(
+        f"gpuarray takes traces of one process, and has no server to ask process {pid!r} by (port "
+        f"{port!r}): take a trace in that process, with gpuarray.profiler.trace(log_dir)"
+    )
+
+
+# ---- memory ----
+def device_memory_profile(backend: str | None = None) -> bytes:
+    """The arrays alive (of one platform), compressed in the format of the tool `pprof`: how many
+    there are of each dtype and shape, on which device, and their bytes.
+
+    >>> import gpuarray as ga
+    >>> ga.profiler.device_memory_profile()[:2] == bytes([0x1F, 0x8B])  # gzip
+    True
+    """
+    counts: dict[tuple[str, str], list[int]] = {}
+    for array in live_arrays(backend):
+        count = counts.setdefault((array.aval.str_short(), str(array.device)), [0, 0])
+        count[0] += 1
+        count[1] += array.nbytes
+    return gzip.compress(_pprof(counts))
+
+
+def save_device_memory_profile(
+    filename: os.PathLike[str] | str, backend: str | None = None
+) -> None:
+    """Write `device_memory_profile` to a file.
+
+    >>> import gpuarray as ga, tempfile
+    >>> ga.profiler.save_device_memory_profile(tempfile.mkdtemp() + "/memory.prof")
+    """
+    profile = device_memory_profile(backend)
+    with open(filename, "wb") as file:
+        file.write(profile)
+
+
+def _pprof(counts: dict[tuple[str, str], list[int]]) -> bytes:
+    """A message `Profile` (github.com/google/pprof, proto/profile.proto): a sample for each kind of
+    array, which pprof shows as a function called by its device.
+    """
+    texts: dict[str, int] = {"": 0}
+    number = lambda text: texts.setdefault(text, len(texts))
+    functions: dict[str, int] = {}
+    place = lambda name: functions.setdefault(name, len(functions) + 1)
+    out = b""
+    for kind, unit in (("objects", "count"), ("space", "bytes")):
+        out += _field(1, _field(1, number(kind)) + _field(2, number(unit)))
+    for (aval, device), values in counts.items():
+        label = _field(1, number("device")) + _field(2, number(device))
+        stack = _packed(1, [place(aval), place(device)])  # the innermost first
+        out += _field(2, stack + _packed(2, values) + _field(3, label))
+    for name, i in functions.items():
+        out += _field(4, _field(1, i) + _field(4, _field(1, i)))  # a place in code
+        out += _field(5, _field(1, i) + _field(2, number(name)))  # the function it is in
+    out += _field(14, number("space"))  # what is shown first
+    out += b"".join(_field(6, text.encode()) for text in texts)
+    return out + _field(9, time.time_ns())
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _packed(number: int, values: Iterable[int]) -> bytes:
+    return _field(number, b"".join(map(_varint, values)))
+
+
+_XPLANE = ("ProfileData", "ProfileEvent", "ProfilePlane")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _XPLANE:
+        raise AttributeError(
+            f"gpuarray.profiler has no {name}, which reads XLA's format: its traces are JSON, read "
+            "them with gzip and json"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

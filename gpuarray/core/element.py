@@ -1,9 +1,9 @@
 """Accesses: how one element of a value is had where the value itself is not in memory.
 
-Floor 1. Plain data, made by the compiler, which writes it as text too. An access is a tree:
-elements of arrays in memory at its leaves, and above them guards (`inside ? x[...] : pad`),
-operations, and folds over a few elements. Places are index arithmetic (index.py), of which a part
-may be an index that is itself read from memory.
+Floor 1. Plain data without text, made by the rules of primitives (element_rules.py); the compiler
+writes it. An access is a tree: elements of arrays in memory and constants at its leaves, and above
+them guards (`inside ? x[...] : pad`), operations, and folds over a few elements. Places are index
+arithmetic (index.py), of which a part may be an index that is itself read from memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuarray.core.graph import Eqn, Var
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.index import Axis, Index, Quotient, Remainder, axes_of
 
 # ---- tests of places ----
@@ -71,61 +74,120 @@ class Address:
     index: Index
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """A constant."""
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A constant. Two are equal if their bits are: nan equals itself, and -0.0 is not 0.0."""
 
-    text: str
+    value: Any
+    aval: ShapedArray
+
+    @property
+    def key(self) -> tuple:
+        """What it is compared by."""
+        dtype = storage_dtype(self.aval)
+        return np.asarray(self.value).astype(dtype).tobytes(), dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value that the kernel has in a register; whoever writes the kernel knows its name."""
+
+    value: Any
 
 
 @dataclass(frozen=True, eq=False)
 class Guarded:
-    """One access where all tests hold, another one elsewhere."""
+    """One access where all tests hold, another one elsewhere; `aval` is that of either."""
 
     tests: tuple[Test, ...]
     inside: Access
     outside: Access
-    type: str  # of the value, in C++
+    aval: ShapedArray
 
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """An operation on elements: result `number` of an equation, or else a template in which {0},
-    {1}, ... are the operands and, after them, the places.
+    """An operation on elements: result `number` of a pointwise equation, or else a call that the
+    primitive brings along, as its `cuda` rule: in the template {0}, {1}, ... are the operands and,
+    after them, the places; {T} and {M} are the types of `aval` as a value and in memory, and
+    {uint32} and its like those of dtypes.
     """
 
     operands: tuple[Access, ...]
+    aval: ShapedArray
     places: tuple[Index, ...] = ()
     template: str = ""
     eqn: Eqn | None = None
     number: int = 0
-    type: str = "auto"
 
 
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """Elements along loops, one after another: `steps` changes the states where the tests hold.
-
-    states: type and first value of each; steps: lines in which {s0}, {s1}, ... are the states,
-    {t0}, {t1}, ... the terms and {p0}, ... the places; result: an expression of the states
-    spans: where each loop begins and ends, where that is not all of it
-    """
-
-    states: tuple[tuple[str, Access], ...]
-    loops: tuple[Axis, ...]
-    tests: tuple[Test, ...]
-    terms: tuple[Access, ...]
-    steps: tuple[str, ...]
-    places: tuple[Index, ...] = ()
-    result: str = "{s0}"
-    spans: tuple[tuple[Access, Access], ...] = ()
-
-
-Access = Element | Address | Fixed | Guarded | Applied | Folded
+# ---- what is folded ----
 
 
 @dataclass(frozen=True)
-class Looked:
+class Reduced:
+    """By the rule of a reduction: an equation of it on elements like these.
+
+    of: the pointwise equation that makes an element of the terms; without it the last term is one
+    matching: only those of which term 0 is the number of place 0 count
+    """
+
+    eqn: Eqn
+    of: Eqn | None = None
+    matching: bool = False
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The terms change the states: by a pointwise equation of a state and a term, by a Graph of all
+    states and all terms, or (None) by taking their place.
+    """
+
+    by: Eqn | Graph | None
+
+
+@dataclass(frozen=True)
+class Best:
+    """The first element that is better than all before it, by a comparison of the best one so far
+    with the next. The states are what is kept of it, itself, and whether there is any; what is kept
+    is term 1, or the number of place 0 if there is just one term.
+    """
+
+    better: Eqn
+
+
+@dataclass(frozen=True, eq=False)
+class SerialFold:
+    """Elements along loops, one after another: they change the states where the tests hold.
+
+    how: what each does to the states
+    states: what each state is like and starts from; `Reduced` has its own
+    number: the state that is the result
+    spans: where each loop begins and ends, where that is not all of it
+    """
+
+    how: Reduced | Merged | Best
+    aval: ShapedArray
+    states: tuple[tuple[ShapedArray, Access], ...]
+    loops: tuple[Axis, ...]
+    tests: tuple[Test, ...]
+    terms: tuple[Access, ...]
+    places: tuple[Index, ...] = ()
+    number: int = 0
+    spans: tuple[tuple[Access, Access], ...] = ()
+
+
+Access = Element | Address | Constant | Held | Guarded | Applied | SerialFold
+
+
+@dataclass(frozen=True)
+class Lookup:
     """A place that is read from memory: an atom of index arithmetic.
 
     What is out of bounds is moved inside; with `find`, it becomes a number beyond all others, and
@@ -153,17 +215,17 @@ class Looked:
         return frozenset(i for index in places_of(self.access) for i in axes_of(index))
 
 
-def found(looked: Looked) -> tuple[Index, Below]:
+def found(looked: Lookup) -> tuple[Index, Below]:
     """A place that may be out of bounds: its index, right where the test holds."""
-    outside = Looked(looked.access, looked.most, True, False)
-    inside = Looked(looked.access, looked.most, True, True)
+    outside = Lookup(looked.access, looked.most, True, False)
+    inside = Lookup(looked.access, looked.most, True, True)
     test = Below(Index(((outside, 1),)), looked.most + 1)
     return Index(((inside, 1),)), test
 
 
 def guarded(
     tests: Sequence[Test],
-    type: str,
+    aval: ShapedArray,
     inside: Callable[[], Access],
     outside: Callable[[], Access],
 ) -> Access:
@@ -174,7 +236,7 @@ def guarded(
     if not open_tests:
         return inside()
     one, two = inside(), outside()
-    return one if one == two else Guarded(open_tests, one, two, type)
+    return one if one == two else Guarded(open_tests, one, two, aval)
 
 
 # ---- walks ----
@@ -184,12 +246,12 @@ def children(access: Access) -> list[Access]:
     """What an access is made of, and what its places are read with, in order of use."""
     own: list[Access] = []
     for index in _own_places(access):
-        own += [a.access for a in atoms(index) if isinstance(a, Looked)]
+        own += [a.access for a in atoms(index) if isinstance(a, Lookup)]
     if isinstance(access, Guarded):
         own += [access.inside, access.outside]
     elif isinstance(access, Applied):
         own += access.operands
-    elif isinstance(access, Folded):
+    elif isinstance(access, SerialFold):
         bounds = [a for span in access.spans for a in span]
         own += [*(a for _, a in access.states), *bounds, *access.terms]
     return own
@@ -214,7 +276,7 @@ def _own_places(access: Access) -> list[Index]:
         return [t.index for t in access.tests]
     if isinstance(access, Applied):
         return list(access.places)
-    if isinstance(access, Folded):
+    if isinstance(access, SerialFold):
         return [*(t.index for t in access.tests), *access.places]
     return []
 

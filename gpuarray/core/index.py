@@ -7,8 +7,7 @@ not simplify; since shapes are constants, most do.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -192,41 +191,30 @@ def split(index: Index, shape: Sequence[int]) -> list[Index]:
     return out[::-1]
 
 
+@dataclass(frozen=True)
+class ViewRule:
+    """What a view is (`Primitive.view`), as an index map of its operand.
+
+    through(eqn, coordinates): coordinates of the result as coordinates of the operand
+    order(eqn): where each axis of the result comes from in the operand, None for new ones; None
+    altogether if the view does more than bring axes into an order
+    """
+
+    through: Callable[[Eqn, list[Index]], list[Index]]
+    order: Callable[[Eqn], list[int | None] | None] = lambda eqn: None
+
+
 def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
     """Coordinates of a view's result, as coordinates of its operand."""
-    name, params = view.primitive.name, view.params
-    before = view.invars[0].aval.shape
-    after = view.outvars[0].aval.shape
-    if name == "broadcast_in_dim":
-        return [
-            coordinates[d] if n == after[d] else Index()
-            for n, d in zip(before, params["broadcast_dimensions"], strict=True)
-        ]
-    if name == "transpose":
-        out = [Index()] * len(before)
-        for i, source in enumerate(params["permutation"]):
-            out[source] = coordinates[i]
-        return out
-    if name == "slice":
-        strides = params["strides"] or (1,) * len(before)
-        starts = params["start_indices"]
-        return [
-            c * s + Index(constant=b) for c, s, b in zip(coordinates, strides, starts, strict=True)
-        ]
-    if name == "rev":
-        return [
-            c * -1 + Index(constant=n - 1) if i in params["dimensions"] else c
-            for i, (c, n) in enumerate(zip(coordinates, before, strict=True))
-        ]
-    if name == "random_clone":
-        return coordinates
-    if math.prod(before) != math.prod(after):
-        raise TypeError(f"{name} is not an index map")
-    order = params.get("dimensions") if name == "reshape" else None
-    if order is None:
-        return split(linear(coordinates, after), before)  # reshape, squeeze, expand_dims
-    turned = split(linear(coordinates, after), [before[d] for d in order])
-    return [turned[order.index(d)] for d in range(len(before))]
+    return view_rule(view).through(view, coordinates)
+
+
+def view_rule(view: Eqn) -> ViewRule:
+    """What a view is."""
+    rule = view.primitive.view
+    if rule is None:
+        raise TypeError(f"{view.primitive.name} is not an index map: it has no rule `view`")
+    return rule
 
 
 def access(views: Sequence[Eqn], coordinates: list[Index], source_shape: Sequence[int]) -> Index:

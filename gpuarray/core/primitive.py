@@ -162,6 +162,14 @@ class Primitive:
         The params that a printed graph displays.
     combine : np.ufunc
         For reductions, the ufunc which merges the results of two pieces of an axis.
+    view : ViewRule
+        For views with one result, which index map it is (core/index.py).
+    element : ElementRule, Sentinel or None
+        How an element of the results is made where it is read, and what that takes
+        (core/element_rules.py). None: as the kind of the primitive says. A Sentinel: it cannot be,
+        and why.
+    update : UpdateRule
+        For operations that change a part of their first operand.
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
@@ -189,6 +197,9 @@ class Primitive:
         flow: Callable[[Any], Any] | None = None,
         show: Callable[[dict], dict] | None = None,
         combine: Any = None,
+        view: Any = None,
+        element: Any = None,
+        update: Any = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
         multiple_results: bool = False,
@@ -211,6 +222,9 @@ class Primitive:
         self.flow = flow
         self.show = show
         self.combine = combine
+        self.view = view
+        self.element = element
+        self.update = update
         self.weight = weight
         self.work = work
         self.multiple_results = multiple_results
@@ -246,6 +260,16 @@ class Primitive:
         """Return the avals of the results, as a list whatever `multiple_results` says."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         return list(out) if self.multiple_results else [out]
+
+    def has_text(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        """Whether there is CUDA text for elements of these avals."""
+        if not callable(self.cuda):
+            return isinstance(self.cuda, str | Sequence)
+        try:
+            self.cuda(avals, **params)
+        except TypeError:
+            return False
+        return True
 
     def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
         """Return the NumPy callable for these avals, with the params bound to it."""

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import gpuarray.scipy.special  # noqa: F401  # registers primitives of its own
+from gpuarray.core.element_rules import ElementRule, UpdateRule
+from gpuarray.core.index import ViewRule
 from gpuarray.core.primitive import UNWRITTEN, Kind, Primitive, Sentinel, registry
 from tests.samples import samples, tables
 
@@ -67,6 +69,36 @@ def holes(p) -> list[str]:
     if not isinstance(p.kind, Kind):
         missing.append("kind")
     return missing
+
+
+def element_holes(p) -> list[str]:
+    """What is missing for an element of the results to be made where it is read."""
+    if p.kind is Kind.VIEW and not p.multiple_results:
+        return [] if isinstance(p.view, ViewRule) else ["view: which index map it is"]
+    if p.kind not in (Kind.VIEW, Kind.MOVEMENT, Kind.INDEXING, Kind.GENERATOR):
+        return []  # a step of its own, unless it has a rule
+    if isinstance(p.element, ElementRule) or (isinstance(p.element, Sentinel) and p.element.why):
+        return []
+    return ["element: how an element is made, or a Sentinel that says why it cannot be"]
+
+
+def test_whatever_moves_or_makes_elements_says_how_one_is_read():
+    found = {name: element_holes(registry[name]) for name in NAMES}
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_a_missing_element_rule_is_found():
+    moves = Primitive("moves", Kind.MOVEMENT, register=False)
+    assert "element" in element_holes(moves)[0]
+    assert "view" in element_holes(Primitive("looks", Kind.VIEW, register=False))[0]
+    moves.element = UNWRITTEN
+    assert element_holes(moves) == []
+
+
+def test_updates_say_where_they_go():
+    updating = [p for p in map(registry.__getitem__, NAMES) if p.update is not None]
+    assert all(isinstance(p.update, UpdateRule) for p in updating)
+    assert all(isinstance(p.element, ElementRule) for p in updating)
 
 
 def test_every_primitive_has_samples_and_every_sample_a_primitive():

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import gpuarray as ga
@@ -20,7 +21,8 @@ from gpuarray import nn
 from gpuarray.backends.cuda import nvrtc as compiler
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.pipeline import plan_graph
-from gpuarray.compiler.text import prelude
+from gpuarray.compiler.text import prelude, types
+from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Combine, Kind, registry
 from tests import golden, nvrtc
@@ -84,6 +86,11 @@ def test_a_type_without_a_cuda_type_is_refused_with_advice():
     graph = ga.jit(lambda x: x.astype("float32")).lower(golden.shape("int4", 8)).jaxpr
     with pytest.raises(TypeError, match="no CUDA type here: keep it on the CPU"):
         [emit(g) for g in plan_graph(graph).groups]
+
+
+def test_what_kernels_hold_has_a_type():
+    known = {d for d in vars(dtypes).values() if isinstance(d, np.dtype)}
+    assert {d.name for d in known if dtypes.in_kernels(d)} == set(types.TYPES)
 
 
 # ---- the prelude ----

@@ -41,16 +41,7 @@ ROOMS = ("rewrite", "fuse", "lower", "text", "cuda", "pipeline", "explain")
 
 # What still reaches into a later room. A line that is no longer needed must go.
 REACHES_AHEAD = {
-    "fuse.loops": {"lower.elements", "text.expressions", "text.types"},
-    "fuse.merge": {"text.types"},
-    "lower.costs": {"text.expressions", "text.types"},
-    "lower.element_convolution": {"text.expressions"},
-    "lower.element_folds": {"text.expressions", "text.types"},
-    "lower.element_random": {"text.types"},
-    "lower.elements": {"text.types"},
-    "lower.inline": {"text.types"},
     "lower.scans": {"cuda.schedule", "text.expressions", "text.types"},
-    "lower.scatters": {"text.types"},
     "lower.sorts": {"text.types"},
     "lower.split_passes": {"cuda.schedule"},
 }

@@ -376,7 +376,7 @@ def test_avals_are_one_while_alive():
 #: with what bounds it. A new one belongs into util.Recent, cache.Cache or, with its reason, here.
 BOUNDED = {
     "by the dtypes, operations and types that there are": [
-        "compiler/text/types.py:_name", "compiler/lower/elements.py:RULES",
+        "compiler/text/types.py:_name",
         "core/avals.py:_scalar_avals", "core/primitive.py:registry", "lax/args.py:_numeric",
         "primitives/indexing/transforms.py:update_graph", "primitives/reduce/ops.py:extreme",
         "transforms/partial.py:_partial_rules", "core/lattice.py:above",

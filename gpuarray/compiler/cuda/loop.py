@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from gpuarray.compiler.cuda.schedule import FULL_GRID, THREADS, Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
@@ -25,12 +26,13 @@ from gpuarray.compiler.fuse.flows import (
     Value,
 )
 from gpuarray.compiler.fuse.group import Dims, Member, members_in_order
-from gpuarray.compiler.lower.elements import RULES, reach
+from gpuarray.compiler.lower.elements import reach
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.element import Access, Fixed, sources
+from gpuarray.core.element import Access, Applied, Constant, Held, sources
+from gpuarray.core.element_rules import Places, rule_of
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, behind, linear, through
 from gpuarray.core.primitive import Kind
@@ -55,7 +57,7 @@ class LoopTemplate(Template):
             if m.flow is not None:
                 self.flow, self.space = m.flow, m.space
                 for x in m.flow.seen:
-                    read += sources(self.access_to(x, lambda _: "0"))
+                    read += sources(self.access_to(x))
         for v in read:
             if v not in self.in_name:
                 self.in_name[v] = f"in{len(self.inputs)}"
@@ -106,17 +108,22 @@ class LoopTemplate(Template):
         """An equation: a line for each of its results."""
         operands = [self.held(depth, x, fetched) for x in s.operands]
         if s.eqn.primitive.kind is Kind.GENERATOR:
-            where = self.along(self.group_axes(s.results[0].dims))
-            dimension = s.eqn.params.get("dimension")
-            shape = s.eqn.outvars[0].aval.shape
-            place = linear(where, shape) if dimension is None else where[dimension]
-            operands.append(_atom(self.at(place)))
+            operands += [_atom(self.at(place)) for place in self.places_of(s)]
         texts = expression(s.eqn, operands)
         for register, text in zip(s.results, texts, strict=True):
             name = self.texts[register] = f"v{self.count}"
             self.count += 1
             line = f"const {ct.value_type(register.aval)} {name} = {text};"
             self.put(depth, line, self.comment(s.eqn, text))
+
+    def places_of(self, s: Compute) -> Places:
+        """The places that an element made from nothing depends on."""
+        rule = rule_of(s.eqn)
+        assert rule is not None
+        at = self.along(self.group_axes(s.results[0].dims))
+        access = rule.make(s.eqn, 0, at, lambda operand, _: Held(s.operands[operand]))
+        assert isinstance(access, Applied)
+        return access.places
 
     def statement(self, depth: int, s: Repeat | Choose, fetched: Fetched) -> dict[int, str]:
         """A loop or a branch; the names of its results by number."""
@@ -211,14 +218,14 @@ class LoopTemplate(Template):
             return self.texts[x.base]
         key = (x,)
         if key not in fetched:
-            access = self.access_to(x, lambda v: self.held(depth, v, fetched))
+            access = self.access_to(x, lambda v: self.held(depth, v, fetched))  # numbers first
             text = self.value(access, depth, fetched)
             name = fetched[key] = f"x{len(fetched)}"
             self.put(depth, f"const {ct.value_type(x.aval)} {name} = {text};")
         return fetched[key]
 
-    def access_to(self, x: Seen, text: Callable[[Value], str]) -> Access:
-        """How an element of memory is reached; `text` is that of a number that says where."""
+    def access_to(self, x: Seen, need: Callable[[Value], Any] = lambda v: None) -> Access:
+        """How an element of memory is reached; `need` is told of each number that says where."""
         load = self.flow.memory[x.operand]
 
         def at(places: Sequence[Index], count: int) -> Access:
@@ -238,10 +245,18 @@ class LoopTemplate(Template):
             assert isinstance(step, Picked)
             values = step.values
 
-            def get(operand: int, places: Sequence[Index]) -> Access:
-                return Fixed(text(values[operand])) if operand else at(places, count - 1)
+            def get(operand: int, places: Places) -> Access:
+                if not operand:
+                    return at(places, count - 1)
+                value = values[operand]
+                need(value)
+                if isinstance(value, Literal):
+                    return Constant(value.val, value.aval)
+                return Held(value.base if isinstance(value, Register) else value)
 
-            return RULES[step.eqn.primitive.name](step.eqn, 0, places, get)
+            rule = rule_of(step.eqn)
+            assert rule is not None
+            return rule.make(step.eqn, 0, places, get)
 
         return at(self.along(self.group_axes(x.dims)), len(x.path))
 

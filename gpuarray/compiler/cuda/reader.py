@@ -11,9 +11,11 @@ import contextlib
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.element import (
@@ -21,11 +23,12 @@ from gpuarray.core.element import (
     Address,
     Applied,
     Below,
+    Constant,
     Element,
-    Fixed,
-    Folded,
     Guarded,
-    Looked,
+    Held,
+    Lookup,
+    SerialFold,
     Test,
     atoms,
     children,
@@ -111,7 +114,7 @@ class Reader:
             return text
         names: dict = dict(self.axis_name)
         for atom in atoms(index) if scope else ():
-            if isinstance(atom, Looked):
+            if isinstance(atom, Lookup):
                 assert scope is not None
                 names[atom.name] = scope[atom.name]
         return ct.index_text(index, names, self.wide)
@@ -119,7 +122,7 @@ class Reader:
     def look_up(self, index: Index, depth: int, scope: Scope) -> None:
         """Name the places that an index needs from memory."""
         for atom in atoms(index):
-            if not isinstance(atom, Looked) or atom.name in scope:
+            if not isinstance(atom, Lookup) or atom.name in scope:
                 continue
             read = self.value(atom.access, depth, scope)
             function = "ga_find" if atom.find else "ga_clip"
@@ -128,9 +131,9 @@ class Reader:
             most = self.number(atom.most)
             self.put(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
 
-    def looked(self, index: Index) -> list[Looked]:
+    def looked(self, index: Index) -> list[Lookup]:
         """The places from memory that an index needs."""
-        return [a for a in atoms(index) if isinstance(a, Looked)]
+        return [a for a in atoms(index) if isinstance(a, Lookup)]
 
     def test(self, test: Test, scope: Scope) -> str:
         """A test as text."""
@@ -152,8 +155,10 @@ class Reader:
         """An expression for an element, after the lines it needs. What is long, or needed more than
         once, gets a name, unless it is about to be `named`.
         """
-        if isinstance(access, Fixed):
-            return access.text
+        if isinstance(access, Constant):
+            return ct.constant(access.value, access.aval)
+        if isinstance(access, Held):
+            return self.held(depth, access.value, scope)
         if isinstance(access, Address):
             self.look_up(access.index, depth, scope)
             name, at = self.in_name[access.source], self.at(access.index, scope)
@@ -161,13 +166,13 @@ class Reader:
         if access in scope:
             return scope[access]
         if isinstance(access, Element):
-            text, kind = self.loaded(access, depth, scope), ct.value_type(access.source.aval)
+            text, aval = self.loaded(access, depth, scope), access.source.aval
         elif isinstance(access, Guarded):
-            text, kind = self.guarded(access, depth, scope), access.type
-        elif isinstance(access, Folded):
-            text, kind = self.folded(access, depth, scope), access.states[0][0]
+            text, aval = self.guarded(access, depth, scope), access.aval
+        elif isinstance(access, SerialFold):
+            text, aval = self.folded(access, depth, scope), access.aval
         else:
-            text, kind = self.applied(access, depth, scope), access.type
+            text, aval = self.applied(access, depth, scope), access.aval
         if re.fullmatch(r"\w+", text):
             scope[access] = text
         elif self.deserves_name(access, text, named):
@@ -176,9 +181,13 @@ class Reader:
             what = access.eqn if isinstance(access, Applied) else None
             said = what is None or what.primitive.name in text
             comment = "" if said or what is None else what.primitive.name
-            self.put(depth, f"const {kind} {name} = {text};", comment)
+            self.put(depth, f"const {ct.value_type(aval)} {name} = {text};", comment)
             return name
         return text
+
+    def held(self, depth: int, value: Any, scope: Scope) -> str:
+        """The name of a value in a register, where a kernel has any beside its elements."""
+        raise NotImplementedError
 
     def deserves_name(self, access: Access, text: str, named: bool) -> bool:
         """Whether an expression gets a name: if it is long, or others need it too. On one side of a
@@ -200,13 +209,14 @@ class Reader:
         texts += [self.at(index, scope) for index in access.places]
         texts = [bracketed(t) for t in texts]
         if access.eqn is None:
-            return access.template.format(*texts)
+            types = {"T": ct.value_type(access.aval), "M": ct.memory_type(access.aval)}
+            return access.template.format(*texts, **types, **ct.TYPES)
         return expression(access.eqn, texts)[access.number]
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
         tests = self.tests(access.tests, depth, scope)
         sides = [self.aside(a, depth + 1, scope) for a in (access.inside, access.outside)]
-        return self.either(tests, sides, access.type, depth)
+        return self.either(tests, sides, ct.value_type(access.aval), depth)
 
     def either(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
         """One of two expressions, each with its own lines."""
@@ -238,13 +248,15 @@ class Reader:
         lines, self.lines = self.lines, outside
         return lines, text
 
-    def folded(self, access: Folded, depth: int, scope: Scope) -> str:
-        names: dict[str, str] = {}
-        for i, (kind, first) in enumerate(access.states):
-            start = self.value(first, depth, scope)
-            names[f"s{i}"] = f"f{self.reads}"
+    def folded(self, access: SerialFold, depth: int, scope: Scope) -> str:
+        # The states, and what they start from.
+        states: list[str] = []
+        for kind, first in folds.states_of(access):
+            start = first if isinstance(first, str) else self.value(first, depth, scope)
+            states.append(f"f{self.reads}")
             self.reads += 1
-            self.put(depth, f"{kind} {names[f's{i}']} = {start};")
+            self.put(depth, f"{kind} {states[-1]} = {start};")
+        # The loops.
         inner = depth
         turns = math.prod(axis.length for axis in access.loops)
         for k, axis in enumerate(access.loops):
@@ -257,28 +269,28 @@ class Reader:
                 self.put(inner, "#pragma unroll")
             self.put(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
             inner += 1
+        # What each turn reads, and does to the states.
         own = dict(scope)
         if access.tests:
             self.put(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
+        terms: list[str] = []
         for i, term in enumerate(access.terms):
             text = self.value(term, inner, own)
-            if (
-                not re.fullmatch(r"\w+", text)
-                and sum(s.count(f"{{t{i}}}") for s in access.steps) > 1
-            ):
+            if not re.fullmatch(r"\w+", text) and folds.times_read(access, i) > 1:
                 name = f"t{self.reads}"
                 self.reads += 1
                 self.put(inner, f"const auto {name} = {text};")
                 text = name
-            names[f"t{i}"] = bracketed(text)
-        for i, index in enumerate(access.places):
+            terms.append(bracketed(text))
+        places: list[str] = []
+        for index in access.places:
             self.look_up(index, inner, own)
-            names[f"p{i}"] = bracketed(self.at(index, own))
-        for step in access.steps:
-            self.put(inner, step.format(**names))
+            places.append(bracketed(self.at(index, own)))
+        for step in folds.steps_of(access, states, terms, places):
+            self.put(inner, step)
         for level in range(inner - 1, depth - 1, -1):
             self.put(level, "}")
-        return access.result.format(**names)
+        return folds.result_of(access, states)
 
     # ---- several neighbours at once ----
     def steps_by_one(self, index: Index) -> bool:
@@ -306,9 +318,9 @@ class Reader:
                 sides += [side.inside, side.outside]
                 continue
             for part in parts(side):
-                if isinstance(part, Guarded) or (isinstance(part, Folded) and not part.spans):
+                if isinstance(part, Guarded) or (isinstance(part, SerialFold) and not part.spans):
                     return None  # what a guard is for must not be read outside of it
-                searched |= isinstance(part, Folded)
+                searched |= isinstance(part, SerialFold)
                 if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
                     if step not in (0, 1, None):
@@ -361,7 +373,7 @@ class Reader:
             if isinstance(part, Element) and part not in own and self.steps_by_one(part.index):
                 if not _in_loop(part):
                     self.read_vector(part, width, depth, own)
-            elif isinstance(part, Folded):
+            elif isinstance(part, SerialFold):
                 for bound in (a for span in part.spans for a in span):
                     self.name_once(bound, depth, own)
         name = f"g{self.reads}"
@@ -380,11 +392,11 @@ class Reader:
         """Whether an element or a constant is the same along a vector."""
         if isinstance(access, Element):
             return self.last is not None and access.index.coefficient(self.last) == 0
-        return isinstance(access, Fixed)
+        return isinstance(access, Constant)
 
     def name_once(self, bound: Access, depth: int, scope: Scope) -> None:
         """Name where a loop begins or ends, if that is the same for a whole vector."""
-        if bound in scope or isinstance(bound, Fixed):
+        if bound in scope or isinstance(bound, Constant):
             return
         if not any(self.last in axes_of(index) for index in places_of(bound)):
             text = self.value(bound, depth, scope, named=True)

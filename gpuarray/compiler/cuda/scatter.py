@@ -10,11 +10,12 @@ import math
 
 from gpuarray.compiler.cuda.schedule import schedule_map
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
-from gpuarray.compiler.lower.element_folds import merging
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.scatters import atomic, targets
+from gpuarray.compiler.lower.scatters import atomic
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources
+from gpuarray.core.element_rules import UpdateRule
 from gpuarray.core.graph import Literal, Var
 from gpuarray.core.index import Index, linear
 
@@ -35,8 +36,9 @@ class ScatterTemplate(Template):
             assert not isinstance(a, Literal)
             return self.reach.element(a, places)
 
-        number = 1 if eqn.primitive.name == "dynamic_update_slice" else 2
-        self.places, self.tests_of = targets(eqn, at, get)
+        self.rule: UpdateRule = eqn.primitive.update
+        number = self.rule.operand
+        self.places, self.tests_of = self.rule.target(eqn, at, get)
         a = eqn.invars[number]
         self.new = None if isinstance(a, Literal) else get(number, at)
         # What is read for places and values: the operand is there already.
@@ -76,37 +78,27 @@ class ScatterTemplate(Template):
         return self.finish(s, note)
 
     def constant(self) -> str:
-        a = self.eqn.invars[1 if self.eqn.primitive.name == "dynamic_update_slice" else 2]
+        a = self.eqn.invars[self.rule.operand]
         assert isinstance(a, Literal)
         return ct.constant(a.val, a.aval)
 
     def write_there(self, out: Var, at: str, new: str) -> None:
         name, eqn = self.out_name[out], self.eqn
-        if eqn.primitive.name == "dynamic_update_slice":
-            lines, result = [], "{t0}"
-        else:
-            lines, result = merging(eqn)
-        function = "" if result == "{t0}" or eqn.params["unique_indices"] else atomic(eqn)
+        by = self.rule.merge(eqn)
+        function = "" if by is None or self.rule.unique(eqn) else atomic(eqn)
         if function:
-            if eqn.primitive.name == "scatter-sub":
-                new = (
-                    f"ga_neg({new})"
-                    if ct.value_type(out.aval) not in ("float", "double")
-                    else f"-({new})"
-                )
-            self.put(1, f"ga_atomic_{function}({name} + {at}, {new});")
+            self.put(1, f"{function.format(f'{name} + {at}', new)};")
             return
         kind = ct.value_type(out.aval)
-        if result != "{t0}":
+        if by is not None:
             there = f"{name}[{at}]"
             there = f"ga_value({there})" if ct.is_half(out.aval) else there
             self.put(1, f"const {kind} old = {there};")
             self.put(1, f"const {kind} update = {new};")
-            fields = {"s0": "old", "t0": "update"}
+            lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
-                self.put(1, line.format(**fields))
-            new = result.format(**fields)
-        if result == "{t0}" and new.startswith("ga_value(in") and new.endswith("])"):
+                self.put(1, line)
+        if by is None and new.startswith("ga_value(in") and new.endswith("])"):
             new = new.removeprefix("ga_value(")[:-1]  # as it lies in memory
         elif ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"

@@ -26,11 +26,10 @@ from gpuarray.compiler.fuse.flows import (
 )
 from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Load, Member, Operand
 from gpuarray.compiler.fuse.merge import view_order
-from gpuarray.compiler.lower.elements import RULES
 from gpuarray.compiler.rewrite.simplify import drop_dead, simplify
-from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.expressions import expression, has_text
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dtypes import in_kernels
+from gpuarray.core.element_rules import has_text
 from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
@@ -91,9 +90,8 @@ def flow_group(
 def _scalar_behind(a: Atom, maker: Callable[[Var], Eqn | None]) -> Atom:
     """A constant that only fills an array."""
     eqn = maker(a) if isinstance(a, Var) else None
-    if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
-        operand = eqn.invars[0]
-        return operand if isinstance(operand, Literal) else a
+    if eqn is not None and is_view(eqn) and isinstance(eqn.invars[0], Literal):
+        return eqn.invars[0]
     return a
 
 
@@ -350,7 +348,7 @@ class _Reader:
                 found.append(self.compute(eqn, list(map(read, eqn.invars)), env))
             elif prim.kind is Kind.GENERATOR and has_text(eqn) and _of_scalars(eqn):
                 found.append(self.generate(eqn, list(map(read, eqn.invars)), env))
-            elif prim.name in RULES and len(eqn.outvars) == 1:
+            elif prim.element and len(eqn.outvars) == 1:
                 a = eqn.invars[0]
                 first = None if isinstance(a, Literal) else env[a]
                 others = {k: read(a) for k, a in enumerate(eqn.invars) if k}
@@ -405,7 +403,7 @@ class _Reader:
                 self.tie(results[0].labels, value.labels)
         for other in results[1:]:
             self.tie(results[0].labels, other.labels)
-        self.check(eqn, len(operands))
+        _check_text(eqn)
         self.weight += eqn.primitive.weight
         env.update(zip(eqn.outvars, results, strict=True))
         return Compute(eqn, operands, results)
@@ -413,26 +411,23 @@ class _Reader:
     def generate(self, eqn: Eqn, operands: list[Value], env: dict) -> Compute:
         (v,) = eqn.outvars
         result = self.register(v.aval, real=True)
-        self.check(eqn, len(operands) + 1)
+        _check_text(eqn)
         self.weight += eqn.primitive.weight
         env[v] = result
         return Compute(eqn, operands, [result])
 
-    def check(self, eqn: Eqn, operands: int) -> None:
-        """Raise where an equation has no text: the kernel would not be there."""
-        try:
-            expression(eqn, ["x"] * operands)
-        except TypeError as error:
-            raise NotElementwise(str(error)) from None
-        for a in (*eqn.invars, *eqn.outvars):
-            _check_type(a.aval)
+
+def _check_text(eqn: Eqn) -> None:
+    """Raise where an equation has no text: the kernel would not be there."""
+    if not has_text(eqn):
+        raise NotElementwise(f"{eqn.primitive.name} has no CUDA text for these operands")
+    for a in (*eqn.invars, *eqn.outvars):
+        _check_type(a.aval)
 
 
 def _check_type(aval: ShapedArray) -> None:
-    try:
-        ct.memory_type(aval)
-    except TypeError as error:
-        raise NotElementwise(str(error)) from None
+    if not in_kernels(aval.dtype):
+        raise NotElementwise(f"kernels hold no elements of dtype {aval.dtype.name}")
 
 
 def _of_scalars(eqn: Eqn) -> bool:

@@ -14,8 +14,9 @@ import dataclasses
 import math
 
 from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Inner, Load, Member, Operand
-from gpuarray.compiler.text import types as cuda_types
+from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Eqn
+from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
 
 #: More members than this make a kernel slow to compile and short of registers.
@@ -40,26 +41,10 @@ def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | No
     """
     order: list[int | None] = list(range(ndim))
     for view in views:
-        name, params = view.primitive.name, view.params
-        before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
-        if name == "transpose":
-            order = [order[i] for i in params["permutation"]]
-        elif name == "broadcast_in_dim":
-            new: list[int | None] = [None] * len(after)
-            for i, d in enumerate(params["broadcast_dimensions"]):
-                new[d] = order[i] if before[i] == after[d] else None
-            order = new
-        else:
-            # Reshapes that only add or drop axes of length 1 keep the others in their order.
-            if [n for n in before if n != 1] != [n for n in after if n != 1]:
-                return None
-            if name not in ("reshape", "squeeze", "expand_dims"):
-                return None
-            if name == "reshape" and params.get("dimensions") is not None:
-                return None
-            full = [o for o, n in zip(order, before, strict=True) if n != 1]
-            rest = iter(full)
-            order = [next(rest) if n != 1 else None for n in after]
+        own = view_rule(view).order(view)
+        if own is None:
+            return None
+        order = [None if i is None else order[i] for i in own]
     return tuple(order)
 
 
@@ -238,12 +223,7 @@ def _beside_flow(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
 
 
 def _has_types(group: GroupBuilder) -> bool:
-    try:
-        for v in (*group.read, *group.made):
-            cuda_types.memory_type(v.aval)
-    except TypeError:
-        return False
-    return True
+    return all(in_kernels(v.aval.dtype) for v in (*group.read, *group.made))
 
 
 def _covered(

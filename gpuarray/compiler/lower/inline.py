@@ -28,7 +28,7 @@ from gpuarray.compiler.lower.scatters import (
 )
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
-from gpuarray.compiler.text import types as ct
+from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive, registry
@@ -521,8 +521,9 @@ def _is_free(eqn: Eqn) -> bool:
 
 
 def can_emit(group: FusedGroup) -> bool:
-    """Whether all dtypes of a group have a type in CUDA."""
-    return all(ct.has_type(a.aval) for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
+    """Whether kernels can hold all elements of a group."""
+    avals = (a.aval for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
+    return all(in_kernels(aval.dtype) for aval in avals)
 
 
 def as_single_view(eqn: Eqn, v: Var) -> Eqn:

@@ -52,15 +52,6 @@ def _templates(rule: Any, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
     return [rule] if isinstance(rule, str) else list(rule)
 
 
-def has_text(eqn: Eqn) -> bool:
-    """Whether there is a rule for these operands."""
-    try:
-        _templates(eqn.primitive.cuda, eqn, [a.aval for a in eqn.invars])
-    except TypeError:
-        return False
-    return True
-
-
 class Reducer:
     """A reduction equation as text: from elements over partial results to the result.
 

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.index import Index, Quotient, Remainder
 
-_TYPES = {
+#: Every dtype that kernels can hold, by name, and what it is in C++.
+TYPES = {
     "bool": "bool",
     "int8": "signed char",
     "int16": "short",
@@ -46,7 +48,7 @@ _HALVES = (
     "float8_e8m0fnu",
     "float4_e2m1fn",
 )
-HALF_TYPES = tuple(_TYPES[name] for name in _HALVES)
+HALF_TYPES = tuple(TYPES[name] for name in _HALVES)
 
 
 @functools.cache
@@ -57,17 +59,17 @@ def _name(dtype) -> str:
 def memory_type(aval: ShapedArray) -> str:
     """The type of an element in memory."""
     name = _name(storage_dtype(aval))
-    if name not in _TYPES:
+    if name not in TYPES:
         raise TypeError(
             f"dtype {name} has no CUDA type here: keep it on the CPU, or convert it there, for "
             "example to float32"
         )
-    return _TYPES[name]
+    return TYPES[name]
 
 
 def has_type(aval: ShapedArray) -> bool:
     """Whether elements have a type in CUDA."""
-    return _name(storage_dtype(aval)) in _TYPES
+    return in_kernels(aval.dtype)
 
 
 def value_type(aval: ShapedArray) -> str:
@@ -120,7 +122,7 @@ def _real(x) -> str:
 
 def _integer(n: int, dtype: np.dtype) -> str:
     if dtype.itemsize < 4:  # C++ has no literals below int, and templates look at the type
-        return f"({_TYPES[dtype.name]}){n}"
+        return f"({TYPES[dtype.name]}){n}"
     if dtype.kind == "u":
         return f"{n}u" if dtype.itemsize == 4 else f"{n}ull"
     if dtype.itemsize < 8:

@@ -19,6 +19,7 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract import convolution_transforms as rules
 from gpuarray.primitives.contract.convolution_transforms import dilated as dilated
+from gpuarray.primitives.contract.elements import CONVOLUTION
 from gpuarray.primitives.contract.ops import matrix_product, working_dtype
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes
 
@@ -324,6 +325,7 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
 conv_general_dilated_p = Primitive(
     "conv_general_dilated",
     Kind.LIBRARY,
+    element=CONVOLUTION,
     aval=_conv_aval,
     numpy_pick=_conv_numpy,
     jvp=(rules.conv_left, rules.conv_right),

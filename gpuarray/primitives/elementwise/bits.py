@@ -15,6 +15,7 @@ from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.cuda_rules import by_class, from_word, word_of
 from gpuarray.primitives.define import BOOL, FLOATING, INTEGER, do, elementwise
+from gpuarray.primitives.elementwise.elements import BITCAST
 from gpuarray.primitives.numpy_rules import SIGNED_TWIN, UNSIGNED_TWIN, by_dtype, fresh
 
 # ---- logic ----
@@ -215,6 +216,7 @@ def _bitcast_text(avals, *, new_dtype) -> str:
 bitcast_convert_type_p = Primitive(
     "bitcast_convert_type",
     Kind.POINTWISE,
+    element=BITCAST,
     aval=_bitcast_aval,
     numpy_pick=_bitcast_pick,
     cuda=_bitcast_text,

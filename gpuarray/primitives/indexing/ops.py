@@ -15,47 +15,29 @@ Where an index is out of bounds, `mode` decides:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
+from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import check_same_dtypes
+from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p, sub_p
+from gpuarray.primitives.indexing import elements
 from gpuarray.primitives.indexing import transforms as rules
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers as GatherDimensionNumbers
 from gpuarray.primitives.indexing.shapes import GatherScatterMode as GatherScatterMode
 from gpuarray.primitives.indexing.shapes import ScatterDimensionNumbers as ScatterDimensionNumbers
-from gpuarray.primitives.indexing.shapes import check_gather, check_scatter
+from gpuarray.primitives.indexing.shapes import check_gather, check_scatter, fill_element
+from gpuarray.primitives.indexing.shapes import default_fill as default_fill
 from gpuarray.primitives.indexing.transforms import update_graph as update_graph
 from gpuarray.primitives.indexing.transforms import windows_of
 from gpuarray.primitives.scalar_graph import on_arrays
 
 _INT_MAX = np.iinfo(np.intp).max
-
-
-def default_fill(dtype) -> Any:
-    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
-    if isinstance(dtype, dtypes.KeyDtype):
-        return 0xFFFFFFFF
-    kind = dtypes.kind_of(dtype)
-    if kind in "fc":
-        return np.nan
-    if kind == "b":
-        return True
-    info = dtypes.iinfo(dtype)
-    return int(info.min if kind == "i" else info.max)
-
-
-def fill_element(aval: ShapedArray, fill_value) -> Any:
-    """One element of the storage dtype; a key is filled word by word."""
-    dtype = storage_dtype(aval)
-    if isinstance(aval.dtype, dtypes.KeyDtype):
-        word = np.uint32(fill_value).tobytes()
-        return np.frombuffer(word * (dtype.itemsize // 4), dtype)[0]
-    return np.asarray(fill_value).astype(dtype)[()]
 
 
 # ---- where windows are ----
@@ -311,6 +293,7 @@ gather_p = Primitive(
     Kind.INDEXING,
     aval=_gather_aval,
     numpy_pick=_gather_pick,
+    element=elements.GATHER,
     weight=4.0,
     jvp=rules.gather_jvp,
     transpose=rules.gather_transpose,
@@ -459,7 +442,15 @@ def _merge(ufunc, body, unique: bool):
     return in_turn if body is not None else at
 
 
-def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
+def _scatter(
+    name: str,
+    ufunc: np.ufunc | None,
+    merge: Primitive | None,
+    jvp,
+    transpose: Any = NOT_LINEAR,
+    atomic: Callable[..., str] | None = None,
+) -> Primitive:
+    element, update = elements.scatter_rules(merge, atomic)
     return Primitive(
         name,
         Kind.INDEXING,
@@ -467,6 +458,8 @@ def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose: Any = NOT_LINEAR
         numpy_pick=_scatter_pick(ufunc),
         inplace=_scatter_pick(ufunc, inplace=True),
         combine=ufunc,
+        element=element,
+        update=update,
         weight=8.0,
         jvp=jvp,
         transpose=transpose,
@@ -474,9 +467,28 @@ def _scatter(name: str, ufunc: np.ufunc | None, jvp, transpose: Any = NOT_LINEAR
     )
 
 
-scatter_p = _scatter("scatter", None, rules.set_jvp, rules.set_transpose)
-scatter_add_p = _scatter("scatter-add", np.add, rules.add_jvp, rules.add_transpose)
-scatter_sub_p = _scatter("scatter-sub", np.subtract, rules.sub_jvp, rules.sub_transpose)
-scatter_mul_p = _scatter("scatter-mul", np.multiply, rules.mul_jvp, rules.mul_transpose)
-scatter_min_p = _scatter("scatter-min", np.minimum, rules.extreme_jvp("scatter-min"))
-scatter_max_p = _scatter("scatter-max", np.maximum, rules.extreme_jvp("scatter-max"))
+_ADD = "ga_atomic_add({0}, {1})"
+_SUB = by_class("ga_atomic_add({0}, -({1}))", integer="ga_atomic_add({0}, ga_neg({1}))")
+
+scatter_p = _scatter("scatter", None, None, rules.set_jvp, rules.set_transpose)
+scatter_add_p = _scatter(
+    "scatter-add", np.add, add_p, rules.add_jvp, rules.add_transpose, by_class(_ADD)
+)
+scatter_sub_p = _scatter(
+    "scatter-sub", np.subtract, sub_p, rules.sub_jvp, rules.sub_transpose, _SUB
+)
+scatter_mul_p = _scatter("scatter-mul", np.multiply, mul_p, rules.mul_jvp, rules.mul_transpose)
+scatter_min_p = _scatter(
+    "scatter-min",
+    np.minimum,
+    min_p,
+    rules.extreme_jvp("scatter-min"),
+    atomic=by_class(integer="ga_atomic_min({0}, {1})"),
+)
+scatter_max_p = _scatter(
+    "scatter-max",
+    np.maximum,
+    max_p,
+    rules.extreme_jvp("scatter-max"),
+    atomic=by_class(integer="ga_atomic_max({0}, {1})"),
+)

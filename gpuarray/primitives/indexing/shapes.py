@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import storage_dtype
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -275,3 +276,28 @@ def check_scatter(operand, indices, updates, numbers) -> None:
                 f"{axis}, updates bound is {updates.shape[axis]}, indices bound is {length}."
             )
     _check_integers(op, indices)
+
+
+# ---- what is read out of bounds ----
+
+
+def default_fill(dtype) -> Any:
+    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
+    if isinstance(dtype, dtypes.KeyDtype):
+        return 0xFFFFFFFF
+    kind = dtypes.kind_of(dtype)
+    if kind in "fc":
+        return np.nan
+    if kind == "b":
+        return True
+    info = dtypes.iinfo(dtype)
+    return int(info.min if kind == "i" else info.max)
+
+
+def fill_element(aval: ShapedArray, fill_value) -> Any:
+    """One element of the storage dtype; a key is filled word by word."""
+    dtype = storage_dtype(aval)
+    if isinstance(aval.dtype, dtypes.KeyDtype):
+        word = np.uint32(fill_value).tobytes()
+        return np.frombuffer(word * (dtype.itemsize // 4), dtype)[0]
+    return np.asarray(fill_value).astype(dtype)[()]

@@ -14,6 +14,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive, Sentinel
 from gpuarray.primitives.define import COMPLEX, FLOATING, INTEGER, check_dtype
+from gpuarray.primitives.movement import elements
 from gpuarray.primitives.movement.shapes import check_nonnegative
 
 
@@ -64,6 +65,7 @@ _ONE_INTERVAL = Sentinel(
 iota_p = Primitive(
     "iota",
     Kind.GENERATOR,
+    element=elements.IOTA,
     aval=_iota_aval,
     numpy_pick=_iota_pick,
     cuda=_iota_text,
@@ -90,6 +92,7 @@ def _zero_text(avals, *, dtype, **_) -> str:
 empty_p = Primitive(
     "empty",
     Kind.GENERATOR,
+    element=elements.EMPTY,
     aval=_empty_aval,
     numpy=_zeros,
     cuda=_zero_text,

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.primitives.movement import elements, views
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -75,6 +76,7 @@ def _show_broadcast(params: dict) -> dict:
 broadcast_in_dim_p = Primitive(
     "broadcast_in_dim",
     Kind.VIEW,
+    view=views.BROADCAST,
     aval=checks.broadcast_aval,
     numpy_pick=_broadcast_pick,
     show=_show_broadcast,
@@ -93,6 +95,7 @@ def _reshape_pick(avals, *, new_sizes, dimensions=None, sharding=None):
 reshape_p = Primitive(
     "reshape",
     Kind.VIEW,
+    view=views.RESHAPE,
     aval=checks.reshape_aval,
     numpy_pick=_reshape_pick,
     jvp=LINEAR,
@@ -104,6 +107,7 @@ reshape_p = Primitive(
 squeeze_p = Primitive(
     "squeeze",
     Kind.VIEW,
+    view=views.SQUEEZE,
     aval=checks.squeeze_aval,
     numpy_pick=lambda avals, *, dimensions: operator.methodcaller(
         "reshape", checks.squeeze_aval(*avals, dimensions=dimensions).shape
@@ -117,6 +121,7 @@ squeeze_p = Primitive(
 transpose_p = Primitive(
     "transpose",
     Kind.VIEW,
+    view=views.TRANSPOSE,
     aval=checks.transpose_aval,
     numpy_pick=lambda avals, *, permutation: operator.methodcaller("transpose", permutation),
     jvp=LINEAR,
@@ -133,6 +138,7 @@ def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
 slice_p = Primitive(
     "slice",
     Kind.VIEW,
+    view=views.SLICE,
     aval=checks.slice_aval,
     numpy_pick=_slice_pick,
     jvp=LINEAR,
@@ -151,6 +157,7 @@ def _rev_pick(avals, *, dimensions):
 rev_p = Primitive(
     "rev",
     Kind.VIEW,
+    view=views.REV,
     aval=checks.rev_aval,
     numpy_pick=_rev_pick,
     jvp=LINEAR,
@@ -190,6 +197,7 @@ def _pad_pick(avals, *, padding_config):
 pad_p = Primitive(
     "pad",
     Kind.MOVEMENT,
+    element=elements.PAD,
     aval=checks.pad_aval,
     numpy_pick=_pad_pick,
     jvp=LINEAR,
@@ -206,6 +214,7 @@ def _concatenate_pick(avals, *, dimension):
 concatenate_p = Primitive(
     "concatenate",
     Kind.MOVEMENT,
+    element=elements.CONCATENATE,
     aval=checks.concatenate_aval,
     numpy_pick=_concatenate_pick,
     jvp=LINEAR,
@@ -232,6 +241,7 @@ def _stack_pick(avals, *, axis):
 stack_p = Primitive(
     "stack",
     Kind.MOVEMENT,
+    element=elements.STACK,
     aval=checks.stack_aval,
     numpy_pick=_stack_pick,
     jvp=LINEAR,
@@ -248,6 +258,7 @@ def _unstack_pick(avals, *, axis):
 unstack_p = Primitive(
     "unstack",
     Kind.VIEW,
+    element=elements.UNSTACK,
     aval=checks.unstack_aval,
     numpy_pick=_unstack_pick,
     multiple_results=True,
@@ -267,6 +278,7 @@ def _split_pick(avals, *, sizes, axis):
 split_p = Primitive(
     "split",
     Kind.VIEW,
+    element=elements.SPLIT,
     aval=checks.split_aval,
     numpy_pick=_split_pick,
     multiple_results=True,
@@ -288,6 +300,7 @@ def _tile_pick(avals, *, reps):
 tile_p = Primitive(
     "tile",
     Kind.MOVEMENT,
+    element=elements.TILE,
     aval=checks.tile_aval,
     numpy_pick=_tile_pick,
     jvp=LINEAR,
@@ -318,6 +331,7 @@ def _dynamic_slice_pick(avals, *, slice_sizes):
 dynamic_slice_p = Primitive(
     "dynamic_slice",
     Kind.MOVEMENT,
+    element=elements.DYNAMIC_SLICE,
     aval=checks.dynamic_slice_aval,
     numpy_pick=_dynamic_slice_pick,
     jvp=rules.dynamic_slice_jvp,
@@ -341,6 +355,8 @@ def _dynamic_update_slice_pick(avals, inplace: bool = False):
 dynamic_update_slice_p = Primitive(
     "dynamic_update_slice",
     Kind.MOVEMENT,
+    element=elements.DYNAMIC_UPDATE_SLICE,
+    update=elements.UPDATE_SLICE,
     aval=checks.dynamic_update_slice_aval,
     numpy_pick=_dynamic_update_slice_pick,
     inplace=lambda avals: _dynamic_update_slice_pick(avals, inplace=True),

@@ -16,6 +16,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE
 from gpuarray.primitives.axes import move_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes, do, library
+from gpuarray.primitives.order.elements import SEARCHSORTED
 
 
 def _searchsorted_aval(
@@ -62,6 +63,7 @@ def _searchsorted_batch(axis, args, dims, *, side, dtype):
 
 searchsorted_p = library(
     "searchsorted",
+    element=SEARCHSORTED,
     aval=_searchsorted_aval,
     numpy=_searchsorted,
     jvp=NOT_DIFFERENTIABLE,

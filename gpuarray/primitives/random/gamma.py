@@ -20,6 +20,7 @@ from gpuarray.primitives.define import FLOATING, check_dtype, do
 from gpuarray.primitives.elementwise.special import erf_inv_p
 from gpuarray.primitives.linalg.matrices import stack_in_front
 from gpuarray.primitives.linear import full_like
+from gpuarray.primitives.random.elements import GAMMA
 from gpuarray.primitives.random.ops import check_keys, hide_stream, key_words
 
 
@@ -159,6 +160,7 @@ def _jvp(primals, tangents, *, log_space: bool, **params):
 random_gamma_p = Primitive(
     "random_gamma",
     Kind.LIBRARY,
+    element=GAMMA,
     aval=_aval,
     numpy_pick=_numpy,
     jvp=_jvp,

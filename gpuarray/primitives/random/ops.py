@@ -19,7 +19,8 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 from gpuarray.primitives.define import broadcast_shape, do
-from gpuarray.primitives.random import parts
+from gpuarray.primitives.movement.views import SAME
+from gpuarray.primitives.random import elements, parts
 from gpuarray.primitives.random.host import COUNTED, threefry2x32, threefry_stream
 from gpuarray.util import prod
 
@@ -301,6 +302,7 @@ def _seed_numpy(avals, *, impl: KeyImpl) -> Callable[..., Any]:
 random_seed_p = Primitive(
     "random_seed",
     Kind.LIBRARY,
+    element=elements.SEED,
     aval=_seed_aval,
     numpy_pick=_seed_numpy,
     decompose=parts.seed_parts,
@@ -325,6 +327,7 @@ def _wrap_aval(words: ShapedArray, *, impl: KeyImpl) -> ShapedArray:
 random_wrap_p = Primitive(
     "random_wrap",
     Kind.LIBRARY,
+    element=elements.WRAP,
     aval=_wrap_aval,
     numpy=lambda words, *, impl: keys_of(words, dtypes.KeyDtype(impl)),
     **_discrete(_wrap_batch),
@@ -344,6 +347,7 @@ def _unwrap_numpy(avals):
 random_unwrap_p = Primitive(
     "random_unwrap",
     Kind.LIBRARY,
+    element=elements.UNWRAP,
     aval=_unwrap_aval,
     numpy_pick=_unwrap_numpy,
     **_discrete(_in_place("random_unwrap")),
@@ -378,6 +382,7 @@ def stream_params() -> dict[str, bool]:
 random_split_p = Primitive(
     "random_split",
     Kind.LIBRARY,
+    element=elements.SPLIT,
     aval=_split_aval,
     numpy_pick=_split_numpy,
     decompose=parts.split_parts,
@@ -406,6 +411,7 @@ def _fold_in_numpy(avals):
 random_fold_in_p = Primitive(
     "random_fold_in",
     Kind.LIBRARY,
+    element=elements.FOLD_IN,
     aval=_fold_in_aval,
     numpy_pick=_fold_in_numpy,
     decompose=parts.fold_in_parts,
@@ -444,6 +450,7 @@ def _bits_text(avals, *, bit_width, shape, partitionable: bool = False) -> str:
 random_bits_p = Primitive(
     "random_bits",
     Kind.GENERATOR,
+    element=elements.BITS,
     aval=_bits_aval,
     numpy_pick=_bits_numpy,
     decompose=parts.bits_parts,
@@ -461,6 +468,7 @@ def _clone_aval(keys: ShapedArray) -> ShapedArray:
 random_clone_p = Primitive(
     "random_clone",
     Kind.VIEW,
+    view=SAME,
     aval=_clone_aval,
     numpy=lambda keys: keys,
     **_discrete(_in_place("random_clone")),
@@ -541,6 +549,7 @@ def _generator_numpy(state, *, shape, dtype, algorithm, out_sharding=None):
 rng_bit_generator_p = Primitive(
     "rng_bit_generator",
     Kind.LIBRARY,
+    element=elements.GENERATOR,
     aval=_generator_aval,
     numpy=_generator_numpy,
     **_discrete(_generator_batch),

@@ -38,6 +38,7 @@ from gpuarray.primitives.define import (
     reduction,
 )
 from gpuarray.primitives.numpy_rules import is_narrow
+from gpuarray.primitives.reduce.elements import REDUCE
 from gpuarray.primitives.reduce.host import fold
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
@@ -398,6 +399,7 @@ def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
 reduce_p = Primitive(
     "reduce",
     Kind.LIBRARY,
+    element=REDUCE,
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,
     batch=_reduce_batch,

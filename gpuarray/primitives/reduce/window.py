@@ -21,7 +21,16 @@ from gpuarray.primitives.elementwise.arithmetic import ge_p, le_p
 from gpuarray.primitives.linear import add_any, full_like, zeros
 from gpuarray.primitives.movement.ops import pad_p
 from gpuarray.primitives.movement.transforms import pad_each, pad_transpose, slice_transpose
-from gpuarray.primitives.reduce.ops import extreme, identity_of, wide_of
+from gpuarray.primitives.reduce.elements import REDUCE_WINDOW
+from gpuarray.primitives.reduce.ops import (
+    extreme,
+    identity_of,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_sum_p,
+    wide_of,
+)
+from gpuarray.primitives.reduce.window_elements import GATHER_ADD, SCATTER_ADD, folded_with
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
 
@@ -216,13 +225,16 @@ def _extreme_jvp(select: str):
     return (jvp,)
 
 
-def _windowed(name: str, ufunc: np.ufunc, accepted, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
+def _windowed(reduction: Primitive, accepted, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
+    """Windows folded as by a reduction."""
+    name, ufunc = reduction.name.replace("reduce", "reduce_window", 1), reduction.combine
     return Primitive(
         name,
         Kind.LIBRARY,
         aval=_aval(name, accepted),
         numpy_pick=_fold_pick(ufunc),
         combine=ufunc,
+        element=folded_with(reduction),
         weight=8.0,
         jvp=jvp,
         transpose=transpose,
@@ -230,9 +242,9 @@ def _windowed(name: str, ufunc: np.ufunc, accepted, jvp, transpose: Any = NOT_LI
     )
 
 
-reduce_window_sum_p = _windowed("reduce_window_sum", np.add, NUMERIC, LINEAR, _sum_transpose)
-reduce_window_max_p = _windowed("reduce_window_max", np.maximum, ANY, _extreme_jvp("ge"))
-reduce_window_min_p = _windowed("reduce_window_min", np.minimum, ANY, _extreme_jvp("le"))
+reduce_window_sum_p = _windowed(reduce_sum_p, NUMERIC, LINEAR, _sum_transpose)
+reduce_window_max_p = _windowed(reduce_max_p, ANY, _extreme_jvp("ge"))
+reduce_window_min_p = _windowed(reduce_min_p, ANY, _extreme_jvp("le"))
 
 
 # ---- any fold ----
@@ -348,6 +360,7 @@ def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
 reduce_window_p = Primitive(
     "reduce_window",
     Kind.LIBRARY,
+    element=REDUCE_WINDOW,
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,
     batch=_general_batch,
@@ -478,6 +491,7 @@ def _select_batch(name: str):
 select_and_gather_add_p = Primitive(
     "select_and_gather_add",
     Kind.LIBRARY,
+    element=GATHER_ADD,
     aval=_gather_add_aval,
     numpy_pick=_gather_add_pick,
     jvp=(lambda t, out, tangents, operand, **p: do.select_and_gather_add(t, operand, **p), None),
@@ -555,6 +569,7 @@ def _scatter_add_transpose(ct, source, operand, **params):
 select_and_scatter_add_p = Primitive(
     "select_and_scatter_add",
     Kind.LIBRARY,
+    element=SCATTER_ADD,
     aval=_scatter_add_aval,
     numpy_pick=_scatter_add_pick,
     jvp=(lambda t, out, source, operand, **p: do.select_and_scatter_add(t, operand, **p), None),

@@ -1,0 +1,92 @@
+"""What the element rules of several families are made with (core/element_rules.py).
+
+Floor 2. In: equations, places, pieces. Out: accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import Access, Applied, Below, Lookup, guarded
+from gpuarray.core.element_rules import Get, Places, has_text
+from gpuarray.core.graph import Eqn, Graph, Literal
+from gpuarray.core.index import Axis, Index
+from gpuarray.core.primitive import Kind
+
+#: Numbers of loop axes: below 0, so that they are no axes of a kernel's space.
+_numbers = count(-1, -1)
+
+
+def called(
+    eqn: Eqn, template: str, operands: Sequence[Access], places: Places = (), number: int = 0
+) -> Access:
+    """A call that the primitive brings along, for result `number`."""
+    return Applied(tuple(operands), eqn.outvars[number].aval, tuple(places), template)
+
+
+# ---- pieces and windows ----
+
+
+def chosen_along(
+    position: Index, ends: Sequence[int], aval: ShapedArray, pick: Callable[[int, Index], Access]
+) -> Access:
+    """Pieces side by side that end at `ends`: pick(piece, position in it), found by halving."""
+
+    def between(first: int, last: int) -> Access:
+        if last - first == 1:
+            return pick(first, position.shifted(-(ends[first - 1] if first else 0)))
+        middle = (first + last) // 2
+        # Whether the position is before the middle; that it is not negative is known.
+        tests = [Below(position, ends[middle - 1])]
+        return guarded(tests, aval, lambda: between(first, middle), lambda: between(middle, last))
+
+    return between(0, len(ends))
+
+
+def start(eqn: Eqn, operand: int, most: int, get: Get, at: Places = ()) -> Index:
+    """Where a window begins: an operand's element moved to 0 ... most."""
+    if most == 0:
+        return Index()
+    a = eqn.invars[operand]
+    if isinstance(a, Literal):
+        return Index(constant=min(max(int(a.val), 0), most))
+    return Index(((Lookup(get(operand, at), most), 1),))
+
+
+# ---- loops ----
+
+
+def new_axis(length: int) -> Axis:
+    """The axis of a loop."""
+    return Axis(next(_numbers), length)
+
+
+def loops(lengths: Sequence[int]) -> tuple[tuple[Axis, ...], list[Index]]:
+    """Nested loops, the first outermost, and the places along them; one turn takes none."""
+    made = [None if n == 1 else new_axis(n) for n in lengths]
+    places = [Index() if axis is None else Index(((axis, 1),)) for axis in made]
+    return tuple(axis for axis in made if axis is not None), places
+
+
+# ---- functions of scalars ----
+
+
+def is_scalar_graph(graph: Graph) -> bool:
+    """Whether a Graph can be written out for scalars in registers."""
+    for eqn in graph.eqns:
+        inner = eqn.params.get("jaxpr")
+        if eqn.primitive.kind is Kind.CALL and isinstance(inner, Graph):
+            if not is_scalar_graph(inner):
+                return False
+        elif eqn.primitive.kind is not Kind.POINTWISE or not has_text(eqn):
+            return False
+    values = [a for e in graph.eqns for a in (*e.invars, *e.outvars)]
+    return not graph.consts and all(dtypes.in_kernels(a.aval.dtype) for a in values)
+
+
+def folds_scalars(eqn: Eqn) -> bool:
+    """A rule `when`: where the equation's Graph can be written out."""
+    return is_scalar_graph(eqn.params["jaxpr"])

@@ -1,0 +1,35 @@
+"""The same bits as elements of another width, read where they are.
+
+Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray.core.element import Access
+from gpuarray.core.element_rules import ElementRule, Get, Places, has_text, pointwise
+from gpuarray.core.graph import Eqn
+from gpuarray.core.index import Index
+from gpuarray.primitives.cuda_rules import from_word, word_of
+from gpuarray.primitives.elements import called
+
+
+def _bitcast(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    old, new = eqn.invars[0].aval, eqn.outvars[0].aval
+    if old.ndim == new.ndim and old.dtype.itemsize == new.dtype.itemsize:
+        return pointwise(eqn, number, at, get)
+    piece = np.dtype(f"u{min(old.dtype.itemsize, new.dtype.itemsize)}")
+    bits = 8 * piece.itemsize
+    if old.ndim < new.ndim:
+        word = word_of(old.dtype, "{0}")
+        text = from_word(new.dtype, f"({{{piece.name}}})({word} >> {{1}} * {bits}u)")
+        return called(eqn, text, [get(0, at[:-1])], [at[-1]])
+    count = old.shape[-1]
+    whole = np.dtype(f"u{new.dtype.itemsize}").name
+    words = [f"({{{whole}}}){word_of(old.dtype, f'{{{j}}}')} << {j * bits}" for j in range(count)]
+    text = from_word(new.dtype, f"({{{whole}}})({' | '.join(words)})")
+    return called(eqn, text, [get(0, [*at, Index(constant=j)]) for j in range(count)])
+
+
+BITCAST = ElementRule(_bitcast, when=has_text)

@@ -1,0 +1,154 @@
+"""Elements of gathers and scatters, made where they are read, and where updates go.
+
+Floor 2. In: equations. Out: accesses and places, as in core/element_rules.py. Of few updates every
+element of a scatter's result looks at all of them, in their order; many are written where they
+belong, or first brought into the order of their places (in_order.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from gpuarray.core.element import (
+    Access,
+    Below,
+    Constant,
+    Lookup,
+    Merged,
+    SerialFold,
+    Test,
+    found,
+    guarded,
+)
+from gpuarray.core.element_rules import ElementRule, Get, Places, UpdateRule, has_text
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.index import Index
+from gpuarray.core.primitive import Primitive
+from gpuarray.primitives.elements import is_scalar_graph, loops, new_axis
+from gpuarray.primitives.indexing.in_order import in_order
+from gpuarray.primitives.indexing.shapes import GatherScatterMode, default_fill, fill_element
+from gpuarray.primitives.indexing.windows import Windows
+
+# ---- gather ----
+
+
+def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    numbers, sizes, mode = (eqn.params[k] for k in ("dimension_numbers", "slice_sizes", "mode"))
+    operand = eqn.invars[0].aval
+    batch = [c for i, c in enumerate(at) if i not in numbers.offset_dims]
+    removed = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    offsets = iter(at[i] for i in numbers.offset_dims)
+    places = [Index() if d in removed else next(offsets) for d in range(operand.ndim)]
+    for d, axis in zip(
+        numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True
+    ):
+        places[d] = batch[axis]
+    fills = mode in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
+    tests: list[Test] = []
+    for k, d in enumerate(numbers.start_index_map):
+        most = operand.shape[d] - sizes[d]
+        looked = Lookup(get(1, [*batch, Index(constant=k)]), most)
+        if fills:
+            inside, test = found(looked)
+            tests.append(test)
+            places[d] = places[d] + inside
+        elif most:
+            places[d] = places[d] + Index(((looked, 1),))
+
+    def fill() -> Access:
+        value = eqn.params["fill_value"]
+        if mode is GatherScatterMode.ONE_HOT:
+            value = 0
+        elif value is None:
+            value = default_fill(operand.dtype)
+        return Constant(fill_element(operand, value), operand)
+
+    return guarded(tests, eqn.outvars[0].aval, lambda: get(0, places), fill)
+
+
+GATHER = ElementRule(
+    _gather,
+    cost=lambda eqn: 3.0 * eqn.invars[1].aval.shape[-1],
+    where=lambda i: i == 1,
+)
+
+
+# ---- scatter ----
+
+
+def _windows_of(eqn: Eqn) -> int:
+    """How many windows of updates there are."""
+    return math.prod(eqn.invars[1].aval.shape[:-1])
+
+
+def _times(eqn: Eqn) -> int:
+    return max(_windows_of(eqn), 1)
+
+
+def _reads(eqn: Eqn, operand: int) -> int:
+    size, own = eqn.outvars[0].aval.size, eqn.invars[operand].aval.size
+    return size * _times(eqn) if operand == 1 else max(size, own)
+
+
+def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
+    """The place of an update in the operand, and tests of its being there."""
+    w = Windows(eqn)
+    axes = w.numbers.update_window_dims
+    batch = [c for i, c in enumerate(at) if i not in axes]
+    inner = iter(at[i] for i in axes)
+    starts, tests = w.starts(batch, get, True)
+    window = [Index() if d in w.removed else next(inner) for d in range(len(w.shape))]
+    return [s + c for s, c in zip(starts, window, strict=True)], tests
+
+
+def scatter_rules(
+    merge: Primitive | None, atomic: Callable[..., str] | None
+) -> tuple[ElementRule, UpdateRule]:
+    """The rules of a scatter whose updates are merged by a pointwise primitive; without one by the
+    equation's own Graph, or else they take the place of what is there.
+    """
+
+    def merged(eqn: Eqn) -> Eqn | Graph | None:
+        if merge is None:
+            body: Graph | None = eqn.params.get("update_jaxpr")
+            return None if body is None or body.outvars[0] is body.invars[1] else body
+        a, b, out = (Var(eqn.outvars[0].aval.update(shape=())) for _ in range(3))
+        return Eqn(merge, [a, b], [out], {})
+
+    def when(eqn: Eqn) -> bool:
+        by = merged(eqn)
+        return is_scalar_graph(by) if isinstance(by, Graph) else by is None or has_text(by)
+
+    def scatter(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+        """Every element looks at all updates, in their order."""
+        w, aval = Windows(eqn), eqn.outvars[0].aval
+        axes, batch = loops(w.batch)
+        starts, tests = w.starts(batch, get)
+        window = [c + s * -1 for c, s in zip(at, starts, strict=True)]
+        tests += [Below(c, n) for c, n in zip(window, w.sizes, strict=True)]
+        update = w.update(batch, window)
+        by = merged(eqn)
+        if not axes and by is None:
+            return guarded(tests, aval, lambda: get(2, update), lambda: get(0, at))
+        if w.count == 0 or 0 in w.sizes or any(t.always is False for t in tests):
+            return get(0, at)
+        return SerialFold(
+            Merged(by),
+            aval,
+            ((aval, get(0, at)),),
+            axes or (new_axis(1),),  # one round of a loop that `continue` can leave
+            tuple(t for t in tests if t.always is None),
+            (get(2, update),),
+        )
+
+    element = ElementRule(scatter, when, _times, reads=_reads, where=lambda i: i == 1)
+    return element, UpdateRule(
+        2,
+        _target,
+        merged,
+        count=_windows_of,
+        unique=lambda eqn: eqn.params["unique_indices"],
+        atomic=atomic,
+        in_order=in_order,
+    )

@@ -1,0 +1,122 @@
+"""Scatters of many updates that may meet, in the order of their places: the same in every run.
+
+Floor 2. In: an equation of a scatter. Out: equations that compute it: a number for the place of
+each update, these numbers sorted, and a fold at every place of its own updates, in their order.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import (
+    Access,
+    Address,
+    Applied,
+    Below,
+    Constant,
+    Element,
+    Lookup,
+    Merged,
+    SerialFold,
+    guarded,
+)
+from gpuarray.core.element_rules import ElementRule, Get, Places
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.index import Index, linear, split
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.elements import new_axis
+from gpuarray.primitives.indexing.windows import Windows
+from gpuarray.primitives.movement.generate import iota_p
+from gpuarray.primitives.order.sort import sort_p
+
+
+def in_order(eqn: Eqn) -> list[Eqn]:
+    """A scatter of many updates that may meet: places, their order, and a fold at every place."""
+    w = Windows(eqn)
+    n = math.prod(w.rows)
+    looked_up = math.prod(w.shape[d] for d in w.looked_up)
+    number = np.dtype(np.int32 if max(n, looked_up) < 2**31 - 1 else np.int64)
+    places, numbers, ordered, order = (Var(ShapedArray((n,), number)) for _ in range(4))
+    iota = {"dtype": number, "shape": (n,), "dimension": 0, "sharding": None}
+    sort = {"dimension": 0, "is_stable": True, "num_keys": 1}
+    of = {"of": eqn, "kind": eqn.primitive.name}
+    operand, indices, updates = eqn.invars[:3]
+    return [
+        Eqn(_places_p, [indices], [places], of, eqn.site),
+        Eqn(iota_p, [], [numbers], iota, eqn.site),
+        Eqn(sort_p, [places, numbers], [ordered, order], sort, eqn.site),
+        Eqn(_sorted_p, [operand, ordered, order, updates], eqn.outvars, of, eqn.site),
+    ]
+
+
+def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """The number of an update's place; one beyond all where it has none."""
+    w, aval = Windows(eqn.params["of"]), eqn.outvars[0].aval
+    rows = split(at[0], w.rows)
+    batch, offsets = rows[: len(w.batch)], rows[len(w.batch) :]
+    starts, tests = w.starts(batch, lambda i, at: get(0, at), True)
+    for d, offset in zip(w.inner, offsets, strict=True):
+        starts[d] = starts[d] + offset
+    lengths = [w.shape[d] for d in w.looked_up]
+    place = linear([starts[d] for d in w.looked_up], lengths)
+    there = Applied((), aval, (place,), "({T}){0}")
+    return guarded(tests, aval, lambda: there, lambda: Constant(math.prod(lengths), aval))
+
+
+def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """An element changed by the updates of its place, which are found by searching for it."""
+    of: Eqn = eqn.params["of"]
+    w, aval = Windows(of), eqn.outvars[0].aval
+    shape, axes = w.rows, w.looked_up
+    n = math.prod(shape)
+    plain = [Below(at[d], w.sizes[d]) for d in range(len(w.shape)) if d not in axes]
+    if any(t.always is False for t in plain):
+        return get(0, at)
+    first = get(1, [Index()])
+    assert isinstance(first, Element)
+    address = Address(first.source, first.index)
+    place = linear([at[d] for d in axes], [w.shape[d] for d in axes])
+    count = ShapedArray((), np.dtype(np.uint32 if n < 2**31 else np.uint64))
+
+    def edge(right: str) -> Access:
+        kind = eqn.invars[1].aval.dtype.name
+        text = f"ga_search<{right}, false>({{0}}, {{1}}, ({{{kind}}}){{2}})"
+        return Applied((address, Constant(n, count)), count, (place,), text)
+
+    axis = new_axis(n)
+    which = Lookup(get(2, [Index(((axis, 1),))]), n - 1)
+    rows = split(Index(((which, 1),)), shape)
+    window = list(at)
+    for d, offset in zip(w.inner, rows[len(w.batch) :], strict=True):
+        window[d] = offset
+    update = w.update(rows[: len(w.batch)], window)
+    return SerialFold(
+        Merged(of.primitive.update.merge(of)),
+        aval,
+        ((aval, get(0, at)),),
+        (axis,),
+        tuple(t for t in plain if t.always is None),
+        (get(3, update),),
+        spans=((edge("false"), edge("true")),),
+    )
+
+
+_places_p = Primitive(
+    "scatter_places",
+    Kind.INDEXING,
+    aval=lambda indices, **_: indices,
+    element=ElementRule(_place),
+    weight=4.0,
+    register=False,
+)
+_sorted_p = Primitive(
+    "scatter_sorted",
+    Kind.INDEXING,
+    aval=lambda x, *_, **__: x,
+    element=ElementRule(_fold),
+    weight=40.0,
+    register=False,
+)

@@ -1,0 +1,78 @@
+"""Where the updates of a scatter go, as index arithmetic.
+
+Floor 2. In: an equation of a scatter, and places. Out: places in its operand and in its updates.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpuarray.core.element import Below, Lookup, found
+from gpuarray.core.element_rules import Get, Places
+from gpuarray.core.graph import Eqn
+from gpuarray.core.index import Index
+from gpuarray.primitives.indexing.shapes import GatherScatterMode
+from gpuarray.primitives.indexing.transforms import windows_of
+
+
+class Windows:
+    """Where the updates of a scatter go."""
+
+    def __init__(self, eqn: Eqn):
+        operand, indices, updates = (a.aval for a in eqn.invars[:3])
+        numbers = eqn.params["dimension_numbers"]
+        self.eqn, self.numbers = eqn, numbers
+        self.shape, self.batch = operand.shape, indices.shape[:-1]
+        self.sizes = windows_of(operand.shape, updates.shape, numbers)
+        self.removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+        self.clips = eqn.params["mode"] is GatherScatterMode.CLIP
+        self.count = math.prod(self.batch)
+
+    def starts(
+        self, batch: Places, get: Get, every: bool = False
+    ) -> tuple[list[Index], list[Below]]:
+        """Where the window of an index vector begins, and tests of whether it counts at all:
+        `every` one, or only those that do not follow where an element's place is compared with it.
+        """
+        numbers = self.numbers
+        places: list[Index] = [Index()] * len(self.shape)
+        tests: list[Below] = []
+        pairs = zip(
+            numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True
+        )
+        for d, axis in pairs:
+            places[d] = batch[axis]
+        for k, d in enumerate(numbers.scatter_dims_to_operand_dims):
+            most = self.shape[d] - self.sizes[d]
+            looked = Lookup(get(1, [*batch, Index(constant=k)]), most)
+            if not self.clips:
+                places[d], test = found(looked)
+                if every or self.sizes[d] != 1 or not most:
+                    tests.append(test)
+            elif most:
+                places[d] = Index(((looked, 1),))
+        return places, tests
+
+    def update(self, batch: Places, window: Places) -> list[Index]:
+        """The place in the updates of an element of a window."""
+        inner = iter(c for d, c in enumerate(window) if d not in self.removed)
+        outer = iter(batch)
+        rank = len(self.batch) + len(self.numbers.update_window_dims)
+        axes = self.numbers.update_window_dims
+        return [next(inner) if i in axes else next(outer) for i in range(rank)]
+
+    # ---- by index vectors ----
+    @property
+    def looked_up(self) -> list[int]:
+        """The axes along which an index decides the place."""
+        return sorted({*self.numbers.scatter_dims_to_operand_dims, *self.removed})
+
+    @property
+    def inner(self) -> list[int]:
+        """Those of them along which windows have a length of their own."""
+        return [d for d in self.looked_up if d not in self.removed]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The shape of what is sorted: index vectors, and places in a window along those axes."""
+        return (*self.batch, *(self.sizes[d] for d in self.inner))

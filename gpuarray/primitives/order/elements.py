@@ -1,0 +1,33 @@
+"""Elements of searches in sorted arrays, made where they are read.
+
+Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import Access, Address, Constant, Element
+from gpuarray.core.element_rules import ElementRule, Get, Places
+from gpuarray.core.graph import Eqn
+from gpuarray.core.index import Index
+from gpuarray.primitives.cuda_rules import is_half
+from gpuarray.primitives.elements import called
+
+
+def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    ordered = eqn.invars[0].aval
+    first = get(0, [*at[: ordered.ndim - 1], Index()])
+    if not isinstance(first, Element):  # nothing to search in
+        return Constant(0, eqn.outvars[0].aval)
+    side, half = eqn.params["side"] == "right", is_half(ordered.dtype)
+    count = ShapedArray((), np.dtype(np.uint32 if ordered.size < 2**31 else np.uint64))
+    length = Constant(ordered.shape[-1], count)
+    text = f"({{T}})ga_search<{str(side).lower()}, {str(half).lower()}>({{0}}, {{1}}, {{2}})"
+    return called(eqn, text, [Address(first.source, first.index), length, get(1, at)])
+
+
+SEARCHSORTED = ElementRule(
+    _searchsorted, reads=lambda eqn, operand: eqn.outvars[0].aval.size if operand else None
+)

@@ -1,0 +1,184 @@
+"""Random keys and bits, made where they are read: each element by itself, from a key and its place.
+
+Floor 2. In: equations on keys, key words and seeds. Out: accesses, as in core/element_rules.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import Access, Applied, Constant
+from gpuarray.core.element_rules import ElementRule, Get, Places, stretched
+from gpuarray.core.graph import Eqn
+from gpuarray.core.index import Index, linear
+from gpuarray.primitives.elements import called, chosen_along
+from gpuarray.primitives.random.host import pair_layout
+
+#: Generators whose keys kernels split and mix with data.
+_SPLITTING = ("threefry2x32", "rbg", "unsafe_rbg")
+
+
+def _implementation(aval: ShapedArray) -> str:
+    """The name of the generator of typed keys."""
+    return aval.dtype.impl.name if isinstance(aval.dtype, dtypes.KeyDtype) else ""
+
+
+def _is_known(eqn: Eqn) -> bool:
+    """A rule `when`: where the operand's generator has text."""
+    return _implementation(eqn.invars[0].aval) in _SPLITTING
+
+
+def _four(aval: ShapedArray) -> bool:
+    """Whether keys have four words."""
+    return aval.dtype.impl.key_shape == (4,)
+
+
+def _key_of(words: int) -> str:
+    """The call that makes a key of words."""
+    return f"ga_key({', '.join(f'{{{j}}}' for j in range(words))})"
+
+
+# ---- keys ----
+
+
+def _wrap(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    words = 4 if _four(eqn.outvars[0].aval) else 2
+    operands = [get(0, [*at, Index(constant=j)]) for j in range(words)]
+    return called(eqn, _key_of(words), operands)
+
+
+def _unwrap(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    return called(eqn, "ga_key_word({0}, {1})", [get(0, at[:-1])], [at[-1]])
+
+
+def _seed(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    keys = "ga_seed4" if _four(eqn.outvars[0].aval) else "ga_seed"
+    return called(eqn, f"{keys}({{0}})", [get(0, at)])
+
+
+def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    keys, shape = eqn.invars[0].aval, eqn.params["shape"]
+    text = f"{_splitter(eqn, math.prod(shape))}({{0}}, {{1}})"
+    return called(eqn, text, [get(0, at[: keys.ndim])], [linear(at[keys.ndim :], shape)])
+
+
+def _splitter(eqn: Eqn, count: int) -> str:
+    """What makes one of the `count` keys that a key is split into."""
+    if _implementation(eqn.invars[0].aval) == "unsafe_rbg":
+        return "ga_unsafe_split"
+    if eqn.params.get("partitionable", False):
+        return "ga_split"
+    return f"ga_old_split<{count}u>"
+
+
+def _fold_in(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    operands = [get(i, stretched(a.aval.shape, at)) for i, a in enumerate(eqn.invars)]
+    unsafe = _implementation(eqn.invars[0].aval) == "unsafe_rbg"
+    return called(eqn, f"ga_{'unsafe_' if unsafe else ''}fold_in({{0}}, {{1}})", operands)
+
+
+WRAP = ElementRule(_wrap)
+UNWRAP = ElementRule(_unwrap)
+SEED = ElementRule(_seed)
+SPLIT = ElementRule(_split, when=_is_known)
+FOLD_IN = ElementRule(_fold_in, when=_is_known)
+
+
+# ---- bits ----
+
+
+def _has_bits(eqn: Eqn) -> bool:
+    """Whether the stream is one whose places have text: the older one is, where it is short."""
+    older = not eqn.params.get("partitionable", False)
+    many = math.prod(eqn.params["shape"]) >= 2**32 - 1
+    return not (_implementation(eqn.invars[0].aval) == "threefry2x32" and older and many)
+
+
+def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    keys, shape = eqn.invars[0].aval, eqn.params["shape"]
+    if _implementation(keys) != "threefry2x32":
+        text = "ga_philox_bits<{T}>({0}, {1})"
+    elif eqn.params.get("partitionable", False):
+        text = "ga_random_bits<{T}>({0}, {1})"
+    else:
+        text = f"ga_random_old_bits<{{T}}, {math.prod(shape)}>({{0}}, {{1}})"
+    return called(eqn, text, [get(0, at[: keys.ndim])], [linear(at[keys.ndim :], shape)])
+
+
+def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    state, bits = eqn.invars[0].aval, eqn.outvars[1].aval
+    lead = list(at[: state.ndim - 1])
+    shape = bits.shape[state.ndim - 1 :]
+    wide = bits.dtype.itemsize == 8
+    counted = eqn.params["algorithm"].name == "RNG_THREE_FRY"
+    size = math.prod(shape)
+    axis, padded = (0, shape) if wide or not shape else pair_layout(shape)
+    if counted:
+        taken = size if wide or not shape else math.prod(padded) // 2
+    else:
+        taken = -(-(2 * size if wide else size) // 4)
+    words = [get(0, [*lead, Index(constant=j)]) for j in range(state.shape[-1])]
+    if number == 0:
+        return _state_after(eqn, at, words, taken)
+    call = "ga_key4({0}, {1})" if len(words) == 2 else _key_of(len(words))
+    # A key of four words is stored as a complex number.
+    key = Applied(tuple(words), ShapedArray((), dtypes.complex128), template=call)
+    place = at[state.ndim - 1 :]
+    if not counted:
+        text, where = "ga_philox_bits<{T}>({0}, {1})", [linear(place, shape)]
+    elif wide:
+        text, where = "ga_counted_bits<{T}>({0}, {1}, 2)", [linear(place, shape)]
+    elif not shape:
+        text, where = "ga_counted_bits<{T}>({0}, 0, 0)", []
+    else:
+        half, rest = place[axis].divided(2)
+        halves = [n // 2 if d == axis else n for d, n in enumerate(padded)]
+        pair = linear([half if d == axis else c for d, c in enumerate(place)], halves)
+        text, where = "ga_counted_bits<{T}>({0}, {1}, {2})", [pair, rest]
+    return called(eqn, text, [key], where, 1)
+
+
+def _state_after(eqn: Eqn, at: Places, words: list[Access], taken: int) -> Access:
+    """The same words, but for the counter in the second half."""
+    more = Constant(taken, ShapedArray((), dtypes.uint64))
+    if len(words) == 2:
+        pieces = [words[0], called(eqn, "{0} + {1}", [words[1], more])]
+    else:
+        counter = "((({uint64}){1} << 32 | {0}) + {2})"
+        pieces = [
+            *words[:2],
+            called(eqn, f"({{T}}){counter}", [*words[2:], more]),
+            called(eqn, f"({{T}})({counter} >> 32)", [*words[2:], more]),
+        ]
+    aval = eqn.outvars[0].aval
+    return chosen_along(at[-1], range(1, len(pieces) + 1), aval, lambda piece, _: pieces[piece])
+
+
+BITS = ElementRule(_bits, when=_has_bits)
+GENERATOR = ElementRule(_generator)
+
+
+# ---- numbers ----
+
+
+def _gamma(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """Rejection for each element, from a key of its own."""
+    keys, alpha = (a.aval for a in eqn.invars)
+    own = alpha.shape[keys.ndim :]
+    place = linear(at[keys.ndim :], own) if own else Index(constant=0)
+    stream = int(eqn.params.get("partitionable", False))
+    if _implementation(keys) == "unsafe_rbg":
+        stream = 2
+    info = dtypes.finfo(alpha.dtype)
+    drawn = np.dtype(f"uint{8 if info.nmant < 8 else info.bits}")
+    log_space = str(eqn.params["log_space"]).lower()
+    draw = f"ga_random_gamma<{{M}}, {{{drawn.name}}}, {info.nmant}, {stream}, {log_space}>"
+    text = f"{draw}({_splitter(eqn, math.prod(own))}({{0}}, {{2}}), {{1}})"
+    return called(eqn, text, [get(0, at[: keys.ndim]), get(1, at)], [place])
+
+
+GAMMA = ElementRule(_gamma, when=_is_known)

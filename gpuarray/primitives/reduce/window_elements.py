@@ -1,0 +1,110 @@
+"""Elements of windows that fold with a reduction, or choose one element, made where they are read.
+
+Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
+"""
+
+from __future__ import annotations
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.element import (
+    Access,
+    Below,
+    Best,
+    Constant,
+    Reduced,
+    SerialFold,
+    Test,
+    guarded,
+)
+from gpuarray.core.element_rules import ElementRule, Get, Places
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.index import Index, linear
+from gpuarray.core.primitive import Primitive
+from gpuarray.primitives.elements import loops
+from gpuarray.primitives.elementwise.arithmetic import le_p
+from gpuarray.primitives.reduce.elements import window, window_size
+from gpuarray.primitives.reduce.ops import extreme, identity_of, reduce_sum_p
+
+_BOOL = ShapedArray((), dtypes.bool_)
+_POSITION = ShapedArray((), dtypes.uint32)
+
+
+def folded_with(reduction: Primitive) -> ElementRule:
+    """The rule of windows folded as by a reduction. Padding is left out."""
+
+    def make(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+        aval = eqn.outvars[0].aval
+        axes, _, places, tests = window(eqn, 0, at)
+        if any(t.always is False for t in tests):
+            return Constant(identity_of(reduction.combine, aval.dtype), aval)
+        how = Reduced(Eqn(reduction, eqn.invars[:1], eqn.outvars, {}))
+        open_tests = tuple(t for t in tests if t.always is None)
+        return SerialFold(how, aval, (), axes, open_tests, (get(0, places),))
+
+    return ElementRule(make, times=window_size)
+
+
+# ---- one element of each window ----
+
+
+def _worst(eqn: Eqn) -> Constant:
+    """What padding counts as: it is chosen only where a window holds nothing better."""
+    aval = eqn.invars[1].aval
+    return Constant(extreme(aval.dtype, eqn.params["select_prim"] is le_p), aval)
+
+
+def _best(eqn: Eqn) -> Best:
+    """A comparison of the best element so far with the next."""
+    aval = eqn.invars[1].aval.update(shape=())
+    return Best(Eqn(eqn.params["select_prim"], [Var(aval), Var(aval)], [Var(_BOOL)], {}))
+
+
+def _gather_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    aval, worst = eqn.outvars[0].aval, _worst(eqn)
+    zero = Constant(0, aval)
+    axes, _, places, tests = window(eqn, 1, at)
+    x = guarded(tests, aval, lambda: get(1, places), lambda: worst)
+    tangent = guarded(tests, aval, lambda: get(0, places), lambda: zero)
+    states = (aval, zero), (aval, worst), (_BOOL, Constant(False, _BOOL))
+    return SerialFold(_best(eqn), aval, states, axes, (), (x, tangent))
+
+
+def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """The sum over the windows that hold an element and choose it."""
+    p, shape = eqn.params, eqn.invars[1].aval.shape
+    windows, strides, padding = (p[k] for k in ("window_dimensions", "window_strides", "padding"))
+    counts, aval = eqn.invars[0].aval.shape, eqn.outvars[0].aval
+    axes, back = loops([-(-w // s) for w, s in zip(windows, strides, strict=True)])
+    which: list[Index] = []  # window
+    own: list[Index] = []  # place of the element in it
+    tests: list[Test] = []
+    for c, k, n, m, w, s, (low, high) in zip(
+        at, back, shape, counts, windows, strides, padding, strict=True
+    ):
+        place = c.shifted(low)
+        number_of = (place.divided(s)[0] + k).shifted(1 - -(-w // s))
+        inside = place + number_of * -s
+        tests += [Below(place, max(n + low + high, 0)), Below(number_of, m), Below(inside, w)]
+        which.append(number_of)
+        own.append(inside)
+    if any(t.always is False for t in tests):
+        return Constant(0, aval)
+    inner, steps, places, there = window(eqn, 1, which)
+    worst = _worst(eqn)
+    x = guarded(there, aval, lambda: get(1, places), lambda: worst)
+    states = (
+        (_POSITION, Constant(0, _POSITION)),
+        (aval, worst),
+        (_BOOL, Constant(False, _BOOL)),
+    )
+    position = linear(steps, windows)
+    winner = SerialFold(_best(eqn), _POSITION, states, inner, (), (x,), (position,))
+    sum_of = Reduced(Eqn(reduce_sum_p, eqn.invars[:1], eqn.outvars, {}), matching=True)
+    open_tests = tuple(t for t in tests if t.always is None)
+    terms = winner, get(0, which)
+    return SerialFold(sum_of, aval, (), axes, open_tests, terms, (linear(own, windows),))
+
+
+GATHER_ADD = ElementRule(_gather_add, times=window_size)
+SCATTER_ADD = ElementRule(_scatter_add, times=lambda eqn: window_size(eqn) ** 2)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import enum
 import functools
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.fold import Fold
 from gpuarray.errors import MissingRuleError
 
 
@@ -28,9 +28,16 @@ class Kind(enum.Enum):
     MOVEMENT = "movement"  # an index map with guards (pad, concatenate, dynamic_slice)
     GENERATOR = "generator"  # depends on the index alone (iota, random bits from a scalar key)
     INDEXING = "indexing"  # gather and scatter
-    LIBRARY = "library"  # matmul, conv, sort, fft, linalg, cumulative: a step of its own
+    SCAN = "scan"  # the fold of an axis as far as each element, by `axis` and `reverse`
+    SORT = "sort"  # elements put in order along an axis: `order`
+    LIBRARY = "library"  # matmul, conv, fft, linalg: a step of its own
     CALL = "call"  # holds a Graph
     COLLECTIVE = "collective"  # talks to other devices
+
+    @property
+    def word(self) -> str:
+        """The name that users read: scans and sorts without a kernel are library steps."""
+        return "library" if self in (Kind.SCAN, Kind.SORT) else self.value
 
 
 class Sentinel:
@@ -59,67 +66,19 @@ LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
 BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts")
 
 
-#: Bytes of a partial result at most: what shared memory holds for each thread of a block.
-MOST_STATE = 128
-#: Bytes of the types a partial result may be made of; {T} is the element's, as wide as any.
-_BYTES = {"bool": 1, "signed char": 1, "unsigned char": 1, "short": 2, "unsigned short": 2,
-          "int": 4, "unsigned": 4, "long long": 8, "unsigned long long": 8, "float": 4,
-          "double": 8, "ga_c64": 8, "ga_c128": 16, "{T}": 16}  # fmt: skip
-_MADE_OF = re.compile(r"ga_(complex|arg)<(.+)>")
-
-
-def state_bytes(text: str) -> int:
-    """The bytes of a partial result, from its type in C++.
-
-    >>> state_bytes("double"), state_bytes("ga_arg<float>"), state_bytes("ga_complex<ga_c64>")
-    (8, 16, 16)
-    """
-    if text in _BYTES:
-        return _BYTES[text]
-    found = _MADE_OF.fullmatch(text)
-    if found is None:
-        raise TypeError(
-            f"a Combine has the state {text!r}, whose size is not known. Make it of "
-            f"{', '.join(_BYTES)}, and of ga_complex<...> and ga_arg<...> of these."
-        )
-    part = state_bytes(found[2])
-    if found[1] == "complex":
-        return 2 * part
-    unit = max(part, 8)  # a position takes 8 bytes
-    return -(-(part + 8) // unit) * unit
-
-
 @dataclass(frozen=True)
-class Combine:
-    """The CUDA rule of a reduction: what it starts from and how two partial results merge.
+class Order:
+    """How a sort orders its operands, all of one shape: the names of the params that say so.
 
-    All are templates as in the `cuda` rules of pointwise ops; {T} is the type of an element, and
-    {ZERO}, {ONE}, {ONES} (all bits), {LOW} and {HIGH} (the ends of its range) are constants of it.
-    merge: may also be the `cuda` rule of a pointwise op of two operands; threads merge what they
-    have in an order of their own, so it is associative and commutative
-    state: the type of a partial result, where it is not the element's: numbers, and ga_complex
-    and ga_arg of them (also nested), of `MOST_STATE` bytes at most
-    lift: an element {0}, at position {1} of its row, as a partial result
-    finish: the result, from the last partial result {0}
-    plain: whether elements, partial results and the result are one and the same thing
+    axis: along which axis elements are put in order
+    keys: how many operands, from the first on, decide the order; None: the first alone
+    takes: how many elements are kept: the largest in total order, with their positions as the
+    second result; None: all are kept, by value
     """
 
-    identity: str
-    merge: Any
-    state: str = "{T}"
-    lift: str = "{0}"
-    finish: str = "{0}"
-    plain: bool = field(init=False)
-
-    def __post_init__(self):
-        size = state_bytes(self.state)
-        if size > MOST_STATE:
-            raise TypeError(
-                f"a Combine has the state {self.state!r} of {size} bytes, and shared memory has "
-                f"room for {MOST_STATE} a thread: make it smaller."
-            )
-        plain = (self.state, self.lift, self.finish) == ("{T}", "{0}", "{0}")
-        object.__setattr__(self, "plain", plain)
+    axis: str
+    keys: str | None = None
+    takes: str | None = None
 
 
 #: Every primitive by name, in order of definition. Meta tests walk it.
@@ -145,7 +104,11 @@ class Primitive:
     cuda : str, tuple of str, or (avals, **params) -> str
         The operation in CUDA C++: a template such as "ga_sin({0})", one for each result. {0}, {1},
         ... are the operands (16-bit floats come as float), {T} is the type of the result as a
-        value, {M} in memory. A `Combine` for reductions.
+        value, {M} in memory.
+    fold : Fold
+        How reductions, scans and windows fold elements (core/fold.py).
+    order : Order
+        For sorts, what is put in order.
     jvp, transpose, batch :
         Rules of the transforms, or a `Sentinel`.
     assemble : (avals, compile, **params) -> callable
@@ -160,8 +123,6 @@ class Primitive:
         For loops and branches, how they run their Graphs (core/flow.py).
     show : (params) -> params
         The params that a printed graph displays.
-    combine : np.ufunc
-        For reductions, the ufunc which merges the results of two pieces of an axis.
     view : ViewRule
         For views with one result, which index map it is (core/index.py).
     element : ElementRule, Sentinel or None
@@ -188,6 +149,8 @@ class Primitive:
         numpy_pick: Callable[..., Callable[..., Any]] | None = None,
         inplace: Callable[..., Callable[..., Any]] | None = None,
         cuda: Any = UNWRITTEN,
+        fold: Fold | None = None,
+        order: Order | None = None,
         jvp: Any = UNWRITTEN,
         transpose: Any = UNWRITTEN,
         batch: Any = UNWRITTEN,
@@ -196,7 +159,6 @@ class Primitive:
         inline: Callable[[Any], Any] | None = None,
         flow: Callable[[Any], Any] | None = None,
         show: Callable[[dict], dict] | None = None,
-        combine: Any = None,
         view: Any = None,
         element: Any = None,
         update: Any = None,
@@ -213,6 +175,8 @@ class Primitive:
         self.numpy_pick = numpy_pick
         self.inplace = inplace
         self.cuda = cuda
+        self.fold = fold
+        self.order = order
         self.jvp = jvp
         self.transpose = transpose
         self.batch = batch
@@ -221,7 +185,6 @@ class Primitive:
         self.inline = inline
         self.flow = flow
         self.show = show
-        self.combine = combine
         self.view = view
         self.element = element
         self.update = update
@@ -229,28 +192,24 @@ class Primitive:
         self.work = work
         self.multiple_results = multiple_results
         self.effect = effect
-        if kind is Kind.REDUCTION and combine is not None and self.finishes:
-            raise TypeError(
-                f"the reduction {name!r} has combine={combine.__name__}, which merges results, but "
-                f"its results are finished by {cuda.finish!r}: leave out `combine`."
-            )
         if register:
             if name in registry:
                 raise ValueError(f"a primitive named {name!r} is already defined")
             registry[name] = self
 
     @property
-    def finishes(self) -> bool:
-        """Whether a reduction's result differs from its last partial result."""
-        return isinstance(self.cuda, Combine) and self.cuda.finish != "{0}"
+    def plain_fold(self) -> Any:
+        """The ufunc that folds the unchanged elements, or None if no ufunc does."""
+        return None if self.fold is None else self.fold.plain_ufunc
 
     @property
-    def plain_fold(self) -> Any:
-        """The ufunc of which a reduction is the plain fold; None if it changes elements first.
-
-        None also where that is not known.
-        """
-        return self.combine if isinstance(self.cuda, Combine) and self.cuda.plain else None
+    def has_fold(self) -> bool:
+        """Whether there is a Fold whose parts all have CUDA text."""
+        if self.fold is None:
+            return False
+        parts = self.fold.lift, self.fold.merge, self.fold.finish
+        rules = (p.cuda if isinstance(p, Primitive) else p for p in parts)
+        return not any(isinstance(rule, Sentinel) for rule in rules)
 
     def bind(self, *args, **params):
         """Apply the operation to values; the innermost Trace decides what that means."""

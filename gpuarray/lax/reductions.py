@@ -32,7 +32,6 @@ from gpuarray.primitives.reduce.cumulative import (
 from gpuarray.primitives.reduce.ops import (
     argmax_p,
     argmin_p,
-    identity_of,
     reduce_and_p,
     reduce_max_p,
     reduce_min_p,
@@ -202,20 +201,20 @@ def _arg_extreme(name: str, prim: Primitive, operand: Any, axis: int, index_dtyp
 
 # ---- any fold ----
 
-#: Functions that folds recognise, with the ufunc whose identity they must start from.
-_MONOIDS: dict[Any, tuple[np.ufunc, Primitive]] = {
-    elementwise.add: (np.add, reduce_sum_p),
-    elementwise.mul: (np.multiply, reduce_prod_p),
-    elementwise.max: (np.maximum, reduce_max_p),
-    elementwise.min: (np.minimum, reduce_min_p),
-    bits.bitwise_and: (np.bitwise_and, reduce_and_p),
-    bits.bitwise_or: (np.bitwise_or, reduce_or_p),
-    bits.bitwise_xor: (np.bitwise_xor, reduce_xor_p),
+#: Functions that folds recognise, with the reductions that fold by them.
+_MONOIDS: dict[Any, Primitive] = {
+    elementwise.add: reduce_sum_p,
+    elementwise.mul: reduce_prod_p,
+    elementwise.max: reduce_max_p,
+    elementwise.min: reduce_min_p,
+    bits.bitwise_and: reduce_and_p,
+    bits.bitwise_or: reduce_or_p,
+    bits.bitwise_xor: reduce_xor_p,
 }
 
 
-def monoid_of(computation: Callable, operand: Any, initial: Any) -> np.ufunc | None:
-    """The ufunc that folds like `computation`, if it is known and `initial` is its identity."""
+def monoid_of(computation: Callable, operand: Any, initial: Any) -> Primitive | None:
+    """The reduction that folds like `computation`, if it is known and `initial` its identity."""
     try:
         found = _MONOIDS.get(computation)
     except TypeError:  # an unhashable callable
@@ -223,10 +222,11 @@ def monoid_of(computation: Callable, operand: Any, initial: Any) -> np.ufunc | N
     dtype = aval_of(operand).dtype
     if found is None or isinstance(initial, Array) or dtypes.kind_of(dtype) not in "biufc":
         return None
-    if found[1] in (reduce_and_p, reduce_or_p, reduce_xor_p) and dtypes.kind_of(dtype) in "fc":
+    if found in (reduce_and_p, reduce_or_p, reduce_xor_p) and dtypes.kind_of(dtype) in "fc":
         return None
-    same = np.asarray(initial).ndim == 0 and initial == identity_of(found[0], dtype)
-    return found[0] if same else None
+    assert found.fold is not None
+    same = np.asarray(initial).ndim == 0 and initial == found.fold.of_nothing(dtype)
+    return found if same else None
 
 
 def fold_body(op: str, computation: Callable, operands: list, treedef: Any) -> Graph:
@@ -285,13 +285,13 @@ def reduce(
         shapes = [shape_of(s) for s in starts]
         raise ValueError(f"reduce found non-scalar initial value: {shapes}")
     if len(xs) == 1:
-        ufunc = monoid_of(computation, xs[0], starts[0])
-        if ufunc is not None:
+        known = monoid_of(computation, xs[0], starts[0])
+        if known is not None:
             extra: dict[str, Any] = {}
-            if ufunc is np.add:
+            if known is reduce_sum_p:
                 check_short_floats(xs[0], axes)
                 extra = {"out_sharding": None}
-            result = _MONOIDS[computation][1].bind(xs[0], axes=axes, **extra)
+            result = known.bind(xs[0], axes=axes, **extra)
             return tree.tree_unflatten(treedef, [placed("reduce", result, out_sharding)])
     out = reduce_p.bind(
         *xs,

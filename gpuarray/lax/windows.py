@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
-import numpy as np
-
 from gpuarray.lax.args import shape_of
 from gpuarray.lax.convolution import padtype_to_pads
 from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
+from gpuarray.primitives.reduce.ops import reduce_max_p, reduce_min_p, reduce_sum_p
 from gpuarray.primitives.reduce.window import (
     check_window,
     dilated,
@@ -27,9 +26,9 @@ from gpuarray.primitives.reduce.window import (
 from gpuarray.pytree import tree
 
 _PRIMITIVES = {
-    np.add: reduce_window_sum_p,
-    np.maximum: reduce_window_max_p,
-    np.minimum: reduce_window_min_p,
+    reduce_sum_p: reduce_window_sum_p,
+    reduce_max_p: reduce_window_max_p,
+    reduce_min_p: reduce_window_min_p,
 }
 
 
@@ -103,9 +102,10 @@ def reduce_window(
         "window_dilation": inner,
     }
     if len(xs) == 1:
-        prim = _PRIMITIVES.get(monoid_of(computation, xs[0], starts[0]))
-        if prim is not None:
-            return tree.tree_unflatten(treedef, [prim.bind(xs[0], **geometry)])
+        known = monoid_of(computation, xs[0], starts[0])
+        if known in _PRIMITIVES:
+            out = _PRIMITIVES[known].bind(xs[0], **geometry)
+            return tree.tree_unflatten(treedef, [out])
     body = fold_body("reduce_window", computation, xs, treedef)
     out = reduce_window_p.bind(*xs, *starts, jaxpr=body, consts=(), **geometry)
     return tree.tree_unflatten(treedef, out)

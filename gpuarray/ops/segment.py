@@ -28,18 +28,17 @@ from gpuarray.primitives.indexing.ops import (
     update_graph,
 )
 from gpuarray.primitives.reduce.ops import (
-    identity_of,
     reduce_max_p,
     reduce_min_p,
     reduce_prod_p,
     reduce_sum_p,
 )
 
-_FOLDS: dict[str, tuple[Primitive, Primitive, np.ufunc]] = {
-    "segment_sum": (scatter_add_p, reduce_sum_p, np.add),
-    "segment_prod": (scatter_mul_p, reduce_prod_p, np.multiply),
-    "segment_max": (scatter_max_p, reduce_max_p, np.maximum),
-    "segment_min": (scatter_min_p, reduce_min_p, np.minimum),
+_FOLDS: dict[str, tuple[Primitive, Primitive]] = {
+    "segment_sum": (scatter_add_p, reduce_sum_p),
+    "segment_prod": (scatter_mul_p, reduce_prod_p),
+    "segment_max": (scatter_max_p, reduce_max_p),
+    "segment_min": (scatter_min_p, reduce_min_p),
 }
 
 
@@ -78,7 +77,8 @@ def _segments(
     mode: Any,
     out_sharding: Any,
 ) -> Any:
-    scatter, reduce, ufunc = _FOLDS[name]
+    scatter, reduce = _FOLDS[name]
+    assert reduce.fold is not None
     data, ids = _operand(name, data, 0), _operand(name, segment_ids, 1)
     where = GatherScatterMode.from_any(mode)
     if dtypes.kind_of(aval_of(ids).dtype) not in "iu":
@@ -94,7 +94,7 @@ def _segments(
             f"Incompatible types for broadcasting: {name} got data of shape {aval.shape} and "
             f"segment_ids of shape {batch}; the latter must be the former's first axes."
         )
-    if aval.dtype == np.bool_ and ufunc in (np.add, np.multiply):
+    if aval.dtype == np.bool_ and reduce in (reduce_sum_p, reduce_prod_p):
         raise TypeError(
             f"{name} does not accept dtype bool: convert the data to integers, or take segment_max "
             "(any) or segment_min (all)."
@@ -113,7 +113,7 @@ def _segments(
         bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
         places = do.concatenate(bucket, places, dimension=rank)
     start = do.broadcast_in_dim(
-        kept(identity_of(ufunc, aval.dtype)),
+        kept(reduce.fold.of_nothing(aval.dtype)),
         shape=(*lead, *rest),
         broadcast_dimensions=(),
         sharding=None,

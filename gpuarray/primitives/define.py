@@ -13,7 +13,9 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.fold import Fold
 from gpuarray.core.primitive import NOT_LINEAR, UNWRITTEN, Kind, Primitive, registry
+from gpuarray.primitives.reduce.host import fold_pick
 
 # What an op accepts, as sets of abstract dtypes: `FLOATING | COMPLEX`. Messages name them in this
 # order.
@@ -186,15 +188,17 @@ def reduction(
     *,
     numpy: Callable[..., Any] | None = None,
     numpy_pick: Callable[..., Callable[..., Any]] | None = None,
-    combine: np.ufunc | None = None,
+    fold: Fold | None = None,
     dtypes: frozenset[str] = NUMERIC,
     result: Callable[..., Any] | None = None,
     **rules,
 ) -> Primitive:
     """Define a primitive P x R -> P: it drops the axes in its `axes` parameter.
 
-    combine: the ufunc that merges the results of two parts of an axis, where it can be split
+    fold: how; where all of it is primitives, the NumPy rule follows from it
     """
+    if numpy is None and numpy_pick is None and fold is not None and fold.is_complete:
+        numpy_pick = fold_pick(fold)
 
     def aval(operand: ShapedArray, *, axes: tuple[int, ...], **params) -> ShapedArray:
         check_dtype(name, operand.dtype, dtypes)
@@ -209,7 +213,7 @@ def reduction(
         aval=aval,
         numpy=UNWRITTEN if numpy is None else numpy,
         numpy_pick=numpy_pick,
-        combine=combine,
+        fold=fold,
         **rules,
     )
 

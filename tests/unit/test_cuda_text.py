@@ -24,7 +24,7 @@ from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text import prelude, types
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Graph, Var
-from gpuarray.core.primitive import Combine, Kind, registry
+from gpuarray.core.primitive import Kind, registry
 from tests import golden, nvrtc
 from tests.kernels import has_kernel
 from tests.samples import Sample, samples
@@ -74,12 +74,10 @@ def one_for_each_primitive() -> list[str]:
 # ---- rules ----
 
 
-@pytest.mark.parametrize("kind", [Kind.POINTWISE, Kind.REDUCTION], ids=lambda k: k.value)
+@pytest.mark.parametrize("kind", [Kind.POINTWISE, Kind.REDUCTION, Kind.SCAN], ids=lambda k: k.value)
 def test_every_primitive_has_a_cuda_rule(kind):
-    without = [n for n, p in registry.items() if p.kind is kind and not p.cuda]
-    assert without == []
-    combine = [n for n, p in registry.items() if isinstance(p.cuda, Combine)]
-    assert kind is Kind.POINTWISE or combine == [n for n in registry if registry[n].kind is kind]
+    rule = (lambda p: p.cuda) if kind is Kind.POINTWISE else (lambda p: p.has_fold)
+    assert [n for n, p in registry.items() if p.kind is kind and not rule(p)] == []
 
 
 def test_a_type_without_a_cuda_type_is_refused_with_advice():

@@ -378,7 +378,7 @@ BOUNDED = {
     "by the dtypes, operations and types that there are": [
         "compiler/text/types.py:_name",
         "core/avals.py:_scalar_avals", "core/primitive.py:registry", "lax/args.py:_numeric",
-        "primitives/indexing/transforms.py:update_graph", "primitives/reduce/ops.py:extreme",
+        "primitives/indexing/transforms.py:update_graph", "core/fold.py:extreme",
         "transforms/partial.py:_partial_rules", "core/lattice.py:above",
     ],
     "by what was registered or imported": [

@@ -462,7 +462,7 @@ def test_host_rule_of_a_library_step_needs_no_fallback():
         warnings.simplefilter("error")
         function = built(ga.jit(gnp.sort).lower(floats(5)).jaxpr)
     assert np.array_equal(run(function, [floats(5)])[0], np.sort(floats(5)))
-    assert registry["sort"].kind is Kind.LIBRARY
+    assert registry["sort"].kind is Kind.SORT
 
 
 # ---- what is kept on disk ----

@@ -11,17 +11,21 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.compiler.cuda import emit
 from gpuarray.compiler.cuda.schedule import SHARED_BYTES, schedule_columns
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text.expressions import Reducer
-from gpuarray.core.primitive import MOST_STATE, Combine, Kind, registry, state_bytes
+from gpuarray.core.fold import ELEMENT, MOST_STATE, POSITION, Fold, Identity, state_bytes
+from gpuarray.core.primitive import Kind, Sentinel, registry
 from gpuarray.primitives.define import reduction
+from gpuarray.primitives.elementwise.arithmetic import abs_p, add_p, max_p, square_p
+from gpuarray.primitives.elementwise.transcendental import sqrt_p
 from tests import simulated
 
 
-def _define(name, numpy, cuda, combine=None, **rules):
-    return reduction(name, numpy=numpy, cuda=cuda, combine=combine, register=False, **rules)
+def _define(name, numpy, fold, **rules):
+    return reduction(name, numpy=numpy, fold=fold, register=False, **rules)
 
 
 def _positions(x, axes):
@@ -37,7 +41,15 @@ def _spread(x, axes):
     return x.max(axes) - x.min(axes) + x.sum(axes)
 
 
-def _wide(count: int) -> Combine:
+def _pairs(parts: list):
+    """Parts as pairs of pairs, as the states of wide folds are."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return _pairs(parts[:half]), _pairs(parts[half:])
+
+
+def _wide(count: int) -> Fold:
     """Largest, smallest, and `count` - 2 numbers more, each of which is the sum."""
 
     def of(parts: list[str]) -> str:
@@ -61,51 +73,69 @@ def _wide(count: int) -> Combine:
     merged = [f"ga_max({p0}, {q0})", f"ga_min({p1}, {q1})", *map("{} + {}".format, p, q)]
     largest, smallest, *_, last = parts("{0}")
     kind = state(count)
-    return Combine(
-        of(["-GA_INF", "GA_INF", *["0.0"] * (count - 2)]),
+    return Fold(
+        _pairs([Identity.LOWEST, Identity.HIGHEST, *[Identity.ZERO] * (count - 2)]),
         f"[]({kind} p, {kind} q) -> {kind} {{{{ return {of(merged)}; }}}}({{0}}, {{1}})",
-        state=kind,
+        state=_pairs([np.float64] * count),
         lift=of(["(double){0}"] * count),
         finish=f"({{T}})({largest} < {smallest} ? 0.0 : {largest} - {smallest} + {last})",
     )
 
 
+ZERO = Identity.ZERO
 ADD = "{0} + {1}"
 SQUARES = _define(
     "sum_of_squares",
     lambda x, axes: np.add.reduce(x * x, axis=axes),
-    Combine("{ZERO}", ADD, lift="{0} * {0}"),
-    combine=np.add,
+    Fold(ZERO, ADD, lift="{0} * {0}", ufunc=np.add),
 )
 #: The same without a CUDA rule: nobody can tell that it is no plain sum but by not guessing.
-UNWRITTEN = _define("sum_of_squares_here", SQUARES.numpy, None, combine=np.add)
+UNWRITTEN = _define(
+    "sum_of_squares_here",
+    SQUARES.numpy,
+    Fold(ZERO, ADD, lift=Sentinel("HERE", "it is for NumPy alone"), ufunc=np.add),
+)
 LARGEST_SQUARE = _define(
     "largest_square",
     lambda x, axes: np.maximum.reduce(x * x, axis=axes, initial=0),
-    Combine("{ZERO}", "ga_max({0}, {1})", lift="{0} * {0}"),
-    combine=np.maximum,
+    Fold(ZERO, "ga_max({0}, {1})", lift="{0} * {0}", ufunc=np.maximum),
 )
 NORM = _define(
     "norm",
     lambda x, axes: np.sqrt(np.add.reduce(x.astype(np.float64) ** 2, axis=axes)).astype(x.dtype),
-    Combine("0.0", ADD, state="double", lift="(double){0} * {0}", finish="({T})sqrt({0})"),
+    Fold(
+        ZERO, ADD, state=np.float64, lift="(double){0} * {0}", finish="({T})sqrt({0})", ufunc=np.add
+    ),
 )
 TWICE = _define(
     "twice_the_sum",
     lambda x, axes: np.add.reduce(x, axis=axes) * np.float32(2),
-    Combine("{ZERO}", ADD, finish="{0} * 2"),
+    Fold(ZERO, ADD, finish="{0} * 2", ufunc=np.add),
 )
 PLACED = _define(
     "sum_by_position",
     lambda x, axes: (x * (_positions(x, axes) % 997)).sum(axes, np.float64).astype(x.dtype),
-    Combine("0.0", ADD, state="double", lift="(double){0} * ({1} % 997u)", finish="({T})({0})"),
+    Fold(ZERO, ADD, state=np.float64, lift="(double){0} * ({1} % 997u)", finish="({T})({0})"),
 )
 COUNT = _define(
     "count_positive",
     lambda x, axes: np.sum(x > 0, axis=axes, dtype=np.int32),
-    Combine("0", ADD, state="int", lift="({0} > 0 ? 1 : 0)"),
-    combine=np.add,
+    Fold(ZERO, ADD, state=np.int32, lift="({0} > 0 ? 1 : 0)", ufunc=np.add),
     result=lambda dtype: np.dtype("int32"),
+)
+#: In one sweep: the largest element so far, and the sum of exponentials beside it.
+LOG_SUM_EXP = _define(
+    "log_sum_exp_in_one_sweep",
+    lambda x, axes: np.logaddexp.reduce(x.astype(np.float64), axis=axes).astype(x.dtype),
+    Fold(
+        (Identity.LOWEST, ZERO),
+        "[]({T} p, {T} q) -> {T} {{ const auto top = ga_max(p.re, q.re);"
+        " if (top == -GA_INF) return p;"
+        " return {{top, p.im * ga_exp(p.re - top) + q.im * ga_exp(q.re - top)}}; }}({0}, {1})",
+        state=(ELEMENT, ELEMENT),
+        lift="ga_complex<{T}>{{{0}, ({T})1}}",
+        finish="{0}.re + ga_log({0}.im)",
+    ),
 )
 WIDE = {
     count: _define(
@@ -231,38 +261,129 @@ def test_a_plain_fold_is_known_from_its_definition():
         assert prim.plain_fold is None, prim
 
 
-def test_results_that_are_finished_cannot_be_merged():
-    with pytest.raises(TypeError, match="leave out `combine`"):
-        _define("wrong", SQUARES.numpy, Combine("{ZERO}", ADD, finish="sqrt({0})"), combine=np.add)
+def test_results_merge_only_where_they_are_not_finished():
+    """`ufunc` merges partial results; a finished one is none any more."""
+    for prim in (NORM, TWICE):
+        assert prim.fold.ufunc is np.add and prim.fold.result_ufunc is None
+    for prim in (SQUARES, UNWRITTEN, COUNT):
+        assert prim.fold.result_ufunc is np.add
+
+
+#: What is said in primitives alone: NumPy's rule follows from it, as the text does.
+SAID = {
+    "squares": Fold(ZERO, add_p, lift=square_p, ufunc=np.add),
+    "length": Fold(ZERO, add_p, lift=square_p, finish=sqrt_p, ufunc=np.add),
+    "farthest": Fold(ZERO, max_p, lift=abs_p, ufunc=np.maximum, selects=True),
+}
+WANTED = {
+    "squares": lambda x, axes: (x * x).sum(axes),
+    "length": lambda x, axes: np.sqrt((x * x).sum(axes)),
+    "farthest": lambda x, axes: np.abs(x).max(axes, initial=0),
+}
+FROM_PARTS = {name: _define(f"{name}_from_parts", None, fold) for name, fold in SAID.items()}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize(("shape", "axes"), [*LADDER, ((700, 1000), (0, 1))], ids=str)
+def test_numpy_rules_follow_from_folds_of_primitives(shape, axes, dtype):
+    names = [n for n in SAID if dtype != "int32" or n != "length"]
+    x = (_numbers(shape) % 2).astype(dtype)
+    both = _each([FROM_PARTS[n] for n in names], axes)
+    with np.errstate(over="ignore"):  # 350,000 is infinite as a float16
+        wanted = [WANTED[n](x.astype(np.float64), axes).astype(dtype) for n in names]
+    for got in (both(gnp.asarray(x)), ga.jit(lambda x: both(x + 0))(x)):
+        for g, w in zip(got, wanted, strict=True):
+            assert g.dtype == dtype
+            np.testing.assert_allclose(np.asarray(g), w, rtol=1e-3 if dtype == "float16" else 2e-7)
+
+
+@pytest.mark.parametrize(("shape", "axes"), LADDER, ids=str)
+def test_folds_of_primitives_on_the_simulator(shape, axes):
+    simulated.need_compiler()
+    x = _numbers(shape)
+    wanted = [WANTED[n](x.astype(np.float64), axes) for n in SAID]
+    with ga.default_device("simulator"):
+        _same(ga.jit(lambda x: _each(FROM_PARTS.values(), axes)(x + 0))(x), wanted)
+
+
+@pytest.mark.parametrize(("shape", "axes"), LADDER, ids=str)
+def test_two_numbers_make_a_logsumexp_of_one_sweep(shape, axes):
+    simulated.need_compiler()
+    x = _numbers(shape) * np.float32(40)
+    x[x < -150] = -np.inf
+    f = lambda x: LOG_SUM_EXP.bind(x, axes=axes)
+    wanted = LOG_SUM_EXP.numpy(x, axes=axes)
+    np.testing.assert_allclose(np.asarray(ga.jit(f)(x)), wanted, rtol=1e-6)
+    with ga.default_device("simulator"):
+        np.testing.assert_allclose(np.asarray(ga.jit(f)(x)), wanted, rtol=1e-6)
+
+
+def test_a_sum_of_products_takes_any_plain_sum():
+    """NumPy sums products in one call by what a Fold says, not for one name."""
+    mine = _define("my_sum", None, Fold(ZERO, add_p, ufunc=np.add))
+    x = np.tile(_numbers((1000,)), 700).reshape(700, 1000)
+    graph = ga.make_jaxpr(lambda x: mine.bind(x * x, axes=(1,)))(x)
+    (group,) = plan_graph(graph).groups
+    members, functions = summed_products(group.members, group.outputs)
+    assert len(members) == 1 and list(functions) == members
+    np.testing.assert_allclose(functions[members[0]](x, x), (x * x).sum(1))
+    graph = ga.make_jaxpr(lambda x: SQUARES.bind(x * x, axes=(1,)))(x)
+    (group,) = plan_graph(graph).groups
+    assert not summed_products(group.members, group.outputs)[1]
 
 
 @pytest.mark.parametrize(
     ("state", "size"),
     [
-        ("{T}", 16), ("float", 4), ("ga_arg<float>", 16), ("ga_arg<double>", 16), ("ga_c128", 16),
-        ("ga_arg<ga_c128>", 32), ("ga_complex<double>", 16), ("ga_complex<ga_c128>", 32),
-        ("ga_complex<ga_arg<int>>", 32), ("ga_arg<signed char>", 16),
+        (ELEMENT, 16), (np.float32, 4), ((np.float32, POSITION), 16), ((np.float64, POSITION), 16),
+        (np.complex128, 16), ((np.complex128, POSITION), 32), ((np.float64, np.float64), 16),
+        ((np.complex128, np.complex128), 32), (((np.int32, POSITION), (np.int32, POSITION)), 32),
+        ((np.int8, POSITION), 16), ((ELEMENT, POSITION), 32),
     ],
 )  # fmt: skip
 def test_the_size_of_a_state(state, size):
-    assert state_bytes(state) == size
-    assert Combine("{ZERO}", ADD, state=state).state == state
+    fold = Fold(_each_part(ZERO, state), ADD, state=state)
+    assert state_bytes(fold.state) == size
 
 
-@pytest.mark.parametrize(
-    "state", ["ga_complex<" * 5 + "double" + ">" * 5, "ga_complex<" * 4 + "{T}" + ">" * 4]
-)
+def _each_part(identity, state):
+    return tuple(_each_part(identity, s) for s in state) if isinstance(state, tuple) else identity
+
+
+@pytest.mark.parametrize("state", [np.float64, ELEMENT])
 def test_a_state_without_room_is_refused(state):
+    wide = _pairs([state] * 16)
     with pytest.raises(TypeError, match=f"room for {MOST_STATE}"):
-        Combine("{ZERO}", ADD, state=state)
+        Fold(_each_part(ZERO, (wide, wide)), ADD, state=(wide, wide))
 
 
 @pytest.mark.parametrize(
-    "state", ["mine", "std::array<float, 3>", "ga_vec<float, 4>", "float*", ""]
+    "state",
+    ["float", "ga_complex<float>", np.float16, (np.float32, np.int32), (np.float32,), None, ()],
 )
 def test_a_state_of_unknown_size_is_refused(state):
     with pytest.raises(TypeError, match="size is not known"):
-        Combine("{ZERO}", ADD, state=state)
+        Fold(ZERO, ADD, state=state)
+
+
+@pytest.mark.parametrize(
+    ("identity", "state"), [("0.0", ELEMENT), (0, ELEMENT), (ZERO, (ELEMENT, POSITION))], ids=str
+)
+def test_an_identity_has_a_value_for_each_part_of_the_state(identity, state):
+    with pytest.raises(TypeError, match="an Identity for each part"):
+        Fold(identity, ADD, state=state)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float16", "float32", "complex64"])
+def test_a_running_fold_begins_with_what_changes_nothing(dtype):
+    """Bit by bit, -0.0 included."""
+    floats = "sum prod max min"
+    names = {"i": f"{floats} and or xor", "u": f"{floats} and or xor", "f": floats, "c": "sum"}
+    some = np.array([-0.0, 1, 3], dtype)
+    for name in names[some.dtype.kind].split():
+        fold = registry[f"reduce_{name}"].fold
+        got = fold.ufunc(fold.neutral.of(some.dtype), some)
+        assert got.dtype == dtype and got.tobytes() == some.tobytes(), name
 
 
 def test_states_fit_in_shared_memory():
@@ -285,3 +406,14 @@ def test_slots_hold_what_is_put_in():
     sizes = [Reducer(m.eqn).bytes for m in emitted.kernel.group.members]
     assert sizes == [4, 32, 128]
     assert emitted.workspace == emitted.schedule.splits * (16 + 32 + 128) + 16
+
+
+def test_a_fold_without_text_is_for_numpy_alone():
+    """Strict mode names the reduction; NumPy runs it, and merges what tiles leave."""
+    assert not UNWRITTEN.has_fold and SQUARES.has_fold
+    graph = ga.make_jaxpr(lambda x: UNWRITTEN.bind(x, axes=(0,)))(np.ones(7, "f"))
+    (group,) = plan_graph(graph).groups
+    with pytest.raises(TypeError, match="without a Fold"):
+        emit.emit(group)
+    with pytest.raises(TypeError, match="'sum_of_squares_here'.*a part of its Fold has no CUDA"):
+        Reducer(group.members[0].eqn)

@@ -279,11 +279,15 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
     return found
 
 
+#: Kinds whose results are in memory of their own.
+_MAKES = (Kind.LIBRARY, Kind.SCAN, Kind.SORT, Kind.INDEXING, Kind.MOVEMENT)
+
+
 def _fresh(plan: Plan) -> set[Var]:
     """The values whose memory the plan itself makes."""
     fresh = {v for s in plan.steps if not isinstance(s, Eqn) for v in s.outputs}
     for s in plan.steps:
-        if isinstance(s, Eqn) and s.primitive.kind in (Kind.LIBRARY, Kind.INDEXING, Kind.MOVEMENT):
+        if isinstance(s, Eqn) and s.primitive.kind in _MAKES:
             fresh.update(s.outvars)
     return fresh
 

@@ -16,7 +16,6 @@ import numpy as np
 from gpuarray.compiler.fuse.group import Dims, Inner, Load, Member, Operand
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.primitives.reduce.host import sum_of_products
-from gpuarray.primitives.reduce.ops import reduce_sum_p
 
 Function = Callable[..., Any]
 
@@ -57,7 +56,9 @@ def summed_products(
 
 def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
     """The member whose result is summed here, just as it stands; None: there is no such one."""
-    if member.eqn.primitive is not reduce_sum_p:
+    eqn = member.eqn
+    same = eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
+    if eqn.primitive.plain_fold is not np.add or not same:
         return None
     (operand,) = member.operands
     maker = makers.get(operand.var) if isinstance(operand, Inner) else None

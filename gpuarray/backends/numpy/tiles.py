@@ -300,8 +300,9 @@ class _Sweep:
             else:
                 self.function(tiles, self.slots.scratch(owner), *arrays)
         for v, parts in zip(plan.partial, partial, strict=True):
-            combine = owner.made[v].eqn.primitive.combine
-            values[v] = combine.reduce(parts, axis=0, dtype=parts.dtype)
+            fold = owner.made[v].eqn.primitive.fold
+            assert fold is not None
+            values[v] = fold.result_ufunc.reduce(parts, axis=0, dtype=parts.dtype)
         if self.after is not None:
             out = self.after(*loads, *(values[v] for v in self.after_reads))
             values.update(zip(self.after_makes, out, strict=True))

@@ -12,8 +12,17 @@ from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.scans import ITEMS, THREADS, Cut, cut_of, folding, nothing
+from gpuarray.compiler.lower.scans import (
+    ITEMS,
+    THREADS,
+    Cut,
+    cut_of,
+    is_piecewise,
+    makes_totals,
+    reads_totals,
+)
 from gpuarray.compiler.text import types as ct
+from gpuarray.compiler.text.expressions import Reducer
 
 
 class ScanTemplate(Template):
@@ -26,9 +35,9 @@ class ScanTemplate(Template):
         eqn = self.scan.eqn
         self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
         self.cut: Cut = cut_of(eqn.invars[0].aval, self.axis)
-        self.reducer_of = folding(eqn)
-        self.ends = eqn.primitive.name == "scan_totals"
-        self.pieces = self.cut.pieces if "fold" in eqn.params else 1
+        self.reducer_of = Reducer(eqn)
+        self.ends, self.begins = makes_totals(eqn), reads_totals(eqn)
+        self.pieces = self.cut.pieces if is_piecewise(eqn) else 1
         assert isinstance(self.scan.operands[0], Load)
         self.x = self.scan.operands[0]
         rank = len(group.axes)
@@ -104,8 +113,8 @@ class ScanTemplate(Template):
         self.axes_from(1, column, [*self.outer, *self.inner])
         begin, end = self.bounds()
         state = self.reducer_of.state
-        self.put(1, f"{state} sum = {nothing(self.reducer_of)};")
-        if self.scan.eqn.primitive.name == "scan_from":
+        self.put(1, f"{state} sum = {self.reducer_of.neutral};")
+        if self.begins:
             self.put(1, "#pragma unroll 8")
             self.put(1, f"for ({t} p = 0; p < piece; ++p) {{", "the pieces before this one")
             before = f"{self.in_name[self.inputs[1]]}[{self.total('p', column)}]"
@@ -144,7 +153,7 @@ class ScanTemplate(Template):
         inside = self.which_row(lanes, many)
         begin, end = self.bounds()
         reducer = self.reducer_of
-        state, none = reducer.state, nothing(reducer)
+        state, none = reducer.state, reducer.neutral
         self.threads_meet = lanes > 1
         if lanes > 1:
             self.put(1, f"const auto merge = {reducer.merger};")
@@ -156,7 +165,7 @@ class ScanTemplate(Template):
             return self.finish(s, note)
         several = (c.step if self.pieces > 1 else c.length) > lanes * items
         before = "before" if several else ""
-        if self.scan.eqn.primitive.name == "scan_from":
+        if self.begins:
             before = "before"
             at = f"{self.in_name[self.inputs[1]]}[{self.total('lane', 'row')}]"
             self.put(1, f"{state} before = lane < piece ? {at} : {none};")
@@ -213,7 +222,7 @@ class ScanTemplate(Template):
     def total_of_piece(self, begin: str, end: str, lanes: int) -> None:
         """What a piece comes to."""
         n, state = self.number, self.reducer_of.state
-        self.put(1, f"{state} sum = {nothing(self.reducer_of)};")
+        self.put(1, f"{state} sum = {self.reducer_of.neutral};")
         head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
         self.put(1, head)
         self.place_along("j")
@@ -226,7 +235,7 @@ class ScanTemplate(Template):
 
     def own_elements(self, depth: int, end: str, items: int, width: int) -> None:
         """A thread's own elements, folded as far as each of them."""
-        state, none = self.reducer_of.state, nothing(self.reducer_of)
+        state, none = self.reducer_of.state, self.reducer_of.neutral
         if items == 1:
             self.put(depth, f"{state} sum = {none};")
             self.place_along("j")

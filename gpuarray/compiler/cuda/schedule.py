@@ -12,6 +12,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from gpuarray.compiler.lower.scans import FULL_GRID as FULL_GRID
 from gpuarray.core.graph import Var, storage_dtype
 
 #: Threads a block, unless a row is shorter or very long.
@@ -22,8 +23,6 @@ VECTOR_BYTES = 16
 SHARED_BYTES, TILE_BYTES = 48 << 10, 24 << 10
 #: Blocks of one launch at most.
 MOST_BLOCKS = 2**31 - 1
-#: Blocks that fill a large GPU (two for each of 132 multiprocessors).
-FULL_GRID = 264
 #: The same for blocks that wait for memory more than they compute.
 COLUMN_GRID = 1056
 #: Threads that keep enough bytes under way for the whole machine, each with a few accesses.

@@ -1,6 +1,6 @@
 """Kernels that sort short rows: a bitonic network in shared memory, a thread for each element.
 
-Floor 3. In: a group of one `sort` or `top_k` along rows of at most 1024 elements. Out: a
+Floor 3. In: a group of one sort along rows of at most 1024 elements. Out: a
 kernel. Equals keep their order, because their places decide; longer rows are a library's.
 """
 
@@ -12,7 +12,7 @@ from gpuarray.compiler.cuda.schedule import THREADS, Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
-from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of
+from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of, takes_largest
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
@@ -38,7 +38,7 @@ class SortTemplate(Template):
         many = max(1, THREADS // side)
         s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
-        top = eqn.primitive.name == "top_k"
+        top = takes_largest(eqn)
         for k, load in enumerate(keys):
             kind = self.key_type(load, top)
             self.shared[f"key{k}"] = f"{kind} key{k}[{s.threads}]"
@@ -65,7 +65,7 @@ class SortTemplate(Template):
         return self.finish(s, f"{rows} rows of {self.length}, each sorted by {side} threads")
 
     def key_type(self, load: Load, top: bool) -> str:
-        """What is compared: values, or for `top_k` floats as integers in total order."""
+        """What is compared: values, or floats as integers in total order."""
         kind = ct.value_type(load.source.aval)
         return {"float": "int", "double": "long long"}.get(kind, kind) if top else kind
 

@@ -280,7 +280,7 @@ class Writer(Reader):
             value = self.operand(m.operands[0], fetched, depth)
             reducer = Reducer(m.eqn)
             place = bracketed(self.at(self.place_in_row(m)))
-            if not reducer.rule.plain:
+            if not reducer.fold.plain:
                 value = bracketed(value)
             merged = reducer.merge(states[v], reducer.lift(value, place))
             self.put(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))

@@ -277,7 +277,7 @@ class _Fuser:
         for eqn in (one, two):
             if isinstance(eqn, Eqn):
                 prim = eqn.primitive
-                return f"{prim.name} is a step of its own ({prim.kind.value})"
+                return f"{prim.name} is a step of its own ({prim.kind.word})"
         if not self.enabled:
             return "fusion is switched off"
         # Steps are numbered by their first equation: a reason may be kept under an earlier pair.

@@ -33,7 +33,6 @@ from gpuarray.compiler.lower.sorts import is_short_sort
 from gpuarray.compiler.lower.user import is_custom
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
-from gpuarray.core.primitive import Combine
 
 #: From this length on, and below this number, rows are shared by several blocks, so that they fill
 #: the machine.
@@ -112,7 +111,7 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
     passes = split_passes(group, _has_fold)
     if passes is None:
-        raise NoKernel("a reduction without a Combine rule cannot be split over threads")
+        raise NoKernel("a reduction without a Fold cannot be split over threads")
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
     if accesses.run_along_columns():
@@ -124,7 +123,7 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
 
 def _has_fold(member: Member) -> bool:
     """On a GPU partial results are never rounded, so whatever has a rule can be split."""
-    return isinstance(member.eqn.primitive.cuda, Combine)
+    return member.eqn.primitive.has_fold
 
 
 # ---- pointwise work ----

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Member, members_in_order
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.primitive import Kind
@@ -37,9 +35,10 @@ def can_split(member: Member) -> bool:
     """Whether partial results of a reduction may be merged: not where rounding them to 16 bits
     would show.
     """
-    prim, aval = member.eqn.primitive, member.eqn.outvars[0].aval
-    wide = storage_dtype(aval).itemsize >= 4 or prim.combine in (np.maximum, np.minimum)
-    return prim.combine is not None and (wide or aval.dtype.kind in "bui")
+    fold, aval = member.eqn.primitive.fold, member.eqn.outvars[0].aval
+    if fold is None or fold.result_ufunc is None:
+        return False
+    return fold.selects or storage_dtype(aval).itemsize >= 4 or aval.dtype.kind in "bui"
 
 
 def split_passes(

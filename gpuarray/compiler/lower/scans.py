@@ -14,26 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import FULL_GRID
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
-from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.expressions import Reducer
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Eqn, Var, storage_dtype
-from gpuarray.core.primitive import Combine, Kind, Primitive, registry
-from gpuarray.primitives.cuda_rules import by_class
+from gpuarray.core.fold import ELEMENT
+from gpuarray.core.graph import Eqn, Var
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.cuda_rules import is_half
 
-#: The reduction that folds as each scan does, and what it begins with: nothing that shows, so that
-#: a sum of -0.0 alone stays -0.0.
-_FOLDS = {"cumsum": "reduce_sum", "cumprod": "reduce_prod", "cummax": "reduce_max",
-          "cummin": "reduce_min", "cumlogsumexp": "log_sum_exp"}  # fmt: skip
-_LOG_SUM_EXP = Primitive(
-    "log_sum_exp",
-    Kind.REDUCTION,
-    cuda=Combine("{LOW}", by_class("ga_logaddexp({0}, {1})", complex="ga_clogaddexp({0}, {1})")),
-    register=False,
-)
-
+#: Blocks that fill a large GPU (two for each of 132 multiprocessors).
+FULL_GRID = 264
 #: Threads a block, elements a thread handles at a time, and pieces of a row at most.
 THREADS, ITEMS, PIECES = 256, 4, 256
 #: Rows and columns shorter than this are not cut; nor are pieces.
@@ -64,8 +54,25 @@ class Cut:
 
 def is_scan(eqn: Eqn) -> bool:
     """Whether an equation is a scan that has a kernel."""
-    known = eqn.primitive.name in _FOLDS or eqn.primitive in (_TOTALS, _FROM)
-    return known and ct.has_type(eqn.outvars[0].aval)
+    prim = eqn.primitive
+    if prim.kind is not Kind.SCAN or prim.fold is None or not prim.has_fold:
+        return False
+    return prim.fold.state is ELEMENT and dtypes.in_kernels(eqn.outvars[0].aval.dtype)
+
+
+def is_piecewise(eqn: Eqn) -> bool:
+    """Whether an equation is one of the two that a scan is cut into."""
+    return "fold" in eqn.params
+
+
+def makes_totals(eqn: Eqn) -> bool:
+    """Whether it is the first of them."""
+    return is_piecewise(eqn) and len(eqn.invars) == 1
+
+
+def reads_totals(eqn: Eqn) -> bool:
+    """Whether it is the second."""
+    return is_piecewise(eqn) and len(eqn.invars) == 2
 
 
 def cut_of(aval: ShapedArray, axis: int) -> Cut:
@@ -85,89 +92,75 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
     return Cut(outer, length, inner, max(1, -(-length // max(step, 1))), step)
 
 
-def folding(eqn: Eqn) -> Reducer:
-    """What a scan merges its elements with."""
-    name = _FOLDS[eqn.params.get("fold", eqn.primitive.name)]
-    prim = _LOG_SUM_EXP if name == "log_sum_exp" else registry[name]
-    return Reducer(Eqn(prim, eqn.invars[:1], [Var(eqn.invars[0].aval)], {}))
-
-
-def nothing(reducer: Reducer) -> str:
-    """What leaves everything as it is, -0.0 included."""
-    aval = reducer.element
-    kind = storage_dtype(aval).kind
-    if reducer.rule is registry["reduce_sum"].cuda and kind not in "biu":
-        return ct.constant(-0.0 if kind != "c" else complex(-0.0, -0.0), aval)
-    if reducer.eqn.primitive is _LOG_SUM_EXP and kind == "c":
-        return ct.constant(complex(-np.inf, 0.0), aval)
-    return reducer.identity
-
-
 # ---- the two halves of a cut scan, as primitives that the host can run too ----
 
 
 def _totals_aval(x: ShapedArray, *, fold: str, axis: int, reverse: bool) -> ShapedArray:
     cut = cut_of(x, axis)
     shape = cut.outer, cut.pieces, cut.inner
-    wide = np.dtype(np.float32) if ct.is_half(x) else x.dtype
-    return ShapedArray(shape, wide)
+    return ShapedArray(shape, np.dtype(np.float32) if is_half(x.dtype) else x.dtype)
 
 
-def _in_pieces(x, axis: int, reverse: bool, aval: ShapedArray):
-    """An array as rows x length x columns, in the order of the scan."""
-    cut = cut_of(aval, axis)
-    x = np.asarray(x).reshape(cut.outer, cut.length, cut.inner)
-    return cut, x[:, ::-1] if reverse else x
+@functools.lru_cache(64)
+def _halves(scan: Primitive) -> tuple[Primitive, Primitive]:
+    """What the pieces of each row come to, and the elements of each piece from the totals of those
+    before it on. In their params, `fold` is the name of the scan.
+    """
+
+    def pick_totals(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
+        (aval,) = avals
+        cut, out = cut_of(aval, axis), _totals_aval(aval, fold=fold, axis=axis, reverse=reverse)
+
+        def totals(x):
+            rows = np.asarray(x).reshape(cut.outer, cut.length, cut.inner)
+            rows = rows[:, ::-1] if reverse else rows
+            pieces = [rows[:, k * cut.step : (k + 1) * cut.step] for k in range(cut.pieces)]
+            return np.stack([_last(scan, piece.astype(out.dtype)) for piece in pieces], 1)
+
+        return totals
+
+    def pick_from(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
+        whole = scan.numpy_function(avals[:1], {"axis": axis, "reverse": reverse})
+        return lambda x, totals: whole(x)
+
+    return (
+        Primitive(
+            "scan_totals",
+            Kind.SCAN,
+            aval=_totals_aval,
+            numpy_pick=pick_totals,
+            fold=scan.fold,
+            register=False,
+        ),
+        Primitive(
+            "scan_from",
+            Kind.SCAN,
+            aval=lambda x, totals, **_: x,
+            numpy_pick=pick_from,
+            fold=scan.fold,
+            weight=2.0,
+            register=False,
+        ),
+    )
 
 
-def _totals_pick(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
-    out = _totals_aval(*avals, fold=fold, axis=axis, reverse=reverse)
-    scan = functools.partial(_scanned, fold)
-
-    def totals(x):
-        cut, rows = _in_pieces(x, axis, reverse, avals[0])
-        ends = [
-            scan(rows[:, k * cut.step : (k + 1) * cut.step].astype(out.dtype), out.dtype)[:, -1]
-            for k in range(cut.pieces)
-        ]
-        return np.stack(ends, 1)
-
-    return totals
-
-
-def _scanned(fold: str, rows, dtype):
-    aval = ShapedArray(rows.shape, dtype)
-    return registry[fold].numpy_function([aval], {"axis": 1, "reverse": False})(rows)
-
-
-def _from_pick(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
-    whole = registry[fold].numpy_function(avals[:1], {"axis": axis, "reverse": reverse})
-    return lambda x, totals: whole(x)
-
-
-_TOTALS = Primitive(
-    "scan_totals", Kind.LIBRARY, aval=_totals_aval, numpy_pick=_totals_pick, register=False
-)
-_FROM = Primitive(
-    "scan_from",
-    Kind.LIBRARY,
-    aval=lambda x, totals, **_: x,
-    numpy_pick=_from_pick,
-    weight=2.0,
-    register=False,
-)
+def _last(scan: Primitive, rows: np.ndarray) -> np.ndarray:
+    """What a scan of rows x length x columns comes to."""
+    aval = ShapedArray(rows.shape, rows.dtype)
+    return scan.numpy_function([aval], {"axis": 1, "reverse": False})(rows)[:, -1]
 
 
 def scan_eqns(eqn: Eqn) -> list[Eqn]:
     """A scan as one equation, or as the two it is cut into."""
-    if "fold" in eqn.params or cut_of(eqn.invars[0].aval, eqn.params["axis"]).pieces == 1:
+    if is_piecewise(eqn) or cut_of(eqn.invars[0].aval, eqn.params["axis"]).pieces == 1:
         return [eqn]
     params = {"fold": eqn.primitive.name, **eqn.params}
     x = eqn.invars[0]
     totals = Var(_totals_aval(x.aval, **params))
+    first, second = _halves(eqn.primitive)
     return [
-        Eqn(_TOTALS, [x], [totals], params, eqn.site),
-        Eqn(_FROM, [x, totals], eqn.outvars, params, eqn.site),
+        Eqn(first, [x], [totals], params, eqn.site),
+        Eqn(second, [x, totals], eqn.outvars, params, eqn.site),
     ]
 
 

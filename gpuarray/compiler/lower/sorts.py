@@ -6,9 +6,9 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
-from gpuarray.compiler.text import types as ct
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Literal, Var
+from gpuarray.core.primitive import Kind, Order
 
 #: The longest rows that a block sorts.
 LONGEST = 1024
@@ -16,23 +16,35 @@ LONGEST = 1024
 
 def is_short_sort(eqn: Eqn) -> bool:
     """Whether an equation sorts rows that a block holds."""
-    name = eqn.primitive.name
-    if name not in ("sort", "top_k") or not all(isinstance(a, Var) for a in eqn.invars):
+    if eqn.primitive.kind is not Kind.SORT or not all(isinstance(a, Var) for a in eqn.invars):
         return False
-    if not all(ct.has_type(a.aval) for a in eqn.invars):
+    if not all(dtypes.in_kernels(a.aval.dtype) for a in eqn.invars):
         return False
     real = not any(isinstance(a.aval.dtype, dtypes.KeyDtype) for a in eqn.invars[: keys_of(eqn)])
     return real and 0 < length_of(eqn) <= LONGEST and eqn.outvars[0].aval.size > 0
 
 
+def order_of(eqn: Eqn) -> Order:
+    """What a sort puts in order."""
+    order = eqn.primitive.order
+    assert order is not None
+    return order
+
+
 def keys_of(eqn: Eqn) -> int:
     """How many operands decide the order."""
-    return eqn.params.get("num_keys", 1)
+    keys = order_of(eqn).keys
+    return 1 if keys is None else eqn.params[keys]
+
+
+def takes_largest(eqn: Eqn) -> bool:
+    """Whether only the largest elements are kept, with their positions."""
+    return order_of(eqn).takes is not None
 
 
 def axis_of(eqn: Eqn) -> int:
     """The axis along which elements are put in order."""
-    return eqn.params["dimension"] if eqn.primitive.name == "sort" else eqn.params["axis"]
+    return eqn.params[order_of(eqn).axis]
 
 
 def length_of(eqn: Eqn) -> int:

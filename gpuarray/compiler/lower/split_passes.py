@@ -31,7 +31,6 @@ from gpuarray.compiler.fuse.group import (
 from gpuarray.compiler.lower.inline import can_emit
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
 from gpuarray.core.graph import Var, storage_dtype
-from gpuarray.core.primitive import Combine
 
 #: Bytes that a large GPU moves in the time another kernel takes to begin and end.
 LAUNCH_BYTES = 8 << 20
@@ -54,7 +53,7 @@ def _pieces(group: FusedGroup) -> list[FusedGroup] | None:
     """A group for each pass; None where one kernel for all is as quick."""
     if not group.reduced or not can_emit(group):
         return None
-    passes = split_passes(group, lambda m: isinstance(m.eqn.primitive.cuda, Combine))
+    passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
     if passes is None or len(passes) < 2 or not _is_slow(group, len(passes)):
         return None
     later = [_reads(one) for one in passes]

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.fold import ELEMENT, POSITION, Identity, State, state_bytes
 from gpuarray.core.graph import Eqn, storage_dtype
-from gpuarray.core.primitive import Combine, Sentinel, state_bytes
-from gpuarray.primitives.reduce.ops import extreme
+from gpuarray.core.primitive import Primitive, Sentinel
 
 
 class NoCudaRule(TypeError):
@@ -53,54 +55,65 @@ def _templates(rule: Any, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
 
 
 class Reducer:
-    """A reduction equation as text: from elements over partial results to the result.
+    """The Fold of an equation as text: from elements over partial results to the result.
 
     16-bit floats come as float, and partial results stay float.
     """
 
     def __init__(self, eqn: Eqn):
-        rule = eqn.primitive.cuda
-        if not isinstance(rule, Combine):
-            why = rule.why if isinstance(rule, Sentinel) else "its rule is not a Combine"
+        fold = eqn.primitive.fold
+        if fold is None or not eqn.primitive.has_fold:
+            why = "it has no Fold" if fold is None else "a part of its Fold has no CUDA text"
             raise NoCudaRule(f"reduction {eqn.primitive.name!r} has no CUDA rule: {why}")
-        self.eqn, self.rule = eqn, rule
+        self.eqn, self.fold = eqn, fold
         self.element = eqn.invars[0].aval
         self.type = ct.value_type(self.element)
-        self.state = rule.state.format(T=self.type)
+        self.state = self._type_of(fold.state)
 
     @property
     def bytes(self) -> int:
         """The size of a partial result."""
-        return state_bytes(self.state)
+        held = 4 if ct.is_half(self.element) else storage_dtype(self.element).itemsize
+        return state_bytes(self.fold.state, held)
 
     @property
     def identity(self) -> str:
         """What a partial result starts from."""
-        constants = {"T": self.type, "ZERO": self._constant(0), "ONE": self._constant(1)}
-        if "{ONES}" in self.rule.identity:
-            constants["ONES"] = self._constant(-1)
-        if "{LOW}" in self.rule.identity or "{HIGH}" in self.rule.identity:
-            constants["LOW"], constants["HIGH"] = self._end(False), self._end(True)
-        return self.rule.identity.format(**constants)
+        return self._constant(self.fold.identity, self.fold.state)
 
-    def _constant(self, value) -> str:
-        return ct.constant(value, self.element)
+    @property
+    def neutral(self) -> str:
+        """What a running fold begins with: it leaves everything as it is, -0.0 included."""
+        return self._constant(self.fold.neutral, self.fold.state)
 
-    def _end(self, largest: bool) -> str:
-        if storage_dtype(self.element).kind == "c":
-            infinity = float("inf" if largest else "-inf")
-            return self._constant(complex(infinity, infinity))
-        return self._constant(extreme(self.element.dtype, largest))
+    def _type_of(self, state: State) -> str:
+        if state is ELEMENT:
+            return self.type
+        if isinstance(state, tuple):
+            pair = "ga_arg" if state[1] is POSITION else "ga_complex"
+            return f"{pair}<{self._type_of(state[0])}>"
+        return ct.value_type(_scalar(state))
+
+    def _constant(self, identity: Any, state: State) -> str:
+        if isinstance(state, tuple):
+            parts = map(self._constant, identity, state)
+            return f"{self._type_of(state)}{{{', '.join(parts)}}}"
+        if state is POSITION:
+            return "~0ull" if identity is Identity.ALL_BITS else f"{identity.of(_POSITION)}ull"
+        aval = self.element if state is ELEMENT else _scalar(state)
+        return ct.constant(identity.of(aval.dtype), aval)
 
     def lift(self, element: str, position: str) -> str:
         """An element as a partial result."""
-        return self.rule.lift.format(element, position, T=self.type)
+        return self._template(self.fold.lift).format(element, position, T=self.type)
 
     def merge(self, one: str, two: str) -> str:
         """Two partial results as one."""
-        rule: Any = self.rule.merge
-        template: str = rule if isinstance(rule, str) else rule([self.element] * 2)
-        return template.format(one, two, T=self.state)
+        return self._template(self.fold.merge, 2).format(one, two, T=self.state)
+
+    def _template(self, part: Any, arity: int = 1) -> str:
+        rule = part.cuda if isinstance(part, Primitive) else part
+        return rule if isinstance(rule, str) else rule([self.element] * arity)
 
     @property
     def merger(self) -> str:
@@ -110,5 +123,12 @@ class Reducer:
 
     def finish(self, state: str) -> str:
         """The result, from the last partial result."""
-        text = self.rule.finish.format(state, T=self.type)
+        text = self._template(self.fold.finish).format(state, T=self.type)
         return ct.rounded(text, self.eqn.outvars[0].aval)
+
+
+_POSITION = np.dtype(np.uint64)
+
+
+def _scalar(dtype: np.dtype) -> ShapedArray:
+    return ShapedArray((), dtype)

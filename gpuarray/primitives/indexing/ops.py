@@ -457,7 +457,6 @@ def _scatter(
         aval=_scatter_aval,
         numpy_pick=_scatter_pick(ufunc),
         inplace=_scatter_pick(ufunc, inplace=True),
-        combine=ufunc,
         element=element,
         update=update,
         weight=8.0,

@@ -18,7 +18,7 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.core.primitive import NOT_LINEAR, Kind, Order, Primitive, registry
 from gpuarray.primitives.axes import add_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, do
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers, GatherScatterMode
@@ -137,7 +137,8 @@ def _sort_batch(axis, args, dims, *, dimension, is_stable, num_keys):
 
 sort_p = Primitive(
     "sort",
-    Kind.LIBRARY,
+    Kind.SORT,
+    order=Order(axis="dimension", keys="num_keys"),
     jvp=_sort_jvp,
     transpose=NOT_LINEAR,
     batch=_sort_batch,
@@ -237,7 +238,8 @@ def _top_k_batch(mapped, args, dims, *, k, axis):
 
 top_k_p = Primitive(
     "top_k",
-    Kind.LIBRARY,
+    Kind.SORT,
+    order=Order(axis="axis", takes="k"),
     jvp=_selected_jvp("top_k", lambda aval, params: params["axis"]),
     transpose=NOT_LINEAR,
     batch=_top_k_batch,

@@ -10,10 +10,13 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
+from gpuarray.core.fold import Fold, Identity
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
+from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, check_dtype, do
 from gpuarray.primitives.linear import zeros
-from gpuarray.primitives.reduce.ops import wide_of
+from gpuarray.primitives.reduce.host import wide_of
+from gpuarray.primitives.reduce.ops import LARGEST, PRODUCT, SMALLEST, SUM
 
 
 def _aval(name: str, accepted):
@@ -32,13 +35,13 @@ def _aval(name: str, accepted):
     return aval
 
 
-def _running(ufunc: np.ufunc):
-    """NumPy rule from a ufunc; narrow numbers run in a wider type."""
+def _running(fold: Fold):
+    """NumPy rule from a Fold; narrow numbers run in a wider type."""
 
     def pick(avals, *, axis, reverse):
         dtype = avals[0].dtype
         wide = wide_of(dtype)
-        accumulate = ufunc.accumulate
+        accumulate = fold.ufunc.accumulate
 
         def forward(x):
             out = accumulate(x, axis, wide)
@@ -140,12 +143,15 @@ def _batch(name: str):
     return batch
 
 
-def _cumulative(name: str, pick, combine, accepted=NUMERIC, weight: float = 2.0) -> Primitive:
+def _cumulative(
+    name: str, fold: Fold, combine, accepted=NUMERIC, pick=None, weight: float = 2.0
+) -> Primitive:
     return Primitive(
         name,
-        Kind.LIBRARY,
+        Kind.SCAN,
         aval=_aval(name, accepted),
-        numpy_pick=pick,
+        numpy_pick=pick or _running(fold),
+        fold=fold,
         weight=weight,
         jvp=BY_PARTS,
         transpose=NOT_LINEAR,
@@ -159,10 +165,17 @@ def _cumsum_transpose(ct, operand, *, axis, reverse):
     return (do.cumsum(ct, axis=axis, reverse=not reverse),)
 
 
+LOG_SUM_EXP = Fold(
+    Identity.LOG_OF_ZERO,
+    by_class("ga_logaddexp({0}, {1})", complex="ga_clogaddexp({0}, {1})"),
+    ufunc=np.logaddexp,
+)
+
+
 def _logsumexp_pick(avals, *, axis, reverse):
     dtype = avals[0].dtype
     if dtypes.kind_of(dtype) != "c":
-        return _running(np.logaddexp)(avals, axis=axis, reverse=reverse)
+        return _running(LOG_SUM_EXP)(avals, axis=axis, reverse=reverse)
 
     def forward(z):
         lanes = np.moveaxis(z, axis, -1)
@@ -186,17 +199,18 @@ def _complex_logaddexp(a, b):
 
 cumsum_p = Primitive(
     "cumsum",
-    Kind.LIBRARY,
+    Kind.SCAN,
     aval=_aval("cumsum", NUMERIC),
-    numpy_pick=_running(np.add),
+    numpy_pick=_running(SUM),
+    fold=SUM,
     weight=2.0,
     jvp=LINEAR,
     transpose=_cumsum_transpose,
     batch=_batch("cumsum"),
 )
-cumprod_p = _cumulative("cumprod", _running(np.multiply), lambda a, b: do.mul(a, b))
-cummax_p = _cumulative("cummax", _running(np.maximum), lambda a, b: do.max(a, b))
-cummin_p = _cumulative("cummin", _running(np.minimum), lambda a, b: do.min(a, b))
+cumprod_p = _cumulative("cumprod", PRODUCT, lambda a, b: do.mul(a, b))
+cummax_p = _cumulative("cummax", LARGEST, lambda a, b: do.max(a, b))
+cummin_p = _cumulative("cummin", SMALLEST, lambda a, b: do.min(a, b))
 cumlogsumexp_p = _cumulative(
-    "cumlogsumexp", _logsumexp_pick, _logaddexp, FLOATING | COMPLEX, weight=20.0
+    "cumlogsumexp", LOG_SUM_EXP, _logaddexp, FLOATING | COMPLEX, _logsumexp_pick, weight=20.0
 )

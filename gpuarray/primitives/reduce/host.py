@@ -1,10 +1,10 @@
 """Folds of NumPy arrays: `ufunc.reduce`, and faster ways to the same where NumPy is slow.
 
-Floor 2. In: a ufunc and the axes to fold. Out: a function on arrays. NumPy starts its inner loop
-anew for each row, so rows of three elements take ten times as long as they need; and along a row
-its sums and products wait for each addition. Here short rows are turned into columns, narrow
-ones side by side in lanes, and floats along a row are summed by a product with ones, which uses
-the whole vector unit.
+Floor 2. In: a Fold, or a ufunc and the axes to fold. Out: a NumPy rule, or a function on arrays.
+NumPy starts its inner loop anew for each row, so rows of three elements take ten times as long as
+they need; and along a row its sums and products wait for each addition. Here short rows are turned
+into columns, narrow ones side by side in lanes, and floats along a row are summed by a product with
+ones, which uses the whole vector unit.
 
 Equal rows have equal results, wherever they stand.
 """
@@ -17,6 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from gpuarray.core import dtypes
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.fold import Fold
+from gpuarray.primitives.numpy_rules import is_narrow
 
 #: Arrays of fewer elements are folded by NumPy's own call: it has less to set up.
 FEW = 256
@@ -33,6 +38,62 @@ WORTH_A_PRODUCT = 2048
 #: The longest sum made by one product: its error grows with the length, and BLAS would start
 #: threads for a much longer one.
 PRODUCT = 256
+#: NumPy folds bools by logic, which ends early, as it does other dtypes by bits.
+ON_BOOLS = {
+    np.bitwise_and: np.logical_and,
+    np.bitwise_or: np.logical_or,
+    np.bitwise_xor: np.logical_xor,
+}
+
+
+def wide_of(dtype):
+    """The dtype to fold elements of `dtype` in: a wider one for short floats and 4-bit integers.
+
+    >>> wide_of(dtypes.bfloat16), wide_of(dtypes.uint4), wide_of(dtypes.int8)
+    (dtype('float32'), dtype('uint8'), dtype('int8'))
+    """
+    if not is_narrow(dtype):
+        return dtype
+    return np.dtype({"f": "float32", "i": "int8", "u": "uint8"}[dtypes.kind_of(dtype)])
+
+
+def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
+    """The NumPy rule of a reduction whose Fold says all of it: in the operand's dtype, or in a
+    wider one if that is narrow.
+    """
+
+    def pick(avals, *, axes, **_):
+        (operand,) = avals
+        dtype = operand.dtype
+        wide = wide_of(dtype)
+        ufunc = ON_BOOLS.get(rule.ufunc, rule.ufunc) if dtype == np.bool_ else rule.ufunc
+        empty = math.prod(operand.shape[a] for a in axes) == 0
+        if empty and ufunc.identity is None:  # NumPy must be told
+            initial = rule.of_nothing(dtype).astype(wide)
+            folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
+        else:
+            folded = fold(ufunc, axes, wide)
+        steps = [_function(rule.lift, wide), folded, _function(rule.finish, wide)]
+        made = _in_turn([step for step in steps if step is not None])
+        return made if wide is dtype else lambda x: made(x.astype(wide)).astype(dtype)
+
+    return pick
+
+
+def _function(part: Any, dtype) -> Callable[[Any], Any] | None:
+    """What a Fold does to elements, or to results; None where that is nothing."""
+    return None if isinstance(part, str) else part.numpy_function([ShapedArray((), dtype)], {})
+
+
+def _in_turn(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """One function after another."""
+
+    def run(x):
+        for step in steps:
+            x = step(x)
+        return x
+
+    return steps[0] if len(steps) == 1 else run
 
 
 def fold(ufunc: np.ufunc, axes: tuple[int, ...], dtype) -> Callable[[Any], Any]:

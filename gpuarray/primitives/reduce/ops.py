@@ -7,25 +7,23 @@ identity.
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.fold import ELEMENT, POSITION, Fold, Identity
 from gpuarray.core.graph import Graph
 from gpuarray.core.primitive import (
     BY_PARTS,
     LINEAR,
     NOT_DIFFERENTIABLE,
     NOT_LINEAR,
-    Combine,
     Kind,
     Primitive,
 )
 from gpuarray.core.trace import kept
-from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.axes import with_axis
 from gpuarray.primitives.define import (
     BOOL,
@@ -37,84 +35,10 @@ from gpuarray.primitives.define import (
     do,
     reduction,
 )
-from gpuarray.primitives.numpy_rules import is_narrow
+from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p
+from gpuarray.primitives.elementwise.bits import and_p, or_p, xor_p
 from gpuarray.primitives.reduce.elements import REDUCE
-from gpuarray.primitives.reduce.host import fold
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
-
-
-def wide_of(dtype):
-    """The dtype to fold elements of `dtype` in: a wider one for short floats and 4-bit integers.
-
-    >>> wide_of(dtypes.bfloat16), wide_of(dtypes.uint4), wide_of(dtypes.int8)
-    (dtype('float32'), dtype('uint8'), dtype('int8'))
-    """
-    if not is_narrow(dtype):
-        return dtype
-    return np.dtype({"f": "float32", "i": "int8", "u": "uint8"}[dtypes.kind_of(dtype)])
-
-
-@functools.cache
-def extreme(dtype, largest: bool):
-    """The largest or smallest value of a dtype, infinite if it has infinities, as a scalar."""
-    kind = dtypes.kind_of(dtype)
-    if kind == "b":
-        return np.bool_(largest)
-    if kind in "iu":
-        info = dtypes.iinfo(dtype)
-        return np.array(int(info.max if largest else info.min)).astype(dtype)[()]
-    if dtypes.supports_inf(dtype):
-        return np.array(np.inf if largest else -np.inf).astype(dtype)[()]
-    info = dtypes.finfo(dtype)
-    return np.array(float(info.max if largest else info.min)).astype(dtype)[()]
-
-
-def identity_of(ufunc: np.ufunc, dtype):
-    """What `ufunc` leaves everything unchanged with: the fold of nothing."""
-    if ufunc in (np.maximum, np.minimum):
-        return extreme(dtype, ufunc is np.minimum)
-    return np.array(ufunc.identity).astype(dtype)[()]
-
-
-def _accumulate(ufunc: np.ufunc):
-    """NumPy rule of sums and products: in the operand's type, or in a wider one if it is narrow."""
-
-    def pick(avals, *, axes, out_sharding=None):
-        dtype = avals[0].dtype
-        wide = wide_of(dtype)
-        if wide is not dtype:
-            in_wide = fold(ufunc, axes, wide)
-            return lambda x: in_wide(x.astype(wide)).astype(dtype)
-        return fold(ufunc, axes, dtype)
-
-    return pick
-
-
-def _extremes(ufunc: np.ufunc):
-    """NumPy rule of max and min; NumPy must be told their identity where nothing is folded."""
-
-    def pick(avals, *, axes, out_sharding=None):
-        (operand,) = avals
-        dtype = operand.dtype
-        wide = wide_of(dtype)
-        empty = math.prod(operand.shape[a] for a in axes) == 0
-        if empty:
-            initial = identity_of(ufunc, dtype).astype(wide)
-            folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
-        else:
-            folded = fold(ufunc, axes, wide)
-        return folded if wide is dtype else lambda x: folded(x.astype(wide)).astype(dtype)
-
-    return pick
-
-
-def _bitwise(on_bits: np.ufunc, on_bools: np.ufunc):
-    def pick(avals, *, axes):
-        dtype = avals[0].dtype
-        return fold(on_bools if dtype == np.bool_ else on_bits, axes, dtype)
-
-    return pick
-
 
 # ---- derivatives ----
 
@@ -188,64 +112,55 @@ def _extreme_jvp(t, out, operand, *, axes, out_sharding=None):
 
 # ---- sums, products, extremes ----
 
+SUM = Fold(Identity.ZERO, add_p, neutral=Identity.NEGATIVE_ZERO, ufunc=np.add)
+PRODUCT = Fold(Identity.ONE, mul_p, ufunc=np.multiply)
+LARGEST = Fold(Identity.LOWEST, max_p, ufunc=np.maximum, selects=True)
+SMALLEST = Fold(Identity.HIGHEST, min_p, ufunc=np.minimum, selects=True)
+
 reduce_sum_p = reduction(
     "reduce_sum",
-    cuda=Combine("{ZERO}", cuda_rules.ADD),
-    numpy_pick=_accumulate(np.add),
-    combine=np.add,
+    fold=SUM,
     dtypes=NUMERIC,
     jvp=LINEAR,
     transpose=_sum_transpose,
 )
 reduce_prod_p = reduction(
     "reduce_prod",
-    cuda=Combine("{ONE}", cuda_rules.MUL),
-    numpy_pick=_accumulate(np.multiply),
-    combine=np.multiply,
+    fold=PRODUCT,
     dtypes=NUMERIC,
     jvp=BY_PARTS,
     decompose=_prod_parts,
     transpose=NOT_LINEAR,
 )
-reduce_max_p = reduction(
-    "reduce_max",
-    cuda=Combine("{LOW}", cuda_rules.MAX),
-    numpy_pick=_extremes(np.maximum),
-    combine=np.maximum,
-    dtypes=NUMERIC | BOOL,
-    jvp=(_extreme_jvp,),
-    transpose=NOT_LINEAR,
-)
-reduce_min_p = reduction(
-    "reduce_min",
-    cuda=Combine("{HIGH}", cuda_rules.MIN),
-    numpy_pick=_extremes(np.minimum),
-    combine=np.minimum,
-    dtypes=NUMERIC | BOOL,
-    jvp=(_extreme_jvp,),
-    transpose=NOT_LINEAR,
-)
 
 
-def _logical(name: str, on_bits: np.ufunc, on_bools: np.ufunc, cuda: Combine) -> Primitive:
+def _extreme(name: str, fold: Fold) -> Primitive:
     return reduction(
         name,
-        numpy_pick=_bitwise(on_bits, on_bools),
-        combine=on_bits,
-        cuda=cuda,
+        fold=fold,
+        dtypes=NUMERIC | BOOL,
+        jvp=(_extreme_jvp,),
+        transpose=NOT_LINEAR,
+    )
+
+
+reduce_max_p = _extreme("reduce_max", LARGEST)
+reduce_min_p = _extreme("reduce_min", SMALLEST)
+
+
+def _logical(name: str, fold: Fold) -> Primitive:
+    return reduction(
+        name,
+        fold=fold,
         dtypes=BOOL | INTEGER,
         jvp=NOT_DIFFERENTIABLE,
         transpose=NOT_DIFFERENTIABLE,
     )
 
 
-reduce_and_p = _logical(
-    "reduce_and", np.bitwise_and, np.logical_and, Combine("{ONES}", "{0} & {1}")
-)
-reduce_or_p = _logical("reduce_or", np.bitwise_or, np.logical_or, Combine("{ZERO}", "{0} | {1}"))
-reduce_xor_p = _logical(
-    "reduce_xor", np.bitwise_xor, np.logical_xor, Combine("{ZERO}", "{0} ^ {1}")
-)
+reduce_and_p = _logical("reduce_and", Fold(Identity.ALL_BITS, and_p, ufunc=np.bitwise_and))
+reduce_or_p = _logical("reduce_or", Fold(Identity.ZERO, or_p, ufunc=np.bitwise_or))
+reduce_xor_p = _logical("reduce_xor", Fold(Identity.ZERO, xor_p, ufunc=np.bitwise_xor))
 
 
 # ---- where the extremes are ----
@@ -287,28 +202,27 @@ def _arg_pick(method: str):
     return pick
 
 
-def _arg_extreme(name: str, worst: str) -> Primitive:
+def _arg_extreme(name: str, worst: Identity) -> Primitive:
     # A partial result is a value and its position; before any element, one that loses to all.
-    cuda = Combine(
-        f"ga_arg<{{T}}>{{{{{worst}, ~0ull}}}}",
-        f"ga_{name}({{0}}, {{1}})",
-        state="ga_arg<{T}>",
-        lift="ga_arg<{T}>{{{0}, {1}}}",
-        finish="{0}.at",
-    )
     return Primitive(
         name,
         Kind.REDUCTION,
         aval=_arg_aval(name),
         numpy_pick=_arg_pick(name),
-        cuda=cuda,
+        fold=Fold(
+            (worst, Identity.ALL_BITS),
+            f"ga_{name}({{0}}, {{1}})",
+            state=(ELEMENT, POSITION),
+            lift="ga_arg<{T}>{{{0}, {1}}}",
+            finish="{0}.at",
+        ),
         jvp=NOT_DIFFERENTIABLE,
         transpose=NOT_DIFFERENTIABLE,
     )
 
 
-argmax_p = _arg_extreme("argmax", "{LOW}")
-argmin_p = _arg_extreme("argmin", "{HIGH}")
+argmax_p = _arg_extreme("argmax", Identity.LOWEST)
+argmin_p = _arg_extreme("argmin", Identity.HIGHEST)
 
 
 # ---- any fold ----

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.fold import Fold, extreme
 from gpuarray.core.graph import Graph, storage_dtype
 from gpuarray.core.linear import Undefined, Zero
 from gpuarray.core.primitive import BY_PARTS, LINEAR, NOT_LINEAR, Kind, Primitive, registry
@@ -22,15 +23,9 @@ from gpuarray.primitives.linear import add_any, full_like, zeros
 from gpuarray.primitives.movement.ops import pad_p
 from gpuarray.primitives.movement.transforms import pad_each, pad_transpose, slice_transpose
 from gpuarray.primitives.reduce.elements import REDUCE_WINDOW
-from gpuarray.primitives.reduce.ops import (
-    extreme,
-    identity_of,
-    reduce_max_p,
-    reduce_min_p,
-    reduce_sum_p,
-    wide_of,
-)
-from gpuarray.primitives.reduce.window_elements import GATHER_ADD, SCATTER_ADD, folded_with
+from gpuarray.primitives.reduce.host import wide_of
+from gpuarray.primitives.reduce.ops import LARGEST, SMALLEST, SUM
+from gpuarray.primitives.reduce.window_elements import FOLDED, GATHER_ADD, SCATTER_ADD
 from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arrays
 
 
@@ -130,7 +125,7 @@ def _fold_axis(
     return out
 
 
-def _fold_pick(ufunc: np.ufunc):
+def _fold_pick(rule: Fold):
     def pick(avals, **geometry):
         (operand,) = avals
         window, strides = geometry["window_dimensions"], geometry["window_strides"]
@@ -142,14 +137,14 @@ def _fold_pick(ufunc: np.ufunc):
         # Folds of narrow numbers are carried in wider ones and rounded once.
         wide = wide_of(dtype)
         pad = _padder(operand.shape, wide, geometry["padding"], geometry["base_dilation"])
-        identity = identity_of(ufunc, dtype).astype(wide)
+        identity = rule.of_nothing(dtype).astype(wide)
 
         def fold(x):
             out = x.astype(wide, copy=False)
             if pad is not None:
                 out = pad(out, identity)
             for axis, along in enumerate(zip(counts, window, strides, dilations)):
-                out = _fold_axis(ufunc, out, axis, *along)
+                out = _fold_axis(rule.ufunc, out, axis, *along)
             return out.astype(dtype, copy=np.may_share_memory(out, x))
 
         return fold
@@ -225,16 +220,14 @@ def _extreme_jvp(select: str):
     return (jvp,)
 
 
-def _windowed(reduction: Primitive, accepted, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
-    """Windows folded as by a reduction."""
-    name, ufunc = reduction.name.replace("reduce", "reduce_window", 1), reduction.combine
+def _windowed(name: str, fold: Fold, accepted, jvp, transpose: Any = NOT_LINEAR) -> Primitive:
     return Primitive(
         name,
         Kind.LIBRARY,
         aval=_aval(name, accepted),
-        numpy_pick=_fold_pick(ufunc),
-        combine=ufunc,
-        element=folded_with(reduction),
+        numpy_pick=_fold_pick(fold),
+        fold=fold,
+        element=FOLDED,
         weight=8.0,
         jvp=jvp,
         transpose=transpose,
@@ -242,9 +235,9 @@ def _windowed(reduction: Primitive, accepted, jvp, transpose: Any = NOT_LINEAR) 
     )
 
 
-reduce_window_sum_p = _windowed(reduce_sum_p, NUMERIC, LINEAR, _sum_transpose)
-reduce_window_max_p = _windowed(reduce_max_p, ANY, _extreme_jvp("ge"))
-reduce_window_min_p = _windowed(reduce_min_p, ANY, _extreme_jvp("le"))
+reduce_window_sum_p = _windowed("reduce_window_sum", SUM, NUMERIC, LINEAR, _sum_transpose)
+reduce_window_max_p = _windowed("reduce_window_max", LARGEST, ANY, _extreme_jvp("ge"))
+reduce_window_min_p = _windowed("reduce_window_min", SMALLEST, ANY, _extreme_jvp("le"))
 
 
 # ---- any fold ----

@@ -18,31 +18,30 @@ from gpuarray.core.element import (
     guarded,
 )
 from gpuarray.core.element_rules import ElementRule, Get, Places
+from gpuarray.core.fold import extreme
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, linear
-from gpuarray.core.primitive import Primitive
 from gpuarray.primitives.elements import loops
 from gpuarray.primitives.elementwise.arithmetic import le_p
 from gpuarray.primitives.reduce.elements import window, window_size
-from gpuarray.primitives.reduce.ops import extreme, identity_of, reduce_sum_p
+from gpuarray.primitives.reduce.ops import reduce_sum_p
 
 _BOOL = ShapedArray((), dtypes.bool_)
 _POSITION = ShapedArray((), dtypes.uint32)
 
 
-def folded_with(reduction: Primitive) -> ElementRule:
-    """Return the rule of windows that are folded as by `reduction`; padding is left out."""
+def _folded(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    """Windows folded by the Fold of their primitive; padding is left out."""
+    aval, fold = eqn.outvars[0].aval, eqn.primitive.fold
+    assert fold is not None
+    axes, _, places, tests = window(eqn, 0, at)
+    if any(t.always is False for t in tests):
+        return Constant(fold.identity.of(aval.dtype), aval)
+    open_tests = tuple(t for t in tests if t.always is None)
+    return SerialFold(Reduced(eqn), aval, (), axes, open_tests, (get(0, places),))
 
-    def make(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-        aval = eqn.outvars[0].aval
-        axes, _, places, tests = window(eqn, 0, at)
-        if any(t.always is False for t in tests):
-            return Constant(identity_of(reduction.combine, aval.dtype), aval)
-        how = Reduced(Eqn(reduction, eqn.invars[:1], eqn.outvars, {}))
-        open_tests = tuple(t for t in tests if t.always is None)
-        return SerialFold(how, aval, (), axes, open_tests, (get(0, places),))
 
-    return ElementRule(make, times=window_size)
+FOLDED = ElementRule(_folded, times=window_size)
 
 
 # ---- one element of each window ----

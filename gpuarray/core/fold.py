@@ -1,0 +1,202 @@
+"""A Fold: how elements become one, said once for reductions, running folds and windows.
+
+Floor 1. In: what a fold starts from, how two partial results merge and, where partial results are
+not elements, how one is made of an element and the result of the last. Out: a `Fold`, from which
+NumPy, CUDA and native code derive theirs, and which says what may be assumed of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core import dtypes
+
+
+@functools.cache
+def extreme(dtype, largest: bool):
+    """The largest or smallest value of a dtype, infinite if it has infinities, as a scalar."""
+    kind = dtypes.kind_of(dtype)
+    if kind == "b":
+        return np.bool_(largest)
+    if kind in "iu":
+        info = dtypes.iinfo(dtype)
+        return np.array(int(info.max if largest else info.min)).astype(dtype)[()]
+    if dtypes.supports_inf(dtype):
+        return np.array(np.inf if largest else -np.inf).astype(dtype)[()]
+    info = dtypes.finfo(dtype)
+    return np.array(float(info.max if largest else info.min)).astype(dtype)[()]
+
+
+class Identity(enum.Enum):
+    """What merging leaves unchanged, as a value that every dtype has."""
+
+    ZERO = "zero"
+    NEGATIVE_ZERO = "negative zero"  # a sum keeps -0.0 beside it; 0 of what has no -0.0
+    ONE = "one"
+    ALL_BITS = "all bits set"
+    LOWEST = "lowest"  # infinite where the dtype has infinities
+    HIGHEST = "highest"
+    LOG_OF_ZERO = "log of zero"
+
+    def of(self, dtype) -> Any:
+        """The value as a scalar of `dtype`.
+
+        >>> Identity.LOWEST.of(np.dtype("int8")), Identity.NEGATIVE_ZERO.of(np.dtype("float32"))
+        (np.int8(-128), np.float32(-0.0))
+        """
+        is_complex = dtypes.kind_of(dtype) == "c"
+        if self in (Identity.LOWEST, Identity.HIGHEST, Identity.LOG_OF_ZERO):
+            if not is_complex:
+                return extreme(dtype, self is Identity.HIGHEST)
+            end = float("inf" if self is Identity.HIGHEST else "-inf")
+            value = complex(end, 0.0 if self is Identity.LOG_OF_ZERO else end)
+        elif self is Identity.NEGATIVE_ZERO:
+            value = complex(-0.0, -0.0) if is_complex else -0.0
+        else:
+            value = {Identity.ZERO: 0, Identity.ONE: 1, Identity.ALL_BITS: -1}[self]
+        return np.asarray(value).astype(dtype)[()]
+
+
+class Part(enum.Enum):
+    """What a partial result is made of beside dtypes."""
+
+    ELEMENT = "element"  # a number of the operand's dtype; floats below 32 bits are held as float32
+    POSITION = "position"  # of an element in its row: uint64
+
+
+ELEMENT, POSITION = Part.ELEMENT, Part.POSITION
+
+#: A Part, a dtype, or two of them together: `(x, POSITION)` or `(x, x)`, where x is a State again.
+State = Any
+
+#: Bytes of a partial result at most: what shared memory holds for each thread of a block.
+MOST_STATE = 128
+#: What a partial result may hold beside elements.
+_NUMBERS = tuple(
+    np.dtype(name)
+    for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64 complex64 "
+    "complex128".split()
+)
+
+
+def state_bytes(state: State, element: int = 16) -> int:
+    """The bytes of a partial result, with elements of so many (16: the widest there are).
+
+    >>> state_bytes(ELEMENT, 4), state_bytes((np.dtype("float32"), POSITION))
+    (4, 16)
+    """
+    if isinstance(state, Part):
+        return element if state is ELEMENT else 8
+    if isinstance(state, np.dtype):
+        return state.itemsize
+    parts = [state_bytes(part, element) for part in state]
+    return -(-sum(parts) // max(parts)) * max(parts)
+
+
+def _checked(state: State) -> State:
+    """A state with its dtypes as such; TypeError for what is none."""
+    if isinstance(state, Part):
+        return state
+    if isinstance(state, tuple) and len(state) == 2:
+        first, second = map(_checked, state)
+        if second in (first, POSITION):
+            return first, second
+    elif isinstance(state, np.dtype | type) and state in _NUMBERS:
+        return np.dtype(state)
+    raise TypeError(
+        f"a Fold has the state {state!r}, whose size is not known. Make it of ELEMENT, of "
+        f"{', '.join(d.name for d in _NUMBERS)} (as dtypes), and of pairs of them: (x, x) or "
+        "(x, POSITION)."
+    )
+
+
+def _fits(identity: Any, state: State) -> bool:
+    """Whether there is an identity for each part of a state."""
+    if not isinstance(state, tuple):
+        return isinstance(identity, Identity)
+    return isinstance(identity, tuple) and len(identity) == 2 and all(map(_fits, identity, state))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How elements are folded into one.
+
+    identity: what a partial result starts from: an `Identity`, or a pair of them for a state that
+    is a pair
+    merge: how two partial results merge: a pointwise primitive of two operands, or a rule as the
+    `cuda` rule of one, in which {T} is the type of a partial result. Machines merge in an order of
+    their own, so it is associative and commutative
+    lift: an element as a partial result: a pointwise primitive, or a template in which {0} is the
+    element, {1} its position in its row and {T} its type; a Sentinel where only NumPy knows
+    finish: the result, from the last partial result: a pointwise primitive, or a template
+    state: what a partial result is, where that is not an element; of `MOST_STATE` bytes at most
+    neutral: what a running fold begins with, where the identity is not unnoticed: 0.0 + -0.0 is 0.0
+    ufunc: NumPy's function that merges as `merge` does, where it has one
+    selects: whether merging gives one of the two as it is, so that nothing is ever rounded
+
+    >>> Fold(Identity.ZERO, "{0} + {1}", lift="{0} * {0}", ufunc=np.add).plain
+    False
+    """
+
+    identity: Any
+    merge: Any
+    lift: Any = "{0}"
+    finish: Any = "{0}"
+    state: State = ELEMENT
+    neutral: Any = None
+    ufunc: Any = None
+    selects: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "state", _checked(self.state))
+        if self.neutral is None:
+            object.__setattr__(self, "neutral", self.identity)
+        for given in (self.identity, self.neutral):
+            if not _fits(given, self.state):
+                raise TypeError(
+                    f"a Fold starts from {given!r}, and its state is {self.state!r}: give an "
+                    "Identity for each part of it, as Identity.ZERO."
+                )
+        size = state_bytes(self.state)
+        if size > MOST_STATE:
+            raise TypeError(
+                f"a Fold has a state of {size} bytes, {self.state!r}, and shared memory has room "
+                f"for {MOST_STATE} a thread: make it smaller."
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Whether elements, partial results and the result are one and the same thing."""
+        return (self.state, self.lift, self.finish) == (ELEMENT, "{0}", "{0}")
+
+    @property
+    def plain_ufunc(self) -> Any:
+        """The ufunc of which this is the fold of the elements as they are, or None."""
+        return self.ufunc if self.plain else None
+
+    @property
+    def result_ufunc(self) -> Any:
+        """The ufunc that merges the results of two parts of an axis, or None."""
+        return self.ufunc if self.finish == "{0}" else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the whole fold is known without its templates, so that NumPy's follows."""
+        for part in (self.lift, self.finish):
+            if part != "{0}" and not hasattr(part, "numpy_function"):
+                return False
+        return self.ufunc is not None and self.state is ELEMENT
+
+    def of_nothing(self, dtype) -> Any:
+        """The fold of no elements of `dtype`; of complex numbers, one on the real axis.
+
+        >>> Fold(Identity.HIGHEST, "ga_min({0}, {1})").of_nothing(np.dtype("complex64"))
+        np.complex64(inf+0j)
+        """
+        value = self.identity.of(dtype)
+        return value.real.astype(dtype) if dtypes.kind_of(dtype) == "c" else value

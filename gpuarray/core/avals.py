@@ -142,7 +142,7 @@ def typed_scalar(x, dtype) -> np.generic:
 
 
 def machine_int(x: int) -> int:
-    """`x`; OverflowError for a Python int that no integer of the machine holds.
+    """Return `x`; raise OverflowError for a Python int that fits neither int64 nor uint64.
 
     >>> machine_int(2**64)
     Traceback (most recent call last):

@@ -4,8 +4,8 @@ In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDty
 x64 setting. Floor 1: config, core.lattice, core.extended.
 
 Unless the setting is on, 64-bit types become 32-bit ones where an array gets its dtype from
-outside: from Python, from NumPy, by name. An array that is there keeps its dtype whatever the
-setting is now, and so does what is computed from it.
+outside: from Python, from NumPy, or by name. An existing array keeps its dtype whatever the setting
+is now, and so do results computed from it.
 
 NumPy's own `kind` calls most of the ml_dtypes 'V'; `kind_of` here tells integers from floats for
 all of them. Memos live on `config.state.trace_key`, so a changed setting never meets a stale one.
@@ -88,7 +88,7 @@ python_scalar_dtypes: Mapping[type, np.dtype] = _PYTHON
 
 
 def is_beyond(dtype: Any) -> bool:
-    """Whether only arrays made with x64 on have this dtype, and it is off now.
+    """Whether this is a 64-bit dtype and x64 is off, so that only older arrays have it.
 
     >>> is_beyond(float64), is_beyond(float32)
     (True, False)
@@ -191,8 +191,9 @@ def default_complex() -> np.dtype:
 
 
 def requested_dtype(dtype: Any, fun_name: str) -> Any:
-    """`check_user_dtype` in functions that this library calls as well: what it asks for is a dtype
-    that arrays have, and stays as it is.
+    """Like `check_user_dtype`, for functions that this library calls as well.
+
+    Its own calls keep the dtype they give: it is that of an array.
     """
     return check_user_dtype(dtype, fun_name, ours=True)
 
@@ -200,8 +201,8 @@ def requested_dtype(dtype: Any, fun_name: str) -> Any:
 def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
     """Return the canonical dtype for a `dtype=` argument, with errors that name the function.
 
-    A type that was asked for by width and is not available is truncated, with a warning.
-    ours: unless it is this library that asks
+    A type that was asked for by width and is not available is truncated, with a warning. With
+    `ours`, calls from within this library get it untruncated.
 
     >>> check_user_dtype(float, "zeros"), check_user_dtype("bfloat16", "zeros")
     (dtype('float32'), dtype(bfloat16))

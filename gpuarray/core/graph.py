@@ -42,7 +42,7 @@ class Literal:
 
     @property
     def operand(self) -> Any:
-        """The value to bind: of the dtype that it was written down in, under any settings."""
+        """The value to bind, of the dtype it was recorded with, whatever the settings are now."""
         if aval_of(self.val).dtype == self.aval.dtype:
             return self.val
         return made(self.val, self.aval)
@@ -289,7 +289,7 @@ def is_pure_structure(graph: Graph) -> bool:
 
 
 def scopes(graph: Graph) -> tuple[str, ...]:
-    """The scopes of the equations in a Graph and those it holds; none if nobody named any."""
+    """Return the scope names of all equations, inner Graphs' too; () if there is none."""
     found = graph.derived.get("scopes")
     if found is None:
         names: list[str] = []

@@ -193,11 +193,15 @@ def split(index: Index, shape: Sequence[int]) -> list[Index]:
 
 @dataclass(frozen=True)
 class ViewRule:
-    """What a view is (`Primitive.view`), as an index map of its operand.
+    """A view as an index map of its operand (`Primitive.view`).
 
-    through(eqn, coordinates): coordinates of the result as coordinates of the operand
-    order(eqn): where each axis of the result comes from in the operand, None for new ones; None
-    altogether if the view does more than bring axes into an order
+    Attributes
+    ----------
+    through : (eqn, coordinates) -> coordinates
+        Coordinates in the operand for coordinates in the result.
+    order : (eqn) -> list or None
+        The operand axis that each axis of the result is, None for new ones. None in all if axes are
+        split, merged or cut.
     """
 
     through: Callable[[Eqn, list[Index]], list[Index]]
@@ -205,12 +209,12 @@ class ViewRule:
 
 
 def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
-    """Coordinates of a view's result, as coordinates of its operand."""
+    """Return coordinates in a view's operand for coordinates in its result."""
     return view_rule(view).through(view, coordinates)
 
 
 def view_rule(view: Eqn) -> ViewRule:
-    """What a view is."""
+    """Return the index map of a view."""
     rule = view.primitive.view
     if rule is None:
         raise TypeError(f"{view.primitive.name} is not an index map: it has no rule `view`")

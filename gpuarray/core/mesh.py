@@ -260,8 +260,8 @@ class NamedSharding(Sharding):
                 piece,
                 global_shape,
                 strict=True,
-                # Several mesh axes along one array axis count in row-major order.
             ):
+                # Several mesh axes along one array axis count in row-major order.
                 number = 0
                 for name in names:
                     number = number * sizes[name] + at[name]

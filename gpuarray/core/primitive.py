@@ -68,12 +68,18 @@ BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts
 
 @dataclass(frozen=True)
 class Order:
-    """How a sort orders its operands, all of one shape: the names of the params that say so.
+    """Names of the params that say how a sort orders its operands, which have the same shape.
 
-    axis: along which axis elements are put in order
-    keys: how many operands, from the first on, decide the order; None: the first alone
-    takes: how many elements are kept: the largest in total order, with their positions as the
-    second result; None: all are kept, by value
+    Attributes
+    ----------
+    axis :
+        Param with the axis to sort along.
+    keys :
+        Param with the number of operands, from the first on, that are compared; None: only the
+        first.
+    takes :
+        Param with the number of elements to keep: the largest in total order, with their positions
+        as the second result. None: all are kept.
     """
 
     axis: str

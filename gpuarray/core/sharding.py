@@ -19,6 +19,7 @@ class Device:
     def __init__(self, platform: str, id: int, device_kind: str = "", process_index: int = 0):
         self.platform = platform
         self.id = id
+        # One process only: local and global numbers agree.
         self.local_hardware_id = id
         self.device_kind = device_kind or platform
         self.process_index = process_index
@@ -48,6 +49,7 @@ class Sharding:
     @property
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
+        # One device does; layouts over several override this.
         return len(self.device_set) == 1
 
     @property
@@ -135,6 +137,7 @@ class Place:
         return f"Place({self.sharding!r}, committed={self.committed})"
 
 
+# Weak but for the latest: places of meshes no longer used are dropped.
 _places = Interned(1024)
 
 
@@ -143,6 +146,7 @@ def place_of(device: Device, committed: bool = False, sharding: Sharding | None 
 
     `sharding` is what the user gave, if it was not just a device.
     """
+    # `sharding` is None for a plain device, though a SingleDeviceSharding is shown.
     key = (device, committed, sharding)
     # A hit costs one look-up: this runs at every call of a compiled function.
     place = _places.recent.get(key)

@@ -37,8 +37,9 @@ class Trace:
             self.parent.adopt(constant)
 
     def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
-        """A NumPy value as an Array that nobody else writes to, of another aval than the settings
-        give it if there is one: the base trace knows how.
+        """Return a NumPy value as an Array that nobody else writes to; the base trace knows how.
+
+        `aval` overrides the one that the settings would give it.
         """
         raise TypeError(f"{type(self).__name__} makes no arrays")
 
@@ -76,24 +77,26 @@ def owned(x: Any) -> Any:
 
 
 def made(x: Any, aval: ShapedArray) -> Any:
-    """A Python or NumPy value as an Array of this aval, whatever the settings make of its type."""
+    """Return a Python or NumPy value as an Array of this aval, whatever the settings are."""
     return _State.base.own(x, aval)
 
 
 def kept(x: Any) -> Any:
-    """`x`; a NumPy scalar of this library's own as an Array, where the settings would narrow it."""
+    """Return `x`, or an internal 64-bit NumPy scalar as an Array if settings would narrow it."""
     if type(x) in WIDE_SCALARS and not config.state.enable_x64:
         return made(x, ShapedArray((), x.dtype))
     return x
 
 
 def same_widths(args: tuple) -> tuple:
-    """The operands of one operation. A NumPy value whose 64-bit dtype is that of an array among
-    them, as a constant in that array's type is, keeps it as an Array where the settings would
-    narrow it.
+    """Return the operands of an operation, with NumPy values as wide as an array among them.
+
+    A NumPy value of the same 64-bit dtype as an array beside it, such as a constant made in that
+    array's dtype, becomes an Array, since settings without x64 would narrow it.
     """
     if config.state.enable_x64:
         return args
+    # The usual case: nothing that could be narrowed.
     if WIDE_SCALARS.isdisjoint(map(type, args)) and np.ndarray not in map(type, args):
         return args
     beside = {x._aval.dtype for x in args if isinstance(x, Array)}

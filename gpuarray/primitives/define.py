@@ -195,7 +195,7 @@ def reduction(
 ) -> Primitive:
     """Define a primitive P x R -> P: it drops the axes in its `axes` parameter.
 
-    fold: how; where all of it is primitives, the NumPy rule follows from it
+    If `fold` is complete, the NumPy rule is derived from it.
     """
     if numpy is None and numpy_pick is None and fold is not None and fold.is_complete:
         numpy_pick = fold_pick(fold)

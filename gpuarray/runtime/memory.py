@@ -79,7 +79,7 @@ def check_host_size(name: str, *shape: int) -> None:
 
 @contextlib.contextmanager
 def accounted(needed: str):
-    """Around work on the host whose size a user chose: MemoryError comes as OutOfMemory."""
+    """Context manager for large work on the host: MemoryError is raised as OutOfMemory."""
     try:
         yield
     except MemoryError as error:

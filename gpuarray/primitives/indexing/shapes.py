@@ -282,7 +282,7 @@ def check_scatter(operand, indices, updates, numbers) -> None:
 
 
 def default_fill(dtype) -> Any:
-    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
+    """Return the value of out-of-bounds reads: NaN, the lowest signed, the highest unsigned one."""
     if isinstance(dtype, dtypes.KeyDtype):
         return 0xFFFFFFFF
     kind = dtypes.kind_of(dtype)
@@ -295,7 +295,7 @@ def default_fill(dtype) -> Any:
 
 
 def fill_element(aval: ShapedArray, fill_value) -> Any:
-    """One element of the storage dtype; a key is filled word by word."""
+    """Return an element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
     if isinstance(aval.dtype, dtypes.KeyDtype):
         word = np.uint32(fill_value).tobytes()

@@ -36,7 +36,7 @@ def _aval(name: str, accepted):
 
 
 def _running(fold: Fold):
-    """NumPy rule from a Fold; narrow numbers run in a wider type."""
+    """Return the NumPy rule of a cumulative operation; narrow numbers run in a wider type."""
 
     def pick(avals, *, axis, reverse):
         dtype = avals[0].dtype

@@ -58,8 +58,9 @@ def wide_of(dtype):
 
 
 def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
-    """The NumPy rule of a reduction whose Fold says all of it: in the operand's dtype, or in a
-    wider one if that is narrow.
+    """Return the NumPy rule of a reduction with a complete Fold.
+
+    It folds in the operand's dtype, or in a wider one if that is narrow.
     """
 
     def pick(avals, *, axes, **_):
@@ -68,7 +69,7 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
         wide = wide_of(dtype)
         ufunc = ON_BOOLS.get(rule.ufunc, rule.ufunc) if dtype == np.bool_ else rule.ufunc
         empty = math.prod(operand.shape[a] for a in axes) == 0
-        if empty and ufunc.identity is None:  # NumPy must be told
+        if empty and ufunc.identity is None:  # as for maximum: NumPy needs an initial value
             initial = rule.of_nothing(dtype).astype(wide)
             folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
@@ -81,12 +82,12 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
 
 
 def _function(part: Any, dtype) -> Callable[[Any], Any] | None:
-    """What a Fold does to elements, or to results; None where that is nothing."""
+    """Return the function of a Fold's `lift` or `finish`; None if it changes nothing."""
     return None if isinstance(part, str) else part.numpy_function([ShapedArray((), dtype)], {})
 
 
 def _in_turn(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """One function after another."""
+    """Return the composition of functions, the first one first."""
 
     def run(x):
         for step in steps:
@@ -228,7 +229,7 @@ def _dot(x, y):
     return _dot(sums, None)
 
 
-@functools.lru_cache(256)
 # Kept, since the factor depends on the length only.
+@functools.lru_cache(256)
 def _ones(length: int, dtype):
     return np.ones(length, dtype)

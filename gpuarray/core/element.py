@@ -48,6 +48,7 @@ class Multiple:
     @property
     def always(self) -> bool | None:
         """The test's value if shapes alone decide it, else None."""
+        # Known if the remainder has no term left that varies.
         rest = self.index.divided(self.of)[1]
         return None if rest.terms else rest.constant == 0
 
@@ -101,6 +102,8 @@ class Held:
     value: Any
 
 
+# Trees are compared by identity: comparing shared subtrees element by element would take
+# exponential time.
 @dataclass(frozen=True, eq=False)
 class Guarded:
     """`inside` if all tests hold, else `outside`; both have the aval `aval`."""
@@ -232,6 +235,7 @@ class Lookup:
 
 def found(looked: Lookup) -> tuple[Index, Below]:
     """Return the index of a lookup that may be out of bounds, valid if the test holds."""
+    # Read once in a kernel (`name` is the same), but with different ranges.
     outside = Lookup(looked.access, looked.most, True, False)
     inside = Lookup(looked.access, looked.most, True, True)
     test = Below(Index(((outside, 1),)), looked.most + 1)
@@ -275,6 +279,7 @@ def children(access: Access) -> list[Access]:
 
 def parts(access: Access) -> Iterator[Access]:
     """All accesses of a tree, each once, those in its indices too."""
+    # A subtree may be shared, so the tree is a graph.
     waiting, seen = [access], set()
     while waiting:
         top = waiting.pop()
@@ -305,6 +310,7 @@ def places_of(access: Access) -> Iterator[Index]:
 
 def atoms(index: Index) -> list[Any]:
     """Return the atoms of an index, those inside quotients and remainders too."""
+    # Depth first, in the order of the terms.
     found_atoms = []
     waiting: list[Any] = [a for a, _ in reversed(index.terms)]
     while waiting:

@@ -30,8 +30,14 @@ def transpose_flat(
 ) -> list:
     """Return the cotangents of the linear inputs (Zero where none arrives).
 
-    linear: which inputs the graph is linear in; known: the values of the others, in order
+    Parameters
+    ----------
+    linear :
+        For each input, whether the graph is linear in it.
+    known :
+        Values of the other inputs, in order.
     """
+    # Operations of the transposed graph point to the user's lines of the original ones.
     before = util.replaying.site
     try:
         return _backwards(graph, linear, known, cotangents)
@@ -56,6 +62,7 @@ def _backwards(
         else:
             util.replaying.site = eqn.site
             bind(eqn, env)
+    # The sum of cotangents so far of each value; a missing one is zero.
     arrived: dict[Var, Any] = {}
 
     def give(v: Var, ct: Any) -> None:
@@ -66,9 +73,11 @@ def _backwards(
     for a, ct in zip(graph.outvars, cotangents, strict=True):
         if isinstance(a, Var) and a in depends:
             give(a, ct)
+    # Backward: when an equation is reached, all users of its results have contributed.
     for eqn in reversed(backward):
         util.replaying.site = eqn.site
         cts = [arrived.pop(v, None) for v in eqn.outvars]
+        # Nothing arrived: its operands get nothing from it.
         if all(ct is None for ct in cts):
             continue
         cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts, strict=True)]

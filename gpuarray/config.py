@@ -141,6 +141,8 @@ _ROWS = (
             True, False),
     Setting("debug", range(5), 0,
             "Print: 1 launches, 2 groups, 3 graphs, 4 kernel source.", False, False),
+    Setting("check_plans", bool, False,
+            "Verify a program after every pass of the compiler, as `debug` does.", False, False),
     Setting("dump", str, "", "Folder that receives graphs and kernel source.", False, False),
     Setting("no_custom", bool, False, "Refuse CUDA source written by users.", False, False),
     Setting("cache_dir", str, "", "Folder of compiled kernels; '' = the user's cache folder.",

@@ -31,6 +31,8 @@ def pytest_configure(config):
     settings.load_profile("repeatable")
     # A fallback that is silent for a user is a failure here.
     os.environ.setdefault("GPUARRAY_STRICT", "1")
+    # What a pass of the compiler makes is verified before the next one sees it.
+    os.environ.setdefault("GPUARRAY_CHECK_PLANS", "1")
     # Who works on the library wants its frames.
     os.environ.setdefault("GPUARRAY_TRACEBACK_FILTERING", "off")
     # Tests neither read nor fill the user's cache of compiled kernels.

@@ -251,6 +251,7 @@ _SLOW = {
     "debug_nans": "every result is searched for NaNs, and nothing is fused meanwhile",
     "debug_infs": "every result is searched for infinities, and nothing is fused meanwhile",
     "enable_checks": "every recorded graph is type-checked",
+    "check_plans": "programs are verified after every pass of the compiler",
     "enable_x64": "64-bit types double the memory that everything moves",
 }
 

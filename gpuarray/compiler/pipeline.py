@@ -1,4 +1,4 @@
-"""The Plan: what a compiled Graph runs, step by step.
+"""The passes of the compiler, in the order in which they run, and the Plan that they make.
 
 Floor 3. In: a Graph. Out: the simplified Graph and its steps in order, with what they cost. Still
 no text and no machine.
@@ -7,15 +7,18 @@ no text and no machine.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gpuarray import config
+from gpuarray.compiler.check import check_graph, check_steps
 from gpuarray.compiler.fuse.fuse import fuse
-from gpuarray.compiler.fuse.group import FusedGroup, Refusal, Step
+from gpuarray.compiler.fuse.group import FusedGroup, Refusal
 from gpuarray.compiler.lower.choose import choose_forms, named
-from gpuarray.compiler.lower.horizontal import together
-from gpuarray.compiler.lower.inline import refine
+from gpuarray.compiler.lower.horizontal import fuse_horizontally
+from gpuarray.compiler.lower.inline import inline_producers
 from gpuarray.compiler.lower.kernel import DeviceStep, Kernel
-from gpuarray.compiler.lower.split_passes import cut
+from gpuarray.compiler.lower.split_passes import split_into_passes
 from gpuarray.compiler.lower.steps import (
     eqn_bytes,
     step_bytes,
@@ -24,11 +27,73 @@ from gpuarray.compiler.lower.steps import (
     step_work,
 )
 from gpuarray.compiler.lower.words import describe
-from gpuarray.compiler.rewrite.products import spread, turned
+from gpuarray.compiler.rewrite.products import exchange_products, expand_small_products
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.rewrite.small_axes import components
-from gpuarray.core.graph import Eqn, Graph, Var, last_uses
-from gpuarray.core.primitive import Kind, registry
+from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
+from gpuarray.core.graph import Eqn, Graph, Var
+from gpuarray.core.primitive import Kind
+
+# ---- the passes, top to bottom ----
+
+
+def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
+    """The plan of a graph for drivers that run it primitive by primitive."""
+    graph = _rewrite(simplify, graph)
+    if fusion:
+        graph = _rewrite(exchange_products, graph)
+    steps, refusals = fuse(graph, fusion)
+    _check(fuse, graph, steps)
+    return Plan(graph, named(steps), refusals, fusion)
+
+
+def _plan_for_device(plan: Plan) -> Plan:
+    """The plan of the same graph for machines that run emitted kernels: there, loops and branches
+    in which elements go their own way are kernels too, and so is what moves data, where it is not
+    made by who reads it. Small vectors are components, and small groups that are alike are one
+    kernel.
+    """
+    graph, refusals, fusion = plan.graph, plan.refusals, plan.fusion
+    steps = [s for s in plan.steps if not isinstance(s, Kernel)]
+    if fusion:
+        graph = _rewrite(expand_small_products, graph)
+        graph = _rewrite(take_apart_small_axes, graph)
+    if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
+        steps, refusals = fuse(graph, fusion, flows=True)
+        _check(fuse, graph, steps)
+    if fusion:
+        fused, (steps, more) = steps, split_into_passes(steps)
+        refusals = [*refusals, *more]
+        _check(split_into_passes, graph, steps, fused)
+    fused, steps = steps, inline_producers(graph, steps, fusion)
+    _check(inline_producers, graph, steps, fused, lowered=True)
+    if fusion:
+        fused, steps = steps, fuse_horizontally(steps)
+        _check(fuse_horizontally, graph, steps, fused, lowered=True)
+    fused, steps = steps, choose_forms(steps)
+    _check(choose_forms, graph, steps, fused, lowered=True)
+    return Plan(graph, steps, refusals, fusion)
+
+
+def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
+    made = stage(graph)
+    if made is not graph and _is_checked():
+        check_graph(stage.__name__, made)
+    return made
+
+
+def _check(
+    stage: Callable, graph: Graph, *steps: Sequence[DeviceStep], lowered: bool = False
+) -> None:
+    """Check the steps that a pass made, and of what."""
+    if _is_checked():
+        check_steps(stage.__name__, graph, *steps, lowered=lowered)
+
+
+def _is_checked() -> bool:
+    return config.state.check_plans or config.state.debug > 0
+
+
+# ---- what they make ----
 
 
 @dataclass
@@ -42,28 +107,10 @@ class Plan:
 
     @functools.cached_property
     def on_device(self) -> Plan:
-        """The plan of the same graph for machines that run emitted kernels: there, loops and
-        branches in which elements go their own way are kernels too, and so is what moves data,
-        where it is not made by who reads it. Small vectors are components, and small groups that
-        are alike are one kernel.
-        """
-        steps, refusals = self._fused, self.refusals
-        graph = components(spread(self.graph)) if self.fusion else self.graph
-        if graph is not self.graph or any(e.primitive.flow for e in graph.eqns):
-            steps, refusals = fuse(graph, self.fusion, flows=True)
-        if self.fusion:
-            steps, more = cut(steps)
-            refusals = [*refusals, *more]
-        steps = refine(graph, steps, self.fusion)
-        kernels = choose_forms(together(steps) if self.fusion else steps)
-        plan = Plan(graph, kernels, refusals, self.fusion)
+        """The plan of the same graph for machines that run emitted kernels."""
+        plan = _plan_for_device(self)
         plan.on_device = plan
         return plan
-
-    @property
-    def _fused(self) -> list[Step]:
-        """The steps as fused, before any form was chosen."""
-        return [s for s in self.steps if not isinstance(s, Kernel)]
 
     @property
     def device_steps(self) -> list[DeviceStep]:
@@ -119,16 +166,12 @@ class Plan:
         return "\n".join(describe(s) for s in self.steps)
 
 
-def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
-    """Simplify and fuse."""
-    flat = simplify(graph)
-    if fusion:
-        flat = turned(flat)
-    steps, refusals = fuse(flat, fusion)
-    return Plan(flat, named(steps), refusals, fusion)
-
-
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:
     """For each step, the values nobody reads after it."""
-    steps = [Eqn(registry["copy"], step_inputs(s), step_outputs(s), {}) for s in plan.steps]
-    return last_uses(Graph([], plan.graph.outvars, steps))
+    last = {v: k for k, s in enumerate(plan.steps) for v in (*step_outputs(s), *step_inputs(s))}
+    found: dict[int, list[Var]] = {}
+    results = set(plan.graph.outvars)
+    for v, k in last.items():
+        if v not in results:
+            found.setdefault(k, []).append(v)
+    return found

@@ -16,6 +16,7 @@ from typing import Any
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Fold
+from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 
 
@@ -132,11 +133,12 @@ class Primitive:
     view : ViewRule
         For views with one result, which index map it is (core/index.py).
     element : ElementRule, Sentinel or None
-        How an element of the results is made where it is read, and what that takes
-        (core/element_rules.py). None: as the kind of the primitive says. A Sentinel: it cannot be,
-        and why.
+        How one element of a result is computed where it is read (core/element_rules.py). None: by
+        the rule of the primitive's kind. A Sentinel: it cannot be, and why.
     update : UpdateRule
         For operations that change a part of their first operand.
+    rewrite : Rewrite
+        How compilers may replace its equations by others (core/rewrite.py).
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
@@ -170,6 +172,7 @@ class Primitive:
         update: Any = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
+        rewrite: Rewrite = NO_REWRITE,
         multiple_results: bool = False,
         effect: bool = False,
         register: bool = True,
@@ -196,6 +199,7 @@ class Primitive:
         self.update = update
         self.weight = weight
         self.work = work
+        self.rewrite = rewrite
         self.multiple_results = multiple_results
         self.effect = effect
         if register:

@@ -21,15 +21,6 @@ from gpuarray.core.primitive import registry
 PACKAGE = Path(__file__).resolve().parents[2] / "gpuarray"
 COMPILER = PACKAGE / "compiler"
 
-#: Modules that name operations still. One that no longer does must go from here.
-STILL = {
-    "lower/inline.py",
-    "pipeline.py",
-    "rewrite/products.py",
-    "rewrite/simplify.py",
-    "rewrite/small_axes.py",
-}
-
 #: Words that are names of forms of kernels, or of what HTML writes, and of operations by chance.
 WORDS = {
     "cuda/scan.py": {"scan", "tile"},
@@ -56,6 +47,8 @@ def operations_named(source: str, words: frozenset[str] | set[str] = frozenset()
                 found.append((node.lineno, ast.unparse(node)))
         elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "registry":
             found.append((node.lineno, ast.unparse(node)))
+        elif isinstance(node, ast.ImportFrom):
+            found += [(node.lineno, a.name) for a in node.names if a.name.endswith("_p")]
     return [f"{line}: {what}" for line, what in sorted(found)]
 
 
@@ -78,18 +71,13 @@ def test_the_compiler_names_no_operation():
         found = operations_named(path.read_text(encoding="utf-8"), WORDS.get(name, frozenset()))
         if found:
             named[name] = found
-    new = {name: found for name, found in named.items() if name not in STILL}
-    assert not new, "make these rules of the primitive (element=, update=, ...)"
-    assert not STILL - set(named), "these name no operation any more: take them out of STILL"
+    assert not named, "make these rules of the primitive (element=, update=, rewrite=, ...)"
 
 
 # ---- text ----
 
 #: Rooms that hold no C++.
 WITHOUT_TEXT = ("core", "compiler/rewrite", "compiler/fuse", "compiler/lower")
-
-#: Modules there that still do. One that no longer does must go from here.
-STILL_TEXT: set[str] = set()
 
 #: Calls of our own functions, types, suffixes of numbers, statements.
 _TEXT = re.compile(
@@ -117,8 +105,7 @@ def test_text_stands_only_where_kernels_are_written():
         for path in sorted((PACKAGE / room).rglob("*.py"))
     }
     holding = {name: lines for name, lines in found.items() if lines}
-    assert not {n: lines for n, lines in holding.items() if n not in STILL_TEXT}
-    assert not STILL_TEXT - set(holding), "these hold no text any more: take them out"
+    assert not holding
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.backends.numpy import program as driver
-from gpuarray.compiler.rewrite.products import turned
+from gpuarray.compiler.rewrite.products import exchange_products
 
 
 def numbers(*lengths: int) -> np.ndarray:
@@ -45,7 +45,7 @@ KEPT = {
 def test_turned(name):
     function, arguments = TURNED[name]
     graph = ga.jit(function).lower(*arguments).plan.graph
-    other = turned(graph)
+    other = exchange_products(graph)
     assert [e.primitive.name for e in other.eqns if e.primitive.name == "transpose"] == []
     (found,) = driver.compile_graph(other)(*arguments)
     assert np.array_equal(found, function(*arguments))
@@ -55,4 +55,4 @@ def test_turned(name):
 def test_kept(name):
     function, arguments = KEPT[name]
     graph = ga.jit(function).lower(*arguments).plan.graph
-    assert turned(graph) is graph
+    assert exchange_products(graph) is graph

@@ -16,7 +16,9 @@ from gpuarray import errors, lax, nn, random
 from gpuarray.backends.numpy import tiles
 from gpuarray.backends.simulator import _fall_back
 from gpuarray.backends.store import Store
+from gpuarray.compiler import pipeline
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Graph
 
 #: The module: the attribute `gpuarray.config` is the settings object.
 config_module = sys.modules["gpuarray.config"]
@@ -128,6 +130,16 @@ def printed(capsys):
     return "jit <lambda>" in capsys.readouterr().out
 
 
+def pass_unnoticed(monkeypatch):
+    """A pass of the compiler loses an equation."""
+    monkeypatch.setattr(
+        pipeline,
+        "exchange_products",
+        lambda g: Graph(g.invars, g.outvars, g.eqns[1:]),
+    )
+    return pipeline.plan_graph(ga.make_jaxpr(lambda x: gnp.cos(gnp.sin(x)))(1.0)) is not None
+
+
 def dumped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     compile_anew()
@@ -206,6 +218,7 @@ EFFECTS = {
     "permissive": (True, lambda: gnp.sum([1, 2]) == 3),
     "strict": (False, fall_back),
     "debug": (2, printed),
+    "check_plans": (False, pass_unnoticed),  # tests switch it on
     "dump": ("dumped", dumped),
     "traceback_filtering": "test_tracebacks.py::test_settings_of_tracebacks",
     "compile_cache_entries": "test_memory_kept.py::test_shapes_without_end",

@@ -19,6 +19,7 @@ from gpuarray.compiler.fuse.group import (
 from gpuarray.compiler.fuse.loops import flow_group
 from gpuarray.compiler.fuse.merge import merge, merge_reason
 from gpuarray.compiler.fuse.order import in_order
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import is_elementwise
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
@@ -27,9 +28,9 @@ from gpuarray.core.primitive import Kind
 def fuse(
     graph: Graph, enabled: bool = True, flows: bool = False
 ) -> tuple[list[Step], list[Refusal]]:
-    """The steps that compute the graph, in an order that respects what needs what; and for each
-    pair that exchanges a value but stayed apart, why. With `flows`, loops and branches that run
-    element by element are groups too.
+    """The steps that compute the graph, each behind those it needs; and for each pair that
+    exchanges a value but stayed apart, why. With `flows`, loops and branches that run element by
+    element are groups too.
     """
     fuser = _Fuser(graph, enabled, flows)
     fuser.run()
@@ -46,7 +47,7 @@ class _Fuser:
         self.graph = graph
         self.enabled = enabled
         self.flows = flows and enabled
-        self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
+        self.index = GraphIndex(graph)
         self.step_of: dict[Var, int] = {}  # which step makes a value
         self.steps_by_id: dict[int, _Growing] = {}
         # For each step, the last equation in it or in what it needs: at least that of each step it
@@ -54,11 +55,6 @@ class _Fuser:
         self.late: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
-        self.uses: dict[Var, int] = {}
-        for eqn in graph.eqns:
-            for a in eqn.invars:
-                if isinstance(a, Var):
-                    self.uses[a] = self.uses.get(a, 0) + 1
 
     # ---- the pass ----
     def run(self) -> None:
@@ -78,9 +74,8 @@ class _Fuser:
 
     def _flow(self, eqn: Eqn) -> GroupBuilder | None:
         """A loop or a branch as a group, where each element goes its own way."""
-        results = {a for a in self.graph.outvars if isinstance(a, Var)}
-        used = {v for v in eqn.outvars if v in self.uses or v in results}
-        return flow_group(eqn, used, self._resolve, self.made_by.get)
+        used = {v for v in eqn.outvars if v in self.index.uses}
+        return flow_group(eqn, used, self.index)
 
     def _is_free_generator(self, eqn: Eqn) -> bool:
         """Index-only values without operands cost nothing to make again: every reader makes its
@@ -121,22 +116,12 @@ class _Fuser:
     def _inputs(self, step: _Growing) -> list[Var]:
         if isinstance(step, GroupBuilder):
             return step.sources()
-        return [self._resolve(a)[0] for a in step.invars if isinstance(a, Var)]
+        return [self.index.base(a)[0] for a in step.invars if isinstance(a, Var)]
 
     def _before(self, number: int) -> set[int]:
         """The steps that make what a step reads."""
         step_of = self.step_of
         return {step_of[v] for v in self._inputs(self.steps_by_id[number]) if v in step_of}
-
-    def _resolve(self, var: Var) -> tuple[Var, tuple[Eqn, ...]]:
-        """Follow views back to the value they look at."""
-        chain: list[Eqn] = []
-        eqn = self.made_by.get(var)
-        while eqn is not None and is_view(eqn) and isinstance(eqn.invars[0], Var):
-            chain.append(eqn)
-            var = eqn.invars[0]
-            eqn = self.made_by.get(var)
-        return var, tuple(reversed(chain))
 
     def _single(self, eqn: Eqn) -> GroupBuilder:
         """A group of one equation, every operand a load."""
@@ -155,7 +140,7 @@ class _Fuser:
             if isinstance(a, Literal):
                 operands.append(a)
                 continue
-            source, views = self._resolve(a)
+            source, views = self.index.base(a)
             s = a.aval.shape
             dims = tuple(space[i] if s[i] != 1 else None for i in range(len(s)))
             operands.append(Load(source, views, dims, s))
@@ -300,12 +285,12 @@ class _Fuser:
                 wanted.update(a for a in step.invars if isinstance(a, Var))
         # Values behind the views that become steps of their own.
         for v in list(wanted):
-            wanted.add(self._resolve(v)[0])
+            wanted.add(self.index.base(v)[0])
 
         def place_value(v: Var) -> None:
             """Put the views (or generator) that make a value before whoever needs it."""
-            source, views = self._resolve(v)
-            eqn = self.made_by.get(source)
+            source, views = self.index.base(v)
+            eqn = self.index.made_by.get(source)
             if eqn is not None and source not in self.step_of and source not in placed:
                 if is_view(eqn) or self._is_free_generator(eqn):
                     placed.add(source)

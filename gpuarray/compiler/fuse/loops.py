@@ -9,7 +9,7 @@ another: then the equation stays a step of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from gpuarray.compiler.fuse.flows import (
     Carry,
@@ -26,6 +26,7 @@ from gpuarray.compiler.fuse.flows import (
 )
 from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Load, Member, Operand
 from gpuarray.compiler.fuse.merge import view_order
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import drop_dead, simplify
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import in_kernels
@@ -42,19 +43,15 @@ GUESSED_STEPS = 16.0
 
 # ---- from an equation to a group ----
 
-Resolve = Callable[[Var], tuple[Var, tuple[Eqn, ...]]]
 
-
-def flow_group(
-    eqn: Eqn, used: Iterable[Var], resolve: Resolve, maker: Callable[[Var], Eqn | None]
-) -> GroupBuilder | None:
+def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder | None:
     """A group of one member that runs a loop or a branch in registers; None where none can.
 
     used: the results that somebody reads
-    resolve, maker: the value behind a chain of views; the equation that makes a value
+    index: that of the graph it stands in
     """
     wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
-    operands = [_scalar_behind(a, maker) for a in eqn.invars]
+    operands = [_scalar_behind(a, index) for a in eqn.invars]
     in_memory: set[int] = set()
     while True:
         try:
@@ -75,21 +72,21 @@ def flow_group(
         if isinstance(a, Literal):
             return a
         labels = tuple(None if d is None else space[d] for d in dims)
-        return Load(*resolve(a), labels, a.aval.shape)
+        return Load(*index.base(a), labels, a.aval.shape)
 
     values = [load(operands[k], register.dims) for k, register in flow.values.items()]
     for k in sorted({x.operand for x in flow.seen}):
         a = operands[k]
         assert isinstance(a, Var)
-        flow.memory[k] = Load(*resolve(a), (), a.aval.shape)
+        flow.memory[k] = Load(*index.base(a), (), a.aval.shape)
     group = GroupBuilder(axes)
     group.add(Member(eqn, values, tuple(space), tuple(space), flow))
     return group
 
 
-def _scalar_behind(a: Atom, maker: Callable[[Var], Eqn | None]) -> Atom:
+def _scalar_behind(a: Atom, index: GraphIndex) -> Atom:
     """A constant that only fills an array."""
-    eqn = maker(a) if isinstance(a, Var) else None
+    eqn = index.maker(a)
     if eqn is not None and is_view(eqn) and isinstance(eqn.invars[0], Literal):
         return eqn.invars[0]
     return a

@@ -23,7 +23,7 @@ SMALL = 1 << 20
 FEWEST = 4
 
 
-def together(steps: list[Step]) -> list[DeviceStep]:
+def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
     """The steps, with small groups of one structure as one step each."""
     alike: dict[tuple, list[int]] = {}
     rank = _ranks(steps)

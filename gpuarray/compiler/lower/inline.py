@@ -28,10 +28,12 @@ from gpuarray.compiler.lower.scatters import (
 )
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.core.dtypes import in_kernels
-from gpuarray.core.graph import Eqn, Graph, Var, is_view
+from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
-from gpuarray.core.primitive import Kind, Primitive, registry
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.movement import build
 
 #: What an element may cost (in multiply-adds) to be made again at each place that reads it ...
 FREE = 3.0
@@ -43,7 +45,7 @@ ONCE, DEEP = 1024.0, 24
 FEW, CHEAP = 64, 12.0
 
 
-def refine(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
+def inline_producers(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
     """The steps that a GPU runs, in order. Without fusion each equation that moves data is one."""
     return _Refiner(graph, steps, fusion).run()
 
@@ -70,10 +72,20 @@ def _variables(eqn: Eqn) -> list[Var]:
     return [a for a in eqn.invars if isinstance(a, Var)]
 
 
+def _shows(eqn: Eqn, v: Var) -> bool:
+    return eqn.primitive.kind is Kind.VIEW
+
+
+def _shares_memory(eqn: Eqn, v: Var) -> bool:
+    """Whether a result of an equation is a piece of its operand's memory as it lies."""
+    return _shows(eqn, v) and contiguous_offset(as_single_view(eqn, v)) is not None
+
+
 class _Refiner:
     def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
         self.graph, self.fusion = graph, fusion
-        self.made_by: dict[Var, Eqn] = {v: e for e in graph.eqns for v in e.outvars}
+        self.index = GraphIndex(graph)
+        self.made_by = self.index.made_by
         self.steps: list[Step] = [new for step in steps for new in self.expanded(step)]
         self.wanted: dict[Var, None] = {}  # values that must be in memory
         self.uses: dict[Var, list[Use]] = {}
@@ -119,7 +131,7 @@ class _Refiner:
 
     def known(self, eqns: list[Eqn]) -> list[Eqn]:
         """Equations in the place of one, noted as what makes their results."""
-        self.made_by.update((v, e) for e in eqns for v in e.outvars)
+        self.index.add(eqns)
         return eqns
 
     def is_sorted(self, eqn: Eqn) -> bool:
@@ -129,13 +141,7 @@ class _Refiner:
     # ---- who reads what ----
     def resolve(self, v: Var) -> Var:
         """The value that is seen through views."""
-        eqn = self.made_by.get(v)
-        while (
-            eqn is not None and eqn.primitive.kind is Kind.VIEW and isinstance(eqn.invars[0], Var)
-        ):
-            v = eqn.invars[0]
-            eqn = self.made_by.get(v)
-        return v
+        return self.index.base(v, _shows)[0]
 
     def use(self, v: Var, reader: Step | None, times: int, place: bool = False) -> None:
         self.uses.setdefault(self.resolve(v), []).append(Use(reader, times, place))
@@ -149,15 +155,7 @@ class _Refiner:
 
     def aliased(self, v: Var) -> Var:
         """The value whose memory a view is a piece of: itself where only a copy makes it one."""
-        while True:
-            eqn = self.made_by.get(v)
-            if eqn is None or eqn.primitive.kind is not Kind.VIEW:
-                return v
-            (operand,) = eqn.invars
-            alias = as_single_view(eqn, v)
-            if not isinstance(operand, Var) or contiguous_offset(alias) is None:
-                return v
-            v = operand
+        return self.index.base(v, _shares_memory)[0]
 
     def note_uses(self, step: Step) -> None:
         if is_idle(step):
@@ -473,7 +471,7 @@ def own_kernel(v: Var, eqn: Eqn, recipes, from_memory) -> FusedGroup:
         renamed = eqn.replace(outvars=[seen if o is v else o for o in eqn.outvars])
         made = {**made, seen: renamed}
         load = Load(seen, (), dims, v.aval.shape)
-    copy = Eqn(registry["copy"], [load.source], [v], {}, eqn.site)
+    copy = build.copy(load.source, eqn.site, v)
     group = group_of(Member(copy, [load], dims, dims), v.aval.shape, [v])
     inputs = tuple(from_memory([load.source], made))
     return dataclasses.replace(group, inputs=inputs, inlined=made, copy_of=eqn)
@@ -481,22 +479,20 @@ def own_kernel(v: Var, eqn: Eqn, recipes, from_memory) -> FusedGroup:
 
 def narrowed(eqn: Eqn) -> list[Eqn]:
     """Many arrays side by side, or stacked, in steps of at most `MANY`."""
-    if eqn.primitive.name not in ("concatenate", "stack"):
+    joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
+    if joins is None:
         return [eqn]
-    (out,) = eqn.outvars
-    axis = eqn.params["dimension" if "dimension" in eqn.params else "axis"]
-    eqns: list[Eqn] = []
-    pieces, prim, params = list(eqn.invars), eqn.primitive, eqn.params
-    while len(pieces) > MANY:
-        some = [pieces[i : i + MANY] for i in range(0, len(pieces), MANY)]
-        pieces = []
-        for part in some:
-            avals = [a.aval for a in part]
-            (aval,) = prim.out_avals(avals, params)
+    axis, eqns = joins(eqn), []
+    step = eqn
+    while len(step.invars) > MANY:
+        pieces: list[Atom] = []
+        for i in range(0, len(step.invars), MANY):
+            some = step.invars[i : i + MANY]
+            (aval,) = step.primitive.out_avals([a.aval for a in some], step.params)
             pieces.append(Var(aval))
-            eqns.append(Eqn(prim, part, pieces[-1:], params, eqn.site))
-        prim, params = registry["concatenate"], {"dimension": axis}
-    return [*eqns, Eqn(prim, pieces, [out], params, eqn.site)]
+            eqns.append(step.replace(invars=some, outvars=pieces[-1:]))
+        step = build.concatenate(pieces, axis, eqn.site, out)
+    return [*eqns, step]
 
 
 def is_idle(step: Step) -> bool:
@@ -530,16 +526,9 @@ def as_single_view(eqn: Eqn, v: Var) -> Eqn:
     """A view that shows what one of a view's results shows, but for axes of length 1."""
     if is_view(eqn):
         return eqn
-    shape, axis, number = eqn.invars[0].aval.shape, eqn.params["axis"], eqn.outvars.index(v)
-    if eqn.primitive.name == "unstack":
-        first, length = number, 1
-    else:
-        first, length = sum(eqn.params["sizes"][:number]), eqn.params["sizes"][number]
-    low = tuple(first if d == axis else 0 for d in range(len(shape)))
-    high = tuple(first + length if d == axis else n for d, n in enumerate(shape))
-    params = {"start_indices": low, "limit_indices": high, "strides": None}
-    cut = Var(v.aval.update(shape=tuple(b - a for a, b in zip(low, high, strict=True))))
-    return Eqn(registry["slice"], eqn.invars, [cut], params, eqn.site)
+    assert eqn.primitive.rewrite.piece is not None
+    axis, first, length = eqn.primitive.rewrite.piece(eqn, eqn.outvars.index(v))
+    return build.piece(eqn.invars[0], axis, first, length, eqn.site)
 
 
 def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
@@ -550,5 +539,4 @@ def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
     (cut,) = single.outvars
     if cut.aval.shape == v.aval.shape:
         return [single.replace(outvars=[v])]
-    params = {"new_sizes": v.aval.shape, "dimensions": None, "sharding": None}
-    return [single, Eqn(registry["reshape"], [cut], [v], params, eqn.site)]
+    return [single, build.reshape(cut, v.aval.shape, eqn.site, v)]

@@ -37,7 +37,7 @@ LAUNCH_BYTES = 8 << 20
 WHY = "its rows are too few to fill a GPU: each pass over them is a kernel"
 
 
-def cut(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
+def split_into_passes(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
     """The steps with such groups in pieces, and between which pieces values go through memory."""
     made: list[Step] = []
     refusals: list[Refusal] = []

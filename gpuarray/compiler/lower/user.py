@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuarray.compiler.fuse.group import Load, Member, Step, group_of
 from gpuarray.core.graph import Eqn, Literal, Var
-from gpuarray.primitives.elementwise.arithmetic import copy_p
+from gpuarray.primitives.movement import build
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def custom_steps(eqn: Eqn) -> list[Step]:
     for a in eqn.invars:
         if isinstance(a, Literal):
             v = Var(a.aval)
-            put = Eqn(copy_p, [a], [v], {}, eqn.site)
+            put = build.copy(a, eqn.site, v)
             steps.append(group_of(Member(put, [a], (), ()), (), [v]))
             a = v
         operands.append(Load(a, (), (None,) * a.aval.ndim, a.aval.shape))

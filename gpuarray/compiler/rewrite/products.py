@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import math
 
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
-from gpuarray.core.primitive import registry
+from gpuarray.core.graph import Eqn, Graph, Var, is_view, storage_dtype
+from gpuarray.core.index import view_rule
+from gpuarray.core.rewrite import Product
 
 
-def turned(graph: Graph) -> Graph:
+def exchange_products(graph: Graph) -> Graph:
     """The graph without transposes of products that nobody else reads, or itself."""
-    uses: dict[Var, int] = {}
-    for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
-        if isinstance(a, Var):
-            uses[a] = uses.get(a, 0) + 1
-    product_of = {e.outvars[0]: e for e in graph.eqns if e.primitive.name == "dot_general"}
+    if not any(e.primitive.rewrite.product for e in graph.eqns):
+        return graph
+    index = GraphIndex(graph)
     gone: set[int] = set()
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        a = eqn.invars[0] if eqn.primitive.name == "transpose" else None
-        product = product_of.get(a) if isinstance(a, Var) and uses[a] == 1 else None
-        if product is not None and _exchanges(product, eqn.params["permutation"]):
+        product = index.maker(eqn.invars[0]) if is_view(eqn) else None
+        exchanged = None if product is None else _exchanged(product, eqn, index)
+        if exchanged is not None:
             gone.add(id(product))
-            eqn = _other_way(product, eqn)
+            eqn = exchanged
         eqns.append(eqn)
     if not gone:
         return graph
@@ -36,27 +36,13 @@ def turned(graph: Graph) -> Graph:
     return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)
 
 
-def _exchanges(product: Eqn, permutation: tuple[int, ...]) -> bool:
-    """Whether a permutation exchanges the axes that come from the two operands."""
-    (left, right), (batch, _) = product.params["dimension_numbers"]
-    rows = product.invars[0].aval.ndim - len(left) - len(batch)
-    columns = product.invars[1].aval.ndim - len(right) - len(batch)
-    first, end = len(batch), len(batch) + rows + columns
-    order = (*range(first), *range(first + rows, end), *range(first, first + rows))
-    return rows > 0 and columns > 0 and tuple(permutation) == order
-
-
-def _other_way(product: Eqn, transpose: Eqn) -> Eqn:
-    (left, right), (batch, other) = product.params["dimension_numbers"]
-    precision = product.params["precision"]
-    if isinstance(precision, tuple) and len(precision) == 2:
-        precision = precision[::-1]
-    params = {
-        **product.params,
-        "dimension_numbers": ((right, left), (other, batch)),
-        "precision": precision,
-    }
-    return product.replace(invars=product.invars[::-1], outvars=transpose.outvars, params=params)
+def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
+    """What makes the result of a view of a product at once; None where that is no product."""
+    rules = product.primitive.rewrite.product
+    if rules is None or index.uses[product.outvars[0]] != 1:
+        return None
+    order = view_rule(view).order(view)
+    return None if order is None else rules.exchanged(product, tuple(order), view.outvars[0])
 
 
 # ---- products that are too small for a library ----
@@ -65,77 +51,35 @@ def _other_way(product: Eqn, transpose: Eqn) -> Eqn:
 SMALL, SHORT, MANY = 8, 4, 64
 
 
-def spread(graph: Graph) -> Graph:
+def expand_small_products(graph: Graph) -> Graph:
     """The graph with products of many small matrices, of vectors with each other, and of columns
     with rows, as multiplications and sums, which fuse with what is around them; or itself.
     """
-    eqns = [new for e in graph.eqns for new in (_spread(e) if _is_small(e) else [e])]
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        rules = eqn.primitive.rewrite.product
+        if rules is not None and _is_small(eqn, rules):
+            eqns += rules.expanded(eqn)
+        else:
+            eqns.append(eqn)
     if len(eqns) == len(graph.eqns):
         return graph
     made = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
     return simplify(made)
 
 
-def _sizes(eqn: Eqn) -> tuple[list[int], list[int], list[int], list[int]]:
-    """The lengths of a product's axes: those in both, of the left one, of the right one, summed."""
-    (gone, also_gone), (batch, also_batch) = eqn.params["dimension_numbers"]
-    left, right = (a.aval.shape for a in eqn.invars)
-    rows = [n for d, n in enumerate(left) if d not in (*gone, *batch)]
-    columns = [n for d, n in enumerate(right) if d not in (*also_gone, *also_batch)]
-    return [left[d] for d in batch], rows, columns, [left[d] for d in gone]
-
-
-def _is_small(eqn: Eqn) -> bool:
+def _is_small(eqn: Eqn, rules: Product) -> bool:
     """Whether a library would take longer to begin than a kernel to end. Short floats stay: their
     products are summed before they are rounded.
     """
-    if eqn.primitive.name != "dot_general" or not all(isinstance(a, Var) for a in eqn.invars):
-        return False
     aval = eqn.outvars[0].aval
+    if not all(isinstance(a, Var) for a in eqn.invars):
+        return False
     if any(a.aval.dtype != aval.dtype for a in eqn.invars) or storage_dtype(aval).itemsize < 4:
         return False
-    batch, rows, columns, steps = (math.prod(lengths) for lengths in _sizes(eqn))
+    batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
     if not batch * rows * columns * steps:
         return False
     if rows == columns == 1 or steps == 1:
         return True
     return batch >= MANY and max(rows, columns) <= SMALL and steps <= SHORT
-
-
-def _spread(eqn: Eqn) -> list[Eqn]:
-    batch, rows, columns, steps = _sizes(eqn)
-    shape = (*batch, *rows, *columns, *steps)
-    end = len(shape) - len(steps)
-    (gone, also_gone), (shared, also_shared) = eqn.params["dimension_numbers"]
-    made: list[Eqn] = []
-
-    def add(name: str, ins: list, params: dict, out: Var | None = None, size=shape) -> Var:
-        out = Var(eqn.outvars[0].aval.update(shape=tuple(size))) if out is None else out
-        made.append(Eqn(registry[name], ins, [out], params, eqn.site))
-        return out
-
-    def along(a: Var, summed: tuple[int, ...], both: tuple[int, ...], own: int) -> Var:
-        """An operand along the axes of the whole; its own ones begin at `own`."""
-        rest = iter(range(own, end))
-        places = [
-            both.index(d) if d in both else end + summed.index(d) if d in summed else next(rest)
-            for d in range(a.aval.ndim)
-        ]
-        order = tuple(sorted(range(len(places)), key=places.__getitem__))
-        if order != tuple(range(len(order))):
-            turned_shape = [a.aval.shape[d] for d in order]
-            a = add("transpose", [a], {"permutation": order}, size=turned_shape)
-        params = {"shape": shape, "broadcast_dimensions": tuple(sorted(places)), "sharding": None}
-        return add("broadcast_in_dim", [a], params)
-
-    left, right = eqn.invars
-    assert isinstance(left, Var) and isinstance(right, Var)
-    x = along(left, tuple(gone), tuple(shared), len(batch))
-    y = along(right, tuple(also_gone), tuple(also_shared), len(batch) + len(rows))
-    (out,) = eqn.outvars
-    if not steps:
-        add("mul", [x, y], {}, out)
-        return made
-    axes = tuple(range(end, len(shape)))
-    add("reduce_sum", [add("mul", [x, y], {})], {"axes": axes, "out_sharding": None}, out)
-    return made

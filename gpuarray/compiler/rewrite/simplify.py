@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.core.graph import (
     Atom,
     Eqn,
@@ -22,7 +23,8 @@ from gpuarray.core.graph import (
     params_key,
     storage_dtype,
 )
-from gpuarray.core.primitive import Kind, Primitive, registry
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.movement import build
 
 
 def simplify(graph: Graph) -> Graph:
@@ -97,33 +99,32 @@ def merge_equal(graph: Graph) -> Graph:
         return a.key if isinstance(a, Literal) else a
 
     for eqn in graph.eqns:
-        prim = eqn.primitive
+        prim, outvars = eqn.primitive, eqn.outvars
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
         if is_elementwise(eqn):
-            ins = _scalars_for_broadcasts(ins, eqn.outvars[0].aval.shape, scalar_of)
-        known = _known(prim, ins, eqn)
+            ins = _scalars_for_broadcasts(ins, outvars[0].aval.shape, scalar_of)
+        eqn = Eqn(prim, ins, outvars, eqn.params, eqn.site)
+        known = _known(eqn)
         if known is not None:
-            env[eqn.outvars[0]] = known
+            env[outvars[0]] = known
             continue
         if _reduces_nothing(eqn):
-            shape = eqn.outvars[0].aval.shape
+            shape = outvars[0].aval.shape
             if shape == ins[0].aval.shape:
-                env[eqn.outvars[0]] = ins[0]
+                env[outvars[0]] = ins[0]
                 continue
-            prim = registry["reshape"]
-            params = {"new_sizes": shape, "dimensions": None, "sharding": None}
-            eqn = Eqn(prim, ins, eqn.outvars, params, eqn.site)
-        key = (prim, tuple(map(atom_key, ins)), params_key(eqn.params))
+            eqn = build.reshape(ins[0], shape, eqn.site, outvars[0])
+        key = (eqn.primitive, tuple(map(atom_key, ins)), params_key(eqn.params))
         found = None if has_effect(eqn) else seen.get(key)
         if found is not None:
-            env.update(zip(eqn.outvars, found, strict=True))
+            env.update(zip(outvars, found, strict=True))
             continue
-        seen[key] = eqn.outvars
-        if prim.name == "broadcast_in_dim" and not ins[0].aval.shape:
-            scalar_of[eqn.outvars[0]] = ins[0]
-        elif prim.kind is Kind.VIEW and len(ins) == 1 and ins[0] in scalar_of:
-            scalar_of[eqn.outvars[0]] = scalar_of[ins[0]]
-        eqns.append(eqn.replace(invars=ins))
+        seen[key] = outvars
+        if eqn.primitive.rewrite.repeats and not ins[0].aval.shape:
+            scalar_of[outvars[0]] = ins[0]
+        elif eqn.primitive.kind is Kind.VIEW and ins[0] in scalar_of:
+            scalar_of.update(dict.fromkeys(outvars, scalar_of[ins[0]]))
+        eqns.append(eqn)
     outs = [env.get(a, a) if isinstance(a, Var) else a for a in graph.outvars]
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
 
@@ -132,22 +133,18 @@ def merge_equal(graph: Graph) -> Graph:
 _EXACT = 4
 
 
-def _known(prim: Primitive, ins: Sequence[Atom], eqn: Eqn) -> Atom | None:
+def _known(eqn: Eqn) -> Atom | None:
     """What an equation gives, where nothing has to be computed for it while the program runs."""
-    if prim.name == "stop_gradient":  # derivatives, which told the two apart, are taken by now
-        return ins[0]
-    if prim.name == "convert_element_type" and ins[0].aval.dtype == eqn.outvars[0].aval.dtype:
-        return ins[0]
-    if prim.name == "select_n" and isinstance(ins[0], Literal) and len(ins) == 3:
-        case = ins[2 if ins[0].val else 1]
-        return case if case.aval.shape == eqn.outvars[0].aval.shape else None
-    return _constant(prim, ins, eqn)
+    same_as = eqn.primitive.rewrite.same_as
+    operand = None if same_as is None else same_as(eqn)
+    return _constant(eqn) if operand is None else operand
 
 
-def _constant(prim: Primitive, ins: Sequence[Atom], eqn: Eqn) -> Literal | None:
+def _constant(eqn: Eqn) -> Literal | None:
     """The result of exact arithmetic on constants. What is not finite stays where the user wrote
     it, for `debug_nans` to find.
     """
+    prim, ins = eqn.primitive, eqn.invars
     if prim.kind is not Kind.POINTWISE or prim.weight > _EXACT or len(eqn.outvars) != 1:
         return None
     operands = [a for a in ins if isinstance(a, Literal)]
@@ -185,11 +182,6 @@ def _scalars_for_broadcasts(
     return out
 
 
-#: Views that rearrange the index space as a whole: fusing around them means applying them to what
-#: comes in.
-_SINKING = ("reshape", "slice", "rev")
-
-
 def is_elementwise(eqn: Eqn) -> bool:
     """Whether each element of a result comes from the elements at its own place: a bitcast to
     another width, pointwise as it is, gathers or scatters them.
@@ -213,11 +205,9 @@ def sink_views(graph: Graph) -> Graph:
     """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an
     access of its inputs.
     """
-    uses: dict[Var, int] = {}
-    for a in (*(a for e in graph.eqns for a in e.invars), *graph.outvars):
-        if isinstance(a, Var):
-            uses[a] = uses.get(a, 0) + 1
-    made_by = {e.outvars[0]: e for e in graph.eqns if is_elementwise(e)}
+    if not any(e.primitive.rewrite.sinks for e in graph.eqns):
+        return graph
+    index = GraphIndex(graph)
     gone: set[int] = set()
     todo = list(graph.eqns)
     kept: list[Eqn] = []
@@ -225,9 +215,8 @@ def sink_views(graph: Graph) -> Graph:
         eqn = todo.pop()
         if id(eqn) in gone:
             continue
-        viewed_value = eqn.invars[0] if eqn.primitive.name in _SINKING else None
-        maker = made_by.get(viewed_value) if isinstance(viewed_value, Var) else None
-        if maker is None or uses[maker.outvars[0]] != 1 or len(maker.outvars) != 1:
+        maker = index.maker(eqn.invars[0]) if eqn.primitive.rewrite.sinks else None
+        if maker is None or not _only_viewed(maker, index):
             kept.append(eqn)
             continue
         shape = maker.outvars[0].aval.shape
@@ -239,25 +228,24 @@ def sink_views(graph: Graph) -> Graph:
                 ins.append(a)
                 continue
             if a.aval.shape != shape:
-                full = Var(a.aval.update(shape=shape))
-                params = {
-                    "shape": shape,
-                    "broadcast_dimensions": tuple(range(len(shape))),
-                    "sharding": None,
-                }
-                views.append(Eqn(registry["broadcast_in_dim"], [a], [full], params, eqn.site))
-                uses[full] = 1
-                a = full
+                views.append(build.broadcast(a, shape, tuple(range(len(shape))), eqn.site))
+                a = views[-1].outvars[0]
             viewed = Var(eqn.outvars[0].aval.update(dtype=a.aval.dtype, weak_type=a.aval.weak_type))
             views.append(Eqn(eqn.primitive, [a], [viewed], eqn.params, eqn.site))
-            uses[viewed] = 1
             ins.append(viewed)
         moved = Eqn(maker.primitive, ins, eqn.outvars, maker.params, maker.site)
-        made_by[moved.outvars[0]] = moved
+        index.remove(eqn)
+        index.remove(maker)
+        index.add([*views, moved])
         kept.append(moved)
         todo.extend(views)  # these may sink further
     kept.reverse()
     return Graph(graph.invars, graph.outvars, kept, graph.constvars, graph.consts, graph.debug_name)
+
+
+def _only_viewed(eqn: Eqn, index: GraphIndex) -> bool:
+    """Whether an equation works element by element, and its result is read in one place."""
+    return len(eqn.outvars) == 1 and index.uses[eqn.outvars[0]] == 1 and is_elementwise(eqn)
 
 
 def drop_dead(graph: Graph) -> Graph:

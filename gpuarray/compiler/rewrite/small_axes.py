@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.core.avals import ShapedArray
-from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, storage_dtype
-from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
+from gpuarray.core.index import view_rule
+from gpuarray.core.primitive import Kind
+from gpuarray.primitives.elementwise.arithmetic import PAIRWISE
+from gpuarray.primitives.movement import build
 
 #: Components of a small vector at most.
 MOST = 4
@@ -25,10 +26,8 @@ LEAST = 1 << 12
 #: How far back a value is taken apart; what lies behind is read component by component.
 DEEP = 48
 
-_PAIRWISE = {np.add: "add", np.multiply: "mul", np.maximum: "max", np.minimum: "min"}
 
-
-def components(graph: Graph) -> Graph:
+def take_apart_small_axes(graph: Graph) -> Graph:
     """The graph with small vectors taken apart; the same one where there are none."""
     splitter = _Splitter(graph)
     return simplify(splitter.run()) if splitter.found() else graph
@@ -37,7 +36,7 @@ def components(graph: Graph) -> Graph:
 class _Splitter:
     def __init__(self, graph: Graph):
         self.graph = graph
-        self.made_by = {v: e for e in graph.eqns for v in e.outvars}
+        self.index = GraphIndex(graph)
         self.eqns: list[Eqn] = []
         self.known: dict[tuple[Var, int, int], Atom] = {}
         self.site: Any = None
@@ -60,13 +59,13 @@ class _Splitter:
 
     # ---- what is taken apart ----
     def is_computed(self, a: Atom) -> bool:
-        eqn = self.made_by.get(a) if isinstance(a, Var) else None
+        eqn = self.index.maker(a)
         return eqn is not None and eqn.primitive.kind is Kind.POINTWISE and len(eqn.outvars) == 1
 
     def is_fold(self, eqn: Eqn) -> bool:
         """A reduction over the components of vectors that are made here."""
         prim = eqn.primitive
-        if prim.kind is not Kind.REDUCTION or prim.plain_fold not in _PAIRWISE:
+        if prim.kind is not Kind.REDUCTION or prim.plain_fold not in PAIRWISE:
             return False
         operand, out = eqn.invars[0], eqn.outvars[0].aval
         axes, shape = eqn.params["axes"], operand.aval.shape
@@ -94,14 +93,12 @@ class _Splitter:
             if not isinstance(a, Var) or a in seen:
                 continue
             seen.add(a)
-            eqn = self.made_by.get(a)
+            eqn = self.index.maker(a)
             if eqn is None:
                 continue
-            if eqn.primitive.name == "broadcast_in_dim":
-                source = eqn.invars[0]
-                kept = len(shape) - 1 in eqn.params["broadcast_dimensions"]
-                spread = not kept or source.aval.shape[-1] == 1
-                if spread and self.is_new(source, shape):
+            if is_view(eqn) and eqn.primitive.rewrite.repeats:
+                order = view_rule(eqn).order(eqn)
+                if order and order[-1] is None and self.is_new(eqn.invars[0], shape):
                     return True
             elif self.is_computed(a):
                 waiting += eqn.invars
@@ -109,23 +106,22 @@ class _Splitter:
 
     def is_new(self, a: Atom, shape: tuple[int, ...]) -> bool:
         """Whether a value was computed over all other axes."""
-        eqn = self.made_by.get(a) if isinstance(a, Var) else None
+        eqn = self.index.maker(a)
         computed = eqn is not None and eqn.primitive.kind in (Kind.POINTWISE, Kind.REDUCTION)
         return computed and a.aval.size * shape[-1] >= math.prod(shape)
 
     # ---- how ----
-    def add(self, name: str, ins: list[Atom], aval: ShapedArray, params: dict) -> Var:
-        out = Var(aval)
-        self.eqns.append(Eqn(registry[name], ins, [out], params, self.site))
-        return out
+    def add(self, eqn: Eqn) -> Var:
+        self.eqns.append(eqn)
+        return eqn.outvars[0]
 
     def fold(self, eqn: Eqn) -> None:
         (operand,), (axis,) = eqn.invars, eqn.params["axes"]
         total, *rest = (self.part(operand, axis, k) for k in range(operand.aval.shape[axis]))
-        name = _PAIRWISE[eqn.primitive.plain_fold]
+        merge, (out,) = PAIRWISE[eqn.primitive.plain_fold], eqn.outvars
         for part in rest[:-1]:
-            total = self.add(name, [total, part], eqn.outvars[0].aval, {})
-        self.eqns.append(Eqn(registry[name], [total, rest[-1]], eqn.outvars, {}, eqn.site))
+            total = self.add(Eqn(merge, [total, part], [Var(out.aval)], {}, eqn.site))
+        self.add(Eqn(merge, [total, rest[-1]], [out], {}, eqn.site))
 
     def sum_of_vectors(self, eqn: Eqn) -> None:
         operand, out = eqn.invars[0], eqn.outvars[0]
@@ -134,10 +130,8 @@ class _Splitter:
         for k in range(operand.aval.shape[last]):
             one = Var(out.aval.update(shape=out.aval.shape[:-1]))
             part = self.part(operand, last, k)
-            self.eqns.append(Eqn(eqn.primitive, [part], [one], eqn.params, eqn.site))
-            sums.append(one)
-        params = {"axis": len(out.aval.shape) - 1}
-        self.eqns.append(Eqn(registry["stack"], sums, [out], params, eqn.site))
+            sums.append(self.add(Eqn(eqn.primitive, [part], [one], eqn.params, eqn.site)))
+        self.add(build.stack(sums, out.aval.ndim - 1, eqn.site, out))
 
     def part(self, a: Atom, axis: int, k: int, depth: int = 0) -> Atom:
         """Component k along an axis, which is gone in it."""
@@ -149,35 +143,21 @@ class _Splitter:
         return self.known[key]
 
     def made_part(self, a: Var, axis: int, k: int, depth: int) -> Atom:
-        eqn = self.made_by.get(a)
+        eqn = self.index.maker(a)
         shape = a.aval.shape[:axis] + a.aval.shape[axis + 1 :]
-        aval = a.aval.update(shape=shape)
+
+        def part(x: Atom, along: int) -> Atom:
+            """Of an operand: where it has one component for all, that one."""
+            one = not x.aval.shape or x.aval.shape[along] == 1
+            return self.part(x, along, 0 if one else k, depth + 1)
+
         if eqn is not None and depth < DEEP:
             if self.is_computed(a):
-                ins = [self.part(x, axis, self.at(x, axis, k), depth + 1) for x in eqn.invars]
-                return self.add(eqn.primitive.name, ins, aval, eqn.params)
-            if eqn.primitive.name == "broadcast_in_dim":
-                return self.broadcast(eqn, axis, k, aval, depth)
+                ins, out = [part(x, axis) for x in eqn.invars], Var(a.aval.update(shape=shape))
+                return self.add(Eqn(eqn.primitive, ins, [out], eqn.params, self.site))
+            if eqn.primitive.rewrite.component is not None:
+                made = eqn.primitive.rewrite.component(eqn, axis, part)
+                return self.add(made) if isinstance(made, Eqn) else made
         if a.aval.shape[axis] > 1:
-            low = tuple(k if d == axis else 0 for d in range(a.aval.ndim))
-            high = tuple(k + 1 if d == axis else n for d, n in enumerate(a.aval.shape))
-            params = {"start_indices": low, "limit_indices": high, "strides": None}
-            cut = a.aval.update(shape=tuple(h - b for b, h in zip(low, high, strict=True)))
-            a = self.add("slice", [a], cut, params)
-        params = {"new_sizes": shape, "dimensions": None, "sharding": None}
-        return self.add("reshape", [a], aval, params)
-
-    def at(self, a: Atom, axis: int, k: int) -> int:
-        return k if a.aval.shape and a.aval.shape[axis] > 1 else 0
-
-    def broadcast(self, eqn: Eqn, axis: int, k: int, aval: ShapedArray, depth: int) -> Atom:
-        source, dims = eqn.invars[0], eqn.params["broadcast_dimensions"]
-        if axis in dims:
-            d = dims.index(axis)
-            source = self.part(source, d, self.at(source, d, k), depth + 1)
-            dims = dims[:d] + dims[d + 1 :]
-        dims = tuple(d - (d > axis) for d in dims)
-        if source.aval.shape == aval.shape and dims == tuple(range(len(dims))):
-            return source
-        params = {**eqn.params, "shape": aval.shape, "broadcast_dimensions": dims}
-        return self.add("broadcast_in_dim", [source], aval, params)
+            a = self.add(build.piece(a, axis, k, 1, self.site))
+        return self.add(build.reshape(a, shape, self.site))

@@ -17,7 +17,9 @@ import numpy as np
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.contract.precision import rounding_of
+from gpuarray.primitives.contract.rewrites import PRODUCT
 from gpuarray.primitives.contract.transforms import dot_rules
 from gpuarray.primitives.define import ANY, check_dtype, hide_defaults
 from gpuarray.primitives.elementwise.convert import float_to_int
@@ -379,5 +381,6 @@ dot_general_p = Primitive(
     numpy_pick=_dot_numpy,
     show=_show_dot,
     work=_dot_work,
+    rewrite=Rewrite(product=PRODUCT),
     **dot_rules(lambda x, y, **params: dot_general_p.bind(x, y, **params)),
 )

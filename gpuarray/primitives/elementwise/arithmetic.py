@@ -17,7 +17,9 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Atom, Eqn, Literal
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import (
@@ -443,6 +445,15 @@ def _select(which, *cases):
     return out
 
 
+def _chosen(eqn: Eqn) -> Atom | None:
+    """The case that a constant chooses."""
+    which = eqn.invars[0]
+    if not isinstance(which, Literal) or len(eqn.invars) != 3:
+        return None
+    case = eqn.invars[2 if which.val else 1]
+    return case if case.aval.shape == eqn.outvars[0].aval.shape else None
+
+
 select_n_p = Primitive(
     "select_n",
     Kind.POINTWISE,
@@ -452,6 +463,7 @@ select_n_p = Primitive(
     batch=rules.batch_with_scalars("select_n", (0,)),
     aval=_select_n_aval,
     numpy=_select,
+    rewrite=Rewrite(same_as=_chosen),
 )
 
 
@@ -490,6 +502,9 @@ clamp_p = Primitive(
     weight=2,
 )
 
+#: The operation on two arrays that folds elements as a ufunc does.
+PAIRWISE = {np.add: add_p, np.multiply: mul_p, np.maximum: max_p, np.minimum: min_p}
+
 # ---- identity ----
 
 
@@ -500,7 +515,12 @@ def _identity(name: str, **rules) -> Primitive:
 
 
 copy_p = _identity("copy", jvp=LINEAR, transpose=lambda ct, x: (do.copy(ct),))
-stop_gradient_p = _identity("stop_gradient", jvp=NOT_DIFFERENTIABLE, transpose=NOT_LINEAR)
+stop_gradient_p = _identity(
+    "stop_gradient",
+    jvp=NOT_DIFFERENTIABLE,
+    transpose=NOT_LINEAR,
+    rewrite=Rewrite(same_as=lambda eqn: eqn.invars[0]),  # where derivatives have been taken
+)
 stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
 
 

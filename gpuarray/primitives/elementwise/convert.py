@@ -12,8 +12,10 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import Atom, Eqn
 from gpuarray.core.linear import Zero, is_inexact, is_undefined, tangent_aval
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
+from gpuarray.core.rewrite import Rewrite
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, do, elementwise, hide_defaults
 from gpuarray.primitives.linear import share_of
@@ -148,6 +150,11 @@ def _convert_text(avals, *, new_dtype, weak_type, sharding=None) -> str:
     return "({T}){0}"
 
 
+def _unconverted(eqn: Eqn) -> Atom | None:
+    a = eqn.invars[0]
+    return a if a.aval.dtype == eqn.outvars[0].aval.dtype else None
+
+
 convert_element_type_p = Primitive(
     "convert_element_type",
     Kind.POINTWISE,
@@ -157,6 +164,7 @@ convert_element_type_p = Primitive(
     numpy_pick=_convert_pick,
     cuda=_convert_text,
     show=hide_defaults({"sharding": None}),
+    rewrite=Rewrite(same_as=_unconverted),
 )
 
 # ---- complex numbers ----

@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
-from gpuarray.primitives.movement import elements, views
+from gpuarray.primitives.movement import elements, rewrites, views
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -83,6 +83,7 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR,
     transpose=rules.broadcast_transpose,
     batch=rules.broadcast_batch,
+    rewrite=rewrites.BROADCAST,
 )
 
 
@@ -101,6 +102,7 @@ reshape_p = Primitive(
     jvp=LINEAR,
     transpose=rules.reshape_transpose,
     batch=rules.reshape_batch,
+    rewrite=rewrites.SINKS,
 )
 
 
@@ -144,6 +146,7 @@ slice_p = Primitive(
     jvp=LINEAR,
     transpose=rules.slice_transpose,
     batch=rules.slice_batch,
+    rewrite=rewrites.SINKS,
 )
 
 
@@ -163,6 +166,7 @@ rev_p = Primitive(
     jvp=LINEAR,
     transpose=rules.rev_transpose,
     batch=rules.rev_batch,
+    rewrite=rewrites.SINKS,
 )
 
 
@@ -220,6 +224,7 @@ concatenate_p = Primitive(
     jvp=LINEAR,
     transpose=rules.concatenate_transpose,
     batch=rules.concatenate_batch,
+    rewrite=rewrites.CONCATENATE,
 )
 
 
@@ -247,6 +252,7 @@ stack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.stack_transpose,
     batch=rules.stack_batch,
+    rewrite=rewrites.STACK,
 )
 
 
@@ -265,6 +271,7 @@ unstack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.unstack_transpose,
     batch=rules.unstack_batch,
+    rewrite=rewrites.UNSTACK,
 )
 
 
@@ -285,6 +292,7 @@ split_p = Primitive(
     jvp=LINEAR,
     transpose=rules.split_transpose,
     batch=rules.split_batch,
+    rewrite=rewrites.SPLIT,
 )
 
 

@@ -1,0 +1,284 @@
+"""Whether what a pass of the compiler made is legal: a Graph, and the steps that compute it.
+
+Floor 3. In: the name of the pass, and what it made. Out: nothing, or a `BrokenPass` that names the
+pass and the equation or kernel, and shows what stands around it. pipeline.py asks after every pass
+while the setting `check_plans` or `debug` is on, as it is in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
+from gpuarray.compiler.lower.costs import can_reach
+from gpuarray.compiler.lower.inline import as_single_view
+from gpuarray.compiler.lower.kernel import Batch, DeviceStep
+from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs
+from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var
+from gpuarray.core.index import contiguous_offset
+from gpuarray.core.primitive import Kind
+
+
+class BrokenPass(AssertionError):
+    """A pass of the compiler made something that means nothing."""
+
+
+#: How many equations or steps before and behind the broken one are shown.
+_AROUND = 3
+#: Whose results are compared with the primitive's rule: cheap rules, and what passes write.
+_RULED = (Kind.POINTWISE, Kind.REDUCTION, Kind.VIEW, Kind.MOVEMENT)
+
+
+def check_graph(stage: str, graph: Graph) -> None:
+    """Every value is defined once, before it is read, and is what its equation's rule says."""
+    say = _Report(stage, graph, graph.eqns)
+    if len(graph.constvars) != len(graph.consts):
+        say(None, f"there are {len(graph.constvars)} constvars, and {len(graph.consts)} constants")
+    known: set[Var] = set()
+    _define(known, (*graph.constvars, *graph.invars), say)
+    for place, eqn in enumerate(graph.eqns):
+        say.place = place
+        for a in eqn.invars:
+            if isinstance(a, Var) and a not in known:
+                say(eqn, f"it reads {say.name(a)}, which nothing before it defines")
+        _check_avals(eqn, say)
+        _define(known, eqn.outvars, say)
+    say.place = len(graph.eqns)
+    for a in graph.outvars:
+        if isinstance(a, Var) and a not in known:
+            say(None, f"the result {say.name(a)} of the program is defined nowhere")
+
+
+def _check_avals(eqn: Eqn, say: _Report) -> None:
+    if eqn.primitive.kind not in _RULED:
+        return
+    avals = [a.aval for a in eqn.invars]
+    if eqn.primitive.kind is Kind.POINTWISE:  # in a plan each takes scalars beside arrays
+        shape = max((a.shape for a in avals), key=len, default=())
+        avals = [a if a.shape or not shape else a.update(shape=shape) for a in avals]
+    try:
+        rule = eqn.primitive.out_avals(avals, eqn.params)
+    except Exception as error:
+        say(eqn, f"its operands are refused: {error}")
+    if len(rule) != len(eqn.outvars):
+        say(eqn, f"it has {len(eqn.outvars)} results, and {len(rule)} by its rule")
+    for want, v in zip(rule, eqn.outvars, strict=True):
+        if (want.shape, want.dtype) != (v.aval.shape, v.aval.dtype):
+            say(eqn, f"{say.name(v)} is {want.str_short()} by its rule")
+
+
+def check_steps(
+    stage: str,
+    graph: Graph,
+    steps: Sequence[DeviceStep],
+    before: Sequence[DeviceStep] = (),
+    lowered: bool = False,
+) -> None:
+    """Each step reads what is in memory by then, each value is written once, and what is in a group
+    fits together.
+
+    before: steps that have been checked; a group of them that stayed is not looked into again
+    lowered: whether these are the steps of a device, where a view is a step only if it is memory as
+        it lies
+    """
+    say = _Report(stage, graph, steps)
+    sound = {id(group_in(s)) for s in before if not isinstance(s, Eqn)}
+    known: set[Var] = set()
+    _define(known, (*graph.constvars, *graph.invars), say)
+    for place, step in enumerate(steps):
+        say.place = place
+        single = isinstance(step, Eqn)
+        for v in step_inputs(step):
+            if v not in known and (lowered or single or v not in _free(graph)):
+                say(step, f"it reads {say.name(v)}, which is not in memory by then")
+        if isinstance(step, Batch):
+            _check_batch(step, say)
+        elif not single:
+            if id(group_in(step)) not in sound:
+                _check_group(group_in(step), say)
+        elif lowered and step.primitive.kind is Kind.VIEW and can_reach(step):
+            if contiguous_offset(as_single_view(step, step.outvars[0])) is None:
+                say(step, "it is a view that is not memory as it lies")
+        _define(known, step_outputs(step), say)
+    say.place = len(steps)
+    for a in graph.outvars:
+        if isinstance(a, Var) and a not in known:
+            say(None, f"the result {say.name(a)} of the program is never in memory")
+
+
+def _free(graph: Graph) -> set[Var]:
+    """Values that need nothing in memory, which groups make for themselves: they depend on their
+    index alone, or show one constant.
+    """
+    kinds = (Kind.GENERATOR, Kind.VIEW)
+    found: set[Var] = set()
+    for eqn in graph.eqns:
+        if eqn.primitive.kind in kinds and all(isinstance(a, Literal) for a in eqn.invars):
+            found.update(eqn.outvars)
+    return found
+
+
+def _define(known: set[Var], values: Iterable[Var], say: _Report) -> None:
+    for v in values:
+        if v in known:
+            say(None, f"{say.name(v)} is defined twice")
+        known.add(v)
+
+
+# ---- groups ----
+
+
+def _check_batch(batch: Batch, say: _Report) -> None:
+    for part in batch.parts:
+        _check_group(part, say)
+    if tuple(v for p in batch.parts for v in p.outputs) != batch.outputs:
+        say(batch, "its outputs are not those of its parts")
+
+
+def _check_group(group: FusedGroup, say: _Report) -> None:
+    read = set(group.inputs)
+    for v, eqn in group.inlined.items():
+        if v not in eqn.outvars:
+            say(group, f"{say.name(v)} is to be made by {say.equation(eqn)}, which does not")
+        for a in eqn.invars:
+            if isinstance(a, Var) and a not in read and a not in group.inlined:
+                say(group, f"{say.equation(eqn)} needs {say.name(a)}, neither read nor made here")
+    members = {id(m) for m in group.members}
+    for member in group.members:
+        eqn = member.eqn
+        for load in (o for o in member.operands if isinstance(o, Load)):
+            if load.source not in read and load.source not in group.inlined:
+                say(group, f"{say.equation(eqn)} loads {say.name(load.source)}, which is not read")
+        for inner in (o for o in member.operands if isinstance(o, Inner)):
+            if id(group.made.get(inner.var)) not in members:
+                say(group, f"{say.equation(eqn)} needs {say.name(inner.var)}, not made here")
+        if group.is_fused:  # kernels of others have spaces of their own
+            _check_member(group, member, say)
+    _check_order(group, say)
+    for v in group.outputs:
+        if v not in group.made and v not in group.aside:
+            say(group, f"its output {say.name(v)} is not made by it")
+
+
+def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
+    """Whether everything about an equation runs along axes that are as long as it is."""
+    eqn, space, axes = member.eqn, member.space, group.axes
+    reduces = eqn.primitive.kind is Kind.REDUCTION
+
+    def wrong(what: str) -> None:
+        say(group, f"{what}, in {say.equation(eqn)} over axes {group.axes}")
+
+    def runs(dims: Dims, shape: tuple[int, ...], what: str, v: Var | None = None) -> None:
+        if tuple([1 if d is None else axes[d] for d in dims]) != shape:
+            who = "" if v is None else f" {say.name(v)}"
+            wrong(f"its {what}{who} of shape {shape} runs along {dims}")
+
+    labels = [d for d in space if d is not None]
+    if len(labels) != len(set(labels)):
+        wrong(f"its space {space} meets itself")
+    if member.flow is not None:
+        runs(space, member.flow.shape, "space")
+        return
+    whole = eqn.invars[0] if reduces else eqn.outvars[0]
+    runs(space, whole.aval.shape, "space")
+    for v in eqn.outvars:
+        runs(member.dims, v.aval.shape, "result", v)
+    if reduces:
+        gone = {space[d] for d in eqn.params["axes"]} - {None}
+        if not gone <= group.reduced or gone & set(member.dims):
+            wrong(f"{sorted(gone)} are reduced, but of the group {sorted(group.reduced)}")
+    if len(member.operands) != len(eqn.invars):
+        wrong(f"it has {len(member.operands)} operands")
+    for a, o in zip(eqn.invars, member.operands, strict=True):
+        if isinstance(o, Load):
+            runs(o.dims, o.shape, "operand", o.source)
+            shown = o.views[-1].outvars[0] if o.views else o.source
+            if shown.aval.shape != o.shape:
+                wrong(f"its operand {say.name(o.source)} is seen as {shown.aval.shape}")
+            # Its labels may stand in another order: what another pass over the group has made is
+            # read as that made it.
+            fits = set(o.dims) <= {None, *space}
+            dims: Dims = o.dims
+        elif isinstance(o, Inner):
+            made = group.made[o.var].dims
+            dims = tuple(None if k is None else made[k] for k in o.order)
+            fits = len(dims) in (0, len(space))
+            fits = fits and all(d in (None, s) for d, s in zip(dims, space, strict=False))
+        else:
+            continue
+        if not fits:
+            wrong(f"its operand {say.name(a)} runs along {dims}, itself along {space}")
+
+
+def _check_order(group: FusedGroup, say: _Report) -> None:
+    """No member needs itself."""
+    done: set[int] = set()
+    for member in group.members:
+        if all(id(group.made[o.var]) in done for o in member.operands if isinstance(o, Inner)):
+            done.add(id(member))
+            continue
+        path: dict[int, None] = {}
+        stack = [member]
+        while stack:
+            top = stack[-1]
+            path[id(top)] = None
+            needed = [group.made[o.var] for o in top.operands if isinstance(o, Inner)]
+            if any(id(m) in path for m in needed):
+                say(group, f"{say.equation(top.eqn)} needs its own result")
+            waiting = [m for m in needed if id(m) not in done]
+            if waiting:
+                stack.append(waiting[0])
+                continue
+            done.add(id(top))
+            path.pop(id(stack.pop()))
+
+
+# ---- what is said ----
+
+
+class _Report:
+    """Raises the error about one step or equation among others, with names for values."""
+
+    def __init__(self, stage: str, graph: Graph, around: Sequence[DeviceStep]):
+        self.stage, self.graph, self.around = stage, graph, around
+        self.place = 0
+        self._names: dict[Var, str] | None = None
+
+    def __call__(self, where: DeviceStep | None, what: str) -> NoReturn:
+        subject = "" if where is None else f"{self._subject(where)}: "
+        shown = [
+            f"{'->' if k == self.place else '  '} {self._line(self.around[k])}"
+            for k in range(max(self.place - _AROUND, 0), len(self.around))
+            if k <= self.place + _AROUND
+        ]
+        raise BrokenPass(
+            f"the pass {self.stage!r} broke a program. {subject}{what}.\n"
+            + "\n".join(shown)
+            + "\nThis is a mistake in gpuarray, not in the program: please report both."
+        )
+
+    def name(self, a: Atom) -> str:
+        """A value: its number in the graph, and its type."""
+        if isinstance(a, Literal):
+            return f"{a.val}"
+        if self._names is None:
+            every = [*self.graph.constvars, *self.graph.invars]
+            every += [v for e in self.graph.eqns for v in e.outvars]
+            self._names = {v: f"v{k}" for k, v in enumerate(dict.fromkeys(every))}
+        name = self._names.setdefault(a, f"w{len(self._names)}")  # made by the pass
+        return f"{name}:{a.aval.str_short(True)}"
+
+    def equation(self, eqn: Eqn) -> str:
+        """An equation on one line."""
+        outs, ins = (", ".join(map(self.name, vs)) for vs in (eqn.outvars, eqn.invars))
+        return f"{outs} = {eqn.primitive.name}({ins})"
+
+    def _subject(self, step: DeviceStep) -> str:
+        return self.equation(step) if isinstance(step, Eqn) else step.name or "a group"
+
+    def _line(self, step: DeviceStep) -> str:
+        if isinstance(step, Eqn):
+            return self.equation(step)
+        outs, ins = (", ".join(map(self.name, vs)) for vs in (step.outputs, step.inputs))
+        return f"{outs} = {step.name or 'group'}({ins})"

@@ -1,0 +1,74 @@
+"""Products written in other ways: with operands exchanged, or as multiplications and sums.
+
+Floor 2. In: an equation of `dot_general`. Out: what `core/rewrite.py` says of each rule.
+"""
+
+from __future__ import annotations
+
+from gpuarray.core.graph import Atom, Eqn, Var
+from gpuarray.core.rewrite import Extents, Product
+from gpuarray.primitives.elementwise.arithmetic import mul_p
+from gpuarray.primitives.movement import build
+from gpuarray.primitives.reduce.ops import reduce_sum_p
+
+
+def _extents(eqn: Eqn) -> Extents:
+    (gone, also_gone), (batch, also_batch) = eqn.params["dimension_numbers"]
+    left, right = (a.aval.shape for a in eqn.invars)
+    rows = tuple(n for d, n in enumerate(left) if d not in (*gone, *batch))
+    columns = tuple(n for d, n in enumerate(right) if d not in (*also_gone, *also_batch))
+    return Extents(tuple(left[d] for d in batch), rows, columns, tuple(left[d] for d in gone))
+
+
+def _exchanged(eqn: Eqn, order: tuple[int | None, ...], out: Var) -> Eqn | None:
+    """The axes that come from the operands change places, those that are in both stay in front."""
+    batch, rows, columns, _ = map(len, _extents(eqn))
+    end = batch + rows + columns
+    exchanged = (*range(batch), *range(batch + rows, end), *range(batch, batch + rows))
+    if not rows or not columns or order != exchanged:
+        return None
+    (left, right), (both, other) = eqn.params["dimension_numbers"]
+    precision = eqn.params["precision"]
+    if isinstance(precision, tuple) and len(precision) == 2:
+        precision = precision[::-1]
+    numbers = ((right, left), (other, both))
+    params = {**eqn.params, "dimension_numbers": numbers, "precision": precision}
+    return eqn.replace(invars=eqn.invars[::-1], outvars=[out], params=params)
+
+
+def _expanded(eqn: Eqn) -> list[Eqn]:
+    """The operands along all axes, (batch, rows, columns, steps), times one another, summed."""
+    batch, rows, columns, steps = _extents(eqn)
+    shape = (*batch, *rows, *columns, *steps)
+    end = len(shape) - len(steps)
+    made: list[Eqn] = []
+
+    def add(new: Eqn) -> Var:
+        made.append(new)
+        return new.outvars[0]
+
+    def along(a: Atom, summed: tuple[int, ...], both: tuple[int, ...], own: int) -> Var:
+        """An operand along the axes of the whole; its own ones begin at `own`."""
+        rest = iter(range(own, end))
+        places = [
+            both.index(d) if d in both else end + summed.index(d) if d in summed else next(rest)
+            for d in range(a.aval.ndim)
+        ]
+        order = tuple(sorted(range(len(places)), key=places.__getitem__))
+        if order != tuple(range(len(order))):
+            a = add(build.transpose(a, order, eqn.site))
+        return add(build.broadcast(a, shape, tuple(sorted(places)), eqn.site))
+
+    (gone, also_gone), (shared, also_shared) = eqn.params["dimension_numbers"]
+    left, right = eqn.invars
+    x = along(left, tuple(gone), tuple(shared), len(batch))
+    y = along(right, tuple(also_gone), tuple(also_shared), len(batch) + len(rows))
+    (out,) = eqn.outvars
+    if not steps:
+        return [*made, Eqn(mul_p, [x, y], [out], {}, eqn.site)]
+    product = add(Eqn(mul_p, [x, y], [Var(out.aval.update(shape=shape))], {}, eqn.site))
+    params = {"axes": tuple(range(end, len(shape))), "out_sharding": None}
+    return [*made, Eqn(reduce_sum_p, [product], [out], params, eqn.site)]
+
+
+PRODUCT = Product(_extents, _exchanged, _expanded)

@@ -446,7 +446,7 @@ def _select(which, *cases):
 
 
 def _chosen(eqn: Eqn) -> Atom | None:
-    """The case that a constant chooses."""
+    """Return the case that a constant condition chooses; None if the condition is no constant."""
     which = eqn.invars[0]
     if not isinstance(which, Literal) or len(eqn.invars) != 3:
         return None

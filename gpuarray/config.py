@@ -1,12 +1,12 @@
-"""Every setting of gpuarray, in one table, with its thread-local overrides.
+"""All settings of gpuarray, in one table, with thread-local overrides.
 
-In: the table below, the environment (read once, here), `config.update` and context managers.
-Out: `state`, whose plain attributes (`state.enable_x64`) are this thread's values, and
-`state.trace_key`, one shared object per combination of the settings that change what is traced.
-Floor 0: imports nothing of gpuarray.
+Floor 0: imports nothing of gpuarray. In: the table below, the environment (read once, on import),
+`config.update` and context managers. Out: `state`, whose plain attributes (`state.enable_x64`) are
+this thread's values, and `state.trace_key`, one shared object for each combination of the settings
+that change what is traced.
 
-A read is one attribute load, because every thread owns a full copy of the values and a global
-update rewrites the copies of all threads. A thread's own overrides win over global values.
+Reading is one attribute load, because every thread has a full copy of the values; a global update
+rewrites the copies of all threads. A thread's own overrides win over global values.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import numpy as np
 
 
 class Setting(NamedTuple):
-    """One row of the table: what the setting may be, its default, and what depends on it."""
+    """A row of the table: valid values of a setting, its default, and what depends on it."""
 
     name: str
     kind: Any  # bool, int, float, str; a tuple of choices; a range; or a check(value) function
     default: Any
     doc: str
-    traced: bool = False  # does it change what a traced function becomes?
-    jax: bool = True  # JAX's own setting: JAX_<NAME> and the `jax_` prefix belong to it
+    traced: bool = False  # whether it changes what is traced, and so is part of cache keys
+    jax: bool = True  # a setting of JAX's, which also has the names JAX_<NAME> and jax_<name>
     sets: tuple[str, ...] = ()  # settings that are set along with it
-    idle: str = ""  # why another value than the default changes nothing: setting one warns
+    idle: str = ""  # why other values than the default have no effect: setting one warns
 
 
 def _check_device(value: Any) -> Any:
@@ -163,7 +163,7 @@ _ROWS = (
 
 settings: dict[str, Setting] = {row.name: row for row in _ROWS}
 
-# JAX settings that tune XLA. They may be set, so that programs written for JAX run, but say so.
+# JAX settings that tune XLA. Programs written for JAX may set them, with a warning.
 _XLA_ONLY: dict[str, Any] = {
     "compiler_enable_remat_pass": True,
     "cpu_enable_async_dispatch": True,
@@ -185,16 +185,17 @@ _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("", "0", "false", "f", "n
 
 
 def _choice(value: Any) -> Any:
-    # Enums of JAX's kind carry the plain value.
+    # Enums like JAX's have the plain value in `.value`.
     return getattr(value, "value", value)
 
 
 def _checked(row: Setting, value: Any) -> Any:
-    """Return `value` in the setting's own type, or raise a ValueError that says what is valid."""
+    """Return `value` in the setting's type, or raise a ValueError that lists what is valid."""
     kind = row.kind
     if value is None and row.default is None:
         return None
     if kind is bool:
+        # 0 and 1 count as booleans; other numbers are mistakes.
         if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
             return bool(value)
         if isinstance(value, str) and value.lower() in _TRUE + _FALSE:
@@ -222,29 +223,32 @@ def _checked(row: Setting, value: Any) -> Any:
 
 
 def _parse(row: Setting, text: str) -> Any:
-    """Turn an environment variable's text into the setting's type."""
+    """Convert an environment variable's text to the setting's type."""
     if row.default is None and text.lower() in ("", "none"):
         return None
     if row.kind is int or isinstance(row.kind, range):
         try:
             return _checked(row, int(text))
         except ValueError:
-            pass  # _checked below words the error
+            pass  # raise the error below, which says what is expected
     return _checked(row, text)
 
 
 def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that the environment gives, and its unknown GPUARRAY_ variables."""
+    """Return the settings given by the environment, and its unknown GPUARRAY_ variables."""
     found: dict[str, Any] = {}
+    # The way in which JAX programs simulate several CPU devices.
     for word in environ.get("XLA_FLAGS", "").split():
         flag, _, count = word.partition("=")
         if flag == "--xla_force_host_platform_device_count":
             found["num_cpu_devices"] = _from_variable("num_cpu_devices", "XLA_FLAGS", count)
     for name, row in settings.items():
+        # GPUARRAY_ variables come last and win.
         for prefix in ("JAX_", "GPUARRAY_") if row.jax else ("GPUARRAY_",):
             variable = prefix + name.upper()
             if variable in environ:
                 found[name] = _from_variable(name, variable, environ[variable])
+    # A setting that sets others does not override those given by name.
     for name in list(found):
         for other in settings[name].sets:
             found.setdefault(other, found[name])
@@ -261,7 +265,7 @@ def _from_variable(name: str, variable: str, text: str) -> Any:
 
 
 class TraceKey:
-    """One combination of the trace-affecting settings; equal combinations are the same object.
+    """A combination of the settings that affect tracing; equal combinations are the same object.
 
     `canonical` and `promotions` are memos of functions that depend on these settings.
     """
@@ -279,13 +283,13 @@ class TraceKey:
         return f"TraceKey({', '.join(changed)})"
 
     def differences(self, other: TraceKey) -> list[str]:
-        """Name the settings in which two keys differ, as 'name: old -> new'."""
+        """Return the settings in which two keys differ, as 'name: old -> new'."""
         rows = zip(_TRACED, self.values, other.values, strict=True)
         return [f"{n}: {a!r} -> {b!r}" for n, a, b in rows if a != b]
 
 
 _TRACED = tuple(row.name for row in _ROWS if row.traced)
-#: The keys that something still has; the latest ones stay, and with them what they remember.
+#: Keys that are in use, and the latest ones, which keep their memos.
 _trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDictionary()
 _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
 _lock = threading.RLock()
@@ -295,12 +299,13 @@ _UNSET: Any = object()
 
 
 class _Thread:
-    """What one thread sees: the values (shared with `state`) and which of them it overrides."""
+    """One thread's settings: the values (shared with `state`), and which of them it overrides."""
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
         self.overrides: dict[str, Any] = {}
 
+    # Recompute some values and the trace key after a change.
     def refresh(self, *names: str) -> None:
         values = self.values
         for name in names:
@@ -317,7 +322,7 @@ _threads: weakref.WeakSet[_Thread] = weakref.WeakSet()
 
 
 class _State(threading.local):
-    """This thread's values as plain attributes, one for each row, and `trace_key`."""
+    """This thread's settings as plain attributes, one for each row, and `trace_key`."""
 
     trace_key: TraceKey
 
@@ -352,9 +357,9 @@ def _public(name: str) -> str:
 
 
 class Config:
-    """The global settings: read as attributes (`config.jax_enable_x64`), changed by `update`.
+    """Global settings: read as attributes (`config.jax_enable_x64`), changed by `update`.
 
-    A name may be written with JAX's prefix or without it.
+    Names may be written with or without JAX's prefix.
     """
 
     def __init__(self):
@@ -364,7 +369,7 @@ class Config:
         self.__dict__["_xla_only"] = dict(_XLA_ONLY)
 
     def update(self, name: str, value: Any) -> None:
-        """Set a setting for all threads; a thread inside an override keeps its own value.
+        """Set a setting for all threads; inside an override, a thread keeps its own value.
 
         >>> config.update("jax_log_compiles", False)
         """
@@ -378,6 +383,7 @@ class Config:
         row = settings[plain]
         value = _checked(row, value)
         _warn_idle(row, value)
+        # Hooks may refuse the value, so they come first.
         for hook in self._hooks.get(plain, ()):
             hook(value)
         names = (plain, *row.sets)
@@ -418,8 +424,9 @@ class Config:
         return {_public(name): getattr(state, name) for name in settings}
 
     def on_update(self, name: str, hook: Callable[[Any], None]) -> None:
-        """Call `hook(new_value)` before `name` is set, for all threads or for a `with` block; it
-        may raise to refuse the value.
+        """Call `hook(new_value)` before `name` is set, globally or for a `with` block.
+
+        It may raise to refuse the value.
         """
         self._hooks.setdefault(_plain(name), []).append(hook)
 
@@ -443,11 +450,12 @@ config = Config()
 
 
 class _Override(contextlib.ContextDecorator):
-    """A `with` block (or a decorator) that sets values for this thread; it may be re-entered."""
+    """Context manager and decorator that sets values for this thread; it may be re-entered."""
 
     def __init__(self, names: tuple[str, ...], value: Any):
         self._names = names
         self._value = value
+        # Old values of each entry, as a stack.
         self._entered: list[list[Any]] = []
 
     def __enter__(self) -> None:
@@ -468,12 +476,12 @@ class _Override(contextlib.ContextDecorator):
                     thread.overrides[name] = old
             thread.refresh(*self._names)
 
-    def _recreate_cm(self) -> _Override:  # a decorated function may run on several threads at once
+    def _recreate_cm(self) -> _Override:  # for decorated functions, which threads may share
         return _Override(self._names, self._value)
 
 
 class Context:
-    """Makes thread-local overrides of one setting: `with enable_x64(True): ...`."""
+    """Makes thread-local overrides of a setting: `with enable_x64(True): ...`."""
 
     def __init__(self, name: str, default: Any = _UNSET):
         self._row = settings[name]
@@ -500,7 +508,7 @@ class Context:
 
     @property
     def value(self) -> Any:
-        """The value that this thread sees."""
+        """The value in this thread."""
         return getattr(state, self._row.name)
 
     def __bool__(self) -> bool:

@@ -1,8 +1,8 @@
-"""The exceptions that gpuarray raises beyond Python's own.
+"""The exceptions of gpuarray beyond Python's own.
 
-In: a tracer (anything with `.aval` and `.origin()`) or a message. Out: typed exceptions whose text
-says what happened, where the value came from, and what to write instead. Names and base classes
-are JAX's, so `except jax.errors.X` keeps working. Floor 0: imports nothing of gpuarray.
+Floor 0: imports nothing of gpuarray. In: a tracer (anything with `.aval` and `.origin()`) or a
+message. Out: typed exceptions whose text says what happened, where the value came from, and what to
+write instead. Names and base classes are JAX's, so that `except jax.errors.X` keeps working.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from typing import Any
 
 
 class JAXTypeError(TypeError):
-    """Base of the tracing errors that are TypeErrors."""
+    """Base of tracing errors that are TypeErrors."""
 
 
 class JAXIndexError(IndexError):
-    """Base of the tracing errors that are IndexErrors."""
+    """Base of tracing errors that are IndexErrors."""
 
 
 def shape_of(tracer: Any) -> str:
-    """How messages speak of a tracer."""
+    """Return the description of a tracer in messages."""
     return f"traced array with shape {tracer.aval.str_short()}"
 
 
+# The function being traced and the line that made the value, if they are known.
 def _origin_of(tracer: Any) -> str:
     origin = tracer.origin()
     return f"\n{origin}" if origin else ""
 
 
-# Every constructor below also takes a finished message: that is how a pickled error comes back.
+# Every constructor below also takes a finished message, with which a pickled error is restored.
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -119,7 +120,7 @@ class UnexpectedTracerError(JAXTypeError):
 
 
 class KeyReuseError(JAXTypeError):
-    """A random key was used twice (checked with `debug_key_reuse`)."""
+    """A random key was used twice (raised with `debug_key_reuse`)."""
 
     def __init__(self, message: str):
         super().__init__(message)
@@ -130,7 +131,7 @@ class JaxprTypeError(TypeError):
 
 
 class MissingRuleError(NotImplementedError, TypeError):
-    """A primitive was asked for a rule (value, shape, derivative, batching) that it lacks."""
+    """A primitive lacks a rule (value, shape, derivative, batching) that was asked for."""
 
 
 class InconclusiveDimensionOperation(Exception):
@@ -150,23 +151,23 @@ class CompileError(DeviceError):
 
 
 class UnboundAxisError(NameError, ValueError):
-    """A named axis that no vmap, pmap or shard_map around has."""
+    """A named axis is used that no vmap, pmap or shard_map around provides."""
 
 
 class OutOfMemory(JaxRuntimeError, MemoryError):
-    """A device has no memory left for an allocation; the text names the largest live arrays."""
+    """A device has no memory left for an allocation; the text lists the largest live arrays."""
 
 
 class DeletedBufferError(RuntimeError):
-    """An array was used after its memory was given away (donation) or deleted."""
+    """An array was used after its memory was donated or deleted."""
 
 
 class FallbackError(RuntimeError):
-    """In strict mode: an operation would have run somewhere else than where it was asked to."""
+    """In strict mode: an operation would run elsewhere than where it was asked to."""
 
 
 class FallbackWarning(UserWarning):
-    """Outside strict mode: an operation ran somewhere else than where it was asked to."""
+    """Outside strict mode: an operation ran elsewhere than where it was asked to."""
 
 
 __all__ = [

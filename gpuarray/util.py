@@ -21,7 +21,7 @@ from numpy.exceptions import AxisError
 
 
 class _LazyModule(ModuleType):
-    """A stand-in for a module that is imported when one of its attributes is first read."""
+    """A stand-in for a module that is imported when an attribute of it is first read."""
 
     def __init__(self, name: str, hint: str = ""):
         super().__init__(name)
@@ -71,7 +71,7 @@ _locks: weakref.WeakSet = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:  # pyright: ignore[reportInvalidTypeForm]
-    """Return a reentrant lock that a forked child finds open, whichever thread held it."""
+    """Return a reentrant lock that is free in a forked child, whichever thread held it."""
     made = threading.RLock()
     _locks.add(made)
     return made
@@ -79,7 +79,7 @@ def lock() -> threading.RLock:  # pyright: ignore[reportInvalidTypeForm]
 
 def _open_locks() -> None:
     for each in list(_locks):
-        if not each._is_owned():  # the thread that forked goes on in the child, and releases it
+        if not each._is_owned():  # held by the forking thread, it is released by it in the child
             each._at_fork_reinit()
 
 
@@ -100,11 +100,12 @@ def captures(function: Any) -> bool:
 
 
 class Recent:
-    """A dict of the entries used most recently, kept in two generations.
+    """A dict of recently used entries, in two generations.
 
-    A new generation begins when this one holds half the limit; entries that were not used during a
-    whole generation are dropped. So `get`, which looks at the present generation alone, is a plain
-    dict's, and no lookup keeps books; `find` also takes an entry over from the generation before.
+    A new generation begins when the present one holds half of the limit; entries that were not
+    asked for during a whole generation are dropped. So `get`, which looks at the present generation
+    only, is a plain dict's, and no look-up keeps records; `find` also takes an entry over from the
+    previous generation.
 
     >>> squares = Recent(4)
     >>> for i in range(10):
@@ -120,10 +121,11 @@ class Recent:
         self._limit = limit
         self.now: dict[Hashable, Any] = {}
         self.before: dict[Hashable, Any] = {}
+        # Bound to the one dict that `turn` and `clear` empty but never replace.
         self.get = self.now.get
 
     def find(self, key: Hashable) -> Any:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         found = self.now.get(key)
         if found is None and (found := self.before.pop(key, None)) is not None:
             self.put(key, found)
@@ -142,12 +144,12 @@ class Recent:
         self.now.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all entries."""
         self.before = {}
         self.now.clear()
 
     def keys(self) -> list[Hashable]:
-        """The keys, those of the present generation last."""
+        """Return the keys, those of the present generation last."""
         return [*self.before, *self.now]
 
     def __len__(self) -> int:
@@ -155,10 +157,10 @@ class Recent:
 
 
 class Interned:
-    """One object for each key, as long as it is referenced, and a while longer.
+    """One object for each key, as long as it is referenced, and for a while longer.
 
-    `recent` is a plain dict of what was made lately; `put(key, make)` finds what is alive, or makes
-    it.
+    `recent` is a plain dict of the objects made lately; `put(key, make)` finds a living object or
+    makes it.
     """
 
     __slots__ = ("_alive", "_limit", "_lock", "recent")
@@ -167,14 +169,15 @@ class Interned:
         self._limit = limit
         self.recent: dict[Hashable, Any] = {}
         self._alive: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
-        self._lock = lock()  # reentrant: a collection in here may end what waits for it
+        self._lock = lock()  # reentrant: a garbage collection in here may call back
 
     def put(self, key: Hashable, make: Callable[[], Any], also: Hashable = None) -> Any:
-        """The object of a key; `also`: another key under which `recent` is to have it."""
+        """Return the object of a key; `recent` also gets it under the key `also`."""
         with self._lock:
             found = self._alive.get(key)
             if found is None:
                 found = self._alive[key] = make()
+            # `recent` only keeps objects alive for a while: dropping all of them is fine.
             if len(self.recent) >= self._limit:
                 self.recent.clear()
             self.recent[key] = found
@@ -191,14 +194,14 @@ def read_only(x: Any) -> np.ndarray:
     read-only memoryview, which asks the array that owns it for no more.
     """
     value = np.asarray(x)
-    # Types of other packages have no memoryview: their bytes do.
+    # Dtypes of other packages have no memoryview, but their bytes have.
     plain = value if value.dtype.isbuiltin == 1 else value.view(f"V{value.itemsize}")
     seen = np.asarray(memoryview(plain).toreadonly())  # pyright: ignore[reportArgumentType]
     return seen if plain is value else seen.view(value.dtype)
 
 
 def prod(xs: Iterable[int]) -> int:
-    """Return the product of integers as a Python int, so that it never overflows.
+    """Return the product of integers as a Python int, which cannot overflow.
 
     >>> prod((2**40, 2**40, 3)) == 3 * 2**80
     True
@@ -220,7 +223,7 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple, tuple]:
 
 
 def safe_zip(*sequences: Sequence) -> list[tuple]:
-    """Zip sequences of one length into a list; a ValueError names the lengths when they differ.
+    """Zip sequences of equal length into a list; raise ValueError with the lengths otherwise.
 
     >>> safe_zip([1, 2], "ab")
     [(1, 'a'), (2, 'b')]
@@ -232,9 +235,9 @@ def safe_zip(*sequences: Sequence) -> list[tuple]:
 
 
 def canonical_axis(axis: Any, ndim: int) -> int:
-    """Turn an axis, negative ones counted from the end, into 0 <= axis < ndim.
+    """Return an axis as 0 <= axis < ndim; negative ones count from the end.
 
-    Any other is an AxisError, which is a ValueError and an IndexError, as NumPy's is.
+    Any other raises AxisError, which is a ValueError and an IndexError, as NumPy's is.
 
     >>> canonical_axis(-1, 3)
     2
@@ -246,7 +249,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
 
 
 def canonical_axes(axes: Any, ndim: int) -> tuple[int, ...]:
-    """Turn None (all), one axis or a sequence of axes into a tuple of distinct axes in 0..ndim-1.
+    """Return None (all), one axis or a sequence of axes as a tuple of distinct axes in 0..ndim-1.
 
     >>> canonical_axes((0, -1), 3), canonical_axes(None, 2), canonical_axes(-1, 2)
     ((0, 2), (0, 1), (1,))

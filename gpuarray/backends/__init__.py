@@ -1,1 +1,1 @@
-"""Machines: what compiles and runs a plan on each."""
+"""Backends: what compiles and runs a plan on each kind of machine. Floor 4."""

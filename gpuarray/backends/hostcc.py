@@ -1,7 +1,7 @@
-"""CUDA C++ text as machine code of this CPU: finds the compiler, keeps what it made, loads it.
+"""The host's C++ compiler: CUDA C++ text as machine code of this CPU.
 
-Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library`, whose kernels
-can be launched; kernels/host holds the C++ that runs and checks them. What was compiled is kept
+Floor 4. In: kernel text that is complete but for CUDA's own names. Out: a `Library` whose kernels
+can be launched; kernels/host has the C++ that runs and checks them. Compiled libraries are cached
 (backends/store.py).
 """
 
@@ -30,21 +30,21 @@ subprocess = lazy_module("subprocess")
 tempfile = lazy_module("tempfile")
 
 _COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
-#: Hooks before every access; tests of alignment, and of indices where an array's length is known.
+#: Hooks before every access (thread), and checks of alignment and of indices into known arrays.
 _WATCHED = (
     "-O1", "-fsanitize=thread", "-fsanitize=bounds", "-fsanitize=alignment",
     "-fvisibility=hidden", "-fno-threadsafe-statics", "-w",
 )  # fmt: skip
-#: Registers that nobody wrote hold a number that stands out, where the compiler can do that.
+#: Fills uninitialised variables with a conspicuous pattern, where the compiler can do that.
 _FILLED = "-ftrivial-auto-var-init=pattern"
 _RUNTIME = ("runtime.cpp", "race.cpp")
 
-# What a Region is for: as in kernels/host/simulator.h.
+# Kinds of Regions, as in kernels/host/simulator.h.
 INPUT, OUTPUT, WORK, SHARED = range(4)
 
 
 class Region(NamedTuple):
-    """Memory that a kernel may touch."""
+    """Memory that a kernel may access."""
 
     address: int
     nbytes: int
@@ -65,7 +65,7 @@ class _CRegion(ctypes.Structure):
 
 # ---- the compiler ----
 def compiler() -> str:
-    """The host's C++ compiler: $CXX, g++ or clang++."""
+    """Return the path of the host's C++ compiler: $CXX, g++ or clang++."""
     wanted = [os.environ.get("CXX", ""), "g++", "clang++"]
     for name in wanted:
         if name and (path := shutil.which(name)):
@@ -83,7 +83,7 @@ def _version(path: str) -> str:
 
 @functools.cache
 def _watched(path: str) -> tuple[str, ...]:
-    """The flags for kernels."""
+    """Return the flags for kernels, without those that this compiler does not know."""
     command = [path, _FILLED, "-fsyntax-only", "-x", "c++", os.devnull]
     knows = subprocess.run(command, capture_output=True, check=False).returncode == 0
     return (*_WATCHED, *([_FILLED] if knows else []))
@@ -97,15 +97,16 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-# ---- what is kept ----
+# ---- cached libraries ----
 _store = Store("simulator", ".so")
 
 
 def _make(
     key: bytes, commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]]
 ) -> pathlib.Path:
-    """The file of a key; `commands(folder, target)` says how to make it in a folder where it is
-    missing.
+    """Return the file of a key.
+
+    `commands(folder, target)` returns the commands that make it in a folder, if it is missing.
     """
 
     def make() -> tuple[bytes, bytes]:
@@ -119,10 +120,11 @@ def _make(
 
 
 def _runtime(cxx: str) -> pathlib.Path:
-    """The compiled runtime. Libraries of kernels find it, loaded, by a name of its content."""
+    """Return the compiled runtime; kernel libraries find it, loaded, by a name of its content."""
     host = folder() / "host"
     texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
     key = "\0".join([_version(cxx), *_COMMON, *texts]).encode()
+    # A soname: the loader then takes the runtime that is in memory, wherever its file is.
     name = f"-Wl,-Bsymbolic,-soname,gpuarray-{hashlib.sha256(key).hexdigest()}.so"
     flags = [*_COMMON, "-O2", "-shared", name]
 
@@ -133,7 +135,7 @@ def _runtime(cxx: str) -> pathlib.Path:
 
 
 def compile_library(text: str, kernels: Sequence[str]) -> Library:
-    """Kernels (the `extern "C"` names in `text`) as a loaded library."""
+    """Compile kernels (the `extern "C"` names in `text`) and load them."""
     cxx = compiler()
     parts = [(folder() / "host" / "cuda_host.h").read_text(), text]
     parts += [f"SIM_EXPORT({name})" for name in kernels]
@@ -156,7 +158,7 @@ _runtimes: dict[str, ctypes.CDLL] = {}
 
 
 def _loaded(path: pathlib.Path) -> ctypes.CDLL:
-    """The runtime in memory: once, wherever its file is by now."""
+    """Load the runtime once, wherever its file is now."""
     library = _runtimes.get(path.name)
     if library is None:
         library = _runtimes[path.name] = ctypes.CDLL(str(path))
@@ -165,7 +167,7 @@ def _loaded(path: pathlib.Path) -> ctypes.CDLL:
     return library
 
 
-# ---- what was made ----
+# ---- loaded libraries ----
 class Library:
     """Kernels in memory."""
 
@@ -174,6 +176,7 @@ class Library:
     def __init__(self, runtime: ctypes.CDLL, path: pathlib.Path, first: str):
         self._runtime = runtime
         self._library = ctypes.CDLL(str(path))
+        # The library's own symbols tell where its constants and shared arrays are in memory.
         symbols, end = _read_elf(path.read_bytes())
         base = self._entry(first) - symbols[f"sim_run_{first}"][0]
         self._constants = Region(base, end, INPUT, 1, "constants")
@@ -181,9 +184,11 @@ class Library:
         self._guards: list[Region] = []
         for name, (value, size) in symbols.items():
             if name.startswith("_ZGVZ"):
-                # Whether a shared array of a class is constructed, which is no work: it is.
+                # Guard of a shared array's construction, which does nothing: mark it as done.
                 ctypes.memset(base + value, 1, size)
                 self._guards.append(Region(base + value, size, INPUT, 1, "guard"))
+            # A static variable in a kernel is shared memory; its mangled name has the kernel and
+            # the array.
             if found := re.fullmatch(r"_ZZ\d+(\w+?)E(\d+)(\w+?)(_\d+)?", name):
                 array = found[3][: int(found[2])]
                 region = Region(base + value, size, SHARED, 1, array)
@@ -204,10 +209,16 @@ class Library:
         seed: int = 0,
         blocks: tuple[int, int] = (0, 0),
     ) -> None:
-        """Run a kernel to its end; what it does wrong is raised.
+        """Run a kernel to its end; raise DeviceError for what it does wrong.
 
-        arguments: addresses; regions: all memory behind them
-        blocks: the first one to run, and how many; all, where that is 0
+        Parameters
+        ----------
+        arguments :
+            Addresses of the operands.
+        regions :
+            All memory behind them.
+        blocks :
+            The first block to run, and how many; (0, 0) is all.
         """
         given = [*regions, *self._shared.get(kernel, ()), *self._guards, self._constants]
         table = (_CRegion * len(given))(
@@ -228,11 +239,14 @@ class Library:
 
 
 def _read_elf(elf: bytes) -> tuple[dict[str, tuple[int, int]], int]:
-    """The symbols of a 64-bit ELF library, local ones too, as name -> (address, size); and where
-    its constants end and its variables without a value (shared memory) begin.
+    """Return the symbols of a 64-bit ELF library as name -> (address, size).
+
+    Local symbols are included. The second result is the address at which its constants end and its
+    uninitialised variables (shared memory) begin.
     """
     if elf[:5] != b"\x7fELF\x02":
         raise DeviceError("the simulator needs a compiler that makes 64-bit ELF libraries")
+    # Section headers, with the offsets of the ELF specification.
     (start,) = struct.unpack_from("<Q", elf, 40)
     size, count = struct.unpack_from("<HH", elf, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + i * size) for i in range(count)]

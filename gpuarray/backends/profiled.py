@@ -1,8 +1,8 @@
-"""Programs with a range of time around each step, for profiles.
+"""Generated functions with a profiler range around each step.
 
-Floor 4. In: the generated function of a plan. Out: another one of the same steps, written when it
-is first asked for, so that the one without ranges knows nothing of them. The scopes that steps were
-recorded in (`named_scope`) are ranges around theirs.
+Floor 4. In: the generated function of a plan. Out: a second function of the same steps, generated
+when a profile first asks for it, so that the usual one pays nothing. Named scopes (`named_scope`)
+are ranges around the steps recorded in them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,23 @@ from gpuarray.compiler.lower.steps import step_bytes, step_eqns
 from gpuarray.core.graph import Eqn
 from gpuarray.core.ranges import Range
 
-#: So many operations of a kernel are named.
+#: How many operations of a kernel its range names.
 _NAMED = 4
 
 
 class Steps:
-    """What the generated text of a plan is made of, kept beside its function.
+    """The generated text of a plan and what its lines run, kept with its function.
 
-    text: its lines; of: the step that a line runs, or the name of what is none
-    holders: equations that hold Graphs, by the name that the text calls them by
-    inside: makes functions of these Graphs
+    Parameters
+    ----------
+    text :
+        The lines.
+    of :
+        Line number -> the step it runs, or a name for what is no step.
+    holders :
+        Name in the text -> the equation with Graphs that it calls.
+    inside :
+        Makes functions of these Graphs.
     """
 
     def __init__(
@@ -41,7 +48,7 @@ class Steps:
 
 
 def profiled(function: Any) -> Any:
-    """The function of a plan with a range around each step."""
+    """Return the function of a plan with a range around each step."""
     if "steps" not in function.__dict__:  # the host runs the whole plan
         return function
     found = function.__dict__.get("profiled")
@@ -51,6 +58,7 @@ def profiled(function: Any) -> Any:
 
 
 def _written(function: Any, steps: Steps) -> Any:
+    # The same lines, indented, each step in a `with` statement of its own.
     head, *lines = steps.text.split("\n")
     space = dict(function.__globals__)
     made = [head, "    with ranges() as at:"]
@@ -65,6 +73,7 @@ def _written(function: Any, steps: Steps) -> Any:
         made.append("    " + line)
         if number in function.sites:
             sites[len(made) - 1] = function.sites[number]
+    # Branches and loop bodies have ranges too.
     inside = lambda *args: profiled(steps.inside(*args))
     for name, eqn in steps.holders.items():
         assemble = eqn.primitive.assemble
@@ -78,7 +87,7 @@ def _written(function: Any, steps: Steps) -> Any:
 
 
 class _Step:
-    """A step as a range shows it."""
+    """Name and details of a step's range."""
 
     __slots__ = ("args", "name", "scopes")
 
@@ -103,8 +112,9 @@ class _Step:
 
 
 class _Ranges:
-    """The ranges of one run: that of the program, those of scopes, which begin and end as its steps
-    come from others, and those of steps.
+    """The ranges of one run: the program's, those of its scopes, and those of its steps.
+
+    A scope's range begins and ends where consecutive steps were recorded in different scopes.
     """
 
     def __init__(self, name: str):
@@ -122,6 +132,7 @@ class _Ranges:
         return Range(step.name, "step", step.args)
 
     def _move(self, scopes: tuple[str, ...]) -> None:
+        # Close the scopes that are left, innermost first, and open the new ones.
         same = len(os.path.commonprefix([self._scopes, scopes]))
         while len(self._open) > same:
             self._open.pop().__exit__()

@@ -1,11 +1,11 @@
-"""The simulator: kernels that a GPU would run, run and checked on the CPU.
+"""The simulator: kernels for a GPU, run and checked on the CPU.
 
-Floor 4. In: a Plan. Out: a function on NumPy buffers, as the NumPy driver makes it, in which the
-groups are launches of the emitted CUDA text. Library steps and views follow the NumPy rules. Each
-access of a kernel is checked: see kernels/host. Slow, and for tests.
+Floor 4. In: a Plan. Out: a function on NumPy buffers, as in the NumPy backend, in which groups are
+launches of the emitted CUDA text. Library steps and views follow the NumPy rules. Every access of a
+kernel is checked (see kernels/host). It is slow, and for tests.
 
-Kernels are compiled when the first of them is launched, all that wait by then in one go. Kernels
-that differ in nothing but their names and comments are compiled once in a process.
+Kernels are compiled when the first of them is launched, together with all that are waiting then.
+Kernels that differ only in their names and comments are compiled once per process.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from gpuarray.core.graph import Graph, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 from gpuarray.errors import CompileError, DeviceError, FallbackError, FallbackWarning
 
-#: Kernels that are compiled together at most.
+#: The most kernels that are compiled together.
 BATCH = 128
-#: Where blocks, threads and their order are drawn from.
+#: Seed of the order in which blocks and threads run.
 _seed = 1
 
 _lock = util.lock()
 _waiting: list[weakref.ref[Launcher]] = []
-#: What was compiled, by its body: the library, and the name in it. Nothing is ever unloaded.
+#: Compiled kernels by their body: the library, and the name in it. Nothing is ever unloaded.
 _made: dict[str, tuple[hostcc.Library, str]] = {}
 
 
 @contextlib.contextmanager
 def order_drawn_from(seed: int) -> Iterator[None]:
-    """Run the threads and blocks of all kernels in the order that a seed gives."""
+    """Context manager: run the threads and blocks of all kernels in the order drawn from `seed`."""
     global _seed
     before, _seed = _seed, seed
     try:
@@ -55,7 +55,7 @@ def order_drawn_from(seed: int) -> Iterator[None]:
 
 
 class Launcher:
-    """One emitted kernel as a function of its input buffers."""
+    """An emitted kernel as a function of its input buffers."""
 
     def __init__(self, emitted: KernelSource):
         self.emitted = emitted
@@ -63,11 +63,12 @@ class Launcher:
         self.library: hostcc.Library | None = None
         self.name = ""
         self.work = _aligned(np.zeros(emitted.workspace, np.uint8))
-        if any(v.aval.size for v in emitted.outputs):  # else it is never launched
+        if any(v.aval.size for v in emitted.outputs):  # others are never launched
             _waiting.append(weakref.ref(self))
 
     def __call__(self, *buffers) -> list[np.ndarray]:
         emitted = self.emitted
+        # Operands that are updated in place come last, and start the outputs.
         buffers, begun = buffers[: len(emitted.inputs)], buffers[len(emitted.inputs) :]
         outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
         aliased = [emitted.outputs.index(v) for v in emitted.kernel.aliases]
@@ -78,6 +79,7 @@ class Launcher:
         with _lock:
             library = self.library or _compile(self)
         ins = [_aligned(np.asarray(b)) for b in buffers]
+        # Tell the runtime which memory the kernel may access, and how.
         used = [(x, hostcc.INPUT, f"in{i}") for i, x in enumerate(ins)]
         used += [
             (x, hostcc.WORK if i in aliased else hostcc.OUTPUT, f"out{i}")
@@ -90,6 +92,7 @@ class Launcher:
             for x, kind, name in used
         ]
         addresses = [r.address for r in regions]
+        # Kernels over many small operands read addresses from a table.
         if emitted.tiles is not None:
             at = dict(zip((*emitted.inputs, *emitted.outputs), addresses, strict=True))
             table = np.array([at[v] for v in emitted.table], np.uint64)
@@ -103,14 +106,14 @@ class Launcher:
         try:
             library.launch(self.name, addresses, s.grid, s.threads, regions, _seed)
         except DeviceError as error:
-            self.work[...] = 0
+            self.work[...] = 0  # the next launch must find it zero
             message = f"kernel {emitted.name} ({emitted.text.splitlines()[0][3:]}): {error}"
             raise DeviceError(message) from None
         return outs
 
 
 def _aligned(x: np.ndarray) -> np.ndarray:
-    """The same elements in one piece, aligned as a GPU's memory is."""
+    """Return the same elements contiguous and aligned as on a GPU."""
     x = np.ascontiguousarray(x)
     if x.ctypes.data % 16 == 0:
         return x
@@ -122,14 +125,15 @@ def _aligned(x: np.ndarray) -> np.ndarray:
 
 
 def _body(emitted: KernelSource) -> str:
-    """The text of a kernel without comments and without its name: what is compiled once."""
+    """Return a kernel's text without comments and name: the key by which it is compiled once."""
     code = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", emitted.text, flags=re.MULTILINE)
     return code.replace(f" {emitted.name}(", " NAME(")
 
 
 def _compile(wanted: Launcher) -> hostcc.Library:
-    """The library of a kernel, made now, together with others that wait."""
+    """Compile a kernel together with others that wait, and return its library."""
     batch, fresh = [wanted], {wanted.body} - _made.keys()
+    # Fill the batch with kernels that are waiting; those compiled before cost nothing.
     for kernel in [k for r in _waiting if (k := r()) is not None and k is not wanted]:
         if kernel.body in _made or kernel.body in fresh or 0 < len(fresh) < BATCH:
             batch.append(kernel)
@@ -139,7 +143,7 @@ def _compile(wanted: Launcher) -> hostcc.Library:
     except CompileError:
         if len(batch) == 1:
             raise
-        batch = [wanted]  # the fault may be another's
+        batch = [wanted]  # the error may be in another kernel
         compile_kernels(batch)
     done = {id(k) for k in batch}
     _waiting[:] = [r for r in _waiting if (k := r()) is not None and id(k) not in done]
@@ -148,10 +152,11 @@ def _compile(wanted: Launcher) -> hostcc.Library:
 
 
 def compile_kernels(batch: list[Launcher]) -> None:
-    """Give kernels their libraries: one for all that nothing like them was compiled before."""
+    """Give kernels their libraries; all that are new are compiled into one."""
     fresh = {k.body: k.emitted for k in batch if k.body not in _made}
     if fresh:
         names = [f"k{i}" for i in range(len(fresh))]
+        # Renamed by the preprocessor, so that names do not clash.
         parts = [
             f"#define {e.name} {name}\n{e.text}#undef {e.name}"
             for e, name in zip(fresh.values(), names, strict=True)
@@ -173,7 +178,7 @@ class _Writer(host.Writer):
         group = group_in(step)
         try:
             emitted = emit(step)
-        except TypeError as error:  # no rule, or a dtype without a type in CUDA
+        except TypeError as error:  # no rule, or a dtype that CUDA has no type for
             _fall_back(group, error)
             for eqn in inlined_eqns(group):
                 self.call(eqn, [self.atom(a) for a in eqn.invars])
@@ -182,7 +187,7 @@ class _Writer(host.Writer):
         self.kernel(emitted, group, emitted.outputs)
 
     def kernel(self, emitted: KernelSource, group: FusedGroup, results: list[Var]) -> None:
-        """A launch."""
+        """Write a launch."""
         ins = ", ".join(self.names[v] for v in (*emitted.inputs, *emitted.kernel.aliases.values()))
         outs = ", ".join(self.name(v) for v in results)
         kernel = self.bind(emitted.name, Launcher(emitted))
@@ -190,15 +195,13 @@ class _Writer(host.Writer):
 
 
 def on_host(plan: Plan) -> list[str]:
-    """The operations of a plan that are no kernels, and so follow the NumPy rules: by name, in
-    order.
-    """
+    """Return the operations of a plan that follow the NumPy rules: by name, in order."""
     steps = [s for s in plan.device_steps if not isinstance(s, Kernel | FusedGroup)]
     return [s.primitive.name for s in steps if s.primitive.kind is not Kind.VIEW]
 
 
 def _fall_back(group: FusedGroup, error: TypeError) -> None:
-    """Say, or in strict mode refuse, that a group runs by the NumPy rules."""
+    """Warn, or in strict mode raise, that a group runs by the NumPy rules."""
     ops = ", ".join(m.eqn.primitive.name for m in group.members)
     message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"
     if state.strict:
@@ -207,12 +210,12 @@ def _fall_back(group: FusedGroup, error: TypeError) -> None:
 
 
 def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A function from buffers to a list of buffers, as `backends.numpy.program.build`."""
+    """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`."""
     return host.build(plan.on_device, consts, donated, _Writer())
 
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
+    """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
     key = ("simulated", donated)
     if key not in graph.derived:
         plan = plan_graph(graph)

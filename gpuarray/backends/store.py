@@ -1,18 +1,19 @@
-"""Compiled code on disk: a private folder, in which an entry is believed only when all of it fits.
+"""Compiled code on disk, in a private folder whose entries are verified before use.
 
-Floor 4. In: a key (everything that the code depends on) and a function that makes the code.
-Out: an `Entry`, read from the folder or made and kept there. What the folder holds is executed, so:
+Floor 4. In: a key (everything that the code depends on) and a function that makes the code. Out: an
+`Entry`, read from the folder, or made and kept there. Files in the folder are executed, so:
 
-- The folder is the user's own, closed to others, no link, and in a place where nobody else may
-  rename it; otherwise it is refused (DeviceError). It is opened once a call, and all is done inside
-  what was opened.
-- A file is believed when it is a plain file of the user's, mode 0600, with one name, of a sane
-  size, with the right digest, and made for this very key: the name is a hash, the key inside is
+- The folder must belong to the user, be closed to others, be no link, and be in a place where
+  nobody else can rename it; otherwise it is refused (DeviceError). It is opened once per call, and
+  all files are accessed relative to that descriptor.
+- A file is used only if it is a regular file of the user's with mode 0600, one name, a plausible
+  size and the right digest, and was made for this very key: the name is a hash, the key inside is
   compared in full. Otherwise it is made again.
-- A file appears under its name at once and whole. The oldest ones go when the folder is full.
+- A file appears under its name atomically and complete. The oldest ones are removed when the
+  folder is full.
 
-Nothing is unpickled or evaluated. Code stands at the file's beginning: loaders of libraries and of
-cubins read by the sizes in their headers and do not look at what follows.
+Nothing is unpickled or evaluated. The code is at the beginning of the file: loaders of libraries
+and of cubins use the sizes in their headers and ignore what follows.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ tempfile = lazy_module("tempfile")
 _MAGIC = b"gpuarr01"
 _SIZES = struct.Struct("<8sQQQ")  # magic; bytes of code, note and key
 _DIGEST = 32
-_NEW = ".new-"  # how the names of files begin that are being written
-_FORGOTTEN = 3600.0  # seconds after which nobody writes such a file any more
-#: A full folder is emptied by this part, and as many processes may fill it before all have looked.
+_NEW = ".new-"  # prefix of files that are being written
+_FORGOTTEN = 3600.0  # seconds after which such a file is abandoned
+#: A full folder is emptied by this part; and this many processes may fill it before all have
+#: looked.
 _PART, _PROCESSES = 16, 32
 
 
 class Entry(NamedTuple):
-    """Code, what its maker noted about it, and the file that begins with it."""
+    """Code, a note of its maker, and the file that begins with the code."""
 
     path: pathlib.Path
     code: bytes
@@ -59,32 +61,39 @@ class Entry(NamedTuple):
 class Store:
     """Entries of one kind.
 
-    folder: its name in the cache; suffix: of its files
-    largest, total: bytes of one entry and of all
+    Parameters
+    ----------
+    folder :
+        Name of the subfolder of the cache.
+    suffix :
+        Suffix of its files.
+    largest, total :
+        The most bytes of one entry, and of all.
     """
 
     def __init__(self, folder: str, suffix: str, largest: int = 1 << 28, total: int = 1 << 30):
         self.name, self.suffix = folder, suffix
         self.largest, self.total = largest, total
-        # Bytes that this process may write to a folder (by device and inode) before it looks at
-        # what is there.
+        # Bytes that this process may write to a folder (by device and inode) before it scans it.
         self._room: dict[tuple[int, int], int] = {}
 
     def path(self) -> pathlib.Path:
-        """Where the folder is, or would be."""
+        """Return where the folder is, or would be."""
         chosen = state.compilation_cache_dir or state.cache_dir
         home = pathlib.Path(chosen) if chosen else platformdirs.user_cache_path("gpuarray")
         return home.absolute() / self.name
 
     def load(self, key: bytes, make: Callable[[], tuple[bytes, bytes]]) -> Entry:
-        """The entry of a key; `make() -> (code, note)` where there is none that can be believed."""
+        """Return the entry of a key; `make() -> (code, note)` if there is no valid one."""
         name = _name(key) + self.suffix
+        # Read from the cache, or from this process's temporary folder if it has one.
         homes = [self.path()] if state.enable_compilation_cache else []
         known = _passing.get(os.getpid())
         for home in homes if known is None else [*homes, pathlib.Path(known, self.name)]:
             with contextlib.suppress(OSError), _opened(home) as folder:
                 if (found := self._read(folder, name, key)) is not None:
                     return Entry(home / name, *found)
+        # Make it, and keep it; a folder that cannot be written to costs a warning only.
         code, note = make()
         data = _packed(code, note, key)
         for home in homes:
@@ -96,13 +105,14 @@ class Store:
                     "will compile again. Choose another folder with GPUARRAY_CACHE_DIR.",
                     stacklevel=2,
                 )
+        # A loader needs a file: the temporary folder.
         try:
             return Entry(self._kept(_passing_folder() / self.name, name, data), code, note)
         except OSError as error:
             raise DeviceError(f"compiled code cannot be written: {error}") from error
 
     def _kept(self, home: pathlib.Path, name: str, data: bytes) -> pathlib.Path:
-        """The path of a new file in a folder, which is made where it is missing."""
+        """Write a new file in a folder, which is made if it is missing; return its path."""
         _make_folders(home)
         with _opened(home) as folder:
             self._write(folder, name, data)
@@ -110,14 +120,15 @@ class Store:
 
     # ---- files ----
     def _read(self, folder: int, name: str, key: bytes) -> tuple[bytes, bytes] | None:
-        """Code and note of a file, if it can be believed."""
-        # A FIFO must not be waited for, and a link not be followed.
+        """Return code and note of a file if it is valid, else None."""
+        # Do not wait for a FIFO, nor follow a link.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             file = os.open(name, flags, dir_fd=folder)
         except OSError:
             return None
         with open(file, "rb") as opened:
+            # The open file is examined, and not its name, which could be replaced meanwhile.
             found = os.fstat(file)
             plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
             own = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o600
@@ -129,18 +140,18 @@ class Store:
                 return None
             if unpacked is not None:
                 with contextlib.suppress(OSError):
-                    os.utime(file)  # the oldest go first: this one is in use
+                    os.utime(file)  # recently used files are removed last
             return unpacked
 
     def _write(self, folder: int, name: str, data: bytes) -> None:
-        """A file under its name, at once and whole."""
+        """Write a file under its name, atomically and complete."""
         if len(data) > self.largest:
             raise OSError(errno.EFBIG, f"an entry takes at most {self.largest} bytes")
         new = _NEW + secrets.token_hex(8)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
             try:
-                os.fchmod(file.fileno(), 0o600)  # whatever the umask
+                os.fchmod(file.fileno(), 0o600)  # independently of the umask
                 file.write(data)
                 file.flush()
                 os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -151,10 +162,10 @@ class Store:
         self._prune(folder, name, len(data))
 
     def _prune(self, folder: int, but: str, written: int) -> None:
-        """Remove what was left half written, and the oldest entries where all take too much.
+        """Remove abandoned files, and the oldest entries if all take too much.
 
-        To look at every file takes longer than to write one, so a process looks once, and again
-        when it has written its share of the room that there was.
+        Scanning every file takes longer than writing one, so a process scans once, and again when
+        it has written its share of the room that there was.
         """
         found = os.fstat(folder)
         place = found.st_dev, found.st_ino
@@ -164,7 +175,7 @@ class Store:
         self._room[place] = left
 
     def _scan(self, folder: int, but: str) -> int:
-        """Look at all files, and remove those that go; the bytes that are free then."""
+        """Scan all files and remove some if needed; return the bytes that are free then."""
         files, taken = [], 0
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -188,7 +199,7 @@ class Store:
 # ---- the folder ----
 @contextlib.contextmanager
 def _opened(path: pathlib.Path) -> Iterator[int]:
-    """A folder as a descriptor; what is wrong with it for good is a DeviceError, not an OSError."""
+    """Open a folder; permanent faults raise DeviceError, others OSError."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -196,6 +207,7 @@ def _opened(path: pathlib.Path) -> Iterator[int]:
             raise _refusal(path, "it is a link or a file") from None
         raise
     try:
+        # Check the open descriptor, and the folder above it, by which it could be renamed.
         found, above = os.fstat(folder), os.stat(path.parent)
         if found.st_uid != os.getuid():
             raise _refusal(path, f"it belongs to user {found.st_uid}")
@@ -219,19 +231,19 @@ def _refusal(path: pathlib.Path, reason: str) -> DeviceError:
 
 
 def _make_folders(path: pathlib.Path) -> None:
-    """A folder and those above it that are missing, each closed to others."""
+    """Make a folder, and missing ones above it, each closed to others."""
     if not path.parent.exists():
         _make_folders(path.parent)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
 
 
-#: The folder of a process for what it cannot keep, by the process: a fork has another.
+#: Temporary folder of each process for what it cannot keep; a forked child has its own.
 _passing: dict[int, str] = {}
 
 
 def _passing_folder() -> pathlib.Path:
-    """A folder for this process alone, made when it is first needed and removed at its end."""
+    """Return the temporary folder of this process, made on first use and removed at its end."""
     process = os.getpid()
     if process not in _passing:
         _passing[process] = made = tempfile.mkdtemp(prefix="gpuarray-")
@@ -250,17 +262,18 @@ def _name(key: bytes) -> str:
 
 
 def _packed(code: bytes, note: bytes, key: bytes) -> bytes:
-    """The bytes of a file: code, note, key, their sizes, and a digest of all of that."""
+    """Return the bytes of a file: code, note, key, their sizes, and a digest of all of it."""
     data = b"".join([code, note, key, _SIZES.pack(_MAGIC, len(code), len(note), len(key))])
     return data + hashlib.sha256(data).digest()
 
 
 def _unpacked(data: bytes, key: bytes) -> tuple[bytes, bytes] | None:
-    """Code and note, if the data is whole and was made for this key."""
+    """Return code and note if the data is complete and was made for this key, else None."""
     body = data[:-_DIGEST]
     if len(body) < _SIZES.size or hashlib.sha256(body).digest() != data[-_DIGEST:]:
         return None
     magic, code, note, length = _SIZES.unpack_from(body, len(body) - _SIZES.size)
+    # The sizes come last, before the digest: the code must be at the beginning.
     if magic != _MAGIC or code + note + length + _SIZES.size != len(body):
         return None
     if body[code + note : code + note + length] != key:

@@ -1,7 +1,7 @@
 """`jit` as a primitive: a call that holds a Graph.
 
-Floor 4. In: a Graph and its arguments. Out: the primitive that the compiler looks into and that
-transforms turn into calls of transformed Graphs, so a jitted function stays one unit.
+Floor 4. In: a Graph and its arguments. Out: a primitive that the compiler inlines, and that
+transforms turn into calls of transformed Graphs, so that a jitted function stays one unit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpuarray.core.sharding import Device
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
 
+# Params that a printed graph leaves out while they have these values.
 _HIDDEN = {"keep_unused": False, "inline": False, "donated_invars": None, "device": None}
 
 
@@ -30,16 +31,19 @@ def _jit_aval(*avals, jaxpr, **_):
     return jaxpr.out_avals
 
 
+# Donation belongs to the arguments of the original call, which are others here.
 def _call(graph: Graph, args: list, params: dict) -> list:
     return jit_p.bind(*args, **(params | {"jaxpr": graph, "donated_invars": None}))
 
 
 def _jit_jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:
+    # Tangents and cotangents that are zero are not passed at all.
     nonzero = tuple(not is_zero(t) for t in tangents)
     derived = jvp_graph(jaxpr, nonzero)
     given = [t for t in tangents if not is_zero(t)]
     out = _call(derived.graph, [*primals, *given], params)
     count = len(jaxpr.outvars)
+    # The outputs are the results, then the tangents that are not zero.
     rest = iter(out[count:])
     out_tangents: list[Any] = [
         next(rest) if has else Zero(tangent_aval(aval_of(x)))
@@ -68,7 +72,8 @@ def _jit_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **param
 
 
 def needed_device(graph: Graph) -> Device | None:
-    """The device that the calls in a graph, at any depth, have to run on; None for any."""
+    """Return the device that the calls in a graph, at any depth, must run on; None for any."""
+    # Kept with the graph: this is asked at every call of a jitted function.
     if "device" in graph.derived:
         return graph.derived["device"]
     found: Device | None = None
@@ -81,7 +86,7 @@ def needed_device(graph: Graph) -> Device | None:
 
 
 def same_device(a: Device | None, b: Device | None) -> Device | None:
-    """What two parts of one computation need; ValueError where they need different devices."""
+    """Return the device that two parts of a computation need; raise ValueError if they differ."""
     if a is not None and b is not None and a is not b:
         raise ValueError(
             f"Received incompatible devices for jitted computation: one part of it needs {a} and "
@@ -92,7 +97,8 @@ def same_device(a: Device | None, b: Device | None) -> Device | None:
 
 
 def constrained(x: Any, device: Device) -> Any:
-    """A traced value that has to be on a device, as the whole computation then is."""
+    """Constrain a traced value to a device, which the whole computation then runs on."""
+    # A call of an identity: its only purpose is the param `device`.
     v = Var(aval_of(x))
     graph = Graph([v], [v], [], debug_name="sharding_constraint")
     (out,) = jit_p.bind(x, name="sharding_constraint", jaxpr=graph, device=device)

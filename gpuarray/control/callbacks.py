@@ -18,6 +18,7 @@ from gpuarray.primitives.axes import add_axis, move_axis
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.util import captures
 
+# The values of `vmap_method`, as JAX has them.
 METHODS = (
     "sequential",
     "sequential_unrolled",
@@ -28,7 +29,7 @@ METHODS = (
 
 
 class ForEach(NamedTuple):
-    """A callback for every element along the first axis of some of its operands."""
+    """A callback that is called for every element along the first axis of some operands."""
 
     callback: Callable[..., Sequence]
     mapped: tuple[bool, ...]
@@ -36,7 +37,7 @@ class ForEach(NamedTuple):
 
     @property
     def captures(self) -> bool:
-        """Whether it may hold values."""
+        """Whether it may hold values (see `util.captures`)."""
         return captures(self.callback)
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
@@ -65,12 +66,14 @@ def _batched(axis: BatchAxis, result_avals: tuple) -> tuple:
 
 
 def _each(prim: Primitive, axis: BatchAxis, args: list, dims: list, params: dict):
-    """A call for every element: inside the callback, so that it stays one operation."""
+    """Call once for every element, inside one callback, so that it stays one operation."""
     moved = [x if d is None else move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     each = ForEach(params["callback"], tuple(d is not None for d in dims), axis.size)
     changed: dict[str, Any] = {"callback": each}
+    # Only callbacks with results have this param.
     if "result_avals" in params:
         changed["result_avals"] = _batched(axis, params["result_avals"])
+    # Results have the batch axis in front, like the operands.
     out = prim.bind(*moved, **(params | changed))
     return out, [0] * len(out)
 
@@ -88,6 +91,7 @@ def _pure_batch(axis: BatchAxis, args: list, dims: list, **params):
             "vmap is only supported for the pure_callback primitive when vmap_method is one of "
             f"{', '.join(map(repr, METHODS[:-1]))}, or {METHODS[-1]!r}. Got vmap_method={method}."
         )
+    # expand_dims gives unbatched operands an axis of length 1, broadcast_all the whole axis.
     moved = []
     for x, d in zip(args, dims, strict=True):
         if d is not None:
@@ -99,6 +103,7 @@ def _pure_batch(axis: BatchAxis, args: list, dims: list, **params):
     return out, [0] * len(out)
 
 
+# Effects that are ordered would need an order of the elements.
 def _io_batch(axis: BatchAxis, args: list, dims: list, **params):
     if params["ordered"]:
         raise ValueError(
@@ -148,17 +153,19 @@ io_callback_p = Primitive(
 
 
 def _debug(name: str) -> Primitive:
-    """A callback without results: it watches primals, and nothing flows back."""
+    """Define a callback without results: it sees primals, and nothing flows back."""
     prim = Primitive(
         name,
         Kind.LIBRARY,
         multiple_results=True,
         aval=lambda *avals, **_: [],
         numpy_pick=_run,
+        # Tangents are ignored, as there is no result to have one.
         jvp=lambda primals, tangents, **params: (prim.bind(*primals, **params), []),
         transpose=lambda cts, *operands, **_: [None] * len(operands),
         batch=lambda axis, args, dims, **params: _each(prim, axis, args, dims, params),
         effect=True,
+        # debug_print shows its format, which says more than the callback's name.
         show=lambda params: {k: v for k, v in params.items() if k != "callback" or name != _PRINT},
     )
     return prim

@@ -1,8 +1,8 @@
-"""`checkpoint` as a primitive: values of the forward pass are computed again instead of kept.
+"""`checkpoint` as a primitive: values of the forward pass are recomputed instead of kept.
 
-Floor 4. In: a Graph, and a policy that says which of its values are worth keeping. Out: the
-primitive. Splitting it into what is known now and what comes later leaves only its inputs and what
-the policy keeps; the later half computes the rest a second time, when cotangents arrive.
+Floor 4. In: a Graph, and a policy that says which of its values to keep. Out: the primitive. When
+it is split into a known and an unknown part, only its inputs and what the policy keeps pass between
+them; the unknown part computes the rest again, when cotangents arrive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _identity(eqn: Eqn) -> Graph:
     return Graph([v], [v], [])
 
 
-#: A value under a name that policies know it by. The name is gone once derivatives are taken.
+#: A value with a name for policies. The name disappears when derivatives are taken.
 name_p = Primitive(
     "name",
     Kind.CALL,
@@ -73,12 +73,14 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr: Graph, **params):
     return _bind(args, derived.graph, params), list(derived.outputs)
 
 
-# ---- known now, computed again later ----
+# ---- partial evaluation: known now, recomputed later ----
 
 
 class _Cut(NamedTuple):
-    """`now` returns its outputs and then what is saved; `later` takes the known inputs it reads,
-    what is saved, and the unknown inputs.
+    """A checkpointed Graph in two parts.
+
+    `now` returns its outputs and then the saved values; `later` takes the known inputs that it
+    reads (`reads`), the saved values, and the unknown inputs.
     """
 
     now: Graph
@@ -93,6 +95,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
     known_args = others(args, flags)
     assert trace.parent is not None
     with traces.current(trace.parent):
+        # Evaluated rather than bound as a checkpoint: nothing of it is recomputed any more.
         known = evaluate(made.now, *known_args)
     known, saved = cut(known, len(known) - made.saved)
     given = (*chosen(known_args, made.reads), *saved, *chosen(args, flags))
@@ -110,17 +113,19 @@ def _cut(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 
 
 def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
+    # First split by dependence alone, as without a checkpoint.
     split = split_graph(graph, unknown)
     if any(prim is io_callback_p for e in split.known.eqns for prim in effects(e)):
         raise NotImplementedError(
             "Effects not supported in partial-eval of `checkpoint`/`remat`: io_callback would run "
             "a second time for the derivative. Call it outside of the checkpointed function."
         )
-    # Policies look at operations, so calls are opened. Not those with rules of their own, which
-    # the next derivative asks for.
+    # Policies look at operations, so calls are inlined; but not calls with rules of their own,
+    # which the next derivative asks for.
     flat = inline_calls(split.known, only=(jit_p, remat_p))
     count = len(flat.outvars) - split.residuals
     wanted = flat.outvars[count:]
+    # Of the residuals, keep what the policy wants, and find how to recompute the others.
     again, saved = _slice(flat, wanted, policy)
     now = drop_dead(
         Graph(
@@ -132,11 +137,13 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
             graph.debug_name,
         )
     )
+    # Known inputs that recomputing reads must be passed on.
     read = {a for a in (*wanted, *(a for e in again for a in e.invars)) if isinstance(a, Var)}
     reads = [v in read for v in flat.invars]
     inputs = [*chosen(flat.invars, reads), *saved]
     recompute = Graph(inputs, wanted, again, flat.constvars, flat.consts)
 
+    # The later part: recompute the residuals, then run the unknown half on them.
     def fun(*values):
         given, later = cut(values, len(inputs))
         return evaluate(split.unknown, *evaluate(recompute, *given), *later)
@@ -147,13 +154,14 @@ def _made(graph: Graph, unknown: tuple[bool, ...], policy: Any) -> _Cut:
 
 
 def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var]]:
-    """The equations to run again for the wanted values, and the values that are kept instead."""
+    """Return the equations to run again for the wanted values, and the values to keep instead."""
     made_by = {v: e for e in graph.eqns for v in e.outvars}
     keeps = {id(e): _keeps(policy, e) for e in graph.eqns}
-    # What prints prints again, which shows what is computed twice.
+    # Effects (a print) run again, which shows what is computed twice.
     again = {id(e) for e in graph.eqns if has_effect(e)}
     saved: dict[Var, None] = {}
     watched = [a for e in graph.eqns if id(e) in again for a in e.invars]
+    # Backwards from the wanted values, stopping at inputs and at kept values.
     stack = [a for a in (*watched, *reversed(wanted)) if isinstance(a, Var)]
     while stack:
         v = stack.pop()
@@ -169,7 +177,7 @@ def _slice(graph: Graph, wanted: list, policy: Any) -> tuple[list[Eqn], list[Var
 
 
 class Decision:
-    """What a policy may answer instead of True and False."""
+    """A policy's answer with a name, usable as a bool."""
 
     def __init__(self, name: str, keep: bool):
         self.name, self.keep = name, keep
@@ -182,7 +190,7 @@ class Decision:
 
 
 def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
-    """What a policy says of an equation; of a call also where it keeps what the call returns."""
+    """Whether a policy keeps the results of an equation, or what a call returns from inside."""
     if policy is None:
         return False
     if policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
@@ -191,6 +199,7 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
     if inner is None:
         return False
     made_by = {v: e for e in inner.eqns for v in e.outvars}
+    # Only equations that make results of the call matter.
     return any(_keeps(policy, made_by[v]) for v in inner.outvars if v in made_by)
 
 
@@ -198,7 +207,7 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
 
 
 def _inline(eqn: Eqn) -> Graph | None:
-    """A second computation stays a step of its own: merged with the first it saves nothing."""
+    """Keep a recomputation apart as a step: merged with the first computation it saves nothing."""
     cse = eqn.params["prevent_cse"]
     apart = eqn.params["differentiated"] and (cse if isinstance(cse, bool) else any(cse))
     return None if apart else eqn.params["jaxpr"]

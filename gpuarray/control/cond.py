@@ -1,8 +1,8 @@
-"""`cond` as a primitive: an index, and one Graph for each value it can have.
+"""`cond` as a primitive: an index, and a Graph for each of its values.
 
 Floor 4. In: an index and operands. Out: the results of the branch with that number; only that
-branch runs. All branches take the same operands and give results of the same types. An index that
-differs along a mapped axis runs all branches and selects.
+branch runs. All branches take the same operands and give results of the same types. If the index
+differs along a mapped axis, all branches run and the results are selected.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def _cond_aval(index, *operands, branches: Graphs, **_):
     for branch in branches:
         check_operands("cond", operands, branch.in_avals)
     columns = zip(*(g.out_avals for g in branches), strict=True)
+    # A result is weakly typed only if it is in every branch.
     return [a[0].update(weak_type=all(x.weak_type for x in a)) for a in columns]
 
 
@@ -53,6 +54,7 @@ def _assemble(avals, compile: Callable, *, branches: Graphs, **_):
     functions = [compile(g) for g in branches]
     last = len(functions) - 1
 
+    # The index is clamped into range, as in JAX.
     def run(index, *operands):
         return functions[min(max(int(index), 0), last)](*operands)
 
@@ -60,13 +62,14 @@ def _assemble(avals, compile: Callable, *, branches: Graphs, **_):
 
 
 def _any(columns: Any) -> tuple[bool, ...]:
-    """Column by column, whether any of several rows has it."""
+    """Return, column by column, whether any of several rows is true."""
     return tuple(any(column) for column in zip(*columns, strict=True))
 
 
 def _cond_jvp(primals: list, tangents: list, *, branches: Graphs, **params):
     index, *operands = primals
     nonzero = tuple(not is_zero(t) for t in tangents[1:])
+    # A result has a tangent if it has one in any branch; the other branches give zeros.
     wanted = _any(jvp_graph(g, nonzero).outputs for g in branches)
     made = tuple(jvp_filled(g, nonzero, wanted) for g in branches)
     given = chosen(tangents[1:], nonzero)
@@ -75,18 +78,21 @@ def _cond_jvp(primals: list, tangents: list, *, branches: Graphs, **params):
     return out, merged(wanted, found, none)
 
 
-# ---- known now, unknown later ----
+# ---- partial evaluation ----
 
 
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
-    """Two conds: one now, which also gives what the branch that is taken leaves for later."""
+    """Split into two conds: the first runs now and also returns the residuals of its branch."""
+    # An unknown index: nothing can run now.
     if flags[0]:
         return list(trace.unknown.process(cond_p, args, params))
     branches: Graphs = params["branches"]
     index, *operands = args
     unknown = tuple(flags[1:])
+    # A result that is unknown in one branch is unknown in all.
     out_unknown = _any(split_graph(g, unknown).out_unknown for g in branches)
     splits = [split_graph(g, unknown, out_unknown) for g in branches]
+    # Residuals share slots, since both conds must have the same types in all branches.
     slots = _slots(splits)
     now = tuple(_known_branch(s, slots) for s in splits)
     later = tuple(_unknown_branch(s, slots) for s in splits)
@@ -103,7 +109,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
 
 
 def _slots(splits: list[Split]) -> list[ShapedArray]:
-    """The residuals that branches share: of each aval as many as the branch with most has."""
+    """Return the avals of residual slots: of each aval as many as the most any branch needs."""
     most: Counter[ShapedArray] = Counter()
     for split in splits:
         most |= Counter(_residual_avals(split))
@@ -115,17 +121,19 @@ def _residual_avals(split: Split) -> list[ShapedArray]:
 
 
 def _placed(avals: list[ShapedArray], slots: list[ShapedArray]) -> list[int]:
-    """The slot that each of a branch's residuals takes."""
+    """Return the slot that each of a branch's residuals takes."""
     free: dict[ShapedArray, list[int]] = {}
+    # Reversed, so that `pop` gives the first free slot.
     for i, aval in reversed(list(enumerate(slots))):
         free.setdefault(aval, []).append(i)
     return [free[aval].pop() for aval in avals]
 
 
 def _known_branch(split: Split, slots: list[ShapedArray]) -> Graph:
-    """The known half of a branch, its residuals in their slots and zeros in the others."""
+    """Return the known half of a branch, with residuals in their slots and zeros in the others."""
     graph, places = split.known, _placed(_residual_avals(split), slots)
     count = len(graph.outvars) - split.residuals
+    # All slots are used: only the order changes, no zeros are needed.
     if len(places) == len(slots):
         out: list[Atom | None] = [None] * len(slots)
         for place, a in zip(places, graph.outvars[count:], strict=True):
@@ -141,7 +149,7 @@ def _known_branch(split: Split, slots: list[ShapedArray]) -> Graph:
 
 
 def _unknown_branch(split: Split, slots: list[ShapedArray]) -> Graph:
-    """The unknown half of a branch, which takes all residuals and reads its own."""
+    """Return the unknown half of a branch, which takes all slots and reads its own."""
     graph, places = split.unknown, _placed(_residual_avals(split), slots)
     own = dict(zip(places, graph.invars, strict=False))
     lead = [own.get(i) or Var(a) for i, a in enumerate(slots)]
@@ -158,11 +166,13 @@ def _transpose(cts: list, index, *operands, branches: Graphs, **params) -> list:
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **params):
+    # An unbatched index keeps one branch running; a batched one selects among all.
     (index, *operands), (index_dim, *op_dims) = args, dims
     operands = [
         x if d is None else move_axis(x, d, 0) for x, d in zip(operands, op_dims, strict=True)
     ]
     in_dims = tuple(None if d is None else 0 for d in op_dims)
+    # One index: results have the axis if they have it in any branch.
     if index_dim is None:
         found = _any(
             [d is not None for d in batch_graph(g, axis, in_dims).outputs] for g in branches
@@ -170,10 +180,11 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, branches: Graphs, **param
         out_dims = tuple(0 if b else None for b in found)
         made = tuple(batch_graph(g, axis, in_dims, out_dims).graph for g in branches)
         return cond_p.bind(index, *operands, branches=made, **params), list(out_dims)
+    # Each element may take another branch: run all of them.
     out_dims = (0,) * len(branches[0].outvars)
     results = []
     for i, branch in enumerate(branches):
-        # Where a branch is not taken nothing flows back through it, not even a nan.
+        # Nothing flows back through a branch where it is not taken, not even a nan.
         taken = do.eq(index, np.int32(i))
         inputs = [
             x if d is None else _select(taken, do.stop_gradient(x), x)
@@ -191,6 +202,7 @@ def _select(which, *cases):
     return do.select_n(which, *cases)
 
 
+# At most one branch runs.
 def _work(avals, *, branches: Graphs, **_) -> float:
     return max(graph_work(g) for g in branches)
 

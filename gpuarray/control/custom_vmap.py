@@ -1,8 +1,8 @@
 """Functions with a batching rule of their own, as a primitive that holds the function and its rule.
 
 Floor 4. In: a Graph and a flat rule, `rule(size, batched, values) -> (values, batched)`, in which
-what is batched has its extra axis in front. Out: the primitive. Its forward derivative keeps a rule
-that is the derivative of the rule; reverse mode differentiates the function itself.
+batched values have their batch axis in front. Out: the primitive. Its forward derivative has a rule
+which is the derivative of the rule; reverse mode differentiates the function itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuarray.transforms.transpose import transpose_flat
 
 
 class FlatRule:
-    """A rule on flat values that prints as the user's."""
+    """A rule on flat values that prints as the user's rule."""
 
     def __init__(self, shown: Any, function: Callable[..., tuple[list, list]]):
         self.shown, self.function = shown, function
@@ -49,13 +49,14 @@ def _jvp(primals: list, tangents: list, *, call: Graph, rule: FlatRule, **params
     return out, merged(made.outputs, out_tangents, none)
 
 
+# The batching rule of the jvp: the jvp of the user's rule.
 def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> Callable:
     def batched_jvp(size, batched, values):
         primals, given = cut(values, count)
         is_batched, given_batched = cut(batched, count)
         tangents = merged(nonzero, given, [None] * (count - len(given)))
         tangent_batched = merged(nonzero, given_batched, [False] * (count - len(given)))
-        # A primal and its tangent have one type: if one is batched, so is the other.
+        # A primal and its tangent have the same type: if one is batched, so is the other.
         joint = [a or b for a, b in zip(is_batched, tangent_batched, strict=True)]
         primals = [
             add_axis(x, 0, size) if j and not b else x
@@ -69,6 +70,7 @@ def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> C
                 full.append(add_axis(t, 0, size) if j and not b else t)
         out_batched: list = []
 
+        # `jvp_flat` runs the rule once, and its second result is kept aside.
         def fun(*xs):
             nonlocal out_batched
             out, out_batched = rule(size, joint, xs)
@@ -84,6 +86,7 @@ def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> C
 def _batch(axis: BatchAxis, args: list, dims: list, *, call: Graph, rule: FlatRule, **_):
     values = [x if d is None else move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     out, batched = rule(axis.size, [d is not None for d in dims], values)
+    # A rule is the user's: its answer is checked.
     for x, b, v in zip(out, batched, call.outvars, strict=True):
         want = (axis.size, *v.aval.shape) if b else v.aval.shape
         if aval_of(x).shape != want:
@@ -94,6 +97,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, call: Graph, rule: FlatRu
     return out, [0 if b else None for b in batched]
 
 
+# Split for reverse mode: the function's own operations, without the rule.
 def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
     with traces.current(trace):
         return evaluate(params["call"], *args)

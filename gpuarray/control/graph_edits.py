@@ -1,4 +1,4 @@
-"""What branches and loops do with their Graphs: open constants, fill in tangents, reorder.
+"""Edits of Graphs for branches and loops: open constants, fill in tangents, reorder.
 
 Floor 4. In: Graphs. Out: Graphs that compute the same, with other inputs and outputs.
 """
@@ -23,29 +23,29 @@ from gpuarray.transforms.transpose import transpose_flat
 
 
 def cut(items: Iterable[Any], *sizes: int) -> list[list]:
-    """A list in pieces of the given sizes, and one more of what is left."""
+    """Split a list into pieces of the given sizes, and one more with the rest."""
     rest = iter(items)
     return [list(itertools.islice(rest, n)) for n in sizes] + [list(rest)]
 
 
 def chosen(items: Iterable[Any], flags: Iterable[bool]) -> list:
-    """The items whose flag is set."""
+    """Return the items whose flag is set."""
     return list(itertools.compress(items, flags))
 
 
 def others(items: Iterable[Any], flags: Iterable[bool]) -> list:
-    """The items whose flag is not set."""
+    """Return the items whose flag is not set."""
     return [x for x, flag in zip(items, flags, strict=True) if not flag]
 
 
 def merged(flags: Sequence[bool], if_set: Iterable[Any], if_not: Iterable[Any]) -> list:
-    """One list of two: the inverse of `chosen` and `others`."""
+    """Merge two lists into one by flags: the inverse of `chosen` and `others`."""
     yes, no = iter(if_set), iter(if_not)
     return [next(yes) if flag else next(no) for flag in flags]
 
 
 def opened(graph: Graph, constvars: Sequence[Var] | None = None) -> Graph:
-    """The graph with its constants as leading inputs (or with those that are given)."""
+    """Make a graph's constants leading inputs; `constvars` may name other variables for them."""
     lead = graph.constvars if constvars is None else constvars
     return Graph([*lead, *graph.invars], graph.outvars, graph.eqns, debug_name=graph.debug_name)
 
@@ -62,14 +62,15 @@ def lifted(graph: Graph) -> tuple[Graph, list]:
 
 
 def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:
-    """Graphs that all take the constants of any of them as leading inputs; these constants."""
-    # By identity: two branches that close over one value share an input.
+    """Make the constants of several graphs leading inputs of each; return graphs and constants."""
+    # By identity: the same array in two graphs is one input.
     consts: dict[int, Any] = {}
     for graph in graphs:
         consts.update((id(c), c) for c in graph.consts)
     made = []
     for graph in graphs:
         own = {id(c): v for v, c in zip(graph.constvars, graph.consts, strict=True)}
+        # A constant that a graph does not have becomes an input that it does not read.
         lead = [own.get(key) or Var(_aval_in(graphs, key)) for key in consts]
         made.append(opened(graph, lead))
     return made, list(consts.values())
@@ -81,18 +82,18 @@ def _aval_in(graphs: Sequence[Graph], key: int) -> ShapedArray:
 
 
 def reordered(graph: Graph, invars: Sequence[Var], outputs: Sequence[Any]) -> Graph:
-    """The same equations with these inputs and outputs."""
+    """Return a graph of the same equations with these inputs and outputs."""
     return Graph(invars, outputs, graph.eqns, graph.constvars, graph.consts, graph.debug_name)
 
 
 def empty_graph(aval: ShapedArray) -> Graph:
-    """A Graph without inputs that makes new memory, to be filled."""
+    """Return a Graph without inputs whose result is new memory, to be filled."""
     v, params = Var(aval), {"shape": aval.shape, "dtype": aval.dtype, "out_sharding": None}
     return Graph([], [v], [Eqn(registry["empty"], [], [v], params)], debug_name="empty")
 
 
 def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]) -> Graph:
-    """As `jvp_graph`, with a tangent for every output that is wanted: zeros where it had none."""
+    """`jvp_graph` with a tangent for every output in `wanted`, zeros where it has none."""
     made = jvp_graph(graph, nonzero)
     if made.outputs == wanted:
         return made.graph
@@ -114,7 +115,10 @@ def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]
 
 
 def transpose_filled(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Graph:
-    """Inputs: values of the others, then cotangents. Outputs: those of all linear inputs."""
+    """Return the transposed Graph, with a cotangent for every linear input.
+
+    Its inputs are the values of the other inputs, then the cotangents that are not zero.
+    """
     key = ("transpose filled", linear, nonzero)
     if key not in graph.derived:
         known = others(graph.in_avals, linear)
@@ -131,14 +135,14 @@ def transpose_filled(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool
 
 
 def staged(fun: Any, avals: Sequence[ShapedArray], purpose: str, name: str) -> Graph:
-    """A flat function as a Graph that is shown by the name of the one it comes from."""
+    """Stage a flat function as a Graph with the name of the one it comes from."""
     graph = stage(fun, avals, TracedFunction(fun, purpose))
     graph.debug_name = name
     return graph
 
 
 def check_operands(what: str, given: Sequence[ShapedArray], expected: Sequence[ShapedArray]):
-    """TypeError where a primitive is bound to operands that its Graph is not for."""
+    """Raise TypeError if a primitive is bound to operands that its Graph does not take."""
     wrong = len(given) != len(expected) or any(
         (a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(given, expected, strict=True)
     )
@@ -148,7 +152,7 @@ def check_operands(what: str, given: Sequence[ShapedArray], expected: Sequence[S
 
 
 def check_counts(what: str, graph: Graph, *counts: int) -> None:
-    """ValueError where the kinds of inputs of a loop's Graph are not as many as it has inputs."""
+    """Raise ValueError unless the kinds of inputs of a loop's Graph add up to its inputs."""
     if min(counts) < 0 or sum(counts) != len(graph.invars):
         shown = " + ".join(map(str, counts))
         raise ValueError(f"a Graph of {what} has {len(graph.invars)} inputs, not {shown}")
@@ -157,10 +161,11 @@ def check_counts(what: str, graph: Graph, *counts: int) -> None:
 def looping(
     compile: Callable, graph: Graph, first: int, count: int
 ) -> tuple[Callable[..., list], frozenset[int] | None]:
-    """A loop's body, whose inputs from `first` on are the `count` outputs of the step before.
+    """Compile a loop's body, whose `count` inputs from `first` on are its previous outputs.
 
-    Where it has something to overwrite, it takes one more argument, the inputs it may write into;
-    these are what is returned beside it: those that the step before has made.
+    If it has something to overwrite, the compiled body takes one more argument: the numbers of
+    inputs that it may write into. The second result is the set of those inputs whose memory the
+    previous step has allocated; None if the body overwrites nothing.
     """
     if not _overwrites(graph):
         return compile(graph), None
@@ -168,6 +173,7 @@ def looping(
     return body, frozenset(first + i for i in body.fresh if i < count)
 
 
+# Whether an equation, or one in a call that is inlined, can work in place.
 def _overwrites(graph: Graph) -> bool:
     return any(
         e.primitive.inplace is not None
@@ -177,13 +183,15 @@ def _overwrites(graph: Graph) -> bool:
 
 
 def graph_work(graph: Graph) -> float:
-    """Multiply-adds of one run of a Graph, roughly."""
+    """Estimate the multiply-adds of one run of a Graph."""
     if "work" not in graph.derived:
         total = 0.0
         for eqn in graph.eqns:
             prim = eqn.primitive
+            # Views move nothing.
             if prim.kind is Kind.VIEW:
                 continue
+            # A rule of its own, the Graphs inside, or weight times elements.
             if prim.work is not None:
                 total += prim.work([a.aval for a in eqn.invars], **eqn.params)
             elif prim.kind is Kind.CALL:
@@ -196,7 +204,7 @@ def graph_work(graph: Graph) -> float:
 
 
 def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Graph as a function on buffers, by NumPy rules alone: what compiled ones must equal."""
+    """Return a Graph as a function on buffers, by NumPy rules alone: the reference."""
     steps = []
     for eqn in graph.eqns:
         whole = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
@@ -220,5 +228,6 @@ def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable
             env.update(zip(eqn.outvars, out if several else [out], strict=True))
         return [read(a) for a in graph.outvars]
 
+    # Nothing is reused: no result may be overwritten by a loop.
     run.fresh = frozenset()
     return run

@@ -1,9 +1,9 @@
-"""`custom_linear_solve` as a primitive: a linear system, by whatever solves it.
+"""`custom_linear_solve` as a primitive: a linear system, solved by any method.
 
-Floor 4. In: Graphs for A x, for A's transpose times x, and for solutions with both; a right-hand
-side. Out: the solution, and what else `solve` returns. Derivatives come from the system, not from
-the steps of the solver: A dx = db - dA x, and the transpose of a solution is one with A's
-transpose.
+Floor 4. In: Graphs for A x, for the transpose of A times x, and for solutions with both; a
+right-hand side. Out: the solution, and what else `solve` returns. Derivatives come from the system,
+not from the steps of the solver: A dx = db - dA x, and the transpose of a solution is a solution
+with the transpose of A.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuarray.transforms.jvp import jvp_flat
 
 
 class System(NamedTuple):
-    """Something for each of the four functions; transposition swaps them in pairs."""
+    """A value for each of the four functions; transposition swaps them in pairs."""
 
     matvec: Any
     vecmat: Any
@@ -49,12 +49,14 @@ def _show(params: dict) -> dict:
 
 
 def _aval(*avals, const_lengths: System, jaxprs: System):
+    # Operands are the constants of the four functions, then the right-hand side.
     consts = cut(avals, *const_lengths)
     check_operands("custom_linear_solve", [*consts[2], *consts[4]], jaxprs.solve.in_avals)
     return jaxprs.solve.out_avals
 
 
 def _assemble(avals, compile: Callable, *, const_lengths: System, jaxprs: System):
+    # Only `solve` runs: it takes its own constants and the right-hand side.
     solve = compile(jaxprs.solve)
     start = const_lengths.matvec + const_lengths.vecmat
     stop = start + const_lengths.solve
@@ -67,15 +69,17 @@ def _jvp(primals: list, tangents: list, *, const_lengths: System, jaxprs: System
     out = linear_solve_p.bind(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
     size = len(jaxprs.matvec.outvars)
     x, right = out[:size], d_consts[4]
+    # dA x, by differentiating x -> A x with respect to its constants.
     if not all(is_zero(d) for d in d_consts[0]):
         _, shifts = jvp_flat(lambda *c: evaluate(jaxprs.matvec, *c, *x), consts[0], d_consts[0])
         right = [
             d if is_zero(s) else add_any(d, do.neg(s)) for d, s in zip(right, shifts, strict=True)
         ]
     none = [Zero(tangent_aval(aval_of(v))) for v in out]
+    # Neither A nor b has a tangent.
     if all(is_zero(d) for d in right):
         return out, none
-    # Only the solution has a derivative; what else the solver returns does not.
+    # Only the solution has a derivative; other results of the solver have none.
     solve = reordered(jaxprs.solve, jaxprs.solve.invars, jaxprs.solve.outvars[:size])
     dx = linear_solve_p.bind(
         *(c for group in consts[:4] for c in group),
@@ -93,6 +97,7 @@ def _transpose(cts: list, *operands, const_lengths: System, jaxprs: System) -> l
             "custom_linear_solve: give transpose_solve=..., or symmetric=True if A is"
         )
     matvec, vecmat, solve, transpose_solve, b = cut(operands, *const_lengths)
+    # The transposed system, with constants of the functions swapped accordingly.
     found = linear_solve_p.bind(
         *vecmat,
         *matvec,
@@ -112,6 +117,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, const_lengths: System, ja
     def batched(graph: Graph | None, consts: list) -> Graph | None:
         if graph is None:
             return None
+        # Vectors always have the axis; constants where they are batched.
         inside = (*consts, *(0,) * size)
         return batch_graph(graph, axis, inside, (0,) * len(graph.outvars)).graph
 

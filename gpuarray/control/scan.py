@@ -1,8 +1,8 @@
 """`scan` as a primitive: a Graph run for each element of some arrays, with values carried along.
 
-Floor 4. In: constants, initial carries, arrays to go through (in this order). Out: last carries,
-and one array for each other result of the body, its results stacked. Every transformation of a scan
-is a scan of a transformed body: what is carried is found as a fixed point.
+Floor 4. In: constants, initial carries, arrays to go through (in this order). Out: the last
+carries, and the other results of the body, each stacked into an array. Every transformation of a
+scan is a scan of a transformed body; which carries it concerns is found as a fixed point.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from gpuarray.transforms.transpose import transpose_flat
 
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
-    """The aval of `length` such values in one array."""
+    """Return the aval of `length` such values stacked into one array."""
     return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
 
 
@@ -66,13 +66,16 @@ def _assemble(
     reverse: bool,
     **_,
 ):
-    # Each has a Graph of its own: two like values in one would be the same value.
+    # Memory for each stacked result, by Graphs of their own: in one Graph two alike would be
+    # merged.
     rooms = [compile(empty_graph(stacked(a, length))) for a in jaxpr.out_avals[num_carry:]]
     first_x = num_consts + num_carry
     order = range(length - 1, -1, -1) if reverse else range(length)
+    # `ours`: carries that the body may overwrite after the first step (see `looping`).
     body, ours = looping(compile, jaxpr, num_consts, num_carry)
 
     def rows(xs):
+        # Rows in the order of the steps; without arrays, as many empty rows.
         return zip(*(reversed(x) if reverse else x for x in xs), strict=True) if xs else no_rows()
 
     def no_rows():
@@ -88,6 +91,7 @@ def _assemble(
                 y[i] = value
         return [*carry, *ys]
 
+    # Without stacked results the loop is shorter: three variants keep the step cheap.
     def run_without_ys(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
         for row in rows(xs):
@@ -97,7 +101,7 @@ def _assemble(
     def run_owning(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
         ys = [room()[0] for room in rooms]
-        owned = frozenset()  # the initial values are somebody else's
+        owned = frozenset()  # the initial values belong to the caller
         for i, row in zip(order, rows(xs), strict=True):
             out = body(*consts, *carry, *row, owned)
             carry = out[:num_carry]
@@ -111,10 +115,11 @@ def _assemble(
     return run if rooms else run_without_ys
 
 
-# ---- tangents ----
+# ---- derivatives ----
 
 
 def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_carry, **params):
+    # The fixed point: nonzero tangents of carries grow until they no longer change.
     nonzero = [not is_zero(t) for t in tangents]
     start, end = num_consts, num_consts + num_carry
     while True:  # a carry has a tangent from the first step on if it has one at any
@@ -125,7 +130,7 @@ def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_ca
         nonzero[start:end] = carry
     wanted = (*carry, *found[num_carry:])
     made = jvp_filled(jaxpr, tuple(nonzero), wanted)
-    # The body's inputs and outputs in the order of a scan: each sort, then its tangents.
+    # Inputs and outputs in the order of a scan: each kind, followed by its tangents.
     flags = cut(nonzero, num_consts, num_carry)
     ins, in_tangents = cut(made.invars, len(nonzero))
     ins, in_tangents = (
@@ -138,12 +143,14 @@ def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_ca
     values = cut(primals, num_consts, num_carry)
     given = cut([instantiate(t) for t in chosen(tangents, nonzero)], sum(flags[0]), sum(flags[1]))
     out = scan_p.bind(
+        # Constants, carries and arrays, each with its tangents behind it.
         *_paired(values, given),
         jaxpr=body,
         num_consts=num_consts + sum(flags[0]),
         num_carry=num_carry + sum(carry),
         **params,
     )
+    # Results come as carries, their tangents, stacked results, theirs: sort them apart.
     ys = len(wanted) - num_carry
     carry_out, carry_tangents, ys_out, ys_tangents = cut(out, num_carry, sum(carry), ys)
     result = carry_out + ys_out
@@ -151,15 +158,17 @@ def _scan_jvp(primals: list, tangents: list, *, jaxpr: Graph, num_consts, num_ca
     return result, merged(wanted, carry_tangents + ys_tangents, none)
 
 
+# Lists of two kinds, interleaved group by group.
 def _paired(first: list[list], second: list[list]) -> list:
     return [x for a, b in zip(first, second, strict=True) for x in (*a, *b)]
 
 
-# ---- an extra axis ----
+# ---- batching ----
 
 
 def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, num_carry, **params):
     start, end = num_consts, num_consts + num_carry
+    # Inside the body the axis is in front. The fixed point: carries that have it.
     inside: list[int | None] = [None if d is None else 0 for d in dims]
     while True:
         found = batch_graph(jaxpr, axis, tuple(inside)).outputs
@@ -172,6 +181,7 @@ def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, n
         inside[start:end] = carry
     outside = (*carry, *(None if d is None else 0 for d in found[num_carry:]))
     made = batch_graph(jaxpr, axis, tuple(inside), outside).graph
+    # Arrays keep the scanned axis first, so the batch axis comes second.
     values = [
         x
         if want is None
@@ -184,23 +194,26 @@ def _scan_batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, num_consts, n
     return out, [*carry, *(None if d is None else 1 for d in outside[num_carry:])]
 
 
-# ---- known now, unknown later ----
+# ---- partial evaluation: known now, unknown later ----
 
 
 class _Halves(NamedTuple):
-    """A body in two. What the second half needs of the first is the same at every step, or an array
-    that is gone through anyway, or is stacked by the first scan.
+    """The body of a scan in two halves.
+
+    What the second half needs of the first is the same at every step (invariant), or an array that
+    is gone through anyway (forwarded), or is stacked by the first scan.
     """
 
-    unknown: tuple[bool, ...]  # inputs of the body, carries as the fixed point says
+    unknown: tuple[bool, ...]  # inputs of the body, carries as the fixed point has them
     out_unknown: tuple[bool, ...]
-    invariant: Graph  # known constants -> what is the same at every step
-    known: Graph  # known inputs -> known outputs, then what is stacked
+    invariant: Graph  # known constants -> values that are the same at every step
+    known: Graph  # known inputs -> known outputs, then the values to stack
     stacked: int
     forwarded: tuple[int, ...]  # numbers of known xs
     rest: Graph  # invariants and unknown constants | carries | unknown xs, forwarded, stacked
 
 
+# Made once for each pattern of unknown inputs.
 def _halves(jaxpr: Graph, flags: Sequence[bool], num_consts: int, num_carry: int) -> _Halves:
     key = ("halves", tuple(flags), num_consts, num_carry)
     if key not in jaxpr.derived:
@@ -210,29 +223,33 @@ def _halves(jaxpr: Graph, flags: Sequence[bool], num_consts: int, num_carry: int
 
 def _cut_body(jaxpr: Graph, flags: list[bool], num_consts: int, num_carry: int) -> _Halves:
     start, end = num_consts, num_consts + num_carry
+    # The fixed point: a carry that becomes unknown is forced to be unknown from the start.
     no_force = [False] * (len(jaxpr.outvars) - num_carry)
     while True:
         split = split_graph(jaxpr, flags, [*flags[start:end], *no_force])
         if split.out_unknown[:num_carry] == flags[start:end]:
             break
         flags[start:end] = split.out_unknown[:num_carry]
+    # Hoist out of the known half what depends on constants only.
     known = split.known
     known_consts, known_carry = flags[:start].count(False), flags[start:end].count(False)
     consts, _, xs = cut(known.invars, known_consts, known_carry)
     varying = set(known.invars[known_consts:])
     fixed_eqns = []
     for eqn in known.eqns:
-        # What has an effect has it at every step, and stays in the scan.
+        # An effect happens at every step, so it stays in the scan.
         if has_effect(eqn) or any(isinstance(a, Var) and a in varying for a in eqn.invars):
             varying.update(eqn.outvars)
         else:
             fixed_eqns.append(eqn)
+    # Sort the residuals by how they reach the second half.
     known_outs, residuals = cut(known.outvars, len(known.outvars) - split.residuals)
     inside, unknown_ins = cut(split.unknown.invars, split.residuals)
     pairs = list(zip(residuals, inside, strict=True))
     same = [(a, v) for a, v in pairs if a not in varying]
     forwarded = [(a, v) for a, v in pairs if a in xs]
     kept = [(a, v) for a, v in pairs if a in varying and a not in xs]
+    # The three graphs: invariants, the first scan's body, the second scan's body.
     invariant = Graph(consts, [a for a, _ in same], fixed_eqns, known.constvars, known.consts)
     first = reordered(known, known.invars, [*known_outs, *(a for a, _ in kept)])
     u_consts, u_carry, u_xs = cut(unknown_ins, sum(flags[:start]), sum(flags[start:end]))
@@ -253,7 +270,7 @@ def _cut_body(jaxpr: Graph, flags: list[bool], num_consts: int, num_carry: int) 
 def _run_known(
     halves: _Halves, args: Sequence[Any], num_consts: int, num_carry: int, params: dict
 ) -> tuple[list, list, list]:
-    """Run the first half: known results, invariants, and arrays the second half goes through."""
+    """Run the first half; return known results, invariants, and arrays for the second half."""
     unknown = cut(halves.unknown, num_consts, num_carry)
     consts, carry, xs = (
         others(values, flags)
@@ -276,7 +293,7 @@ def _run_known(
 
 
 def _scan_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
-    """Two scans: one now, which stacks what the other needs, later."""
+    """Split into two scans: the first runs now and stacks what the second needs."""
     shared = dict(params)
     jaxpr, num_consts, num_carry = (shared.pop(k) for k in ("jaxpr", "num_consts", "num_carry"))
     halves = _halves(jaxpr, flags, num_consts, num_carry)
@@ -302,24 +319,25 @@ def _counts(halves: _Halves, num_consts: int, num_carry: int) -> tuple[int, int]
     return sum(consts), sum(carry)
 
 
-# ---- backwards ----
+# ---- transposition ----
 
 
 def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **params) -> list:
     linear = [is_undefined(x) for x in args]
     halves = _halves(jaxpr, linear, num_consts, num_carry)
-    # What is not linear runs first, forwards; after partial evaluation nothing of that is left.
+    # What is not linear runs first, forwards; after partial evaluation there is nothing of it.
     _, invariant, arrays = _run_known(
         halves, args, num_consts, num_carry, params | {"reverse": reverse}
     )
     consts, carry, _ = cut(chosen(args, halves.unknown), *_counts(halves, num_consts, num_carry))
     cts = chosen(cts, halves.out_unknown)
+    # Cotangents of the last carries start the backward loop; those of stacked results feed it.
     ct_carry, ct_ys = cts[: len(carry)], cts[len(carry) :]
     nonzero = tuple(not is_zero(ct) for ct in ct_ys)
     body = _transposed_body(
         halves.rest, len(invariant), len(consts), len(carry), len(arrays), nonzero
     )
-    # Only what the body reads goes along: a tangent that nobody asked for left some unread.
+    # Pass only what the body reads: a tangent that nothing uses leaves inputs unread.
     read = {a for e in body.eqns for a in e.invars} | set(body.outvars)
     count = len(consts) + len(carry)
     fixed, carried, xs = cut(body.invars, len(invariant), count)
@@ -327,6 +345,7 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
     body = reordered(
         body, [*chosen(fixed, keep_fixed), *carried, *chosen(xs, keep_xs)], body.outvars
     )
+    # Cotangents of constants are sums over the steps, so they are carried, from zero.
     out = scan_p.bind(
         *chosen(invariant, keep_fixed),
         *(zeros(aval_of(x)) for x in consts),
@@ -339,14 +358,18 @@ def _scan_transpose(cts: list, *args, jaxpr, num_consts, num_carry, reverse, **p
         **params,
     )
     found = merged(halves.unknown, out, [None] * (len(args) - sum(halves.unknown)))
-    # A carry may be unknown though its initial value is not.
+    # A carry may be unknown although its initial value is known.
     return [ct if is_linear else None for ct, is_linear in zip(found, linear, strict=True)]
 
 
 def _transposed_body(
     rest: Graph, invariants: int, consts: int, carry: int, arrays: int, nonzero: tuple[bool, ...]
 ) -> Graph:
-    """Inputs: invariants | cotangents of constants so far, of carries | of ys, then the arrays."""
+    """Return the body of the backward scan.
+
+    Its inputs are invariants | sums of cotangents of constants, cotangents of carries | cotangents
+    of stacked results, and the arrays.
+    """
     key = ("transposed body", invariants, consts, carry, arrays, nonzero)
     if key not in rest.derived:
         fixed, linear_avals = cut(rest.in_avals, invariants)

@@ -1,8 +1,8 @@
-"""`while` as a primitive: a Graph run on its own results as long as another says so.
+"""`while` as a primitive: a Graph run on its own results as long as another one says so.
 
 Floor 4. In: constants of the condition, constants of the body, initial carries (in this order).
 Out: the last carries. A condition that differs along mapped axes has those axes: the loop then goes
-on while any element is true, and elements that are not keep their values.
+on while any element's condition is true, and elements whose condition is false keep their values.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
 
 def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):
     start = cond_nconsts + body_nconsts
+    # A mapped condition: how many elements go on decides whether a select is needed.
     if cond_jaxpr.out_avals[0].ndim:
         counted, kept = (
             compile(_how_many(cond_jaxpr)),
@@ -71,7 +72,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
 
     def run_owning(*args):
         first, second, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
-        owned = frozenset()  # the initial values are somebody else's
+        owned = frozenset()  # the initial values belong to the caller
         while condition(*first, *carry)[0]:
             carry = body(*second, *carry, owned)
             owned = ours
@@ -84,6 +85,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
             many = int(many)
             if many == 0:
                 return list(carry)
+            # Where all elements go on, the select would change nothing.
             carry = body(*second, *carry) if many == 2 else kept(going, *second, *carry)
 
     if cond_jaxpr.out_avals[0].ndim:
@@ -92,7 +94,7 @@ def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts,
 
 
 def _how_many(condition: Graph) -> Graph:
-    """The condition with, in front, whether no element goes on (0), some do (1) or all (2)."""
+    """Return the condition with a count in front: no element goes on (0), some (1) or all (2)."""
     if "how many" not in condition.derived:
 
         def fun(*values):
@@ -105,6 +107,7 @@ def _how_many(condition: Graph) -> Graph:
                 )
                 for x in found
             )
+            # some * (some + every): 0, 1 or 2. With no elements `every` is true and `some` is not.
             return [do.mul(some, do.add(some, every)), going]  # all of none is none
 
         made = staged(fun, condition.in_avals, "while", condition.debug_name)
@@ -113,14 +116,14 @@ def _how_many(condition: Graph) -> Graph:
 
 
 def _where_going(body: Graph, condition: Graph) -> Graph:
-    """The body for elements that go on; the others keep their values. The condition comes first."""
+    """Return the body for elements that go on; others keep their values. The condition is first."""
     (going_aval,) = condition.out_avals
     if ("where going", going_aval) not in body.derived:
 
         def fun(going, *values):
             out = evaluate(body, *values)
             return [
-                do.select_n(_spread(going, aval_of(new).shape), old, new)
+                do.select_n(_broadcast_condition(going, aval_of(new).shape), old, new)
                 for new, old in zip(out, values[len(values) - len(out) :], strict=True)
             ]
 
@@ -129,8 +132,8 @@ def _where_going(body: Graph, condition: Graph) -> Graph:
     return body.derived["where going", going_aval]
 
 
-def _spread(going, shape: tuple[int, ...]):
-    """The condition for every element of a carry: its axes are the carry's first."""
+def _broadcast_condition(going, shape: tuple[int, ...]):
+    """Broadcast the condition to a carry, whose first axes are the condition's."""
     axes = tuple(range(aval_of(going).ndim))
     if len(axes) == len(shape):
         return going
@@ -144,6 +147,7 @@ def _while_jvp(
     _, const_tangents, init_tangents = cut(tangents, cond_nconsts, body_nconsts)
     of_consts = [not is_zero(t) for t in const_tangents]
     carry = [not is_zero(t) for t in init_tangents]
+    # The fixed point: a carry has a tangent from the first step on if it has one at any.
     while True:
         nonzero = (*of_consts, *carry)
         found = jvp_graph(body_jaxpr, nonzero).outputs
@@ -156,7 +160,7 @@ def _while_jvp(
         made.invars, body_nconsts, len(carry), sum(of_consts)
     )
     body = reordered(made, [*consts, *d_consts, *carries, *d_carries], made.outvars)
-    # The condition sees the tangents and does not look at them.
+    # The condition is given the tangents, which it does not read.
     unused = [Var(v.aval) for v in d_carries]
     condition = reordered(cond_jaxpr, [*cond_jaxpr.invars, *unused], cond_jaxpr.outvars)
     out = while_p.bind(
@@ -190,7 +194,7 @@ def _while_batch(
     cond_dims, body_dims, init_dims = cut(
         (None if d is None else 0 for d in dims), cond_nconsts, body_nconsts
     )
-    depth = cond_jaxpr.out_avals[0].ndim  # axes that the condition has already: ours comes behind
+    depth = cond_jaxpr.out_avals[0].ndim  # mapped axes that the condition has; ours goes behind
 
     def place(is_mapped: bool, at: int) -> int | None:
         return at if is_mapped else None
@@ -203,6 +207,7 @@ def _while_batch(
         if grown == carry:
             break
         carry = grown
+    # Whether elements may stop at different steps.
     differs = batch_graph(cond_jaxpr, axis, (*cond_dims, *at)).outputs[0] is not None
     if differs:  # elements stop at different steps, so every carry has the axis, in front
         at = (0,) * len(carry)
@@ -221,19 +226,21 @@ def _while_batch(
 
 
 def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
-    """Carries that do not depend on what is unknown are looped over now; the whole loop, later."""
+    """Run known carries now; the whole loop, with all of them, runs later."""
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
     counts = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body, carry = cut(flags, *counts)
+    # The fixed point: carries that depend on unknown values.
     while True:
         split = split_graph(body_jaxpr, (*of_body, *carry), carry)
         if split.out_unknown == carry:
             break
         carry = split.out_unknown
+    # With an unknown condition, or nothing known, there is nothing to run now.
     if any(split_graph(cond_jaxpr, (*of_cond, *carry)).out_unknown) or all(carry):
         return list(trace.unknown.process(while_p, args, params))
     cond_consts, body_consts, init = cut(args, *counts)
-    # The condition depends on known carries only, so the others are not missed.
+    # The condition depends on known carries only, so it does not need the others.
     condition = split_graph(cond_jaxpr, (*of_cond, *carry)).known
     body = reordered(split.known, split.known.invars, split.known.outvars[: carry.count(False)])
     assert trace.parent is not None
@@ -247,6 +254,7 @@ def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: 
             cond_nconsts=of_cond.count(False),
             body_nconsts=of_body.count(False),
         )
+    # The later loop computes known carries again; results of the first are used where possible.
     rest = trace.unknown.process(while_p, args, params)
     return merged(carry, chosen(rest, carry), known)
 
@@ -261,7 +269,7 @@ def _while_transpose(cts: list, *args: Any, **_):
 
 
 def _work(avals, *, cond_jaxpr: Graph, body_jaxpr: Graph, **_) -> float:
-    return 16 * (graph_work(cond_jaxpr) + graph_work(body_jaxpr))  # nobody knows how often
+    return 16 * (graph_work(cond_jaxpr) + graph_work(body_jaxpr))  # steps are unknown: a guess
 
 
 def _flow(eqn: Eqn) -> Loop:

@@ -1,6 +1,6 @@
-"""What everything above is made of: dtypes, avals, trees, primitives, traces, graphs. Floor 1.
+"""Foundations of everything above: dtypes, avals, primitives, traces, graphs. Floor 1.
 
-The names here are those of `jax.core`; the rest of it is `gpuarray.extend.core`.
+The names here are those of `jax.core`; the rest of that module is `gpuarray.extend.core`.
 """
 
 from gpuarray.core.avals import ShapedArray as ShapedArray

@@ -1,7 +1,8 @@
-"""What tracing knows of a value: shape, dtype, weak type, sharding.
+"""Abstract values: the shape, dtype, weak type and sharding that tracing knows of a value.
 
-Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects, so that `is` is equality and a
-cache key made of avals hashes by identity (the hot path of every `jit` call counts on it).
+Floor 1. In: shapes and dtypes. Out: interned `ShapedArray` objects. Equal avals are the same
+object, so a cache key made of avals hashes by identity, on which the hot path of every `jit` call
+depends.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from gpuarray import config, errors
 from gpuarray.core import dtypes
 from gpuarray.util import Interned
 
-#: The most bytes an array may have, a process's address space; also one that is never stored, for
-#: whatever walks over it would not come to an end.
+#: The most bytes an array may have: a process's address space. It holds for arrays that are never
+#: stored too, because loops over their elements would not end.
 LARGEST = 1 << 47
 
-#: Avals are alive as long as something has them, and these many of them longer.
+#: Every aval that is alive, and this many recent ones whether alive or not.
 _interned = Interned(1 << 14)
 _recent = _interned.recent
 
@@ -41,11 +42,13 @@ class ShapedArray:
     size: int
 
     def __new__(cls, shape, dtype, weak_type: bool = False, sharding=None) -> ShapedArray:
+        # As the caller gave it: a hit avoids making the canonical key.
         key = (shape, dtype, weak_type, sharding)
         try:
             return _recent[key]
         except KeyError:
             pass
+        # Not hashable: a list as shape, say.
         except TypeError:
             key = None
         shape = tuple(int(d) for d in shape)
@@ -55,6 +58,7 @@ class ShapedArray:
         return _interned.put(canonical, lambda: cls._made(*canonical), key)
 
     @classmethod
+    # Attributes go round __setattr__, which refuses.
     def _made(cls, shape: tuple[int, ...], dtype: Any, weak_type: bool, sharding: Any):
         self = object.__new__(cls)
         set_ = object.__setattr__
@@ -76,7 +80,7 @@ class ShapedArray:
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.sharding)
 
     def update(self, **changes) -> ShapedArray:
-        """The same aval with some fields changed."""
+        """Return the same aval with some fields changed."""
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
@@ -89,7 +93,7 @@ class ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
     def to_tangent_aval(self) -> ShapedArray:
-        """The aval of tangents: the same for floats and complex numbers, else float0."""
+        """Return the aval of tangents: the same for floats and complex numbers, else float0."""
         if dtypes.kind_of(self.dtype) in ("f", "c"):
             return self
         return ShapedArray(self.shape, dtypes.float0)
@@ -99,7 +103,7 @@ class ShapedArray:
         return self.size * self.dtype.itemsize
 
     def str_short(self, short_dtypes: bool = False) -> str:
-        """`float32[2,3]`, or `f32[2,3]` when short."""
+        """Return `float32[2,3]`, or `f32[2,3]` when short."""
         name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
         return f"{name}[{','.join(map(str, self.shape))}]"
 
@@ -112,7 +116,7 @@ class ShapedArray:
 
 
 def too_large(shape: tuple[int, ...], dtype: Any) -> Exception:
-    """The error for a shape that no array has."""
+    """Return the error for a shape that no array can have."""
     if max(shape) >= 1 << 63:
         return OverflowError(f"shape {shape}: an axis has at most 2**63 - 1 elements")
     return errors.OutOfMemory(
@@ -126,18 +130,19 @@ _PYTHON_KINDS = {bool: "bool_", int: "int_", float: "float_", complex: "complex_
 
 
 def python_scalar_aval(kind: type) -> ShapedArray:
-    """The aval of a Python `bool`, `int`, `float` or `complex` under the current x64 setting."""
+    """Return the aval of a Python scalar type under the current x64 setting."""
     dtype = dtypes.python_scalar_dtypes_now()[kind]
+    # bool has no weak type: it does not give way to other dtypes.
     return ShapedArray((), dtype, kind is not bool)
 
 
 def typed_scalar(x, dtype) -> np.generic:
-    """A Python scalar as a NumPy scalar of this dtype; OverflowError when it does not fit."""
+    """Convert a Python scalar to a NumPy scalar; raise OverflowError where it does not fit."""
     return dtype.type(x)
 
 
 def machine_int(x: int) -> int:
-    """`x`; OverflowError for a Python int that no integer of the machine holds.
+    """Return `x`; raise OverflowError for a Python int that fits neither int64 nor uint64.
 
     >>> machine_int(2**64)
     Traceback (most recent call last):
@@ -160,7 +165,7 @@ MASKED = (
     "arr.filled() to convert the value to a standard numpy array."
 )
 
-#: Types whose every value has the same aval: Python's scalars and NumPy's.
+#: Types whose values all have the same aval: Python's scalars and NumPy's.
 _SCALAR_KINDS = frozenset(_PYTHON_KINDS) | {
     dtypes.as_dtype(name).type for name in dtypes.lattice.NODES if not name.endswith("*")
 }
@@ -170,7 +175,7 @@ _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
 
 
 def aval_of(x) -> ShapedArray:
-    """The aval of anything a primitive accepts: arrays, tracers, NumPy values, Python scalars.
+    """Return the aval of anything a primitive accepts: array, tracer, NumPy value or Python scalar.
 
     >>> aval_of(1.0)
     ShapedArray(float32[], weak_type=True)
@@ -182,6 +187,7 @@ def aval_of(x) -> ShapedArray:
         if aval is None:
             aval = _scalar_avals[key] = _scalar_aval(kind)
         return aval
+    # Arrays and tracers. `hasattr` first would cost a second look-up.
     try:
         return x.aval
     except AttributeError:
@@ -190,6 +196,7 @@ def aval_of(x) -> ShapedArray:
         if isinstance(x, np.ma.MaskedArray):
             raise ValueError(MASKED)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+    # Subclasses of Python's scalars, such as an IntEnum.
     if isinstance(x, (bool, int, float, complex)):
         return python_scalar_aval(next(k for k in _PYTHON_KINDS if isinstance(x, k)))
     raise TypeError(

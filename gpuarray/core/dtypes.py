@@ -4,8 +4,8 @@ In: dtypes, anything that names one, and values. Out: NumPy dtypes (or a `KeyDty
 x64 setting. Floor 1: config, core.lattice, core.extended.
 
 Unless the setting is on, 64-bit types become 32-bit ones where an array gets its dtype from
-outside: from Python, from NumPy, by name. An array that is there keeps its dtype whatever the
-setting is now, and so does what is computed from it.
+outside: from Python, from NumPy, or by name. An existing array keeps its dtype whatever the setting
+is now, and so do results computed from it.
 
 NumPy's own `kind` calls most of the ml_dtypes 'V'; `kind_of` here tells integers from floats for
 all of them. Memos live on `config.state.trace_key`, so a changed setting never meets a stale one.
@@ -58,7 +58,7 @@ float16, float32, float64 = (np.dtype(t) for t in ("float16", "float32", "float6
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
-# The type of derivatives with respect to integers: there is one value, and it takes no memory.
+# The dtype of derivatives with respect to integers. It has a single value and takes no memory.
 float0 = np.dtype([("float0", np.void, 0)])
 
 _BY_NAME: dict[str, np.dtype] = {
@@ -73,6 +73,7 @@ _KIND: dict[Any, str] = {
     **{_BY_NAME[n]: "c" for n in lattice.COMPLEX},
     float0: "0",
 }
+# Full width; settings narrow these (see canonicalize_dtype).
 _PYTHON: dict[type, np.dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 _NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
@@ -87,7 +88,7 @@ python_scalar_dtypes: Mapping[type, np.dtype] = _PYTHON
 
 
 def is_beyond(dtype: Any) -> bool:
-    """Whether only arrays made with x64 on have this dtype, and it is off now.
+    """Whether this is a 64-bit dtype and x64 is off, so that only older arrays have it.
 
     >>> is_beyond(float64), is_beyond(float32)
     (True, False)
@@ -141,6 +142,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     >>> canonicalize_dtype(float), canonicalize_dtype("int64")
     (dtype('float32'), dtype('int32'))
     """
+    # A memo for each set of settings: no setting is read on a hit.
     memo = _state.trace_key.canonical
     try:
         return memo[dtype]
@@ -153,6 +155,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     full = as_dtype(dtype)
     if isinstance(full, ExtendedDType):
         return full
+    # Python's types also obey `default_dtype_bits`, dtypes named by width do not.
     narrow = not _state.enable_x64
     if isinstance(dtype, type) and dtype in _PYTHON and _state.default_dtype_bits == "32":
         narrow = True
@@ -161,6 +164,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     return result
 
 
+# Present settings, unlike `python_scalar_dtypes` above.
 def python_scalar_dtypes_now() -> Mapping[type, np.dtype]:
     """Return the dtypes of Python's bool, int, float and complex under the present settings."""
     return {kind: canonicalize_dtype(kind) for kind in _PYTHON}
@@ -187,8 +191,9 @@ def default_complex() -> np.dtype:
 
 
 def requested_dtype(dtype: Any, fun_name: str) -> Any:
-    """`check_user_dtype` in functions that this library calls as well: what it asks for is a dtype
-    that arrays have, and stays as it is.
+    """Like `check_user_dtype`, for functions that this library calls as well.
+
+    Its own calls keep the dtype they give: it is that of an array.
     """
     return check_user_dtype(dtype, fun_name, ours=True)
 
@@ -196,8 +201,8 @@ def requested_dtype(dtype: Any, fun_name: str) -> Any:
 def check_user_dtype(dtype: Any, fun_name: str = "", ours: bool = False) -> Any:
     """Return the canonical dtype for a `dtype=` argument, with errors that name the function.
 
-    A type that was asked for by width and is not available is truncated, with a warning.
-    ours: unless it is this library that asks
+    A type that was asked for by width and is not available is truncated, with a warning. With
+    `ours`, calls from within this library get it untruncated.
 
     >>> check_user_dtype(float, "zeros"), check_user_dtype("bfloat16", "zeros")
     (dtype('float32'), dtype(bfloat16))
@@ -260,6 +265,7 @@ def dtype(x: Any) -> Any:
     if isinstance(x, ExtendedDType):
         return x
     own = getattr(x, "dtype", None)
+    # Keys have no canonical form.
     if isinstance(own, ExtendedDType):
         return own
     if isinstance(own, np.dtype):
@@ -285,7 +291,7 @@ def _not_valid(x: Any, given: Any) -> str:
 
 
 def is_weakly_typed(x: Any) -> bool:
-    """Is this value's type only a default, as a Python number's is, that gives way to an array's?
+    """Whether a value's dtype is only a default, like a Python number's, that gives way to arrays.
 
     >>> is_weakly_typed(1.0), is_weakly_typed(True), is_weakly_typed(np.float32(1))
     (True, False, False)
@@ -313,6 +319,7 @@ def scalar_type_of(x: Any) -> type:
 # -- promotion --------------------------------------------------------------------------------
 
 
+# The name of a dtype in the promotion lattice.
 def _node(dtype: Any, weak: bool) -> str:
     name = _NAME.get(dtype)
     if name is None:
@@ -321,6 +328,7 @@ def _node(dtype: Any, weak: bool) -> str:
             "dtype. Random keys and float0 values combine only with their own kind."
         )
     if weak:
+        # Weak values of one kind are the same node, whatever their width.
         return {"i": "int*", "u": "int*", "f": "float*", "c": "complex*"}.get(_KIND[dtype], name)
     return name
 
@@ -350,6 +358,7 @@ def _combine(pairs: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
     dtypes = {d for d, _ in pairs}
     weak = all(w for _, w in pairs)
     strict = _state.numpy_dtype_promotion == "strict"
+    # One type only: promotion changes nothing but the width.
     if len(pairs) == 1 or (len(dtypes) == 1 and not weak):
         result = pairs[0][0]
         return result, weak and result != bool_
@@ -373,6 +382,7 @@ def promote2(dtype_a: Any, weak_a: bool, dtype_b: Any, weak_b: bool) -> tuple[An
     >>> promote2(float16, False, int32, False)
     (dtype('float16'), False)
     """
+    # Of two strong and weak types, for each set of settings.
     memo = _state.trace_key.promotions
     key = (dtype_a, weak_a, dtype_b, weak_b)
     try:
@@ -391,6 +401,7 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
     kind = type(x)
     if kind in _PYTHON:
         return canonicalize_dtype(kind), kind is not bool
+    # An array or a tracer.
     aval = getattr(x, "aval", None)
     if aval is not None:
         return aval.dtype, aval.weak_type
@@ -441,8 +452,9 @@ def promote_types(a: Any, b: Any) -> Any:
 
 
 def wider(a: Any, b: Any) -> Any:
-    """Return the type to which two dtypes promote, also where the settings forbid to promote
-    without being asked: for the library's own intermediate values.
+    """Return the type to which two dtypes promote, even if the settings forbid implicit promotion.
+
+    It is for the library's own intermediate values.
 
     >>> wider("float16", "float32")
     dtype('float32')
@@ -468,6 +480,7 @@ def _promoted(a: Any, b: Any, strict: bool) -> Any:
 # -- questions about types --------------------------------------------------------------------
 
 
+# Abstract NumPy class by kind.
 _ABSTRACT = {"i": np.signedinteger, "u": np.unsignedinteger, "f": np.floating}
 # ml_dtypes' scalar types have np.generic as their only base; here is where they belong.
 _PARENT: dict[Any, Any] = {
@@ -478,7 +491,7 @@ _PARENT: dict[Any, Any] = {
 
 
 def issubdtype(a: Any, b: Any) -> bool:
-    """Is type `a` the type `b`, or of the abstract kind `b`? ml_dtypes' types and keys included.
+    """Whether type `a` is the type `b` or a subtype of it, for ml_dtypes and keys too.
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int8", np.floating)
     (True, False)
@@ -505,7 +518,7 @@ _KINDS: dict[str, str] = {
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Is `dtype` of this kind: a dtype, one of the array API's kind names, or a tuple of them?
+    """Whether `dtype` is of a kind: a dtype, a kind name of the array API, or a tuple of these.
 
     >>> isdtype("float16", "real floating"), isdtype("int8", ("bool", "unsigned integer"))
     (True, False)
@@ -513,7 +526,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     own = as_dtype(dtype)
     if isinstance(own, ExtendedDType):
         raise TypeError(f"Cannot interpret '{own}' as a data type")
-    # All are looked at, so that a misspelt kind is an error wherever it stands.
+    # Check every kind, so that a misspelt one is an error wherever it stands.
     found = [_matches(own, k) for k in (kind if isinstance(kind, tuple) else (kind,))]
     return True in found
 
@@ -537,17 +550,19 @@ iinfo = ml_dtypes.iinfo
 
 
 def supports_inf(dtype: Any) -> bool:
-    """Can this type hold infinity? (Most 8-bit floats and all integers cannot.)
+    """Whether the type has infinities (most 8-bit floats and all integers have none).
 
     >>> supports_inf(float16), supports_inf(float8_e4m3fn)
     (True, False)
     """
     if kind_of(dtype) not in "fc":
         return False
+    # Ask the type itself: types without infinities convert it to nan or their largest value.
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isinf(np.array(np.inf).astype(dtype).astype(complex)))
 
 
+# Types that NumPy stores in a byte each.
 _BITS = {int1: 1, uint1: 1, int2: 2, uint2: 2, int4: 4, uint4: 4}
 _BITS |= {float4_e2m1fn: 4, float6_e2m3fn: 6, float6_e3m2fn: 6}
 
@@ -591,6 +606,7 @@ def to_inexact_dtype(dtype: Any) -> Any:
     (dtype('float32'), dtype('float64'), dtype(bfloat16))
     """
     if kind_of(dtype) in "biu":
+        # As in JAX: 64-bit integers become float64, narrower ones float32.
         return float64 if dtype in (int64, uint64) else float32
     return dtype
 
@@ -613,6 +629,7 @@ def to_floating_dtype(dtype: Any) -> Any:
     if kind_of(dtype) == "c":
         return float64 if dtype == complex128 else float32
     found = to_inexact_dtype(dtype)
+    # Booleans and integers have become floats; keys have not.
     if kind_of(found) != "f":
         raise ValueError(f"data type {dtype} not inexact")
     return found

@@ -1,9 +1,9 @@
-"""Accesses: how one element of a value is had where the value itself is not in memory.
+"""Accesses: how to compute one element of a value that is not in memory.
 
-Floor 1. Plain data without text, made by the rules of primitives (element_rules.py); the compiler
-writes it. An access is a tree: elements of arrays in memory and constants at its leaves, and above
-them guards (`inside ? x[...] : pad`), operations, and folds over a few elements. Places are index
-arithmetic (index.py), of which a part may be an index that is itself read from memory.
+Floor 1. Plain data without text, built by the element rules of primitives (element_rules.py) and
+written as CUDA C++ by the compiler. An access is a tree: elements of arrays in memory and constants
+are its leaves; above them are guards (`inside ? x[...] : pad`), operations, and folds over a few
+elements. Indices are index arithmetic (index.py), and may contain indices read from memory.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.index import Axis, Index, Quotient, Remainder, axes_of
 
-# ---- tests of places ----
+# ---- tests of indices ----
 
 
 @dataclass(frozen=True)
 class Below:
-    """0 <= index < bound. As unsigned numbers what is negative is too large as well."""
+    """0 <= index < bound: one comparison of unsigned numbers, where negative ones are large."""
 
     index: Index
     bound: int
 
     @property
     def always(self) -> bool | None:
-        """Its value where shapes alone decide it."""
+        """The test's value if shapes alone decide it, else None."""
         if self.index.smallest >= 0 and self.index.largest < self.bound:
             return True
         if self.index.smallest >= self.bound or self.index.largest < 0:
@@ -47,7 +47,8 @@ class Multiple:
 
     @property
     def always(self) -> bool | None:
-        """Its value where shapes alone decide it."""
+        """The test's value if shapes alone decide it, else None."""
+        # Known if the remainder has no term left that varies.
         rest = self.index.divided(self.of)[1]
         return None if rest.terms else rest.constant == 0
 
@@ -55,7 +56,7 @@ class Multiple:
 Test = Below | Multiple
 
 
-# ---- what a value is made of ----
+# ---- accesses ----
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Address:
-    """Where an element of an array in memory is, for functions that search from there on."""
+    """Address of an element of an array in memory, for functions that search from there."""
 
     source: Var
     index: Index
@@ -83,7 +84,7 @@ class Constant:
 
     @property
     def key(self) -> tuple:
-        """What it is compared by."""
+        """Bits and dtype: the key it is compared by."""
         dtype = storage_dtype(self.aval)
         return np.asarray(self.value).astype(dtype).tobytes(), dtype
 
@@ -96,14 +97,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class Held:
-    """A value that the kernel has in a register; whoever writes the kernel knows its name."""
+    """A value that a kernel has in a register, under a name that the kernel's writer knows."""
 
     value: Any
 
 
+# Trees are compared by identity: comparing shared subtrees element by element would take
+# exponential time.
 @dataclass(frozen=True, eq=False)
 class Guarded:
-    """One access where all tests hold, another one elsewhere; `aval` is that of either."""
+    """`inside` if all tests hold, else `outside`; both have the aval `aval`."""
 
     tests: tuple[Test, ...]
     inside: Access
@@ -113,10 +116,10 @@ class Guarded:
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """An operation on elements: result `number` of a pointwise equation, or else a call that the
-    primitive brings along, as its `cuda` rule: in the template {0}, {1}, ... are the operands and,
-    after them, the places; {T} and {M} are the types of `aval` as a value and in memory, and
-    {uint32} and its like those of dtypes.
+    """An operation on elements: result `number` of a pointwise equation, or a template.
+
+    In a template {0}, {1}, ... are the operands, then the `places`, which are indices. {T} and {M}
+    are the types of `aval` as a value and in memory; {uint32} etc. are the types of those dtypes.
     """
 
     operands: tuple[Access, ...]
@@ -127,15 +130,21 @@ class Applied:
     number: int = 0
 
 
-# ---- what is folded ----
+# ---- folds ----
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """By the rule of a reduction: an equation of it on elements like these.
+    """Fold terms as a reduction does.
 
-    of: the pointwise equation that makes an element of the terms; without it the last term is one
-    matching: only those of which term 0 is the number of place 0 count
+    Attributes
+    ----------
+    eqn :
+        An equation of that reduction on elements of this aval.
+    of :
+        Pointwise equation that computes an element from the terms; None: the last term is one.
+    matching :
+        Count only elements for which term 0 equals the index `places[0]`.
     """
 
     eqn: Eqn
@@ -145,8 +154,10 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Merged:
-    """The terms change the states: by a pointwise equation of a state and a term, by a Graph of all
-    states and all terms, or (None) by taking their place.
+    """Combine states and terms.
+
+    `by` is a pointwise equation of a state and a term, or a Graph of all states and all terms; with
+    None, the terms replace the states.
     """
 
     by: Eqn | Graph | None
@@ -154,9 +165,10 @@ class Merged:
 
 @dataclass(frozen=True)
 class Best:
-    """The first element that is better than all before it, by a comparison of the best one so far
-    with the next. The states are what is kept of it, itself, and whether there is any; what is kept
-    is term 1, or the number of place 0 if there is just one term.
+    """Choose the first best element; `better` compares the best so far with the next.
+
+    The states are: what is kept of the best element, the element itself, and whether there is one.
+    What is kept is term 1, or the index `places[0]` if there is one term only.
     """
 
     better: Eqn
@@ -164,12 +176,18 @@ class Best:
 
 @dataclass(frozen=True, eq=False)
 class SerialFold:
-    """Elements along loops, one after another: they change the states where the tests hold.
+    """A fold over the elements along loops, in order, of those for which the tests hold.
 
-    how: what each does to the states
-    states: what each state is like and starts from; `Reduced` has its own
-    number: the state that is the result
-    spans: where each loop begins and ends, where that is not all of it
+    Attributes
+    ----------
+    how :
+        How each element changes the states.
+    states :
+        Aval and initial value of each state; empty for `Reduced`, which has its own.
+    number :
+        The state that is the result.
+    spans :
+        Begin and end of each loop, if it does not run over its whole axis.
     """
 
     how: Reduced | Merged | Best
@@ -188,10 +206,10 @@ Access = Element | Address | Constant | Held | Guarded | Applied | SerialFold
 
 @dataclass(frozen=True)
 class Lookup:
-    """A place that is read from memory: an atom of index arithmetic.
+    """An index that is read from memory: an atom of index arithmetic.
 
-    What is out of bounds is moved inside; with `find`, it becomes a number beyond all others, and
-    whoever uses it tests for that. `inside` says that this has been done.
+    An index out of bounds is clamped to 0 ... `most`. With `find`, it becomes `most` + 1 instead,
+    which its user must test for; `inside` says that this test has been made.
     """
 
     access: Access
@@ -206,7 +224,7 @@ class Lookup:
 
     @property
     def name(self) -> tuple:
-        """What its name in a kernel is kept under."""
+        """Key under which a kernel keeps the name of its variable."""
         return self.access, self.most, self.find
 
     @property
@@ -216,7 +234,8 @@ class Lookup:
 
 
 def found(looked: Lookup) -> tuple[Index, Below]:
-    """A place that may be out of bounds: its index, right where the test holds."""
+    """Return the index of a lookup that may be out of bounds, valid if the test holds."""
+    # Read once in a kernel (`name` is the same), but with different ranges.
     outside = Lookup(looked.access, looked.most, True, False)
     inside = Lookup(looked.access, looked.most, True, True)
     test = Below(Index(((outside, 1),)), looked.most + 1)
@@ -229,12 +248,13 @@ def guarded(
     inside: Callable[[], Access],
     outside: Callable[[], Access],
 ) -> Access:
-    """One access or another, without the tests that shapes alone decide."""
+    """Return `Guarded`, without the tests that shapes alone decide."""
     if any(t.always is False for t in tests):
         return outside()
     open_tests = tuple(dict.fromkeys(t for t in tests if t.always is None))
     if not open_tests:
         return inside()
+    # A constant padded with itself, for example, needs no test.
     one, two = inside(), outside()
     return one if one == two else Guarded(open_tests, one, two, aval)
 
@@ -243,7 +263,7 @@ def guarded(
 
 
 def children(access: Access) -> list[Access]:
-    """What an access is made of, and what its places are read with, in order of use."""
+    """Return the accesses an access consists of, those in its indices too, in order of use."""
     own: list[Access] = []
     for index in _own_places(access):
         own += [a.access for a in atoms(index) if isinstance(a, Lookup)]
@@ -258,7 +278,8 @@ def children(access: Access) -> list[Access]:
 
 
 def parts(access: Access) -> Iterator[Access]:
-    """All accesses of a tree, each once, those that places are read with among them."""
+    """All accesses of a tree, each once, those in its indices too."""
+    # A subtree may be shared, so the tree is a graph.
     waiting, seen = [access], set()
     while waiting:
         top = waiting.pop()
@@ -266,7 +287,7 @@ def parts(access: Access) -> Iterator[Access]:
             continue
         seen.add(top)
         yield top
-        waiting += reversed(children(top))
+        waiting += reversed(children(top))  # a stack: the first child comes off first
 
 
 def _own_places(access: Access) -> list[Index]:
@@ -282,13 +303,14 @@ def _own_places(access: Access) -> list[Index]:
 
 
 def places_of(access: Access) -> Iterator[Index]:
-    """All places in a tree."""
+    """All indices in a tree."""
     for part in parts(access):
         yield from _own_places(part)
 
 
 def atoms(index: Index) -> list[Any]:
-    """The atoms of an index, those inside quotients and remainders too."""
+    """Return the atoms of an index, those inside quotients and remainders too."""
+    # Depth first, in the order of the terms.
     found_atoms = []
     waiting: list[Any] = [a for a, _ in reversed(index.terms)]
     while waiting:
@@ -300,6 +322,6 @@ def atoms(index: Index) -> list[Any]:
 
 
 def sources(access: Access) -> list[Var]:
-    """The arrays in memory that a tree reads, in order of first use."""
+    """Return the arrays in memory that a tree reads, in order of first use."""
     reads = (p.source for p in parts(access) if isinstance(p, Element | Address))
     return list(dict.fromkeys(reads))

@@ -1,9 +1,9 @@
-"""Rules of primitives on elements: how one is made where it is read, and what that takes.
+"""Element rules of primitives: how one element of a result is computed where it is read.
 
-Floor 1. In: an equation, and a place in one of its results. Out: an access (element.py). A rule may
-ask for elements of the operands at any place, so rules compose, and what is made of several of them
-is one tree. A primitive has its rules beside its definition (`element=`, `update=`); what needs no
-word of its own follows from its kind.
+Floor 1. In: an equation, and coordinates in one of its results. Out: an access (element.py). A rule
+may ask for elements of the operands at any coordinates, so rules compose into one tree. A primitive
+names its rules in its definition (`element=`, `update=`); views and pointwise operations have the
+rule of their kind.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.index import Index, through
 from gpuarray.core.primitive import Kind
 
+#: Coordinates of an element: one index for each axis.
 Places = Sequence[Index]
-#: Operand number and place -> its element.
+#: Operand number and coordinates -> that element of the operand.
 Get = Callable[[int, Places], Access]
 
 
@@ -36,17 +37,25 @@ def _never(operand: int) -> bool:
 
 @dataclass(frozen=True)
 class ElementRule:
-    """How an element of an operation's results is made where it is read, and what that takes.
+    """How one element of an operation's results is computed where it is read, and at what cost.
 
-    make(eqn, number, at, get) -> Access: the element of result `number` at a place; `get(i, place)`
-    is the element of operand i
-    when(eqn): whether there is text for that, with these dtypes and params
-    times(eqn): how many elements of the operands go into one of a result
-    cost(eqn): multiply-adds for an element, without its operands; without this rule, the weight of
-    the primitive for each of these times
-    reads(eqn, operand): how many elements of an operand are read for whole results, or None where
-    it must be in memory; without this rule, these times as many as a result has
-    where(operand): whether an operand says where elements are
+    Attributes
+    ----------
+    make : (eqn, number, at, get) -> Access
+        The element of result `number` at the coordinates `at`; `get(i, at)` is an element of
+        operand i.
+    when : (eqn) -> bool
+        Whether CUDA text exists for these dtypes and params.
+    times : (eqn) -> int
+        Elements of the operands that go into one element of a result.
+    cost : (eqn) -> float
+        Multiply-adds per element, without its operands. Default: the primitive's weight for each
+        of `times`.
+    reads : (eqn, operand) -> int or None
+        Elements of an operand that are read for whole results; None if the operand must be in
+        memory. Default: `times` for each element of a result.
+    where : (operand) -> bool
+        Whether an operand holds indices.
     """
 
     make: Callable[[Eqn, int, Places, Get], Access]
@@ -57,11 +66,11 @@ class ElementRule:
     where: Callable[[int], bool] = _never
 
     def cost_of(self, eqn: Eqn) -> float:
-        """Cost of an element in multiply-adds, without its operands."""
+        """Return the cost of an element in multiply-adds, without its operands."""
         return eqn.primitive.weight * self.times(eqn) if self.cost is None else self.cost(eqn)
 
     def reads_of(self, eqn: Eqn, operand: int) -> int | None:
-        """How many elements of an operand are read in all; None where it must be in memory."""
+        """Return how many elements of an operand are read in all; None: it must be in memory."""
         if self.reads is not None:
             return self.reads(eqn, operand)
         return eqn.outvars[0].aval.size * self.times(eqn)
@@ -69,19 +78,27 @@ class ElementRule:
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """How an operation changes a part of its first operand, which may be done where it lies.
+    """How an operation changes a part of its first operand, which may be done in place.
 
-    operand: which operand holds the updates
-    target(eqn, at, get) -> (place, tests): where the update at a place goes, and tests of its
-    being there
-    merge(eqn): how an update (second) changes what is there (first): a pointwise equation or a
-    Graph; None: it takes its place
-    count(eqn): how many windows of updates there are; a single one meets no other
-    unique(eqn): whether it is promised that no two of them meet
-    atomic(avals): the CUDA text that merges {1} into memory at {0}, whatever the order; TypeError
-    where there is none for these dtypes; None: for no dtypes at all
-    in_order(eqn): the equations that bring the updates into the order of their places, and fold
-    them there
+    Attributes
+    ----------
+    operand : int
+        Number of the operand that holds the updates.
+    target : (eqn, at, get) -> (coordinates, tests)
+        Where the update at coordinates `at` is written, and tests of whether that is in bounds.
+    merge : (eqn) -> Eqn, Graph or None
+        How the old element (first operand) and an update (second) are combined; None: the update
+        replaces it.
+    count : (eqn) -> int
+        Number of windows of updates. A single one overlaps no other.
+    unique : (eqn) -> bool
+        Whether the caller promises that no two windows overlap.
+    atomic : (avals) -> str, or None
+        CUDA text that merges {1} into memory at {0} in any order; raises TypeError for dtypes
+        without one. None: no dtype has one.
+    in_order : (eqn) -> list of Eqn, or None
+        Equations that sort the updates by their target and fold them there, so that results are the
+        same in every run.
     """
 
     operand: int
@@ -97,7 +114,7 @@ class UpdateRule:
 
 
 def own_elements(eqn: Eqn, operand: int) -> int:
-    """A rule `reads`: each element of an operand goes to one place at most."""
+    """Rule `reads`: each element of an operand is read once at most."""
     return eqn.invars[operand].aval.size
 
 
@@ -106,34 +123,35 @@ def _view(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def stretched(shape: Sequence[int], at: Places) -> list[Index]:
-    """The place in an operand of that shape which broadcasts along the axes it lacks."""
+    """Return coordinates in an operand of that shape, whose axes of length 1 are broadcast."""
     if not shape:
         return []
     return [Index() if n == 1 else c for n, c in zip(shape, at, strict=True)]
 
 
 def pointwise(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """An operation on the elements at the same place."""
+    """Rule `make` of operations on the elements at the same coordinates."""
     operands = [get(i, stretched(a.aval.shape, at)) for i, a in enumerate(eqn.invars)]
     return Applied(tuple(operands), eqn.outvars[number].aval, eqn=eqn, number=number)
 
 
 def has_text(eqn: Eqn) -> bool:
-    """A rule `when`: where the primitive has CUDA text."""
+    """Rule `when`: whether the primitive has CUDA text."""
     return eqn.primitive.has_text([a.aval for a in eqn.invars], eqn.params)
 
 
 def free(eqn: Eqn) -> float:
-    """A rule `cost`: there is nothing to compute."""
+    """Rule `cost`: there is nothing to compute."""
     return 0.0
 
 
 def choosing(eqn: Eqn) -> float:
-    """A rule `cost`: one operand is chosen, by halving where there are many."""
+    """Rule `cost`: one operand is chosen, by bisection if there are many."""
+    # Up to four operands count as one comparison.
     return 1.0 + max(len(eqn.invars) - 4, 0).bit_length()
 
 
-#: The rules of kinds, for primitives without one of their own.
+#: Rules by kind, for primitives without one of their own.
 BY_KIND: dict[Kind, ElementRule] = {
     Kind.VIEW: ElementRule(_view, cost=free),
     Kind.POINTWISE: ElementRule(pointwise, when=has_text),
@@ -141,7 +159,7 @@ BY_KIND: dict[Kind, ElementRule] = {
 
 
 def rule_of(eqn: Eqn) -> ElementRule | None:
-    """How an element of an equation's result is made elsewhere; None if it cannot be."""
+    """Return the element rule of an equation; None if it has none."""
     rule: Any = eqn.primitive.element
     if rule is None:
         return BY_KIND.get(eqn.primitive.kind)

@@ -1,8 +1,7 @@
 """Dtypes that NumPy does not know: random keys, and what others may add.
 
-In: a description of a random generator. Out: hashable dtype objects that say their name, their
-size and their abstract type. `core.dtypes` offers them next to NumPy's. Floor 1: imports nothing
-of gpuarray.
+Floor 1: imports nothing of gpuarray. In: a description of a random generator. Out: hashable dtype
+objects with a name, a size and an abstract type. `core.dtypes` offers them next to NumPy's.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class prng_key(extended):
 
 
 class ExtendedDType:
-    """Base of dtypes that NumPy does not know: `name`, `itemsize` and `type` say what they are."""
+    """Base of dtypes that NumPy does not know; `name`, `itemsize` and `type` describe them."""
 
     __slots__ = ()
 
@@ -57,14 +56,17 @@ class KeyDtype(ExtendedDType):
 
     @property
     def itemsize(self) -> int:
+        # Key words are uint32.
         return 4 * math.prod(self._impl.key_shape)
 
     @property
     def storage(self) -> np.dtype:
-        """The NumPy dtype of one key as one element: whatever moves elements moves keys."""
+        """The NumPy dtype that stores a key as one element, so that keys move like numbers."""
+        # Standard dtypes for two and four words: NumPy is slower with void ones.
         return np.dtype({8: "uint64", 16: "complex128"}.get(self.itemsize, f"V{self.itemsize}"))
 
     def __eq__(self, other: object) -> bool:
+        # By value: keys made with equal generators mix.
         return isinstance(other, KeyDtype) and self._impl == other._impl
 
     def __hash__(self) -> int:

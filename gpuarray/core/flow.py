@@ -1,8 +1,7 @@
 """Loops and branches as plain data: how a primitive that holds Graphs runs them.
 
-Floor 1. In: an equation of such a primitive (its `flow` rule reads it). Out: a `Loop` or a
-`Choice`, which a compiler can write out without knowing the primitive. Operands are given by their
-numbers.
+Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop` or a `Choice`,
+which a compiler can write out without knowing the primitive. Operands are given by their numbers.
 """
 
 from __future__ import annotations
@@ -14,12 +13,20 @@ from gpuarray.core.graph import Graph
 
 @dataclass(frozen=True)
 class Loop:
-    """A Graph run again and again on its own results.
+    """A Graph that is run repeatedly on its own results.
 
-    body: (consts, carries, an element of each of xs) -> (carries, an element of each of ys)
-    length: how many steps; None: as long as `condition`(its consts, carries) is true
-    reverse: whether xs and ys are gone through from their ends
-    The results are the last carries, then ys.
+    Its results are the last carries, then ys.
+
+    Attributes
+    ----------
+    body :
+        (consts, carries, an element of each of xs) -> (carries, an element of each of ys).
+    consts, carry, xs :
+        Numbers of the operands that are constants, initial carries, and arrays to go through.
+    length :
+        How many steps; None: as long as `condition` (on its consts and the carries) is true.
+    reverse :
+        Whether xs and ys are gone through from their ends.
     """
 
     body: Graph
@@ -34,8 +41,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several Graphs on the operands behind the first, which is its number (the nearest one
-    there is).
+    """One of several Graphs, applied to all operands but the first.
+
+    The first operand is the number of the branch, clamped into range.
     """
 
     branches: tuple[Graph, ...]

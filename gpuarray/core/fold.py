@@ -1,8 +1,8 @@
-"""A Fold: how elements become one, said once for reductions, running folds and windows.
+"""Folds: how elements are combined to one, for reductions, cumulative operations and windows.
 
-Floor 1. In: what a fold starts from, how two partial results merge and, where partial results are
-not elements, how one is made of an element and the result of the last. Out: a `Fold`, from which
-NumPy, CUDA and native code derive theirs, and which says what may be assumed of it.
+Floor 1. In: the initial value, how two partial results merge and, if partial results are not
+elements, how an element becomes one and the last becomes the result. Out: a `Fold`, from which the
+NumPy, CUDA and native code is derived.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuarray.core import dtypes
 
 @functools.cache
 def extreme(dtype, largest: bool):
-    """The largest or smallest value of a dtype, infinite if it has infinities, as a scalar."""
+    """Return the largest or smallest value of a dtype, infinite if it has infinities."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return np.bool_(largest)
@@ -33,10 +33,10 @@ def extreme(dtype, largest: bool):
 
 
 class Identity(enum.Enum):
-    """What merging leaves unchanged, as a value that every dtype has."""
+    """The value that changes nothing when it is merged, for any dtype."""
 
     ZERO = "zero"
-    NEGATIVE_ZERO = "negative zero"  # a sum keeps -0.0 beside it; 0 of what has no -0.0
+    NEGATIVE_ZERO = "negative zero"  # as -0.0 + -0.0 is -0.0; 0 for dtypes without -0.0
     ONE = "one"
     ALL_BITS = "all bits set"
     LOWEST = "lowest"  # infinite where the dtype has infinities
@@ -44,7 +44,7 @@ class Identity(enum.Enum):
     LOG_OF_ZERO = "log of zero"
 
     def of(self, dtype) -> Any:
-        """The value as a scalar of `dtype`.
+        """Return the value as a scalar of `dtype`.
 
         >>> Identity.LOWEST.of(np.dtype("int8")), Identity.NEGATIVE_ZERO.of(np.dtype("float32"))
         (np.int8(-128), np.float32(-0.0))
@@ -53,6 +53,7 @@ class Identity(enum.Enum):
         if self in (Identity.LOWEST, Identity.HIGHEST, Identity.LOG_OF_ZERO):
             if not is_complex:
                 return extreme(dtype, self is Identity.HIGHEST)
+            # Complex numbers are ordered by real part, then imaginary part; log(0) is -inf + 0j.
             end = float("inf" if self is Identity.HIGHEST else "-inf")
             value = complex(end, 0.0 if self is Identity.LOG_OF_ZERO else end)
         elif self is Identity.NEGATIVE_ZERO:
@@ -63,20 +64,20 @@ class Identity(enum.Enum):
 
 
 class Part(enum.Enum):
-    """What a partial result is made of beside dtypes."""
+    """What a partial result may consist of, apart from dtypes."""
 
-    ELEMENT = "element"  # a number of the operand's dtype; floats below 32 bits are held as float32
+    ELEMENT = "element"  # of the operand's dtype; floats below 32 bits are kept as float32
     POSITION = "position"  # of an element in its row: uint64
 
 
 ELEMENT, POSITION = Part.ELEMENT, Part.POSITION
 
-#: A Part, a dtype, or two of them together: `(x, POSITION)` or `(x, x)`, where x is a State again.
+#: A Part, a dtype, or a pair `(x, POSITION)` or `(x, x)`, where x is a State again.
 State = Any
 
-#: Bytes of a partial result at most: what shared memory holds for each thread of a block.
+#: The most bytes of a partial result: what shared memory has for each thread of a block.
 MOST_STATE = 128
-#: What a partial result may hold beside elements.
+#: Dtypes that a partial result may contain.
 _NUMBERS = tuple(
     np.dtype(name)
     for name in "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64 complex64 "
@@ -85,7 +86,7 @@ _NUMBERS = tuple(
 
 
 def state_bytes(state: State, element: int = 16) -> int:
-    """The bytes of a partial result, with elements of so many (16: the widest there are).
+    """Return the bytes of a partial result; `element` is the size of an element.
 
     >>> state_bytes(ELEMENT, 4), state_bytes((np.dtype("float32"), POSITION))
     (4, 16)
@@ -94,12 +95,13 @@ def state_bytes(state: State, element: int = 16) -> int:
         return element if state is ELEMENT else 8
     if isinstance(state, np.dtype):
         return state.itemsize
+    # A C++ struct: its size is a multiple of that of the widest part.
     parts = [state_bytes(part, element) for part in state]
     return -(-sum(parts) // max(parts)) * max(parts)
 
 
 def _checked(state: State) -> State:
-    """A state with its dtypes as such; TypeError for what is none."""
+    """Return a state with types replaced by dtypes; raise TypeError if it is not a State."""
     if isinstance(state, Part):
         return state
     if isinstance(state, tuple) and len(state) == 2:
@@ -126,18 +128,29 @@ def _fits(identity: Any, state: State) -> bool:
 class Fold:
     """How elements are folded into one.
 
-    identity: what a partial result starts from: an `Identity`, or a pair of them for a state that
-    is a pair
-    merge: how two partial results merge: a pointwise primitive of two operands, or a rule as the
-    `cuda` rule of one, in which {T} is the type of a partial result. Machines merge in an order of
-    their own, so it is associative and commutative
-    lift: an element as a partial result: a pointwise primitive, or a template in which {0} is the
-    element, {1} its position in its row and {T} its type; a Sentinel where only NumPy knows
-    finish: the result, from the last partial result: a pointwise primitive, or a template
-    state: what a partial result is, where that is not an element; of `MOST_STATE` bytes at most
-    neutral: what a running fold begins with, where the identity is not unnoticed: 0.0 + -0.0 is 0.0
-    ufunc: NumPy's function that merges as `merge` does, where it has one
-    selects: whether merging gives one of the two as it is, so that nothing is ever rounded
+    Parameters
+    ----------
+    identity : Identity, or pair of them for a state that is a pair
+        The initial partial result.
+    merge : Primitive, or a `cuda` rule
+        How two partial results merge: a pointwise primitive of two operands, or CUDA text like that
+        of one, in which {T} is the type of a partial result. It must be associative and
+        commutative, since the order of merging depends on the backend.
+    lift : Primitive, str or Sentinel
+        How an element becomes a partial result: a pointwise primitive, or a template in which {0}
+        is the element, {1} its position in its row and {T} its type. A Sentinel if there is a NumPy
+        rule only.
+    finish : Primitive or str
+        How the last partial result becomes the result: a pointwise primitive, or a template.
+    state : State
+        What a partial result consists of; at most `MOST_STATE` bytes.
+    neutral : Identity, or pair of them
+        Initial value of cumulative operations, if `identity` would change elements, as in
+        0.0 + -0.0 == 0.0. Default: `identity`.
+    ufunc : np.ufunc
+        The ufunc that merges as `merge` does, if there is one.
+    selects : bool
+        Whether merging returns one of the two operands unchanged, so that nothing is rounded.
 
     >>> Fold(Identity.ZERO, "{0} + {1}", lift="{0} * {0}", ufunc=np.add).plain
     False
@@ -171,29 +184,29 @@ class Fold:
 
     @property
     def plain(self) -> bool:
-        """Whether elements, partial results and the result are one and the same thing."""
+        """Whether partial results and the result are like elements: no lift, state or finish."""
         return (self.state, self.lift, self.finish) == (ELEMENT, "{0}", "{0}")
 
     @property
     def plain_ufunc(self) -> Any:
-        """The ufunc of which this is the fold of the elements as they are, or None."""
+        """The ufunc that folds the unchanged elements, or None if no ufunc does."""
         return self.ufunc if self.plain else None
 
     @property
     def result_ufunc(self) -> Any:
-        """The ufunc that merges the results of two parts of an axis, or None."""
+        """The ufunc that merges the results of two pieces of an axis, or None."""
         return self.ufunc if self.finish == "{0}" else None
 
     @property
     def is_complete(self) -> bool:
-        """Whether the whole fold is known without its templates, so that NumPy's follows."""
+        """Whether no part is a template only, so that the NumPy rule can be derived."""
         for part in (self.lift, self.finish):
             if part != "{0}" and not hasattr(part, "numpy_function"):
                 return False
         return self.ufunc is not None and self.state is ELEMENT
 
     def of_nothing(self, dtype) -> Any:
-        """The fold of no elements of `dtype`; of complex numbers, one on the real axis.
+        """Return the fold of no elements of `dtype`; for complex dtypes its imaginary part is 0.
 
         >>> Fold(Identity.HIGHEST, "ga_min({0}, {1})").of_nothing(np.dtype("complex64"))
         np.complex64(inf+0j)

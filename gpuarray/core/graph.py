@@ -1,9 +1,9 @@
-"""The Graph: a typed list of equations in SSA form. The one IR of `jit`, lazy eager, `make_jaxpr`,
-AD and export.
+"""The Graph: a typed list of equations in SSA form, the one IR of the library.
 
-Floor 1. In: equations recorded by a trace. Out: something to verify, evaluate, hash by structure
-and print. Nothing here
-recurses over equations: graphs tens of thousands of operations deep are normal.
+It is what `jit`, lazy eager execution, `make_jaxpr`, differentiation and export work on. Floor 1.
+In: equations recorded by a trace. Out: something to verify, evaluate, hash by structure and print.
+Nothing here recurses over equations: graphs of tens of thousands of operations in a chain are
+normal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuarray.core.trace import made, owned
 
 
 class Var:
-    """A value of a Graph, defined once. Its name is chosen when it is printed."""
+    """A value of a Graph, defined once. It gets a name when it is printed."""
 
     __slots__ = ("aval",)
 
@@ -42,14 +42,14 @@ class Literal:
 
     @property
     def operand(self) -> Any:
-        """The value to bind: of the dtype that it was written down in, under any settings."""
+        """The value to bind, of the dtype it was recorded with, whatever the settings are now."""
         if aval_of(self.val).dtype == self.aval.dtype:
             return self.val
         return made(self.val, self.aval)
 
     @property
     def key(self) -> tuple:
-        """Structure: the bits matter, not `==` (nan equals itself here, and -0.0 is not 0.0)."""
+        """The literal by its bits: unlike `==`, nan equals itself and -0.0 differs from 0.0."""
         return ("lit", np.asarray(self.val, storage_dtype(self.aval)).tobytes(), self.aval)
 
     def __repr__(self) -> str:
@@ -60,12 +60,12 @@ Atom = Var | Literal
 
 
 def storage_dtype(aval: ShapedArray):
-    """The NumPy dtype that holds a value of this aval (random keys are stored as integers)."""
+    """Return the NumPy dtype that stores values of this aval (keys are stored as integers)."""
     return getattr(aval.dtype, "storage", aval.dtype)
 
 
 class SourceInfo(NamedTuple):
-    """Where an equation comes from."""
+    """Origin of an equation: the user's line and the names of the scopes around it."""
 
     site: Any
     name_stack: str
@@ -92,11 +92,11 @@ class Eqn:
 
     @property
     def source_info(self) -> SourceInfo:
-        """Where it comes from: the user's line and the names of the scopes around it."""
+        """The user's line and the names of the scopes around it."""
         return SourceInfo(self.site, "" if self.site is None else self.site.scope)
 
     def replace(self, **changes) -> Eqn:
-        """The same equation with some fields changed."""
+        """Return the same equation with some fields changed."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return Eqn(**(fields | changes))
 
@@ -105,20 +105,19 @@ class Eqn:
 
 
 class _Derived(dict):
-    """What was made of a Graph. A loop over sizes makes ever more: the oldest go."""
+    """Results derived from a Graph, at most 64: a loop over sizes would make ever more."""
 
     __slots__ = ()
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        # Dicts keep insertion order: the first key is the oldest.
         if len(self) >= 64:
             self.pop(next(iter(self)), None)
         super().__setitem__(key, value)
 
 
 class Graph:
-    """`{ lambda constvars ; invars. let eqns in outvars }`, with the values of the constants beside
-    it.
-    """
+    """`{ lambda constvars ; invars. let eqns in outvars }`, with the values of the constants."""
 
     __slots__ = (
         "_key",
@@ -146,10 +145,11 @@ class Graph:
         self.constvars = list(constvars)
         self.consts = list(consts)
         self.debug_name = debug_name
+        # Made on first use: most graphs are never hashed.
         self._key: tuple | None = None
-        self.derived = _Derived()  # transformed versions, made once
+        self.derived = _Derived()  # memo of transformed versions
 
-    # The ecosystem asks for a closed graph's `.jaxpr` and avals by these names.
+    # Libraries that expect a closed graph read `.jaxpr`, `.literals` and the avals.
     @property
     def jaxpr(self) -> Graph:
         return self
@@ -159,7 +159,7 @@ class Graph:
         return self.consts
 
     def with_consts(self, consts: Sequence[Any]) -> Graph:
-        """The same equations with other values in the places of the constants."""
+        """Return the same equations with other values for the constants."""
         return Graph(
             self.invars, self.outvars, self.eqns, self.constvars, consts, debug_name=self.debug_name
         )
@@ -178,10 +178,12 @@ class Graph:
 
     @property
     def key(self) -> tuple:
-        """The structure as a hashable tuple: equal for graphs that compute the same way. Constants
-        count by identity.
+        """The structure as a hashable tuple, equal for graphs that compute the same way.
+
+        Constants count by identity.
         """
         if self._key is None:
+            # Variables are numbered in order of definition, so that names do not matter.
             number: dict[Var, int] = {}
             for v in (*self.constvars, *self.invars):
                 number[v] = len(number)
@@ -193,8 +195,7 @@ class Graph:
                 rows.append((eqn.primitive, ins, params_key(eqn.params), len(eqn.outvars)))
             outs = tuple(a.key if isinstance(a, Literal) else number[a] for a in self.outvars)
             avals = tuple(v.aval for v in (*self.constvars, *self.invars))
-            # The constants themselves, not their ids: holding them keeps an id from being used
-            # again.
+            # The constants themselves, not their ids: while they are held, no id is used again.
             consts = tuple(_Identity(c) for c in self.consts)
             self._key = (avals, len(self.constvars), tuple(rows), outs, consts)
         return self._key
@@ -207,7 +208,7 @@ class Graph:
 
 
 class _Identity:
-    """Hashes and compares a constant by identity, and keeps it alive."""
+    """A constant that hashes and compares by identity, and is kept alive."""
 
     __slots__ = ("value",)
 
@@ -221,7 +222,7 @@ class _Identity:
         return isinstance(other, _Identity) and self.value is other.value
 
 
-# The printer (core/printing.py) needs Graph, so it moves in here rather than being imported.
+# The printer (core/printing.py) imports Graph, so it is installed here instead of being imported.
 _printer: list[Callable[[Graph], str] | None] = [None]
 
 
@@ -230,17 +231,20 @@ def set_printer(function: Callable[[Graph], str]) -> None:
 
 
 def params_key(params: dict[str, Any]) -> tuple:
-    """Parameters as a hashable tuple."""
+    """Return parameters as a hashable tuple."""
+    # Sorted: the order in which params were given does not matter.
     return tuple((name, _value_key(params[name])) for name in sorted(params))
 
 
 def _value_key(value):
+    # By value: an array in params is part of the program.
     if isinstance(value, np.ndarray):
         return ("ndarray", value.dtype.str, value.shape, value.tobytes())
     if isinstance(value, np.generic):
         return (value.dtype.str, value.tobytes())
     if isinstance(value, float):
         return ("float", value.hex())  # nan equals itself, -0.0 is not 0.0
+    # The type counts: a list and a tuple print differently.
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *map(_value_key, value))
     if isinstance(value, dict):
@@ -251,17 +255,17 @@ def _value_key(value):
 
 
 def is_view(eqn: Eqn) -> bool:
-    """Whether an equation is one index map of its operand, which whoever reads it can apply."""
+    """Whether an equation is one index map of its operand, which its readers can apply."""
     return eqn.primitive.kind is Kind.VIEW and not eqn.primitive.multiple_results
 
 
 def subgraphs(eqn: Eqn) -> Iterator[Graph]:
-    """The Graphs an equation holds in its parameters."""
+    """Yield the Graphs that an equation holds in its parameters."""
     return graphs_in(eqn.params)
 
 
 def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
-    """The Graphs among parameters."""
+    """Yield the Graphs among parameters."""
     for value in params.values():
         if isinstance(value, Graph):
             yield value
@@ -270,7 +274,7 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
 
 
 def is_pure_structure(graph: Graph) -> bool:
-    """Whether a Graph holds no value but scalars, and no function that holds any."""
+    """Whether a Graph holds no array and no function that captures one: it may be kept for long."""
     if graph.consts:
         return False
     for eqn in graph.eqns:
@@ -285,7 +289,7 @@ def is_pure_structure(graph: Graph) -> bool:
 
 
 def scopes(graph: Graph) -> tuple[str, ...]:
-    """The scopes of the equations in a Graph and those it holds; none if nobody named any."""
+    """Return the scope names of all equations, inner Graphs' too; () if there is none."""
     found = graph.derived.get("scopes")
     if found is None:
         names: list[str] = []
@@ -298,7 +302,7 @@ def scopes(graph: Graph) -> tuple[str, ...]:
 
 
 def effects(eqn: Eqn) -> Iterator[Primitive]:
-    """What does more than make its results, of an equation and those in the Graphs it holds."""
+    """Yield the primitives with side effects in an equation and the Graphs it holds."""
     if eqn.primitive.effect:
         yield eqn.primitive
     elif eqn.primitive.kind is Kind.CALL:
@@ -308,13 +312,15 @@ def effects(eqn: Eqn) -> Iterator[Primitive]:
 
 
 def has_effect(eqn: Eqn) -> bool:
-    """Whether running an equation, or one in a Graph it holds, does more than make its results."""
+    """Whether an equation, or one in a Graph it holds, has side effects."""
     return next(effects(eqn), None) is not None
 
 
 def verify(graph: Graph) -> None:
-    """Check the laws of the IR: every variable defined once and before use, every aval as its op's
-    rule says.
+    """Check the laws of the IR.
+
+    - Every variable is defined once, and before it is used.
+    - Every aval is what the primitive's rule says.
     """
     defined: set[Var] = set()
 
@@ -332,9 +338,11 @@ def verify(graph: Graph) -> None:
         for a in eqn.invars:
             if isinstance(a, Var) and a not in defined:
                 raise ValueError(f"{where} reads {a!r} before it is defined")
+        # The rule also checks params and operand dtypes.
         expected = eqn.primitive.out_avals([a.aval for a in eqn.invars], eqn.params)
         found = [v.aval for v in eqn.outvars]
         for want, have in zip(expected, found, strict=True):
+            # Weak types may differ: rewrites do not keep them.
             if (want.shape, want.dtype) != (have.shape, have.dtype):
                 raise ValueError(f"{where} has result {have}, but its rule says {want}")
         for v in eqn.outvars:
@@ -365,7 +373,7 @@ def evaluate(graph: Graph, *args) -> list[Any]:
 
 
 def eval_jaxpr(graph: Graph, consts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
-    """Apply a Graph's equations to values, one after the other.
+    """Apply a Graph's equations to values, one after another.
 
     >>> import gpuarray as ga
     >>> graph = ga.make_jaxpr(lambda x: x * 2 + 1)(3.0)
@@ -386,14 +394,16 @@ def bind(eqn: Eqn, env: dict[Var, Any]) -> None:
 
 
 def last_uses(graph: Graph) -> dict[int, list[Var]]:
-    """For each equation, the variables nobody reads after it."""
+    """Return, for each equation, the variables that nothing reads after it."""
     last: dict[Var, int] = {}
     for index, eqn in enumerate(graph.eqns):
+        # A result that is never read ends with its own equation.
         for v in eqn.outvars:
             last[v] = index
         for a in eqn.invars:
             if isinstance(a, Var):
                 last[a] = index
+    # Outputs are needed to the end.
     for a in graph.outvars:
         if isinstance(a, Var):
             last.pop(a, None)

@@ -1,9 +1,8 @@
 """Index maps: where in a buffer an access reads, as integer arithmetic over the axes of a group.
 
-Floor 1. In: the chain of views between a buffer and its reader. Out: an `Index`, a sum of terms
-`coefficient * atom + constant`, in which an atom is an axis or a quotient or remainder that did not
-simplify. Shapes are constants,
-so most do.
+Floor 1. In: the chain of views between a buffer and its reader. Out: an `Index`, which is a sum of
+terms `coefficient * atom` and a constant. An atom is an axis, or a quotient or remainder that did
+not simplify; since shapes are constants, most do.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from gpuarray.core.graph import Eqn
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a group: runs from 0 to length - 1."""
+    """One axis of a group, with positions 0 to length - 1."""
 
     number: int
     length: int
@@ -28,12 +27,12 @@ class Axis:
 
     @property
     def name(self) -> int:
-        """What its name in a kernel is kept under."""
+        """Key of its name in a kernel."""
         return self.number
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes it depends on."""
+        """The axes that it depends on."""
         return frozenset((self.number,))
 
 
@@ -50,7 +49,7 @@ class Quotient:
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes it depends on."""
+        """The axes that it depends on."""
         return frozenset(axes_of(self.inner))
 
 
@@ -67,13 +66,14 @@ class Remainder:
 
     @property
     def axes(self) -> frozenset[int]:
-        """The axes it depends on."""
+        """The axes that it depends on."""
         return frozenset(axes_of(self.inner))
 
 
 class Atom(Protocol):
-    """What a term of an index counts: a number that is never negative. Beside those above, a place
-    that is read from memory (element.py).
+    """Protocol of an index's terms: numbers that are never negative.
+
+    Beside those above there are positions read from memory (core/element.py).
     """
 
     @property
@@ -91,10 +91,11 @@ class Index:
 
     @staticmethod
     def axis(number: int, length: int) -> Index:
-        """The position along one axis."""
+        """Return the position along one axis; an axis of length 1 is always at 0."""
         return Index(((Axis(number, length), 1),)) if length > 1 else Index()
 
     def __add__(self, other: Index) -> Index:
+        # Terms of the same atom are added; those that cancel go.
         total = dict(self.terms)
         for atom, k in other.terms:
             total[atom] = total.get(atom, 0) + k
@@ -102,7 +103,7 @@ class Index:
         return index._rejoined()
 
     def _rejoined(self) -> Index:
-        """n * (x // n) + x % n is x again: a reshape there and back leaves nothing behind."""
+        """Simplify n * (x // n) + x % n to x, so that a reshape there and back leaves no trace."""
         total = dict(self.terms)
         for atom, k in self.terms:
             if isinstance(atom, Remainder):
@@ -110,6 +111,7 @@ class Index:
                 if total.get(whole) == k * atom.divisor:
                     del total[whole], total[atom]
                     rest = Index(tuple(total.items()), self.constant)
+                    # The sum may have made another such pair.
                     return rest + atom.inner * k
         return self
 
@@ -123,18 +125,19 @@ class Index:
 
     @property
     def largest(self) -> int:
-        """The largest value it takes."""
+        """The largest possible value."""
         return self.constant + sum(a.largest * k for a, k in self.terms if k > 0)
 
     @property
     def smallest(self) -> int:
-        """The smallest value it takes."""
+        """The smallest possible value."""
         return self.constant + sum(a.largest * k for a, k in self.terms if k < 0)
 
     def divided(self, n: int) -> tuple[Index, Index]:
-        """Quotient and remainder by n, simplified where the terms allow it."""
-        if n <= 1:  # 0: there are no elements, so any place will do
+        """Return quotient and remainder by n, simplified where the terms allow it."""
+        if n <= 1:  # with n == 0 there are no elements, and any position will do
             return self, Index()
+        # Multiples of n leave the division; what is left decides whether it can be dropped.
         multiples = Index(tuple((a, k // n) for a, k in self.terms if k % n == 0))
         rest = Index(tuple((a, k) for a, k in self.terms if k % n))
         whole, left = divmod(self.constant, n)
@@ -142,7 +145,7 @@ class Index:
         multiples = multiples.shifted(whole)
         if rest.smallest >= 0 and rest.largest < n:
             return multiples, rest
-        if rest.smallest < 0:  # cannot be cut in two without knowing signs: keep it whole
+        if rest.smallest < 0:  # C's division truncates: it cannot be split at unknown signs
             return Index(((Quotient(self, n), 1),)), Index(((Remainder(self, n), 1),))
         return (
             multiples + Index(((Quotient(rest, n), 1),)),
@@ -150,18 +153,19 @@ class Index:
         )
 
     def coefficient(self, axis: int) -> int | None:
-        """How far one step along an axis moves; None where that is not the same everywhere."""
+        """Return the step that one position along an axis makes; None where it varies."""
         found = 0
         for atom, k in self.terms:
             if isinstance(atom, Axis):
                 found += k if atom.number == axis else 0
+            # The axis is inside a quotient or remainder.
             elif axis in atom.axes:
                 return None
         return found
 
 
 def axes_of(index: Index) -> set[int]:
-    """The axes an index depends on."""
+    """Return the axes that an index depends on."""
     found: set[int] = set()
     for atom, _ in index.terms:
         found |= atom.axes
@@ -169,7 +173,7 @@ def axes_of(index: Index) -> set[int]:
 
 
 def linear(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
-    """The position in row-major memory."""
+    """Return the row-major position of coordinates."""
     total, stride = Index(), 1
     for coordinate, n in zip(reversed(coordinates), reversed(shape), strict=True):
         total = total + coordinate * stride
@@ -178,21 +182,26 @@ def linear(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
 
 
 def split(index: Index, shape: Sequence[int]) -> list[Index]:
-    """The coordinates of a row-major position."""
+    """Return the coordinates of a row-major position."""
     out: list[Index] = []
     for n in reversed(shape):
         index, coordinate = index.divided(n)
+        # Along an axis of length 1 there is only position 0.
         out.append(coordinate if n > 1 else Index())
     return out[::-1]
 
 
 @dataclass(frozen=True)
 class ViewRule:
-    """What a view is (`Primitive.view`), as an index map of its operand.
+    """A view as an index map of its operand (`Primitive.view`).
 
-    through(eqn, coordinates): coordinates of the result as coordinates of the operand
-    order(eqn): where each axis of the result comes from in the operand, None for new ones; None
-    altogether if the view does more than bring axes into an order
+    Attributes
+    ----------
+    through : (eqn, coordinates) -> coordinates
+        Coordinates in the operand for coordinates in the result.
+    order : (eqn) -> list or None
+        The operand axis that each axis of the result is, None for new ones. None in all if axes are
+        split, merged or cut.
     """
 
     through: Callable[[Eqn, list[Index]], list[Index]]
@@ -200,12 +209,12 @@ class ViewRule:
 
 
 def through(view: Eqn, coordinates: list[Index]) -> list[Index]:
-    """Coordinates of a view's result, as coordinates of its operand."""
+    """Return coordinates in a view's operand for coordinates in its result."""
     return view_rule(view).through(view, coordinates)
 
 
 def view_rule(view: Eqn) -> ViewRule:
-    """What a view is."""
+    """Return the index map of a view."""
     rule = view.primitive.view
     if rule is None:
         raise TypeError(f"{view.primitive.name} is not an index map: it has no rule `view`")
@@ -213,25 +222,28 @@ def view_rule(view: Eqn) -> ViewRule:
 
 
 def access(views: Sequence[Eqn], coordinates: list[Index], source_shape: Sequence[int]) -> Index:
-    """The position in a contiguous buffer that a reader at `coordinates` sees through views."""
+    """Return the position in a contiguous buffer that a reader at `coordinates` of views reads."""
     return linear(behind(views, coordinates), source_shape)
 
 
 def behind(views: Sequence[Eqn], coordinates: list[Index]) -> list[Index]:
-    """Coordinates of what is seen through views, as coordinates of the value they look at."""
+    """Translate coordinates through a chain of views to those of the array behind it."""
+    # From the reader back to the source.
     for view in reversed(views):
         coordinates = through(view, coordinates)
     return coordinates
 
 
 def contiguous_offset(view: Eqn) -> int | None:
-    """Where the result of a view begins in its operand's memory, in elements, if it is one piece of
-    that memory; None where only a copy makes it one.
+    """Return where a view's result begins in its operand's memory, in elements.
+
+    None if it is not one contiguous piece of that memory, so that only a copy makes it one.
     """
     before, after = view.invars[0].aval.shape, view.outvars[0].aval.shape
     if 0 in after:
         return 0
     coordinates = [Index.axis(i, n) for i, n in enumerate(after)]
     index = linear(through(view, coordinates), before)
+    # One piece if both positions differ by a constant only.
     whole = linear(coordinates, after)
     return index.constant if set(index.terms) == set(whole.terms) else None

@@ -1,12 +1,12 @@
-"""The order of types that decides what two arrays of different dtypes become.
+"""The promotion lattice: which dtype two arrays of different dtypes become.
 
-In: names of nodes: dtype names, and 'int*', 'float*', 'complex*' for weakly typed values (Python
-scalars), which give way to any array of their kind. Out: the least node that is above all of them,
-or None where promotion would have to guess. Floor 1: imports nothing of gpuarray.
+Floor 1: imports nothing of gpuarray. In: names of nodes: dtype names, and 'int*', 'float*',
+'complex*' for weakly typed values (Python scalars), which give way to any array of their kind. Out:
+the least node above all of them, or None where promotion would have to guess.
 
-Two values meet at their least upper bound. The order is drawn upwards, `a: b c` meaning that `a`
-converts to `b` and to `c`; 8-bit floats and narrow integers have nothing above them but
-themselves, so that mixing them is an error and never a surprise.
+Two values meet at their least upper bound. In the tables below `a: (b, c)` means that `a` converts
+to `b` and to `c`. 8-bit floats and narrow integers have nothing above them, so that mixing them is
+an error and never a surprise. The lattice is JAX's (see its page on type promotion).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _STANDARD: dict[str, tuple[str, ...]] = {
     "complex64": ("complex128",),
 }
 
-# Strict: weak values adapt to an array, and nothing else converts.
+# Strict mode: weak values adapt to an array, and nothing else converts.
 _STRICT: dict[str, tuple[str, ...]] = {
     "int*": ("float*", *INTS, *SMALL_INTS),
     "float*": ("complex*", *FLOATS, *SMALL_FLOATS),
@@ -62,8 +62,9 @@ NODES = ("bool", "int*", "float*", "complex*") + SMALL_INTS + INTS + SMALL_FLOAT
 
 
 def _closure(edges: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
-    """For every node, the set of nodes that it converts to, itself included."""
+    """Return for every node the set of nodes that it converts to, itself included."""
 
+    # The graph has no cycles, so the recursion ends; `cache` visits each node once.
     @cache
     def above(node: str) -> frozenset[str]:
         return frozenset({node}).union(*(above(up) for up in edges.get(node, ())))
@@ -75,7 +76,7 @@ _ABOVE = {False: _closure(_STANDARD), True: _closure(_STRICT)}
 
 
 def least_upper_bound(nodes: frozenset[str], strict: bool = False) -> str | None:
-    """Return the least node that all `nodes` convert to; None when there is none, or no least one.
+    """Return the least node that all `nodes` convert to; None if there is none, or no least one.
 
     >>> least_upper_bound(frozenset({"uint8", "int8"}))
     'int16'
@@ -84,5 +85,5 @@ def least_upper_bound(nodes: frozenset[str], strict: bool = False) -> str | None
     """
     above = _ABOVE[strict]
     common = frozenset.intersection(*(above[n] for n in nodes))
-    # The least one is the bound below all others: everything common is above it.
+    # Every common bound is above the least one.
     return next((n for n in common if common <= above[n]), None)

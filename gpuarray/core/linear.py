@@ -1,7 +1,6 @@
-"""Values of linear maps: symbolic zeros, and the types of derivatives.
+"""Values of linear maps: symbolic zeros, and the avals of derivatives.
 
-Floor 1. In: avals. Out: `Zero`, which stands for a tangent or cotangent that is nothing, without
-the memory of it.
+Floor 1. In: avals. Out: `Zero`, a tangent or cotangent that is zero everywhere and takes no memory.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ class Zero:
 
 
 class Undefined:
-    """The place of an operand that a transpose rule is to give the cotangent of: only its aval is
-    known.
-    """
+    """An operand whose cotangent a transpose rule is asked for: only its aval is known."""
 
     __slots__ = ("aval",)
 
@@ -41,7 +38,7 @@ class Undefined:
 
 
 def check_defined(x: Any, operation: str) -> None:
-    """TypeError where a transpose rule computes with an operand that it has no value of."""
+    """Raise TypeError where a transpose rule needs the value of an operand it is linear in."""
     if type(x) is Undefined:
         raise TypeError(
             f"cannot transpose a function that is not linear: {operation} was given a value of "
@@ -51,7 +48,7 @@ def check_defined(x: Any, operation: str) -> None:
 
 
 def is_undefined(x: Any) -> bool:
-    """Whether a transpose rule's operand is one of those it is linear in."""
+    """Whether a transpose rule is asked for the cotangent of this operand."""
     return type(x) is Undefined
 
 
@@ -68,7 +65,7 @@ def is_inexact(aval: ShapedArray) -> bool:
 
 
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
-    """The aval of tangents: the same for floats and complex numbers, float0 for everything else."""
+    """Return the aval of tangents: the same for floats and complex numbers, else float0."""
     if is_inexact(aval):
         return aval
     return ShapedArray(aval.shape, dtypes.float0)

@@ -1,7 +1,7 @@
-"""Meshes of devices, and how the axes of an array are laid over them: plain data.
+"""Meshes of devices, and how the axes of an array are laid over them, as plain data.
 
-Floor 1. In: devices in an n-dimensional grid with a name an axis. Out: `Mesh`, `PartitionSpec` and
-the `NamedSharding` of the two, which knows the piece of each device.
+Floor 1. In: devices in an n-dimensional grid whose axes have names. Out: `Mesh`, `PartitionSpec`
+and their `NamedSharding`, which knows the piece of each device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuarray.core.sharding import Device, Sharding
 
 
 class AxisType(enum.Enum):
-    """Who decides how values are laid along a mesh axis: the compiler, the types, or the user."""
+    """What decides how values are laid along a mesh axis: the compiler, the types, or the user."""
 
     Auto = enum.auto()
     Explicit = enum.auto()
@@ -29,7 +29,7 @@ class AxisType(enum.Enum):
 
 
 class PartitionSpec:
-    """For each axis of an array, the mesh axis (or axes) it is cut along; None where it is not.
+    """The mesh axis (or axes) along which each axis of an array is split; None where it is not.
 
     >>> from gpuarray.sharding import PartitionSpec as P
     >>> P("x", None, ("y", "z"))
@@ -40,6 +40,7 @@ class PartitionSpec:
 
     def __init__(self, *partitions: Any):
         parts = []
+        # Normalised, so that equal specs compare equal: a tuple of one name is the name.
         for part in partitions:
             if isinstance(part, list):
                 part = tuple(part)
@@ -50,7 +51,7 @@ class PartitionSpec:
 
     @property
     def partitions(self) -> tuple:
-        """The entries."""
+        """The entries, one for each axis."""
         return self._parts
 
     def __iter__(self) -> Iterator[Any]:
@@ -94,7 +95,9 @@ class Mesh:
     __slots__ = ("axis_names", "axis_types", "devices")
 
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None):
+        # An object array of its own: the caller's stays writable.
         grid = np.array(devices, dtype=object)
+        # A single name is the name of the only axis.
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if grid.ndim != len(names):
             raise ValueError(
@@ -110,6 +113,7 @@ class Mesh:
                 f"Number of axis names should match the number of axis_types. Got "
                 f"axis_names={names} and axis_types={types}"
             )
+        # A mesh is hashed by its devices.
         grid.flags.writeable = False
         self.devices, self.axis_names, self.axis_types = grid, names, types
 
@@ -125,12 +129,12 @@ class Mesh:
 
     @property
     def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
-        """The same as pairs."""
+        """The names and lengths of the axes, as pairs."""
         return tuple(self.shape.items())
 
     @property
     def size(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return self.devices.size
 
     @property
@@ -165,7 +169,7 @@ class Mesh:
 
 
 class NamedSharding(Sharding):
-    """An array cut along the axes of a mesh as a PartitionSpec says.
+    """A layout that splits an array along the axes of a mesh as a PartitionSpec says.
 
     >>> import numpy as np, gpuarray as ga
     >>> from gpuarray.sharding import Mesh, NamedSharding, PartitionSpec as P
@@ -181,6 +185,7 @@ class NamedSharding(Sharding):
             raise ValueError(f"memory_kind {memory_kind!r} is not known: expected 'device' or None")
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"Unexpected type for `spec`: expected a PartitionSpec, got {spec!r}")
+        # Each mesh axis may split one array axis only.
         used: list[Any] = []
         for part in spec:
             names = part if isinstance(part, tuple) else () if part is None else (part,)
@@ -204,7 +209,7 @@ class NamedSharding(Sharding):
 
     @property
     def num_devices(self) -> int:
-        """How many devices hold a piece."""
+        """The number of devices that hold a piece."""
         return self.mesh.size
 
     @property
@@ -212,21 +217,23 @@ class NamedSharding(Sharding):
         return all(n == 1 for n in self._cuts(len(self.spec)))
 
     def _names(self, ndim: int) -> list[tuple]:
-        """The mesh axes that cut each axis of an array."""
+        """Return the mesh axes that split each axis of an array."""
         if len(self.spec) > ndim:
             raise ValueError(
                 f"{self!r} is only valid for values of rank at least {len(self.spec)}, but was "
                 f"applied to a value of rank {ndim}"
             )
+        # Axes that the spec does not mention are not split.
         parts = [*self.spec, *[None] * (ndim - len(self.spec))]
         return [p if isinstance(p, tuple) else () if p is None else (p,) for p in parts]
 
+    # Into how many pieces each axis is split.
     def _cuts(self, ndim: int) -> list[int]:
         sizes = self.mesh.shape
         return [math.prod(sizes[name] for name in names) for names in self._names(ndim)]
 
     def _real_cuts(self, ndim: int) -> list[list[tuple[Any, int]]]:
-        """For each axis of an array, the mesh axes that really cut it, with their lengths."""
+        """Return for each axis the mesh axes of more than one device that split it."""
         sizes = self.mesh.shape
         return [[(n, sizes[n]) for n in names if sizes[n] > 1] for names in self._names(ndim)]
 
@@ -249,18 +256,23 @@ class NamedSharding(Sharding):
             at = dict(zip(self.mesh.axis_names, where, strict=True))
             index = []
             for names, n, whole in zip(
-                self._names(len(global_shape)), piece, global_shape, strict=True
+                self._names(len(global_shape)),
+                piece,
+                global_shape,
+                strict=True,
             ):
+                # Several mesh axes along one array axis count in row-major order.
                 number = 0
                 for name in names:
                     number = number * sizes[name] + at[name]
+                # JAX writes an unsplit axis as slice(None).
                 index.append(slice(None) if n == whole else slice(number * n, (number + 1) * n))
             device: Any = self.mesh.devices[where]
             found[device] = tuple(index)
         return found
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether two shardings put the same piece of an array on every device."""
+        """Whether both shardings put the same piece of an array on every device."""
         if isinstance(other, NamedSharding):
             same = list(self.mesh.devices.flat) == list(other.mesh.devices.flat)
             return same and self._real_cuts(ndim) == other._real_cuts(ndim)

@@ -1,9 +1,8 @@
 """A Primitive: one operation, defined once, with every rule it has.
 
-Floor 1. In: the rules an op's definition gives. Out: `bind`, which asks the innermost Trace. A rule
-that an op does not have is an explicit `Sentinel`, never an absent attribute, so that a hole is
-seen by a test
-and not by a user.
+Floor 1. In: the rules that an operation's definition gives. Out: `bind`, which asks the innermost
+Trace. A rule that an operation does not have is an explicit `Sentinel`, never an absent attribute,
+so that tests find what is missing before users do.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from gpuarray.errors import MissingRuleError
 
 
 class Kind(enum.Enum):
-    """What the compiler may do with an op: fusability follows from this, never from a list of
-    names.
-    """
+    """What the compiler may do with an operation; fusability follows from it, not from names."""
 
     POINTWISE = "pointwise"  # out[i] depends on in[i] alone
     REDUCTION = "reduction"  # P x R -> P
@@ -40,12 +37,12 @@ class Kind(enum.Enum):
 
     @property
     def word(self) -> str:
-        """The name people read: a scan or a sort that is no kernel is a library's step too."""
+        """The name that users read: scans and sorts without a kernel are library steps."""
         return "library" if self in (Kind.SCAN, Kind.SORT) else self.value
 
 
 class Sentinel:
-    """A rule that is absent on purpose, and why."""
+    """A rule that is absent on purpose, and the reason."""
 
     __slots__ = ("name", "why")
 
@@ -59,25 +56,31 @@ class Sentinel:
         return False
 
 
-#: The rule belongs to a part of the library that is not there yet.
+#: The rule has not been written.
 UNWRITTEN = Sentinel("UNWRITTEN", "this rule has not been written yet")
-#: The op has no meaningful rule of that sort.
+#: The operation has no such rule.
 NOT_LINEAR = Sentinel("NOT_LINEAR", "the operation is not linear in this operand")
 NOT_DIFFERENTIABLE = Sentinel("NOT_DIFFERENTIABLE", "the operation has no derivative")
-#: The jvp of a linear op is the op itself.
+#: The jvp of a linear operation is the operation itself.
 LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
-#: The jvp is that of the op's parts: of what `decompose` makes of it.
+#: The jvp is that of the primitives into which `decompose` splits the operation.
 BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts")
 
 
 @dataclass(frozen=True)
 class Order:
-    """How a sort orders its operands, all of one shape: the names of the params that say so.
+    """Names of the params that say how a sort orders its operands, which have the same shape.
 
-    axis: along which axis elements are put in order
-    keys: how many operands, from the first on, decide the order; None: the first alone
-    takes: how many elements are kept: the largest in total order, with their positions as the
-    second result; None: all are kept, by value
+    Attributes
+    ----------
+    axis :
+        Param with the axis to sort along.
+    keys :
+        Param with the number of operands, from the first on, that are compared; None: only the
+        first.
+    takes :
+        Param with the number of elements to keep: the largest in total order, with their positions
+        as the second result. None: all are kept.
     """
 
     axis: str
@@ -92,38 +95,56 @@ registry: dict[str, Primitive] = {}
 class Primitive:
     """One operation with all its rules.
 
-    aval(*avals, **params) -> ShapedArray (a list of them when `multiple_results`): shape and dtype
-    rule, raises on misuse numpy(*arrays, **params) -> array(s): the reference implementation; a
-    `np.ufunc` where one does
-    the whole job numpy_pick(avals, **params) -> callable: instead of `numpy`, when the best
-    function depends on
-    dtypes or params inplace(avals, **params) -> callable: like `numpy_pick`, but the callable may
-    overwrite its
-    first operand and return it
-    cuda: how the op is written in CUDA C++: a template such as "ga_sin({0})", one for each result,
-    or
-    `cuda(avals, **params)` that returns it. {0}, {1}, ... are the operands (16-bit floats come as
-    float), {T} is the type of the result as a value, {M} in memory
-    fold: how reductions, scans and windows fold elements (core/fold.py)
-    order: for sorts, what is put in order
-    jvp, transpose, batch: rules of the transforms
-    assemble(avals, compile, **params) -> callable: for ops that hold Graphs; `compile` makes a
-    Graph a function
-        of buffers that returns a list of buffers
-    decompose(*args, **params): the op in terms of other primitives, for drivers that lack it
-    inline(eqn) -> Graph: for calls that mean no more than a Graph, that Graph, which compilers
-        write out in the call's place; None where this call is to stay
-    flow(eqn) -> Loop or Choice: for loops and branches, how they run their Graphs (core/flow.py)
-    show(params) -> params: which params a printed graph displays
-    view: for views with one result, a `ViewRule` (core/index.py): which index map it is
-    element: an `ElementRule` (core/element_rules.py): how an element of the results is made where
-        it is read, and what that takes; None: as its kind says, a Sentinel: it cannot be, and why
-    update: an `UpdateRule`, for ops that change a part of their first operand
-    weight: cost of one element in plain multiply-adds, for the fusion cost model
-    effect: whether running it does more than make its results, so that it is never dropped or
-    merged
-    rewrite: how compilers may write its equations in other ways (core/rewrite.py)
-    work(avals, **params): multiply-adds of the whole, where weight times elements is not it
+    A rule is a function unless the list below says something else, and `**params` are the
+    parameters of an equation.
+
+    Parameters
+    ----------
+    aval : (*avals, **params) -> ShapedArray, or a list of them with `multiple_results`
+        Shape and dtype rule; raises on misuse.
+    numpy : (*arrays, **params) -> array(s)
+        Reference implementation; a `np.ufunc` where one does the whole job.
+    numpy_pick : (avals, **params) -> callable
+        Instead of `numpy`, when the best function depends on dtypes or params.
+    inplace : (avals, **params) -> callable
+        Like `numpy_pick`, but the callable may overwrite its first operand and return it.
+    cuda : str, tuple of str, or (avals, **params) -> str
+        The operation in CUDA C++: a template such as "ga_sin({0})", one for each result. {0}, {1},
+        ... are the operands (16-bit floats come as float), {T} is the type of the result as a
+        value, {M} in memory.
+    fold : Fold
+        How reductions, scans and windows fold elements (core/fold.py).
+    order : Order
+        For sorts, what is put in order.
+    jvp, transpose, batch :
+        Rules of the transforms, or a `Sentinel`.
+    assemble : (avals, compile, **params) -> callable
+        For operations that hold Graphs; `compile` makes a Graph a function of buffers that returns
+        a list of buffers.
+    decompose : (*args, **params) -> values
+        The operation in terms of other primitives, for backends that lack it.
+    inline : (eqn) -> Graph or None
+        For calls that mean no more than a Graph: that Graph, which compilers write out in the
+        call's place; None where this call is to stay.
+    flow : (eqn) -> Loop or Choice
+        For loops and branches, how they run their Graphs (core/flow.py).
+    show : (params) -> params
+        The params that a printed graph displays.
+    view : ViewRule
+        For views with one result, which index map it is (core/index.py).
+    element : ElementRule, Sentinel or None
+        How one element of a result is computed where it is read (core/element_rules.py). None: by
+        the rule of the primitive's kind. A Sentinel: it cannot be, and why.
+    update : UpdateRule
+        For operations that change a part of their first operand.
+    rewrite : Rewrite
+        How compilers may replace its equations by others (core/rewrite.py).
+    weight : float
+        Cost of one element in plain multiply-adds, for the fusion cost model.
+    work : (avals, **params) -> float
+        Multiply-adds of the whole, where it is not weight times elements.
+    effect : bool
+        Whether it has side effects, so that it is never dropped or merged.
     """
 
     def __init__(
@@ -188,12 +209,12 @@ class Primitive:
 
     @property
     def plain_fold(self) -> Any:
-        """The ufunc of which a reduction is the fold of its elements as they are, or None."""
+        """The ufunc that folds the unchanged elements, or None if no ufunc does."""
         return None if self.fold is None else self.fold.plain_ufunc
 
     @property
     def has_fold(self) -> bool:
-        """Whether there is a Fold, each part of which has CUDA text."""
+        """Whether there is a Fold whose parts all have CUDA text."""
         if self.fold is None:
             return False
         parts = self.fold.lift, self.fold.merge, self.fold.finish
@@ -201,11 +222,11 @@ class Primitive:
         return not any(isinstance(rule, Sentinel) for rule in rules)
 
     def bind(self, *args, **params):
-        """Apply the op to values: the innermost Trace decides what that means."""
+        """Apply the operation to values; the innermost Trace decides what that means."""
         return trace.state.trace.process(self, args, params)
 
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
-        """The avals of the results, as a list whatever `multiple_results` says."""
+        """Return the avals of the results, as a list whatever `multiple_results` says."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         return list(out) if self.multiple_results else [out]
 
@@ -220,7 +241,7 @@ class Primitive:
         return True
 
     def numpy_function(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
-        """The NumPy callable for these avals and params, with the params already in it."""
+        """Return the NumPy callable for these avals, with the params bound to it."""
         if self.numpy_pick is not None:
             return self.numpy_pick(avals, **params)
         if isinstance(self.numpy, Sentinel):
@@ -235,14 +256,14 @@ class Primitive:
     def __reduce__(self):
         return _by_name, (self.name,)
 
-    # The incremental way of the ecosystem: rules given after the fact.
+    # Rules given after construction, as JAX's primitives allow.
     def def_impl(self, function):
-        """Give the NumPy rule after construction; returns it, so it works as a decorator."""
+        """Set the NumPy rule after construction; return it, so that it works as a decorator."""
         self.numpy = function
         return function
 
     def def_abstract_eval(self, function):
-        """Give the shape and dtype rule after construction; returns it, as decorators do."""
+        """Set the shape and dtype rule after construction; return it, as decorators do."""
         self.aval = function
         return function
 

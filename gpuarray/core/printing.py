@@ -1,10 +1,14 @@
 """Graphs as text, in the layout that users of `make_jaxpr` know.
 
-Floor 1. In: a Graph or one Eqn. Out: text such as `{ lambda ; a:f32[3]. let b:f32[3] = sin a in
-(b,) }`, at most 80 columns wide where it can be broken. Two steps: `_Writer` turns the graph into a
-flat list of tokens (text, possible line ends, marks of groups and indentation), `_render` decides
-which of these line ends are taken. Both take time linear in the size of the text, and recurse over
-graphs inside graphs only, never over equations.
+Floor 1. In: a Graph or one Eqn. Out: text such as
+
+    { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
+
+at most 80 columns wide where it can be broken. Two steps: `_Writer` turns the graph into a flat
+list of tokens (text, possible line ends, marks of groups and indentation), and `_render` decides
+which of these line ends are taken, by Oppen's rule ("Prettyprinting", 1980): a group that fits is
+one line. Both take time linear in the size of the text, and recurse over graphs inside graphs only,
+never over equations.
 """
 
 from __future__ import annotations
@@ -19,18 +23,18 @@ import numpy as np
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, set_printer, subgraphs
 
 WIDTH = 80
-#: An inner graph is written in front when it is used twice or has more equations than this.
+#: An inner graph is hoisted in front of the others if it is used twice or has more equations.
 INLINE_EQUATIONS = 10
-#: Calls whose inner graph goes on with the names of the arguments and results outside.
+#: Calls whose inner graph uses the names of the arguments and results outside.
 _SHARES_NAMES = frozenset({"jit"})
-#: Equations whose `name` stands before their other params.
+#: Equations whose `name` is printed before their other params.
 _NAME_FIRST = frozenset({"jit", "custom_jvp_call", "custom_vjp_call"})
-# The same program prints the same text in every process: addresses of objects do not show.
+# The same program prints the same text in every process: addresses of objects are masked.
 _ADDRESS, _HIDDEN = re.compile(r"\b0x[0-9a-f]{8,}"), "0x" + "X" * 12
 
 
 def graph_text(graph: Graph, *, source_info: bool = False) -> str:
-    """The text of a graph, `_` for its unused results; `source_info` adds the users' lines."""
+    """Return the text of a graph; `source_info` adds the users' lines in a margin."""
     names = _Names()
     in_front = _hoisted(graph, names)
     out = _Writer(names, {id(inner): name for inner, name in in_front})
@@ -38,6 +42,7 @@ def graph_text(graph: Graph, *, source_info: bool = False) -> str:
         out.text(f"let {name} = ")
         out.graph(inner)
         out.tokens += (" in", _LINE)
+    # As in JAX, unused results are `_`.
     used = _used(graph)
     for eqn in graph.eqns:
         for v in eqn.outvars:
@@ -48,14 +53,14 @@ def graph_text(graph: Graph, *, source_info: bool = False) -> str:
 
 
 def eqn_text(eqn: Eqn) -> str:
-    """The text of one equation, its variables named from `a` on."""
+    """Return the text of one equation, its variables named from `a` on."""
     out = _Writer(_Names(), {})
     out.eqn(eqn)
     return _render(out.tokens)
 
 
 def _hoisted(graph: Graph, names: _Names) -> list[tuple[Graph, str]]:
-    """The inner graphs to write in front, with their names, as they are met level by level."""
+    """Return the inner graphs to write in front, with their names, level by level."""
     # By identity: equal graphs of two functions keep their own names.
     uses: dict[int, int] = {}
     met: list[tuple[Graph, str]] = []
@@ -78,7 +83,7 @@ def _hoisted(graph: Graph, names: _Names) -> list[tuple[Graph, str]]:
 
 
 class _Names:
-    """The names given so far: to variables (a, b, ..., z, ba, ...), to graphs in front."""
+    """Names given so far: to variables (a, b, ..., z, ba, ...) and to hoisted graphs."""
 
     def __init__(self):
         self._of: dict[Var, str] = {}
@@ -98,6 +103,7 @@ class _Names:
         if name is None:
             name = _letters(self._next)
             self._next += 1
+            # Hoisted graphs may be called like a variable.
             while name in self._reserved:
                 name = _letters(self._next)
                 self._next += 1
@@ -112,7 +118,7 @@ class _Names:
 
 
 def _letters(n: int) -> str:
-    """`n` written with the digits a to z: a, b, ..., z, ba, bb, ..."""
+    """Return `n` in the digits a to z: a, b, ..., z, ba, bb, ..."""
     out = ""
     while True:
         n, digit = divmod(n, 26)
@@ -127,7 +133,7 @@ _IN, _OUT = object(), object()  # indentation by two columns
 
 
 class _Break:
-    """A place where a line may end; when it does not, `flat` stands there."""
+    """A possible line end; if it is not taken, `flat` is written."""
 
     __slots__ = ("flat",)
 
@@ -136,7 +142,7 @@ class _Break:
 
 
 class _Note:
-    """What stands in the margin of this line when source information is shown."""
+    """The user's line for the margin, when source information is shown."""
 
     __slots__ = ("site",)
 
@@ -157,7 +163,7 @@ class _Writer:
         self.text = self.tokens.append
 
     def words(self, words: Iterable[str], separator: str = "") -> None:
-        """Words that fill each line as far as it goes: every gap decides for itself."""
+        """Write words that fill each line: every gap is a group of its own."""
         self.text(_IN)
         for i, word in enumerate(words):
             if i:
@@ -192,10 +198,11 @@ class _Writer:
         self.words(map(self.atom, eqn.invars))
 
     def share_names(self, eqn: Eqn) -> None:
-        """Let a graph written inside its call use the names of the arguments and results there."""
+        """Give variables of an inner graph the names of the call's arguments and results."""
         for inner in subgraphs(eqn):
             if id(inner) in self.hoisted:
                 continue
+            # An argument passed twice gives its name to the first parameter only.
             taken = set()
             for inside, outside in zip(inner.invars, eqn.invars):
                 if isinstance(outside, Var) and outside not in taken:
@@ -241,13 +248,14 @@ class _Writer:
     def atom(self, a: Atom) -> str:
         if isinstance(a, Var):
             return self.names.of(a)
+        # NumPy scalars print as plain numbers.
         value = a.val if isinstance(a.val, (bool, int, float, complex)) else np.asarray(a.val)
         value = value.item() if isinstance(value, np.ndarray) else value
         return f"{value}:{a.aval.str_short(short_dtypes=True)}"
 
 
 def _used(graph: Graph) -> set[Var]:
-    """The variables that some equation or the graph's result reads."""
+    """Return the variables that an equation or the graph's result reads."""
     used = {a for a in graph.outvars if isinstance(a, Var)}
     for eqn in graph.eqns:
         used.update(a for a in eqn.invars if isinstance(a, Var))
@@ -255,9 +263,10 @@ def _used(graph: Graph) -> set[Var]:
 
 
 def _flat_widths(tokens: list[Any]) -> dict[int, int]:
-    """For each group, by the index of its _OPEN: its width when it is written on one line."""
+    """Return, by the index of each _OPEN, the width of its group when written on one line."""
     widths: dict[int, int] = {}
     total = 0
+    # Groups that are open: where they began and the width before them.
     started: list[tuple[int, int]] = []
     for i, token in enumerate(tokens):
         if isinstance(token, str):
@@ -273,11 +282,12 @@ def _flat_widths(tokens: list[Any]) -> dict[int, int]:
 
 
 def _render(tokens: list[Any], source_info: bool = False) -> str:
-    """Lay the tokens out: a group that fits into the rest of its line is flat, with all in it."""
+    """Lay out the tokens: a group that fits into the rest of its line is written flat."""
     widths = _flat_widths(tokens)
     lines: list[tuple[str, Any]] = []
     line: list[str] = []
     site = None
+    # Inside a flat group everything nested is flat too; the depth tells where it ends.
     column = indent = flat_depth = 0
     for i, token in enumerate(tokens):
         if isinstance(token, str):
@@ -300,10 +310,12 @@ def _render(tokens: list[Any], source_info: bool = False) -> str:
         elif token is _OUT:
             indent -= 2
         else:
+            # The first equation on a line gives its margin.
             site = site or token.site
     lines.append(("".join(line), site))
     if not source_info:
         return "\n".join(text for text, _ in lines)
+    # Second pass: align the margin behind the longest line.
     margin = max(len(text) for text, _ in lines)
     return "\n".join(f"{t:<{margin}} # {s}" if s is not None else t for t, s in lines)
 

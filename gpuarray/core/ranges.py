@@ -1,8 +1,8 @@
-"""Ranges of time: what ran when, for profiles.
+"""Ranges of time, for profiles.
 
-Floor 1. In: names, from whatever takes time. Out: while a session is on, an event for each range;
-on a GPU an NVTX range beside it, which NVIDIA's tools show. Who is called often looks at `session`
-first: without one there is nothing to note.
+Floor 1. In: names, from code that takes time. Out: while a session is on, an event for each range,
+and an NVTX range if a GPU is in use, which NVIDIA's tools show. Code that is called often checks
+`session` first: without one there is nothing to record.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-#: So many events are kept of a session; what comes later is counted.
+#: The most events kept in a session; later ones are only counted.
 LIMIT = 1 << 20
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Event(NamedTuple):
-    """A range that is over: times in nanoseconds, since the session's start."""
+    """A range that has ended; times are in nanoseconds since the session's start."""
 
     name: str
     kind: str
     thread: str
-    row: int  # that the thread's ranges stand in
+    row: int  # of the timeline, one for each thread
     start: int
     duration: int
     args: Mapping[str, Any]
 
 
 class Session:
-    """What is noted between a start and a stop.
+    """The ranges recorded between a start and a stop.
 
-    kinds: those of the ranges that are noted; None for all
+    Parameters
+    ----------
+    kinds :
+        Kinds of ranges to record; None for all.
     """
 
     def __init__(self, kinds: frozenset[str] | None = None):
@@ -53,6 +56,7 @@ class Session:
             self.left_out += 1
             return
         thread = threading.current_thread()
+        # Identifiers are reused by later threads, names need not be unique.
         key = threading.get_ident(), thread.name
         row = self._rows.setdefault(key, len(self._rows) + 1)
         self.events.append(
@@ -61,21 +65,25 @@ class Session:
 
 
 class Marks(Protocol):
-    """NVTX, as CuPy has it."""
+    """The part of `cupy.cuda.nvtx` that is used."""
 
     def RangePush(self, message: str, /) -> Any: ...
     def RangePop(self) -> Any: ...
 
 
-#: The session that is on, and NVTX where a GPU is in use.
+#: The session that is on, and NVTX if a GPU is in use.
 session: Session | None = None
 marks: Marks | None = None
 
 
 class Range:
-    """A `with` block as one event, and as an NVTX range where a GPU is in use. For one block each.
+    """Context manager: one event, and one NVTX range if a GPU is in use. Not reusable.
 
-    kind: annotation, jit, compile, run (of a program), scope, step (of a program), operation
+    Parameters
+    ----------
+    kind :
+        "annotation", "jit", "compile", "run" (of a program), "scope", "step" (of a program), or
+        "operation".
     """
 
     __slots__ = ("_marks", "_session", "_start", "args", "kind", "name")
@@ -100,12 +108,12 @@ class Range:
 
 
 def during(name: str, kind: str) -> contextlib.AbstractContextManager[Any]:
-    """A range where a session is on; for what is seldom entered."""
+    """Return a range if a session is on, else a null context; for code that rarely runs."""
     return contextlib.nullcontext() if session is None else Range(name, kind)
 
 
 def noted(name: str, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function each of whose calls is a range."""
+    """Return `function` with a range around each call."""
 
     def call(*args: Any) -> Any:
         with Range(name, kind):
@@ -127,9 +135,10 @@ def end() -> None:
 
 
 def use_marks(module: Marks | None) -> None:
-    """Set NVTX ranges, too, from now on; None: no longer."""
+    """Set NVTX ranges from now on, or with None no longer."""
     global marks
     marks = module
 
 
+# A child would record into its copy of the session, which nobody reads.
 os.register_at_fork(after_in_child=end)

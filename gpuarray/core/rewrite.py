@@ -1,7 +1,7 @@
-"""How a compiler may write an equation in another way: rules that stand beside the primitive.
+"""Rewrite rules of primitives: how a compiler may replace an equation by others.
 
 Floor 1. In: equations of a primitive. Out: operands, axes, or equations with the same results. With
-these rules the passes over a Graph name no operation.
+these rules the compiler's passes need no primitive by name.
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from typing import Any, NamedTuple
 
 
 class Extents(NamedTuple):
-    """The lengths of a product's axes: those in both operands, in the left one alone, in the right
-    one alone, and those that are summed.
+    """Lengths of the axes of a product, by the operands that have them.
+
+    Attributes
+    ----------
+    batch :
+        Axes in both operands and the result.
+    rows, columns :
+        Axes in the left operand only, and in the right operand only.
+    steps :
+        Axes in both operands that are summed.
     """
 
     batch: tuple[int, ...]
@@ -24,12 +32,17 @@ class Extents(NamedTuple):
 
 @dataclass(frozen=True)
 class Product:
-    """Rules of an operation that multiplies the elements of two operands and sums.
+    """Rules of operations that sum products of the elements of two operands.
 
-    extents(eqn) -> Extents
-    exchanged(eqn, order, out) -> Eqn or None: one that makes `out`, the result with its axes in
-        another order, by exchanging the operands; None where `order` is not what that gives
-    expanded(eqn) -> [Eqn]: the same as multiplications and sums
+    Attributes
+    ----------
+    extents : (eqn) -> Extents
+        Lengths of the axes.
+    exchanged : (eqn, order, out) -> Eqn or None
+        The product with its operands exchanged, whose result `out` has its axes in `order`. None if
+        exchanging gives another order.
+    expanded : (eqn) -> list of Eqn
+        The product as elementwise multiplication and sum.
     """
 
     extents: Callable[[Any], Extents]
@@ -39,15 +52,22 @@ class Product:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The rules of one primitive; those that it lacks are None.
+    """The rewrite rules of one primitive; None where it has none.
 
-    same_as(eqn) -> Atom or None: the operand that the result is, where nothing is computed
-    component(eqn, axis, part) -> Eqn or Atom: the components of a result along an axis that
-        `part(operand, axis)`, those of an operand, give
-    piece(eqn, number) -> (axis, first, length): which slice of its operand a result of a view is
-    joins(eqn) -> int: of operands that are put side by side, along which axis of the result
-    sinks: whether view(f(x, y)) may be written as f(view(x), view(y)) for a pointwise f
-    product: rules of a product
+    Attributes
+    ----------
+    same_as : (eqn) -> Atom or None
+        The operand that the result equals, if nothing is computed.
+    component : (eqn, axis, part) -> Eqn or Atom
+        One component of the result along `axis`; `part(operand, axis)` is one of an operand.
+    piece : (eqn, number) -> (axis, first, length)
+        The slice of the operand that a result is.
+    joins : (eqn) -> int
+        The axis of the result along which the operands lie side by side.
+    sinks : bool
+        Whether view(f(x, y)) may be rewritten as f(view(x), view(y)) for a pointwise f.
+    product : Product
+        Rules of a product.
     """
 
     same_as: Callable[[Any], Any] | None = None
@@ -59,7 +79,7 @@ class Rewrite:
 
     @property
     def repeats(self) -> bool:
-        """Whether a view is a broadcast: it shows elements, or a single number, again and again."""
+        """Whether a view is a broadcast, which repeats elements."""
         return self.component is not None
 
 

@@ -1,7 +1,7 @@
-"""Where the pieces of an array live: plain data, no machinery.
+"""Where the pieces of an array are, as plain data without machinery.
 
-Floor 1. In: devices. Out: shardings, which say how an array's index space is cut over devices, and
-interned Places, which are what a cache key needs to know of an array besides its aval.
+Floor 1. In: devices. Out: shardings, which say how an array is split over devices, and interned
+`Place`s: all that a cache key needs to know of an array besides its aval.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from gpuarray.util import Interned
 
 
 class Device:
-    """One thing that computes: a GPU, the CPU, or a simulated piece of it."""
+    """A device that computes: a GPU, the CPU, or a simulated part of it."""
 
     __slots__ = ("device_kind", "id", "local_hardware_id", "platform", "process_index")
 
     def __init__(self, platform: str, id: int, device_kind: str = "", process_index: int = 0):
         self.platform = platform
         self.id = id
+        # One process only: local and global numbers agree.
         self.local_hardware_id = id
         self.device_kind = device_kind or platform
         self.process_index = process_index
 
     @property
     def lowering_platform(self) -> str:
-        """Whose programs it runs: those of GPUs are of "cuda"."""
+        """The platform whose programs it runs: "cuda" for GPUs."""
         return "cuda" if self.platform == "gpu" else self.platform
 
     def __repr__(self) -> str:
@@ -36,7 +37,7 @@ class Device:
 
 
 class Sharding:
-    """How an array is laid over devices."""
+    """Layout of an array over devices."""
 
     memory_kind = "device"
 
@@ -48,6 +49,7 @@ class Sharding:
     @property
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
+        # One device does; layouts over several override this.
         return len(self.device_set) == 1
 
     @property
@@ -66,6 +68,7 @@ class Sharding:
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
         """For each device, the slices of the whole array that it holds."""
+        # Without more knowledge every device has the whole array.
         return {device: (slice(None),) * len(global_shape) for device in self.device_set}
 
 
@@ -94,8 +97,10 @@ class SingleDeviceSharding(Sharding):
 
 
 def one_device(sharding: Any, what: str) -> Device:
-    """The device that a sharding puts a whole array on. Layouts over several devices are refused
-    here, and nowhere else: a computation runs on one device so far.
+    """Return the device on which a sharding puts a whole array.
+
+    Layouts over several devices are refused here, and only here: a computation runs on one device
+    so far.
     """
     if isinstance(sharding, Device):
         return sharding
@@ -116,9 +121,9 @@ def one_device(sharding: Any, what: str) -> Device:
 
 
 class Place:
-    """A sharding, and whether the user chose it (committed) or it was just the default.
+    """A sharding, and whether the user chose it (committed) or it was the default.
 
-    There is one Place for each (see `place_of`), so they compare and hash by identity.
+    Equal places are the same object (see `place_of`): they compare and hash by identity.
     """
 
     __slots__ = ("__weakref__", "committed", "device", "sharding")
@@ -132,15 +137,18 @@ class Place:
         return f"Place({self.sharding!r}, committed={self.committed})"
 
 
+# Weak but for the latest: places of meshes no longer used are dropped.
 _places = Interned(1024)
 
 
 def place_of(device: Device, committed: bool = False, sharding: Sharding | None = None) -> Place:
-    """The one Place for a device and a commitment: comparing with `is` is enough.
+    """Return the one Place for a device and a commitment, to be compared with `is`.
 
-    sharding: how the user put it, where that was in other words
+    `sharding` is what the user gave, if it was not just a device.
     """
+    # `sharding` is None for a plain device, though a SingleDeviceSharding is shown.
     key = (device, committed, sharding)
+    # A hit costs one look-up: this runs at every call of a compiled function.
     place = _places.recent.get(key)
     if place is None:
         shown = sharding or SingleDeviceSharding(device)

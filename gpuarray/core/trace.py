@@ -1,7 +1,7 @@
-"""Who answers `bind`: the innermost Trace of this thread.
+"""The stack of interpreters: which Trace answers `bind` in this thread.
 
 Floor 1. A Trace is an interpreter of primitives (evaluate, stage, jvp, batch); a Tracer is its
-boxed value. The base trace, which evaluates, lives above this floor and moves in with `set_base`.
+boxed value. The base trace, which evaluates, lives above this floor and is installed by `set_base`.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from gpuarray.core.value import Array
 
 
 class Trace:
-    """An interpreter of primitives; `process` is all it implements. `parent` is the trace it was
-    opened in.
-    """
+    """An interpreter of primitives, by `process` alone; `parent` is the trace around it."""
 
     parent: Trace | None = None
-    #: False once the function it interpreted has ended: its values are of no use any more.
+    #: False once the function it interpreted has ended: its tracers have leaked.
     alive = True
 
     @property
     def main(self) -> Trace:
-        """What its tracers have in common: the trace itself."""
+        """Identity of the trace, by the name that JAX's tracers have for it."""
         return self
 
     def process(self, prim, args: tuple, params: dict) -> Any:
         raise TypeError(f"{type(self).__name__} cannot evaluate {prim.name}")
 
     def adopt(self, constant: Any) -> None:
-        """Hear of a scalar made while this trace runs: a Graph writes those as literals."""
+        """Note a scalar constant made under this trace: a Graph writes it as a literal."""
         if self.parent is not None:
             self.parent.adopt(constant)
 
     def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
-        """A NumPy value as an Array that nobody else writes to, of another aval than the settings
-        give it if there is one: the base trace knows how.
+        """Return a NumPy value as an Array that nobody else writes to; the base trace knows how.
+
+        `aval` overrides the one that the settings would give it.
         """
         raise TypeError(f"{type(self).__name__} makes no arrays")
 
 
 class _State(threading.local):
-    """Per thread: the innermost trace. Starts as the base trace in every thread."""
+    """Per thread: the innermost trace, at first the base trace."""
 
+    # Shared by all threads: a class attribute of a thread-local is not thread-local.
     base: Trace = Trace()
 
     def __init__(self):
@@ -58,43 +58,45 @@ state = _State()
 
 
 def set_base(base: Trace) -> None:
-    """Install the evaluating trace (done once, by the runtime, at import)."""
+    """Install the evaluating trace; the runtime does so once, when it is imported."""
     _State.base = base
     state.trace = base
 
 
 def is_base() -> bool:
-    """Whether operations evaluate right now, with no transformation around them."""
+    """Whether operations are evaluated now, with no transformation around them."""
     return state.trace is _State.base
 
 
 def owned(x: Any) -> Any:
-    """`x`, or where it is a NumPy array, whose owner may write to it, an Array of a copy.
+    """Return `x`, or for a NumPy array, whose owner may write to it, an Array of a copy.
 
-    What is kept beyond the operation that it is given to goes through here.
+    Every value that is kept beyond one operation goes through here.
     """
     return _State.base.own(x) if isinstance(x, np.ndarray) else x
 
 
 def made(x: Any, aval: ShapedArray) -> Any:
-    """A Python or NumPy value as an Array of this aval, whatever the settings make of its type."""
+    """Return a Python or NumPy value as an Array of this aval, whatever the settings are."""
     return _State.base.own(x, aval)
 
 
 def kept(x: Any) -> Any:
-    """`x`; a NumPy scalar of this library's own as an Array, where the settings would narrow it."""
+    """Return `x`, or an internal 64-bit NumPy scalar as an Array if settings would narrow it."""
     if type(x) in WIDE_SCALARS and not config.state.enable_x64:
         return made(x, ShapedArray((), x.dtype))
     return x
 
 
 def same_widths(args: tuple) -> tuple:
-    """The operands of one operation. A NumPy value whose 64-bit dtype is that of an array among
-    them, as a constant in that array's type is, keeps it as an Array where the settings would
-    narrow it.
+    """Return the operands of an operation, with NumPy values as wide as an array among them.
+
+    A NumPy value of the same 64-bit dtype as an array beside it, such as a constant made in that
+    array's dtype, becomes an Array, since settings without x64 would narrow it.
     """
     if config.state.enable_x64:
         return args
+    # The usual case: nothing that could be narrowed.
     if WIDE_SCALARS.isdisjoint(map(type, args)) and np.ndarray not in map(type, args):
         return args
     beside = {x._aval.dtype for x in args if isinstance(x, Array)}
@@ -109,10 +111,10 @@ def same_widths(args: tuple) -> tuple:
 
 
 class current:
-    """Make `trace` the innermost one inside the block.
+    """Context manager that makes `trace` the innermost one.
 
-    An interrupt can come before the block is left properly. Whoever opens a trace therefore puts
-    the outer one back once more, in a `finally` of its own, which no interrupt precedes.
+    An interrupt (Ctrl-C) can come before `__exit__` has run. Functions that open a trace therefore
+    restore the outer one again in a `finally` of their own.
     """
 
     __slots__ = ("_outer", "_trace")
@@ -130,10 +132,11 @@ class current:
 
 
 def base_trace():
-    """Leave all traces inside the block: operations on concrete values evaluate at once."""
+    """Context manager outside all traces: operations on concrete values are evaluated."""
     return current(_State.base)
 
 
+# Methods that need data are there, so that the error can say why they fail.
 def _needs_data(name: str, kind: str = "method"):
     call = "()" if kind == "method" else ""
 
@@ -148,14 +151,14 @@ def _needs_data(name: str, kind: str = "method"):
 
 
 class Tracer(Array):
-    """A boxed value of a Trace. It has every method of Array, and an aval instead of data."""
+    """A boxed value of a Trace: it has every method of Array, and an aval instead of data."""
 
     __slots__ = ("_trace", "aval")
 
     _trace: Trace
     aval: ShapedArray
 
-    # What kind of transformation made it, and where: error messages say so.
+    # The transformation that made it, and where: shown in error messages.
     def origin(self) -> str:
         return ""
 
@@ -186,7 +189,7 @@ class Tracer(Array):
     def tolist(self):
         raise errors.ConcretizationTypeError(self, _concrete_help("tolist"))
 
-    # What an array on a device can tell of itself.
+    # Queries about data on a device.
     addressable_data, devices = _needs_data("addressable_data"), _needs_data("devices")
     delete, is_deleted = _needs_data("delete"), _needs_data("is_deleted")
     on_device_size_in_bytes = _needs_data("on_device_size_in_bytes")
@@ -214,9 +217,7 @@ Tracer._aval = Tracer.aval
 
 def _concrete_help(function: str) -> str:
     return (
-        f"The problem arose with the `{function}` function: it needs the value, and only the "
-        f"shape and "
-        "dtype are known while tracing. Keep the computation in arrays (x.astype(...)), or mark "
-        "the "
-        "argument static (static_argnums/static_argnames)."
+        f"The problem arose with the `{function}` function: it needs the value, and only the shape "
+        "and dtype are known while tracing. Keep the computation in arrays (x.astype(...)), or "
+        "mark the argument static (static_argnums/static_argnames)."
     )

@@ -1,4 +1,4 @@
-"""Tracebacks that show the user's program: the library's own frames are left out.
+"""Tracebacks that show the user's program, without the library's own frames.
 
 Floor 1. In: errors on their way to the user. Out: the same errors; the setting
 `traceback_filtering` says what becomes of their tracebacks. Functions that call the user's are
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from gpuarray import config, sites
 
 _state = config.state
+# Where Python's own modules are; packages installed beside them are not Python's.
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _LIBRARIES = (_STANDARD + "site-packages" + os.sep, _STANDARD + "dist-packages" + os.sep)
 
@@ -29,7 +30,7 @@ _LEFT_OUT = "_gpuarray_frames_left_out"
 
 
 class UnfilteredStackTrace(Exception):
-    """The cause of an error whose traceback was shortened: it has the whole one."""
+    """The cause of an error whose traceback was shortened, with the full traceback."""
 
 
 def boundary(function: Function) -> Function:
@@ -47,10 +48,13 @@ def boundary(function: Function) -> Function:
 
 
 def clean(error: BaseException) -> None:
-    """Treat the traceback of an error as the setting says. For `except` blocks that raise it again
-    with a plain `raise`, which adds no frame.
+    """Treat the traceback of an error as the setting says.
+
+    To be called in an `except` block that raises it again with a plain `raise`, which adds no
+    frame.
     """
     how = _state.traceback_filtering
+    # IPython hides marked frames itself; elsewhere they are taken out.
     if how == "auto":
         how = "tracebackhide" if "IPython" in sys.modules and _in_ipython() else "quiet"
     if how == "off":
@@ -62,7 +66,8 @@ def clean(error: BaseException) -> None:
         return
     if how == "remove_frames":
         if _called_by_us(sys._getframe(1)):
-            return  # whoever hands the error to the user needs all of it
+            return  # an outer boundary will hand it to the user, and needs all frames
+        # JAX's way: the full traceback becomes the cause.
         whole = UnfilteredStackTrace(
             "The stack trace below leaves out the frames of gpuarray. This is the error as it was "
             "raised."
@@ -76,7 +81,8 @@ def clean(error: BaseException) -> None:
 
 
 def _shorten(error: BaseException) -> None:
-    """Take the library's frames from an error and those it came from."""
+    """Remove the library's frames from an error and from those it came from."""
+    # Causes may form a circle.
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -86,7 +92,7 @@ def _shorten(error: BaseException) -> None:
         seen.add(id(one))
         context = one.__context__
         if context is not None and context.__traceback__ is not None:
-            # What the library caught on its way is nothing that the user's program handled.
+            # What the library caught and replaced was not handled by the user's program.
             if _hidden(context.__traceback__.tb_frame):
                 one.__suppress_context__ = True
         todo += [one.__cause__, None if one.__suppress_context__ else context]
@@ -95,6 +101,7 @@ def _shorten(error: BaseException) -> None:
             one.__dict__[_LEFT_OUT] = True
 
 
+# From the outermost frame to the one that raised.
 def _entries(trace: TracebackType | None) -> list[TracebackType]:
     found = []
     while trace is not None:
@@ -104,13 +111,15 @@ def _entries(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def _kept(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the library's frames, and those of Python and NumPy that it called."""
+    """Return a traceback without the library's frames, nor those of Python or NumPy below them."""
     kept, below = [], False
     for entry in _entries(trace):
+        # A callback of the user's ends the run of hidden frames.
         below = _hidden(entry.tb_frame) or (below and _belongs_to_python(entry.tb_frame))
         if not below:
             kept.append(entry)
     made: TracebackType | None = None
+    # Linked from the innermost frame outwards.
     for entry in reversed(kept):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return made
@@ -126,7 +135,7 @@ def _belongs_to_python(frame: FrameType) -> bool:
 
 
 def _called_by_us(frame: FrameType) -> bool:
-    """Whether a function of the library is around the boundary that an error is leaving."""
+    """Whether the boundary that an error is leaving was called by the library itself."""
     above = frame.f_back
     while above is not None and not _hidden(above):
         above = above.f_back

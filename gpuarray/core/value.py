@@ -1,9 +1,8 @@
-"""`Array`: the face every array value shows its user, concrete or traced.
+"""`Array`: the interface of every array value, concrete or traced.
 
-Floor 1. In: nothing but itself. Out: the class whose operators and methods call the public numpy
-namespace. That namespace
-lives floors above, so it moves in here once, at import: `surface.add`, `surface.sum` and so on are
-its functions.
+Floor 1. In: nothing. Out: the class whose operators and methods call the public numpy namespace.
+That namespace is floors above, so it installs its functions here when it is imported:
+`surface.add`, `surface.sum` and so on.
 """
 
 from __future__ import annotations
@@ -26,13 +25,15 @@ _OPERANDS = (int, float, complex, np.generic, np.ndarray)
 
 
 def is_operand(x) -> bool:
-    """Whether an operator of Array takes `x` on its other side (lists and tuples it does not)."""
+    """Whether an operator of Array accepts `x` on its other side (not lists and tuples)."""
     return isinstance(x, (Array, *_OPERANDS)) or hasattr(x, "__jax_array__")
 
 
+# An operator, `surface.name(self, other)`. One except clause each: a wrapper would cost a call.
 def _binary(name: str):
     def method(self, other):
         try:
+            # The isinstance test first: is_operand is a call.
             if isinstance(other, Array) or is_operand(other):
                 return getattr(surface, name)(self, other)
             return _refuse(other)
@@ -57,14 +58,13 @@ def _reflected(name: str):
 
 
 def _refuse(other):
-    # Python turns NotImplemented into its own TypeError, which cannot say how to fix it: lists are
-    # common enough.
+    # Python turns NotImplemented into its own TypeError, which cannot say how to fix the common
+    # mistake of mixing in a list.
     if isinstance(other, (list, tuple)):
         kind = type(other).__name__
         raise TypeError(
             f"unsupported operand: an Array and a {kind} do not mix, because a {kind} would be "
-            f"converted at "
-            f"every call. Convert it once with gpuarray.numpy.asarray(...)."
+            "converted at every call. Convert it once with gpuarray.numpy.asarray(...)."
         )
     return NotImplemented
 
@@ -91,6 +91,7 @@ def _method(name: str):
     return _named(method, name)
 
 
+# Of arrays on devices: ArrayImpl overrides these, tracers do not.
 def _placed(name: str):
     def method(self, *args, **kwargs):
         raise AttributeError(
@@ -108,8 +109,8 @@ def _named(method, name: str, text: str = ""):
     return method
 
 
-#: What Python asks of the right side of `a += x` where the left side cannot do it, by the ufunc
-#: that NumPy takes for it.
+#: For the ufunc behind an operator `a += x` of NumPy: the method of `x` that Python would call if
+#: `a` could not do it.
 _REFLECTED = {
     np.add: "__radd__",
     np.subtract: "__rsub__",
@@ -127,8 +128,8 @@ _REFLECTED = {
 }
 
 
-class _Asked(threading.local):
-    """Per thread: the instruction that last made NumPy look `__array_ufunc__` up, and how often."""
+class _Lookups(threading.local):
+    """Per thread: the instruction that last made NumPy look up `__array_ufunc__`, and how often."""
 
     frame: int = 0
     instruction: int = -1
@@ -136,57 +137,58 @@ class _Asked(threading.local):
 
 
 class _ArrayUfunc:
-    """`__array_ufunc__` of a class. It tells `a += x` from `np.add(a, x, out=a)`, where `a` is a
-    NumPy array: the ufunc writes to `a`, but the operator gives the name `a` to a new Array and
-    leaves the memory, which others may see, as it is.
+    """`__array_ufunc__` as a descriptor that tells `a += x` from `np.add(a, x, out=a)`.
 
-    Both come here with the same arguments. What differs is that an operator of NumPy's looks
-    `__array_ufunc__` up twice, to see whether it is None and to call it, and a ufunc once. So the
-    lookups of one instruction of the caller's are counted.
+    Here `a` is a NumPy array. The ufunc writes to `a`; the operator must bind the name `a` to a new
+    Array and leave the memory, which others may see, as it is. Both arrive with the same arguments.
+    They differ in that an operator of NumPy looks `__array_ufunc__` up twice, to see whether it is
+    None and to call it, and a ufunc once. So the lookups by one instruction of the caller are
+    counted.
     """
 
     def __init__(self):
-        self.asked = _Asked()
+        self.lookups = _Lookups()
 
     def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
         if instance is not None:
+            # The caller's frame and instruction identify the expression that is evaluated.
             return functools.partial(self.call, instance)
-        asked, caller = self.asked, sys._getframe(1)
-        if id(caller) == asked.frame and caller.f_lasti == asked.instruction:
-            asked.times += 1
+        lookups, caller = self.lookups, sys._getframe(1)
+        if id(caller) == lookups.frame and caller.f_lasti == lookups.instruction:
+            lookups.times += 1
         else:
-            asked.frame, asked.instruction, asked.times = id(caller), caller.f_lasti, 1
+            lookups.frame, lookups.instruction, lookups.times = id(caller), caller.f_lasti, 1
         return self.call
 
     def call(self, x: Array, ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
-        """What NumPy calls instead of a ufunc that has an Array among its operands."""
+        """Handle a ufunc that has an Array among its operands."""
         out = options.get("out")
+        # `a += x`: hand over to the reflected operator, which makes a new Array.
         if out is not None and out[0] is inputs[0] and self._by_operator(sys._getframe(1)):
             return getattr(x, _REFLECTED[ufunc])(inputs[0])
-        self.asked.times = 0
+        self.lookups.times = 0
         return surface.array_ufunc(ufunc, method, *inputs, **options)
 
     def _by_operator(self, caller: types.FrameType) -> bool:
-        asked = self.asked
-        times, asked.times = asked.times, 0
-        here = id(caller) == asked.frame and caller.f_lasti == asked.instruction
+        lookups = self.lookups
+        # Reset, so that the next run of the same instruction counts from 0.
+        times, lookups.times = lookups.times, 0
+        here = id(caller) == lookups.frame and caller.f_lasti == lookups.instruction
         return here and times > 1
 
 
 class Array:
-    """An immutable array. `isinstance(x, gpuarray.Array)` holds for concrete arrays and for
-    tracers.
-    """
+    """An immutable array; concrete arrays and tracers are instances."""
 
     __slots__ = ()
-    # NumPy's operators step back for ours, so `np_array + array` lands in __radd__.
+    # NumPy's operators defer to ours, so that `np_array + array` calls __radd__.
     __array_priority__ = 100
 
     aval: Any
-    # The same under a name that no other object has: who reads it knows that x is an Array.
+    # The aval under a name that only Arrays have: reading it also proves that x is one.
     _aval: Any
 
-    # ---- what an aval knows ----
+    # ---- from the aval ----
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of every axis."""
@@ -253,6 +255,7 @@ class Array:
     def __iter__(self):
         if not self.aval.shape:
             raise TypeError("iteration over a 0-d array")
+        # One unstack instead of an index for each element.
         return iter(surface.unstack(self))
 
     def __reversed__(self):
@@ -408,7 +411,7 @@ class Array:
     def __array_namespace__(self, *, api_version=None):
         return surface.array_namespace(api_version)
 
-    # ---- NumPy's functions on our arrays ----
+    # ---- NumPy's functions on Arrays ----
     __array_ufunc__ = _ArrayUfunc()
 
     def __array_function__(self, function, types, args, kwargs):

@@ -1,6 +1,6 @@
-"""Axes moved, added and stretched: what batch rules do with the extra axis.
+"""Moving, adding and stretching axes: what batch rules do with the extra axis.
 
-Floor 2. In: values. Out: the same values with axes elsewhere.
+Floor 2. In: values. Out: the same elements with axes in other places.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from gpuarray.primitives.define import do
 
 
 def move_axis(x: Any, source: int, destination: int) -> Any:
-    """The axis at `source` brought to `destination`, the others in their order."""
+    """Move the axis at `source` to `destination`; the others keep their order."""
+    # The batch axis is usually at 0 already: no equation is recorded for it.
     if source == destination:
         return x
     order = [i for i in range(aval_of(x).ndim) if i != source]
@@ -21,15 +22,19 @@ def move_axis(x: Any, source: int, destination: int) -> Any:
 
 
 def add_axis(x: Any, position: int, size: int = 1) -> Any:
-    """A new axis, along which the value repeats `size` times."""
+    """Insert an axis at `position` along which the value repeats `size` times."""
     shape = aval_of(x).shape
+    # The positions that the old axes have in the result.
     dims = tuple(i for i in range(len(shape) + 1) if i != position)
     full = (*shape[:position], size, *shape[position:])
     return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=dims, sharding=None)
 
 
 def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
-    """Axes of length 1 added in front (behind the first with `keep_first`) up to a rank."""
+    """Insert axes of length 1 in front until `x` has `rank` axes.
+
+    With `keep_first` they go behind the first axis, which is then the batch axis.
+    """
     shape = aval_of(x).shape
     missing = rank - len(shape)
     if missing <= 0:
@@ -41,5 +46,5 @@ def set_rank(x: Any, rank: int, keep_first: bool = False) -> Any:
 
 
 def with_axis(x: Any, dim: int | None, position: int, size: int) -> Any:
-    """A value with its extra axis at `position`: moved there, or made by repetition."""
+    """Put the batch axis at `position`; an unbatched value (`dim` None) is repeated along it."""
     return add_axis(x, position, size) if dim is None else move_axis(x, dim, position)

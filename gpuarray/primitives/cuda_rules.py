@@ -1,7 +1,8 @@
-"""How a CUDA rule is chosen by the class of its elements.
+"""CUDA text of pointwise operations, chosen by the dtype of the operands.
 
-Floor 2. In: one template for each class that an op writes in its own way. Out: `cuda` rules. Floats
-of 16 and 8 bits are computed in float, and the compiler rounds the result.
+Floor 2. In: a template for each class of dtypes that an operation treats in its own way. Out:
+`cuda` rules, functions of the avals. Floats of 16 bits and fewer are computed in float; the
+compiler rounds the result to the dtype.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gpuarray.core.avals import ShapedArray
 Rule = Callable[..., str]
 
 
-#: The floats that registers hold as float, and their types in memory.
+#: Floats that registers hold as float, with the type that names their format in memory.
 _NARROW = {
     dtypes.float16: "ga_f16",
     dtypes.bfloat16: "ga_bf16",
@@ -26,7 +27,7 @@ _NARROW = {
 
 
 def is_half(dtype) -> bool:
-    """Whether a dtype is one of the floats of 16 and 8 bits, which registers hold as float."""
+    """Whether `dtype` is a float of 16 bits or fewer, which registers hold as float."""
     return dtype in _NARROW
 
 
@@ -40,14 +41,16 @@ def by_class(
     boolean: str = "",
     key: str = "",
 ) -> Rule:
-    """A `cuda` rule: the template for the class of the first operand's elements.
+    """Return a `cuda` rule that picks a template by the dtype of the first operand.
 
-    `any` is for real numbers; `unsigned` defaults to `integer`, `half` to what other floats have.
+    `any` is for real numbers; `unsigned` defaults to `integer`, and `half` (the narrow floats) to
+    `any`. An empty template means that the operation has no such operands.
 
     >>> rule = by_class("-{0}", integer="ga_neg({0})", complex="-{0}")
     >>> rule([ShapedArray((), dtypes.int32)]), rule([ShapedArray((), dtypes.float32)])
     ('ga_neg({0})', '-{0}')
     """
+    # Keyed by `dtype.kind`; "k" stands for random keys.
     real = {
         "i": integer or any,
         "u": unsigned or integer or any,
@@ -70,7 +73,7 @@ def by_class(
 
 
 def everything(template: str) -> Rule:
-    """The same template for every class of elements."""
+    """Return a `cuda` rule that is `template` for every dtype."""
     return by_class(template, complex=template, boolean=template, key=template)
 
 
@@ -92,22 +95,25 @@ def from_word(dtype, text: str) -> str:
 
 # ---- arithmetic, comparison, choice ----
 
+# Signed integers go through ga_add and its like, which wrap: overflow of int is undefined in C++.
 ADD = by_class("{0} + {1}", integer="ga_add({0}, {1})", unsigned="{0} + {1}", complex="{0} + {1}")
 SUB = by_class("{0} - {1}", integer="ga_sub({0}, {1})", unsigned="{0} - {1}", complex="{0} - {1}")
 MUL = by_class("{0} * {1}", integer="ga_mul({0}, {1})", complex="{0} * {1}")
 MAX = by_class("ga_max({0}, {1})", complex="ga_cmax({0}, {1})", boolean="{0} || {1}")
 MIN = by_class("ga_min({0}, {1})", complex="ga_cmin({0}, {1})", boolean="{0} && {1}")
 
-#: by RoundingMethod
+#: Keyed by `RoundingMethod`.
 ROUND = {0: "ga_round_away({0})", 1: "ga_rint({0})"}
 
 
 def power(avals, *, y: int):
-    """Short powers written out, others by squaring."""
+    """x ** y for a fixed integer y: short powers as products, others by squaring."""
     kind = dtypes.kind_of(avals[0].dtype)
     one = "{T}{{1, 0}}" if kind == "c" else "({T})1"
     if y == 0:
         return one
+    # x * x * x is exact enough for floats and shorter than the helper; integers need ga_mul to
+    # wrap.
     if abs(y) <= 3 and kind in "fc":
         text = " * ".join(["{0}"] * abs(y))
     else:
@@ -118,22 +124,24 @@ def power(avals, *, y: int):
 
 
 def equal(avals) -> str:
-    """Numbers compare, keys bit by bit."""
+    """Compare numbers by value, random keys bit by bit."""
     # A key of four words is stored as a complex number.
     key = isinstance(avals[0].dtype, dtypes.KeyDtype) and avals[0].dtype.storage.kind == "c"
     return "ga_same_key({0}, {1})" if key else "{0} == {1}"
 
 
 def not_equal(avals) -> str:
-    """The opposite of `equal`."""
+    """The negation of `equal`."""
     text = equal(avals)
+    # `!=` rather than `!(==)`, which would be the same for nan but longer to read.
     return "{0} != {1}" if "==" in text else f"!{text}"
 
 
 def total_order(sign: str) -> Rule:
-    """A comparison of floats in total order."""
+    """Return the rule of a comparison in total order (-nan < -inf < ... < inf < nan)."""
 
     def text(avals) -> str:
+        # Integers are in total order already.
         if dtypes.kind_of(avals[0].dtype) != "f":
             return f"{{0}} {sign} {{1}}"
         return f"ga_order({{0}}) {sign} ga_order({{1}})"
@@ -142,7 +150,7 @@ def total_order(sign: str) -> Rule:
 
 
 def select(avals) -> str:
-    """The case that operand 0 counts; out of range, the nearest."""
+    """Choose operand `1 + which`; an index out of range is clamped to the nearest case."""
     last = len(avals) - 1
     if dtypes.kind_of(avals[0].dtype) == "b" and last == 2:
         return "{0} ? {2} : {1}"
@@ -150,7 +158,7 @@ def select(avals) -> str:
 
 
 def clamp(avals) -> str:
-    """min(max(x, low), high)"""
+    """min(max(x, low), high), with operands in the order (low, x, high)."""
     call = "ga_{0}({1}, {2})"
     if dtypes.kind_of(avals[0].dtype) == "c":
         call = "ga_c{0}({1}, {2})"

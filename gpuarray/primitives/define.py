@@ -1,7 +1,7 @@
-"""Factories: they fix shape, dtype and batching rules for each kind of primitive, so an op states
-only what is its own.
+"""Factories that fix the shape, dtype and batching rules of each kind of primitive.
 
-Floor 2. In: a name and the rules that differ. Out: a registered Primitive.
+An operation then states only what is its own. Floor 2. In: a name and the rules that differ. Out: a
+registered Primitive.
 """
 
 from __future__ import annotations
@@ -31,30 +31,32 @@ _ORDER = ("integer", "signedinteger", "floating", "complexfloating", "bool", "ke
 
 
 class _ByName:
-    """Every primitive's `bind` as an attribute: `do.mul(x, y)`; `do.and_`, for Python's keywords.
+    """Attribute access to the `bind` of every primitive: `do.mul(x, y)`, `do.and_(x, y)`.
 
-    Names are looked up when a rule runs, not when its module loads: rules refer to one another in
-    circles (the transpose of a broadcast is a sum, that of a sum a broadcast).
+    Names are looked up when a rule runs, not when its module loads, because rules refer to each
+    other in circles: the transpose of a broadcast is a sum, that of a sum a broadcast.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         primitive = registry.get(name.removesuffix("_"))
         if primitive is None:
             raise AttributeError(f"no primitive is named {name!r}")
+        # Kept as an attribute: the next look-up does not come through here.
         setattr(self, name, primitive.bind)
         return primitive.bind
 
 
-#: What rules are written with.
+#: How rules call primitives.
 do = _ByName()
 
 
 def dtype_class(dtype) -> str:
-    """The abstract class of a dtype, by the names the sets above use."""
+    """Return the name of the abstract class of `dtype`, as used in the sets above."""
     if isinstance(dtype, dtypes.KeyDtype):
         return "key"
     if dtype == np.bool_:
         return "bool"
+    # From the narrowest class to the widest: "signedinteger" is also an "integer".
     for name in ("signedinteger", "integer", "floating", "complexfloating"):
         if dtypes.issubdtype(dtype, getattr(np, name)):
             return name
@@ -67,7 +69,7 @@ def accepts(accepted: frozenset[str], dtype) -> bool:
 
 
 def check_dtype(op: str, dtype, accepted: frozenset[str], position: int | None = None) -> None:
-    """Raise the TypeError a wrong dtype deserves."""
+    """Raise TypeError unless `dtype` belongs to one of the `accepted` classes."""
     if accepts(accepted, dtype):
         return
     at = "" if position is None else f" at position {position}"
@@ -78,8 +80,12 @@ def check_dtype(op: str, dtype, accepted: frozenset[str], position: int | None =
 
 
 def broadcast_shape(op: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The common shape: scalars go with anything, axes of length 1 stretch, ranks must agree."""
+    """Return the common shape of operands of one rank; scalars broadcast to any shape.
+
+    Unlike NumPy, ranks must agree (but for scalars), and axes of length 1 stretch.
+    """
     first = shapes[0]
+    # Equal shapes are the usual case, and this runs at every recorded operation.
     for shape in shapes:
         if shape != first:
             break
@@ -99,12 +105,13 @@ def broadcast_shape(op: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ..
         if len(distinct) > 1:
             listed = ", ".join(map(str, shapes))
             raise TypeError(f"{op} got incompatible shapes for broadcasting: {listed}.")
+        # An axis of length 0 beats 1, as in NumPy: it is the only other length.
         out.append(distinct.pop() if distinct else 1)
     return tuple(out)
 
 
 def check_same_dtypes(op: str, avals: Sequence[ShapedArray]) -> None:
-    """Primitives never promote: the numpy namespace does that above them."""
+    """Raise TypeError unless all dtypes agree; promotion belongs to gpuarray.numpy."""
     first = avals[0].dtype
     if any(a.dtype != first for a in avals):
         got = ", ".join(a.dtype.name for a in avals)
@@ -129,9 +136,23 @@ def elementwise(
 ) -> Primitive:
     """Define a pointwise primitive `out[i] = f(a[i], b[i], ...)`.
 
-    dtypes: what every operand (or each, as a sequence) accepts; same: whether operand dtypes must
-    be equal result(dtype, **params) -> dtype of the result, where it is not the operand's
-    defaults: params that a printed graph leaves out while they have this value
+    Parameters
+    ----------
+    numpy, numpy_pick :
+        The NumPy function, or a function of (avals, **params) that returns it.
+    dtypes :
+        Classes of dtypes that every operand accepts; a sequence gives them for each operand.
+    result :
+        Function of (*dtypes, **params) that gives the result's dtype; by default the first
+        operand's.
+    same :
+        Whether the dtypes of all operands must be equal.
+    check :
+        Function of (*avals, **params) that raises for what the dtypes do not rule out.
+    defaults :
+        Parameters that a printed graph leaves out while they have these values.
+    **rules :
+        Further fields of `Primitive`.
     """
     accepted = [dtypes] * arity if isinstance(dtypes, frozenset) else list(dtypes)
 
@@ -146,6 +167,7 @@ def elementwise(
             check(*avals, **params)
         shape = broadcast_shape(name, [a.shape for a in avals])
         dtype = avals[0].dtype if result is None else result(*[a.dtype for a in avals], **params)
+        # A result is weakly typed only if every operand is, as in JAX.
         return ShapedArray(shape, dtype, all(a.weak_type for a in avals))
 
     if defaults and "show" not in rules:
@@ -173,7 +195,7 @@ def reduction(
 ) -> Primitive:
     """Define a primitive P x R -> P: it drops the axes in its `axes` parameter.
 
-    fold: how; where all of it is primitives, the NumPy rule follows from it
+    If `fold` is complete, the NumPy rule is derived from it.
     """
     if numpy is None and numpy_pick is None and fold is not None and fold.is_complete:
         numpy_pick = fold_pick(fold)
@@ -197,7 +219,7 @@ def reduction(
 
 
 def check_axes(op: str, axes: tuple[int, ...], ndim: int) -> None:
-    """Primitives take axes that are non-negative, in range and distinct."""
+    """Raise ValueError unless `axes` are distinct, non-negative and below `ndim`."""
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axes' of {op}: {axes}")
     for axis in axes:
@@ -206,19 +228,20 @@ def check_axes(op: str, axes: tuple[int, ...], ndim: int) -> None:
 
 
 def view(name: str, *, aval, numpy, **rules) -> Primitive:
-    """Define an index map without guards (broadcast, reshape, transpose, slice, reverse): a NumPy
-    view, no kernel.
+    """Define a view (broadcast, reshape, transpose, slice, reverse).
+
+    On NumPy it is an array over the same memory, in a kernel another index.
     """
     return Primitive(name, Kind.VIEW, aval=aval, numpy=numpy, **rules)
 
 
 def library(name: str, *, aval, numpy, **rules) -> Primitive:
-    """Define a step of its own: a routine some library does better than a fused kernel would."""
+    """Define a step of its own, for a routine that a library does better than a fused kernel."""
     return Primitive(name, Kind.LIBRARY, aval=aval, numpy=numpy, **rules)
 
 
 def hide_defaults(defaults: dict[str, Any]) -> Callable[[dict], dict]:
-    """A `show` rule: leave out the params that have their default value."""
+    """Return a `show` rule that leaves out parameters which have their default value."""
 
     def show(params: dict) -> dict:
         return {k: v for k, v in params.items() if not (k in defaults and defaults[k] == v)}

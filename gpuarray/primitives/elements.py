@@ -1,6 +1,6 @@
-"""What the element rules of several families are made with (core/element_rules.py).
+"""Helpers for the element rules of several families (core/element_rules.py).
 
-Floor 2. In: equations, places, pieces. Out: accesses.
+Floor 2. In: equations, indices, operands to choose from. Out: accesses.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from gpuarray.core.graph import Eqn, Graph, Literal
 from gpuarray.core.index import Axis, Index
 from gpuarray.core.primitive import Kind
 
-#: Numbers of loop axes: below 0, so that they are no axes of a kernel's space.
+#: Numbers of loop axes: negative, so that they differ from the axes of a kernel.
 _numbers = count(-1, -1)
 
 
 def called(
     eqn: Eqn, template: str, operands: Sequence[Access], places: Places = (), number: int = 0
 ) -> Access:
-    """A call that the primitive brings along, for result `number`."""
+    """Return result `number` as a call written by a template (see `Applied`)."""
     return Applied(tuple(operands), eqn.outvars[number].aval, tuple(places), template)
 
 
@@ -33,13 +33,16 @@ def called(
 def chosen_along(
     position: Index, ends: Sequence[int], aval: ShapedArray, pick: Callable[[int, Index], Access]
 ) -> Access:
-    """Pieces side by side that end at `ends`: pick(piece, position in it), found by halving."""
+    """Return an element of pieces that lie side by side and end at `ends`.
+
+    The piece is found by bisection; `pick(piece, position)` gives its element.
+    """
 
     def between(first: int, last: int) -> Access:
         if last - first == 1:
             return pick(first, position.shifted(-(ends[first - 1] if first else 0)))
         middle = (first + last) // 2
-        # Whether the position is before the middle; that it is not negative is known.
+        # Only the middle is tested: the position is known to be at least 0.
         tests = [Below(position, ends[middle - 1])]
         return guarded(tests, aval, lambda: between(first, middle), lambda: between(middle, last))
 
@@ -47,7 +50,7 @@ def chosen_along(
 
 
 def start(eqn: Eqn, operand: int, most: int, get: Get, at: Places = ()) -> Index:
-    """Where a window begins: an operand's element moved to 0 ... most."""
+    """Return where a window starts: an element of an operand, clamped to 0 ... `most`."""
     if most == 0:
         return Index()
     a = eqn.invars[operand]
@@ -60,12 +63,15 @@ def start(eqn: Eqn, operand: int, most: int, get: Get, at: Places = ()) -> Index
 
 
 def new_axis(length: int) -> Axis:
-    """The axis of a loop."""
+    """Return a new axis for a loop."""
     return Axis(next(_numbers), length)
 
 
 def loops(lengths: Sequence[int]) -> tuple[tuple[Axis, ...], list[Index]]:
-    """Nested loops, the first outermost, and the places along them; one turn takes none."""
+    """Return axes of nested loops, the first outermost, and the indices along them.
+
+    A length of 1 takes no loop: its index is 0.
+    """
     made = [None if n == 1 else new_axis(n) for n in lengths]
     places = [Index() if axis is None else Index(((axis, 1),)) for axis in made]
     return tuple(axis for axis in made if axis is not None), places
@@ -75,7 +81,8 @@ def loops(lengths: Sequence[int]) -> tuple[tuple[Axis, ...], list[Index]]:
 
 
 def is_scalar_graph(graph: Graph) -> bool:
-    """Whether a Graph can be written out for scalars in registers."""
+    """Whether a Graph can be written inline, for scalars in registers."""
+    # Pointwise equations with text only, and calls of such Graphs.
     for eqn in graph.eqns:
         inner = eqn.params.get("jaxpr")
         if eqn.primitive.kind is Kind.CALL and isinstance(inner, Graph):
@@ -88,5 +95,5 @@ def is_scalar_graph(graph: Graph) -> bool:
 
 
 def folds_scalars(eqn: Eqn) -> bool:
-    """A rule `when`: where the equation's Graph can be written out."""
+    """Rule `when`: whether the equation's Graph can be written inline."""
     return is_scalar_graph(eqn.params["jaxpr"])

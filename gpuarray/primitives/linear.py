@@ -1,4 +1,4 @@
-"""What derivatives are put together from: sums, zeros made real, broadcasts and their transposes.
+"""Building blocks of derivatives: sums of cotangents, zeros, broadcasts and their transposes.
 
 Floor 2. In: values, symbolic zeros, avals. Out: values of the shape that was asked for.
 """
@@ -17,7 +17,8 @@ from gpuarray.core.trace import kept
 from gpuarray.primitives import cuda_rules
 from gpuarray.primitives.define import NUMERIC, do, elementwise
 
-#: The sum of two contributions to one derivative. Not `add`: a printed graph shows the difference.
+#: The sum of two contributions to one derivative: `add` under another name, so that a printed graph
+#: tells accumulation from the user's additions.
 add_any_p = elementwise(
     "add_any",
     numpy=np.add,
@@ -30,17 +31,20 @@ add_any_p = elementwise(
 
 
 def add_any(x: Any, y: Any) -> Any:
-    """The sum of two (co)tangents; Zero is nothing."""
+    """Add two (co)tangents, either of which may be a symbolic Zero."""
     if is_zero(x):
         return y
     return x if is_zero(y) else add_any_p.bind(x, y)
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """An array of zeros of an aval."""
+    """Return an array of zeros with the shape, dtype and weak type of `aval`."""
+    # float0, the tangent dtype of integers, has no elements to compute: NumPy holds it.
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     zero = np.zeros((), storage_dtype(aval))[()]
+    # A Python number is weakly typed. Its default dtype may be another one, and then it must not
+    # be.
     if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
         zero = zero.item()
     zero = kept(zero)
@@ -50,16 +54,17 @@ def zeros(aval: ShapedArray) -> Any:
 
 
 def instantiate(x: Any) -> Any:
-    """A (co)tangent as a value: symbolic zeros become arrays."""
+    """Return a (co)tangent as a value: a symbolic Zero becomes an array of zeros."""
     return zeros(x.aval) if type(x) is Zero else x
 
 
 def broadcast_like(x: Any, aval: ShapedArray) -> Any:
-    """A value stretched to the shape of an aval, as pointwise operations stretch their operands."""
+    """Stretch `x` to the shape of `aval`, as pointwise operations stretch their operands."""
     x = kept(x)
     given = aval_of(x)
     if given.shape == aval.shape:
         return x
+    # broadcast_in_dim does not stretch axes of length 1: drop those first, then add them anew.
     dims = tuple(i for i, n in enumerate(given.shape) if n == aval.shape[i])
     if len(dims) < given.ndim:
         lengths = tuple(given.shape[i] for i in dims)
@@ -68,12 +73,13 @@ def broadcast_like(x: Any, aval: ShapedArray) -> Any:
 
 
 def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
-    """The transpose of `broadcast_like`: sum over the axes along which an operand was stretched."""
+    """Transpose of `broadcast_like`: sum over the axes along which an operand was stretched."""
     if is_zero(ct):
         return Zero(aval)
     shape = aval_of(ct).shape
     if shape == aval.shape:
         return ct
+    # A scalar was broadcast along all axes.
     if not aval.shape:
         return do.reduce_sum(ct, axes=tuple(range(len(shape))), out_sharding=None)
     axes = tuple(i for i, (n, m) in enumerate(zip(shape, aval.shape, strict=True)) if n != m)
@@ -82,25 +88,26 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
 
 
 def share_of(ct: Any, x: Any) -> Any:
-    """The cotangent of an operand stretched to the shape of `ct`; None if it is no linear one."""
+    """Return the cotangent of operand `x` given that of the result; None if `x` is not linear."""
     return unbroadcast(ct, x.aval) if is_undefined(x) else None
 
 
 def constant(x: Any, value: float) -> Any:
-    """A number of the dtype of `x`, weakly typed if `x` is, so that results stay so."""
+    """Return `value` in the dtype of `x`, weakly typed if `x` is, so that results stay so."""
     aval = aval_of(x)
     typed = aval.dtype.type(value)
+    # A Python number only where its default dtype is the one wanted.
     weak = aval.weak_type and aval_of(typed.item()).dtype == aval.dtype
     return typed.item() if weak else kept(typed)
 
 
 def full_like(x: Any, value: float) -> Any:
-    """An array of one number, of the shape and dtype of `x`."""
+    """Return an array filled with `value`, of the shape and dtype of `x`."""
     return broadcast_like(constant(x, value), aval_of(x))
 
 
 def cast_like(x: Any, aval: ShapedArray) -> Any:
-    """A value in the dtype of an aval."""
+    """Convert `x` to the dtype of `aval`."""
     if aval_of(x).dtype == aval.dtype:
         return x
     return do.convert_element_type(x, new_dtype=aval.dtype, weak_type=False, sharding=None)

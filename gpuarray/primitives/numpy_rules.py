@@ -1,11 +1,14 @@
-"""How a pointwise NumPy rule is chosen by the class of its elements.
+"""NumPy functions of pointwise operations, chosen by the dtype of the operands.
 
-Floor 2. In: one function for each class that an op treats in its own way. Out: `numpy_pick` rules,
-which also know floats and integers narrower than NumPy's own: they are computed in float32 or int8,
-then rounded or wrapped.
+Floor 2. In: a function for each class of dtypes that an operation treats in its own way. Out:
+`numpy_pick` rules. They handle floats and integers narrower than NumPy's own too: these are
+computed in float32 or int8, then rounded or wrapped.
 
-Two laws hold for every pointwise rule: the result never shares memory with an operand (a fused run
-reuses the memory of operands that nobody needs any more), and no operand is changed.
+Two laws hold for every pointwise rule:
+
+- the result never shares memory with an operand, since a fused run reuses the memory of operands
+  that are no longer needed;
+- no operand is changed.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ UNSIGNED_TWIN: dict[Any, Any] = {s: u for u, s in SIGNED_TWIN.items()}
 
 
 def is_narrow(dtype) -> bool:
-    """Whether elements are floats below 32 bits or integers below 8.
+    """Whether `dtype` is a float below 32 bits or an integer below 8.
 
     >>> is_narrow(dtypes.bfloat16), is_narrow(dtypes.int8), is_narrow(dtypes.uint4)
     (True, False, True)
@@ -36,7 +39,7 @@ def is_narrow(dtype) -> bool:
 
 
 def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` for narrow floats: computed in float32 and rounded once."""
+    """Return `function` for narrow floats: computed in float32 and rounded once."""
 
     def rule(*xs):
         return function(*[x.astype(np.float32) for x in xs]).astype(xs[0].dtype)
@@ -45,7 +48,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` for integers below 8 bits: computed in 8 bits and wrapped."""
+    """Return `function` for integers below 8 bits: computed in 8 bits and wrapped."""
 
     def rule(*xs):
         wide = np.int8 if dtypes.kind_of(xs[0].dtype) == "i" else np.uint8
@@ -54,27 +57,29 @@ def in_int8(function: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-#: Fewer elements than this are chosen one by one: setting up the other way takes longer.
+#: Below this many elements np.where is faster: the bit operations have a fixed cost.
 CHOSEN_SINGLY = 4096
-#: Elements chosen at a time, so that what lies between the steps stays in cache.
+#: Elements in one pass, so that intermediate results stay in cache.
 CHOSEN_AT_ONCE = 1 << 14
 
 
 def choose(mask, yes, no):
-    """`np.where(mask, yes, no)` of one dtype, in words of bits instead of branches.
+    """`np.where(mask, yes, no)` for operands of one dtype, by bit operations instead of branches.
 
-    NumPy asks of each element which way to go, and a processor guesses wrong every other time where
-    the mask is random: ten times the cost of computing both.
+    np.where branches on each element, and a processor mispredicts every other branch where the mask
+    is random, which costs ten times as much as computing both sides.
 
     >>> mask = np.arange(5000) % 2 == 0
     >>> choose(mask, np.float32(1), np.arange(5000, dtype=np.float32))[:4]
     array([1., 1., 1., 3.], dtype=float32)
     """
     bits = _WORDS.get(yes.dtype.itemsize)
+    # No integer of this width (complex128), or too few elements to be worth it.
     if bits is None or mask.size < CHOSEN_SINGLY:
         return np.where(mask, yes, no)
     operands = [mask.view(np.int8), yes.view(bits), no.view(bits)]
     large = [a for a in operands if a.ndim]
+    # Blocks need operands that are flat in memory; scalars go along as they are.
     if all(a.shape == mask.shape and a.flags.c_contiguous for a in large):
         out = np.empty(mask.size, bits)
         flat = [a.reshape(-1) if a.ndim else a for a in operands]
@@ -82,18 +87,22 @@ def choose(mask, yes, no):
             part = slice(start, start + CHOSEN_AT_ONCE)
             _choose_bits(*(a[part] if a.ndim else a for a in flat), out=out[part])
         return out.reshape(mask.shape).view(yes.dtype)
+    # Strided or broadcast operands: NumPy's own loops, in one pass.
     return _choose_bits(*operands).view(yes.dtype)
 
 
 _WORDS = {np.dtype(word).itemsize: word for word in (np.int8, np.int16, np.int32, np.int64)}
 
 
+# Integer word of each item size: bits are chosen, whatever they mean.
 def _choose_bits(mask, yes, no, out=None):
     chosen = np.negative(mask.astype(yes.dtype))  # 1 becomes a word of ones
+    # A choice against zero needs one operation: keep or clear the bits.
     if no.ndim == 0 and no == 0:
         return np.bitwise_and(chosen, yes, out=out)
     if yes.ndim == 0 and yes == 0:
         return np.bitwise_and(np.bitwise_not(chosen, out=chosen), no, out=out)
+    # no ^ (mask & (yes ^ no)) is yes where the mask is ones and no elsewhere.
     differing = np.bitwise_xor(yes, no)
     chosen = np.bitwise_and(chosen, differing)
     return np.bitwise_xor(chosen, no, out=out)
@@ -108,10 +117,10 @@ def by_dtype(
     boolean: Callable[..., Any] | None = None,
     key: Callable[..., Any] | None = None,
 ) -> Callable[..., Callable[..., Any]]:
-    """A `numpy_pick` rule: the function for the class of the first operand's elements.
+    """Return a `numpy_pick` rule: the function for the dtype of the first operand.
 
-    `unsigned` defaults to `integer`. A ufunc knows the narrow floats itself; any other function is
-    run on them in float32.
+    `unsigned` defaults to `integer`. A ufunc handles the narrow floats itself; any other function
+    gets them as float32.
     """
     classes = {
         "b": boolean,
@@ -121,6 +130,7 @@ def by_dtype(
         "c": complex,
         "k": key,
     }
+    # Found once for each dtype: wrapping is not paid at every call.
     chosen: dict[Any, Callable[..., Any]] = {}
 
     def pick(avals, **_):
@@ -143,7 +153,7 @@ def by_dtype(
 
 
 def fresh(x):
-    """A copy of `x`, arrays and NumPy scalars alike."""
+    """Return a copy of `x`, array or NumPy scalar."""
     return x.copy()
 
 
@@ -153,19 +163,21 @@ def bits_of(x):
 
 
 def join(real, imag, dtype):
-    """Two arrays of real numbers as one of complex numbers."""
+    """Combine two real arrays into a complex one."""
+    # Assigning parts keeps -0.0, inf and nan as they are, which real + 1j * imag would not.
     out = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
     out.real, out.imag = real, imag
     return out
 
 
 def order_key(x):
-    """Integers that compare as the floats `x` do in total order.
+    """Return integers that compare as the floats `x` do in total order.
 
-    That order is -nan < -inf < ... < -0.0 < 0.0 < ... < inf < nan.
+    The order is -nan < -inf < ... < -0.0 < 0.0 < ... < inf < nan.
 
     >>> order_key(np.array([-1.0, -0.0, 0.0, 1.0], np.float16)).tolist()
     [-15361, -1, 0, 15360]
     """
     bits = bits_of(x)
+    # Floats are sign and magnitude, integers two's complement: flip the magnitude of negative ones.
     return bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max)

@@ -1,8 +1,8 @@
 """A Graph of scalars applied to whole arrays: how NumPy rules run a user's combining function.
 
-In: a Graph whose inputs and outputs are scalars, such as the body of a reduction or a scatter. Out:
-a function of arrays of one shape. Pointwise equations work on all elements at once; any other
-equation makes the function go element by element. Floor 2.
+Floor 2. In: a Graph whose inputs and outputs are scalars, such as the body of a reduction or a
+scatter. Out: a function of arrays of one shape. A graph of pointwise equations works on all
+elements at once; with any other equation the function goes element by element.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from gpuarray.primitives.linear import broadcast_like
 
 
 def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
-    """The function `arrays -> arrays` that applies a scalar graph at every index."""
+    """Return the function `arrays -> arrays` that applies a scalar graph at every index."""
     if _pointwise(graph):
+        # Rules are picked by dtype and rank only: any shape of rank 1 stands for all arrays.
         return _program(graph, (2,))
     scalar = _program(graph, ())
     dtypes = [storage_dtype(a) for a in graph.out_avals]
@@ -38,12 +39,13 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
 
 
 def _inner(eqn) -> Graph | None:
-    """The Graph of a call equation (a jitted function in the body)."""
+    """Return the Graph of a call equation (a jitted function in the body), else None."""
     found = eqn.params.get("jaxpr")
     return found if eqn.primitive.kind is Kind.CALL and isinstance(found, Graph) else None
 
 
 def _pointwise(graph: Graph) -> bool:
+    # One equation that is not pointwise makes the whole graph run element by element.
     for eqn in graph.eqns:
         inner = _inner(eqn)
         if not (_pointwise(inner) if inner else eqn.primitive.kind is Kind.POINTWISE):
@@ -52,13 +54,16 @@ def _pointwise(graph: Graph) -> bool:
 
 
 def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
-    """The graph as a chain of NumPy rules, for values of a shape like `shape`."""
+    """Return the graph as a chain of NumPy functions, for values of shape `shape`."""
+    # The inputs become arrays; constants stay as they are and broadcast.
     env_avals = {v: v.aval.update(shape=shape) for v in graph.invars}
     env_avals.update((v, v.aval) for v in graph.constvars)
+    # (function, inputs, output variables, whether it returns several) of each equation.
     steps = []
     for eqn in graph.eqns:
         inner = _inner(eqn)
         avals = [a.aval if isinstance(a, Literal) else env_avals[a] for a in eqn.invars]
+        # A jitted function in the body: its own chain, called as one step.
         if inner is not None:
             function = _program(inner, shape)
             outs: list[ShapedArray] = [a.update(shape=shape) for a in inner.out_avals]
@@ -82,7 +87,10 @@ def _program(graph: Graph, shape: tuple[int, ...]) -> Callable[..., list]:
 
 
 def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
-    """The graph on values of one shape, bound in the current trace: how rules run the function."""
+    """Bind the graph's equations on arrays of one shape, in the current trace.
+
+    This is how derivative and batch rules run a combining function.
+    """
     if not _pointwise(graph):
         names = ", ".join(sorted({e.primitive.name for e in graph.eqns}))
         raise TypeError(
@@ -104,13 +112,14 @@ def bind_on_arrays(graph: Graph, *arrays) -> list[Any]:
             out = eqn.primitive.bind(*values, **eqn.params)
             out = out if eqn.primitive.multiple_results else [out]
         env.update(zip(eqn.outvars, out))
+    # An output that depends on no input (a constant) is still a scalar.
     return [broadcast_like(read(a), aval_of(arrays[0])) for a in graph.outvars]
 
 
 def check_fold(
     op: str, operands: Sequence[ShapedArray], initial: Sequence[ShapedArray], jaxpr: Graph
 ) -> None:
-    """Initial values are scalars of the operands' dtypes, and the function keeps them so."""
+    """Check that initial values are scalars and that the function keeps the operands' dtypes."""
     if any(a.ndim for a in initial):
         shapes = [a.shape for a in initial]
         raise TypeError(
@@ -131,7 +140,7 @@ def check_fold(
 
 
 def _atom(a) -> tuple[bool, Any]:
-    """(True, variable), or (False, value of a literal)."""
+    """Return (True, variable), or (False, value) of a literal."""
     if isinstance(a, Literal):
         return False, np.asarray(a.val).astype(storage_dtype(a.aval))[()]
     return True, a

@@ -1,5 +1,5 @@
-"""Trees of containers: what is a node, how a tree is taken apart and put together again.
+"""Trees of containers: which types are nodes, and how trees are flattened and rebuilt.
 
-Floor 1. kinds.py knows the types, structure.py flattens, registration.py takes the users'
-own types, tree.py has what is built on these (map, paths, prefixes) and is what others import.
+Floor 1. kinds.py has the node types, structure.py flattens, registration.py registers users' types,
+and tree.py has what is built on these (map, paths, prefixes); it is the module that others import.
 """

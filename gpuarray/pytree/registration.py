@@ -1,8 +1,8 @@
-"""How a class becomes a pytree node: the registration functions, and `Partial`.
+"""Registration of classes as pytree nodes, and `Partial`.
 
-In: classes, with functions that take instances apart and put them together. Out: entries in the
-table of kinds.py. Users find these in gpuarray.tree_util.
-Floor 1: imports nothing of gpuarray beside kinds.py.
+Floor 1: imports nothing of gpuarray beside kinds.py. In: classes, with functions that flatten and
+rebuild their instances. Out: entries in the table of kinds.py. Users find these functions in
+gpuarray.tree_util.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def _method(cls: Any, name: str) -> Callable[..., Any]:
 
 
 def register_static(cls: type[T]) -> type[T]:
-    """Decorate a class whose instances are nodes without leaves: all structure, like a setting.
+    """Decorate a class whose instances are nodes without leaves: all structure, like an option.
 
-    The class needs == and hash, since its instances end up in cache keys.
+    The class needs == and hash, since its instances become part of cache keys.
 
     >>> from gpuarray.tree_util import tree_leaves
     >>> @register_static
@@ -145,8 +145,8 @@ def register_dataclass(
 ) -> type[T]:
     """Make instances of a dataclass nodes: `data_fields` are children, `meta_fields` are static.
 
-    With neither given, static is what has `field(metadata=dict(static=True))`, and the rest is
-    data. `drop_fields` are left to their defaults. Works as a decorator.
+    With neither given, fields with `field(metadata=dict(static=True))` are static and the others
+    are data. `drop_fields` are left to their defaults. It can be used as a decorator.
 
     >>> from gpuarray.tree_util import tree_structure
     >>> @register_dataclass
@@ -185,6 +185,7 @@ def _check_fields(cls: Any, data: set[str], meta: set[str], dropped: set[str]) -
         raise ValueError(
             f"data_fields and meta_fields must not overlap. Overlapping fields: {both}."
         )
+    # Of a class that is no dataclass, only its users know the fields.
     if cls is None:
         return
     head = (
@@ -201,9 +202,10 @@ def _check_fields(cls: Any, data: set[str], meta: set[str], dropped: set[str]) -
 
 
 class _Opaque:
-    """Hides that a callable is a functools.partial, which would take it apart to join it."""
+    """Hides from functools.partial that a callable is a partial, which it would merge."""
 
     def __init__(self, fun: Callable[..., Any]):
+        # Compares and hashes as the function it hides, since it is part of a structure.
         self.fun = fun
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -231,7 +233,7 @@ class Partial(functools.partial):
     __module__ = "gpuarray.tree_util"  # where users and pickle find it
 
     def __new__(cls, func: Callable[..., Any], /, *args: Any, **kw: Any) -> Partial:
-        # The arguments of a partial inside stay inside: they are part of the function.
+        # The arguments of a partial given as function stay in it: they are part of the function.
         whole = _Opaque(func) if isinstance(func, functools.partial) else func
         return super().__new__(cls, whole, *args, **kw)
 

@@ -1,10 +1,10 @@
-"""Pytrees to leaves and back: `flatten`, `unflatten`, and `PyTreeDef`, which remembers the rest.
+"""Pytrees to leaves and back: `flatten`, `unflatten`, and `PyTreeDef`, the structure.
 
-In: nested containers. Out: a list of leaves and a `PyTreeDef`. Every jitted call flattens its
-arguments, so this is a hot path: a `PyTreeDef` is interned (the same structure made of the same
-parts is the same object), so that a cache with one in its key finds it by identity. What is built
-on top of this (paths, map, prefixes, registration) is in tree.py; it re-exports these names.
-Floor 1: imports nothing of gpuarray beside kinds.py.
+Floor 1: imports nothing of gpuarray beside kinds.py. In: nested containers. Out: a list of leaves
+and a `PyTreeDef`. Every jitted call flattens its arguments, so this is a hot path: a `PyTreeDef` is
+interned (the same structure made of the same parts is the same object), and a cache with one in its
+key finds it by identity. What is built on this (paths, map, prefixes) is in tree.py, which
+re-exports these names.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class PyTreeDef:
         raise TypeError("PyTreeDef: no constructor defined; tree_structure(tree) makes one")
 
     def __eq__(self, other: object) -> bool:
+        # Interned, so this is the usual end; what follows is for structures whose aux is equal
+        # only.
         if self is other:
             return True
         if not isinstance(other, PyTreeDef):
@@ -75,6 +77,7 @@ class PyTreeDef:
 
     def __hash__(self) -> int:
         if self._hash is None:
+            # Computed once: structures are keys of caches.
             try:
                 aux = hash(self.aux)
             except TypeError:  # structures that are equal still hash alike
@@ -91,7 +94,7 @@ class PyTreeDef:
         return f"PyTreeDef({_show(self)})"
 
     def unflatten(self, leaves: Iterable) -> Any:
-        """Return the tree of this structure with these leaves.
+        """Return the tree of this structure with the given leaves.
 
         >>> structure([0, (0, 0)]).unflatten("abc")
         ['a', ('b', 'c')]
@@ -109,7 +112,7 @@ class PyTreeDef:
         return out
 
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
-        """Return this structure with `inner` in the place of each leaf.
+        """Return this structure with `inner` in place of each leaf.
 
         >>> structure([0, 0]).compose(structure((0, None)))
         PyTreeDef([(*, None), (*, None)])
@@ -168,7 +171,7 @@ class PyTreeDef:
         return make_node(kind, aux, inner)
 
     def from_iterable_tree(self, tree: Any) -> Any:
-        """Return the tree of this structure whose leaves come in nested iterables of its shape.
+        """Return the tree of this structure from nested iterables of the same shape.
 
         >>> structure({"a": 0, "b": (0, 0)}).from_iterable_tree([1, [2, 3]])
         {'a': 1, 'b': (2, 3)}
@@ -204,6 +207,7 @@ class PyTreeDef:
             if kind is None:
                 leaf = next(it)
                 return leaf if f_leaf is None else f_leaf(leaf)
+            # As in JAX, a named tuple's data is its class.
             data = kind.type if kind.named_tuple else kind.data(node.aux)
             return f_node(tuple([visit(c) for c in node.inner]), data)
 
@@ -237,8 +241,9 @@ def _show(node: PyTreeDef) -> str:
 
 
 def same_aux(a: Any, b: Any) -> bool:
-    """Whether two aux data are equal; one clear error where they refuse to say."""
+    """Whether two aux data are equal; ValueError if comparing them fails."""
     try:
+        # An array compares element by element: bool() of that raises.
         return a is b or bool(a == b)
     except Exception as e:
         raise ValueError(
@@ -250,26 +255,29 @@ def same_aux(a: Any, b: Any) -> bool:
 
 # --- interning ------------------------------------------------------------------------------------
 
-# A key is (kind, exact aux, then 0 for a leaf and the id of the structure for any other child). The
-# entry goes when its structure does, which keeps aux and children alive: no id in a live entry is
-# ever used again. To find nothing, or to have two threads make the same entry, costs time and no
-# more, since == compares structures.
+# A key is (kind, exact aux, then for each child 0 if it is a leaf, else the id of its structure).
+# An entry is removed with its structure, which keeps aux and children alive, so no id in a live
+# entry is used again. A missed entry, or one made twice by two threads, only costs time, since ==
+# compares structures.
 _interned: dict[tuple, _Entry] = {}
-# Structures that nobody holds stay for a while, so that a loop over tree_map finds its own again;
-# but not those with a user's objects in them, which may be big.
+# Structures that nothing else holds are kept for a while, so that a loop over tree_map finds its
+# own again; but not those with users' objects in them, which may be large.
 _recent: collections.deque[PyTreeDef] = collections.deque(maxlen=1024)
 
 
 class _Entry(weakref.ref):
+    # A weak reference that knows its key, so that the callback can remove it.
     __slots__ = ("key",)
     key: tuple
 
 
 def _forget(entry: _Entry, interned: dict = _interned) -> None:
+    # Unless another structure has taken the key meanwhile.
     if interned.get(entry.key) is entry:
         del interned[entry.key]
 
 
+# Whether aux holds plain values only.
 def _is_simple(aux: Any) -> bool:
     if type(aux) is tuple:
         return all(map(_is_simple, aux))
@@ -292,7 +300,7 @@ LEAF = _new(None, None, ())
 
 
 def _intern(key: tuple, kind: Kind, aux: Any, nodes: list[PyTreeDef]) -> PyTreeDef:
-    """Make and remember the structure for `key`; `nodes` are its children that are not leaves."""
+    """Make and store the structure for `key`; `nodes` are its children that are not leaves."""
     rest = iter(nodes)
     node = _new(kind, aux, tuple([next(rest) if i else LEAF for i in key[2:]]))
     entry = _Entry(node, _forget)
@@ -304,7 +312,7 @@ def _intern(key: tuple, kind: Kind, aux: Any, nodes: list[PyTreeDef]) -> PyTreeD
 
 
 def make_node(kind: Kind, aux: Any, inner: Iterable[PyTreeDef]) -> PyTreeDef:
-    """Return the (interned) structure of a node of this kind, aux and children."""
+    """Return the (interned) structure of a node of this kind, with this aux and these children."""
     inner = list(inner)
     for c in inner:
         if not isinstance(c, PyTreeDef):
@@ -318,20 +326,22 @@ def make_node(kind: Kind, aux: Any, inner: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 def _grow(kind: Kind, x: Any, leaves: list) -> PyTreeDef:
-    """Append the leaves of the node x to `leaves`, and return its structure."""
+    """Append the leaves of the node `x` to `leaves`, and return its structure."""
+    # The three cases from the fastest to the slowest.
     if kind.items:
         children, aux, exact_aux = x, None, None
     elif (
         kind is DICT
         and (order := orders.get(given := tuple(x))) is not None
-        # An enum member can equal a str that is known here; all keys of a dict tend to be of one
-        # type, so looking at two of them tells.
+        # An enum member can equal a known string. The keys of a dict tend to be of one type, so
+        # testing two of them is enough.
         and (not given or type(given[0]) is str is type(given[-1]))
     ):
         aux = exact_aux = order[0]
         children = order[1](x)
     else:
         children, aux, exact_aux = kind.open(x)
+    # The key of the structure, in the form that `_interned` has.
     parts: list = [kind, exact_aux]
     nodes = []
     for child in children:
@@ -362,7 +372,7 @@ def flatten(x: Any) -> tuple[list, PyTreeDef]:
 
 
 def says_leaf(answer: Any) -> bool:
-    """Check what an `is_leaf` function returned."""
+    """Return what an `is_leaf` function answered, checked to be a bool or None."""
     if answer is True or answer is False or answer is None:
         return answer is True
     raise ValueError(
@@ -371,7 +381,7 @@ def says_leaf(answer: Any) -> bool:
 
 
 def flatten_with_is_leaf(x: Any, is_leaf: Callable[[Any], bool] | None) -> tuple[list, PyTreeDef]:
-    """`flatten` that takes a subtree for a leaf where `is_leaf(subtree)` is True.
+    """`flatten` that treats a subtree as a leaf where `is_leaf(subtree)` is True.
 
     >>> flatten_with_is_leaf([(1, 2), None], lambda t: t is None)
     ([1, 2, None], PyTreeDef([(*, *), *]))
@@ -396,7 +406,7 @@ def flatten_with_is_leaf(x: Any, is_leaf: Callable[[Any], bool] | None) -> tuple
 def flatten_with_path(
     x: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[tuple, Any]], PyTreeDef]:
-    """`flatten` whose leaves come as (key path, leaf).
+    """`flatten` with (key path, leaf) pairs as leaves.
 
     >>> flatten_with_path({"a": [5]})[0]
     [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
@@ -429,6 +439,7 @@ def structure(x: Any) -> PyTreeDef:
 # --- unflatten ------------------------------------------------------------------------------------
 
 
+# Made at the first unflatten, then kept with the structure.
 def _builder_of(node: PyTreeDef) -> Builder:
     build = node._builder
     if build is None:
@@ -443,6 +454,7 @@ def unflatten(spec: PyTreeDef, leaves: Iterable) -> Any:
     >>> unflatten(structure({"a": (0, None), "b": 0}), [1, 2])
     {'a': (1, None), 'b': 2}
     """
+    # A list of the right length, as flatten returns it, needs no copy.
     if type(leaves) is not list or len(leaves) != spec.num_leaves:
         leaves = spec._check_count(leaves, spec.num_leaves)
     if spec is LEAF:
@@ -450,11 +462,13 @@ def unflatten(spec: PyTreeDef, leaves: Iterable) -> Any:
     return (spec._builder or _builder_of(spec))(iter(leaves))
 
 
+# Appends the subtrees of `x` at the leaves of `node`; raises where it is no prefix.
 def _up_to(node: PyTreeDef, x: Any, out: list) -> None:
     kind, inner = node.kind, node.inner
     if kind is None:
         out.append(x)
         return
+    # A subclass is another type, as in JAX.
     if kinds[type(x)] is not kind:
         _refuse_type(kind, x)
     children: Any = x
@@ -468,6 +482,7 @@ def _up_to(node: PyTreeDef, x: Any, out: list) -> None:
             _refuse_aux(kind, keys, tuple(x), x)
     elif not kind.items:
         children, aux, _ = kind.open(x)
+        # Equal aux is enough here: nothing is found by identity.
         if not same_aux(node.aux, aux):
             _refuse_aux(kind, node.aux, aux, x)
     if len(children) != len(inner):
@@ -518,6 +533,7 @@ def _get_leaf() -> PyTreeDef:
 
 
 def _unpickle(type_: type, aux: Any, inner: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    # The type is registered by its module, which may not have been imported here.
     kind = kinds[type_]
     if kind is None:
         raise ValueError(f"this PyTreeDef needs {type_} to be registered as a pytree node first")
@@ -538,7 +554,10 @@ class PyTreeRegistry:
         return kinds[type_] is not None
 
     def flatten(
-        self, tree: Any, leaf_predicate: Callable[[Any], bool] | None = None
+        # JAX's interface of a registry.
+        self,
+        tree: Any,
+        leaf_predicate: Callable[[Any], bool] | None = None,
     ) -> tuple[list, PyTreeDef]:
         """Return leaves and structure."""
         return flatten_with_is_leaf(tree, leaf_predicate)

@@ -1,10 +1,10 @@
-"""What is done with pytrees: map, reduce, transpose, paths, prefixes, and where two trees differ.
+"""Operations on pytrees: map, reduce, transpose, paths, prefixes, and differences of structure.
 
-In: nested containers. Out: trees, lists of leaves, key paths, and errors that name the path where
-two trees differ. Hot entries are `flatten(x) -> (leaves, spec)` and `unflatten(spec, leaves)`; a
-spec goes into a cache key as it is. This is the module that others import: what kinds.py (types and
-keys), structure.py (flatten) and registration.py (registration) define is found here too. Floor 1:
-imports nothing of gpuarray beside those three.
+Floor 1: imports nothing of gpuarray beside this package. In: nested containers. Out: trees, lists
+of leaves, key paths, and errors that name the path where two trees differ. The hot entries are
+`flatten(x) -> (leaves, spec)` and `unflatten(spec, leaves)`; a spec goes into a cache key as it is.
+This is the module that others import: names of kinds.py (types and keys), structure.py (flatten)
+and registration.py are found here too.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ KeyPath = tuple[KeyEntry, ...]
 IsLeaf = Callable[..., bool] | None
 _UNSPECIFIED: Any = object()
 
-# What a cache should hold is the PyTreeDef itself: interned, so that it is found by identity.
+# The PyTreeDef itself is what a cache should hold: it is interned, and so found by identity.
 flatten_raw = flatten
 unflatten_raw = unflatten
 
 
 def from_raw(spec: PyTreeDef) -> PyTreeDef:
-    """Return the PyTreeDef of what `flatten_raw` returned: the same object."""
+    """Return the PyTreeDef for what `flatten_raw` returned: the same object."""
     return spec
 
 
@@ -162,7 +162,7 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is one node with nothing below: a leaf, None or an empty container.
+    """Whether a structure is a single node: a leaf, None or an empty container.
 
     >>> treedef_is_leaf(tree_structure(0)), treedef_is_leaf(tree_structure([0]))
     (True, False)
@@ -171,7 +171,7 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 
 
 def treedef_is_strict_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is that of a leaf.
+    """Whether a structure is a leaf.
 
     >>> treedef_is_strict_leaf(tree_structure(0)), treedef_is_strict_leaf(tree_structure(None))
     (True, False)
@@ -192,7 +192,7 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Return the tree of f(leaf, ...) over the leaves of `tree`, which is a prefix of each `rest`.
+    """Map f(leaf, ...) over the leaves of `tree`, which must be a prefix of each tree in `rest`.
 
     >>> tree_map(lambda x, y: x + sum(y), [1, (2,)], [(10, 20), ((30,),)])
     [31, (32,)]
@@ -209,6 +209,7 @@ def _flatten_rest(
 ) -> list[list]:
     columns = []
     for other in rest:
+        # The error message costs a walk over both trees: it is made only when needed.
         try:
             columns.append(spec.flatten_up_to(other))
         except ValueError as e:
@@ -242,7 +243,7 @@ def tree_reduce_associative(
     identity: Any = _UNSPECIFIED,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Combine the leaves by an associative operation, in a balanced tree: log2(n) deep.
+    """Combine the leaves by an associative operation, as a balanced tree of depth log2(n).
 
     `identity` is the result for a tree without leaves.
 
@@ -278,9 +279,9 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """Turn an outer tree of inner trees into an inner tree of outer trees.
+    """Transpose an outer tree of inner trees into an inner tree of outer trees.
 
-    None for `inner_treedef` takes the structure of the first inner tree.
+    With None for `inner_treedef`, the structure of the first inner tree is taken.
 
     >>> tree_transpose(tree_structure({"x": 0, "y": 0}), None, {"x": (1, 2), "y": (3, 4)})
     ({'x': 1, 'y': 3}, {'x': 2, 'y': 4})
@@ -297,7 +298,7 @@ def tree_transpose(
     columns = inner_treedef.num_leaves
     if spec.num_leaves != rows * columns:
         raise TypeError(f"Mismatch\n{spec}\n != \n{outer_treedef.compose(inner_treedef)}")
-    # A row holds the leaves of one inner tree.
+    # `leaves` is a matrix with a row for each inner tree; take its columns.
     return inner_treedef.unflatten(
         [outer_treedef.unflatten(leaves[j::columns]) for j in range(columns)] if leaves else ()
     )
@@ -337,12 +338,13 @@ def tree_map_with_path(
     is_leaf: IsLeaf = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """Return the tree of f(key path, leaf, ...); see `tree_map`.
+    """Map f(key path, leaf, ...) over the leaves of a tree; see `tree_map`.
 
     >>> tree_map_with_path(lambda path, x: keystr(path) + f" = {x}", {"w": [1, 2]})
     {'w': ["['w'][0] = 1", "['w'][1] = 2"]}
     """
     found, spec = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    # The trees in `rest` are compared without paths.
     one_leaf = is_leaf if not is_leaf_takes_path else None
     columns = _flatten_rest("tree_map_with_path", tree, spec, rest, one_leaf)
     return unflatten(spec, [f(path, x, *xs) for (path, x), *xs in zip(found, *columns)])
@@ -359,7 +361,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
 
 def _bare(key: Any) -> Any:
-    """Return what a key of a path holds: the index, the dict's key, the attribute's name."""
+    """Return the index, dict key or attribute name that a key of a path holds."""
     match key:
         case SequenceKey(k) | DictKey(k) | GetAttrKey(k) | FlattenedIndexKey(k):
             return k
@@ -371,7 +373,7 @@ def _names(keys: Iterable) -> str:
 
 
 def leaf_paths(tree: Any, is_leaf: IsLeaf = None) -> list[str]:
-    """Return the key path of each leaf as text, left to right: what follows an argument's name.
+    """Return the key path of each leaf as text, left to right, to follow an argument's name.
 
     >>> leaf_paths({"b": 1, "a": (2, None, 3)})
     ["['a'][0]", "['a'][2]", "['b']"]
@@ -385,10 +387,10 @@ def leaf_paths(tree: Any, is_leaf: IsLeaf = None) -> list[str]:
 def prefix_broadcast(
     prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None, name: str = "prefix tree"
 ) -> list:
-    """Return a list with the prefix's leaf above each leaf of `full_tree`, in their order.
+    """Return for each leaf of `full_tree` the leaf of the prefix above it.
 
-    `name` is what a user calls the prefix ("vmap in_axes"): a ValueError says with it where the two
-    part.
+    `name` is what a user calls the prefix ("vmap in_axes"): a ValueError uses it to say where the
+    trees differ.
 
     >>> prefix_broadcast((0, None), ([1, 2], {"a": 3}), is_leaf=lambda x: x is None)
     [0, 0, None]
@@ -402,12 +404,13 @@ def prefix_broadcast(
         raise
     out: list = []
     for leaf, subtree in zip(leaves, subtrees):
+        # A leaf above a subtree stands for each of its leaves.
         out += [leaf] * (1 if kinds[type(subtree)] is None else structure(subtree).num_leaves)
     return out
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """Return the tree of `full_tree`'s structure whose leaves are those of the prefix above them.
+    """Return a tree like `full_tree` with the leaves of the prefix above them.
 
     >>> tree_broadcast((1, 2), ([0, 0], {"a": 0}))
     ([1, 1], {'a': 2})
@@ -419,9 +422,9 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> 
 def prefix_errors(
     prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
 ) -> list[Callable[[str], ValueError]]:
-    """Return, for each place where the first tree is no prefix of the second, a maker of the error.
+    """Return a function that makes the error for each place where a tree is no prefix of another.
 
-    A maker takes the name that a user knows the prefix by.
+    The functions take the name by which a user knows the prefix.
 
     >>> [make] = prefix_errors({"a": (0, 0)}, {"a": (1, 2, 3)})
     >>> print(make("in_axes"))
@@ -436,6 +439,7 @@ def _prefix_errors(
     path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf
 ) -> Iterator[Callable[[str], ValueError]]:
     kind = kinds[type(prefix)]
+    # A leaf is a prefix of anything.
     if kind is None or (is_leaf is not None and says_leaf(is_leaf(prefix))):
         return
     difference = _difference(prefix, full)
@@ -445,6 +449,8 @@ def _prefix_errors(
         def make(name: str) -> ValueError:
             return ValueError(head + f"{name}{keystr(path)}\n" + difference.in_prefix)
 
+        # Bound to `difference` and `path` of this call; not called here, since most are never
+        # shown.
         yield make
         return
     keys, children, _ = kind.open_with_keys(prefix)
@@ -453,7 +459,7 @@ def _prefix_errors(
 
 
 class _Difference(NamedTuple):
-    """How the roots of two trees differ, in the words of two kinds of message."""
+    """How the roots of two trees differ, in the words of both kinds of message."""
 
     head: str  # what differs
     in_prefix: str  # both sides, when one should be a prefix of the other
@@ -463,7 +469,7 @@ class _Difference(NamedTuple):
 
 
 def _difference(a: Any, b: Any) -> _Difference | None:
-    """Compare the roots of two trees, the first of them a node."""
+    """Compare the roots of two trees, of which the first is a node."""
     if type(a) is not type(b):
         return _Difference(
             "different types",
@@ -487,6 +493,7 @@ def _difference(a: Any, b: Any) -> _Difference | None:
             f"{name} of length {m}",
             "the lengths do not match",
         )
+    # Name the children that only one side has.
     if n != m:
         a_odd = [k for k in a_keys if k not in b_keys]
         odd = a_odd + [k for k in b_keys if k not in a_keys]
@@ -515,7 +522,7 @@ def _difference(a: Any, b: Any) -> _Difference | None:
 def equality_errors(
     tree1: Any, tree2: Any, is_leaf: IsLeaf = None
 ) -> Iterator[tuple[KeyPath, str, str, str]]:
-    """Yield (key path, what tree1 has there, what tree2 has, why they differ) for each difference.
+    """Yield (key path, what tree1 has, what tree2 has, why they differ) for each difference.
 
     >>> [(path, one, two, why)] = equality_errors({"a": [1]}, {"a": [1, 2]})
     >>> f"at {keystr(path)}: {one}, {two}, so {why}"
@@ -530,6 +537,7 @@ def _equality_errors(
     def opens(x: Any) -> bool:
         return kinds[type(x)] is not None and not (is_leaf is not None and says_leaf(is_leaf(x)))
 
+    # Two leaves never differ here: only structure is compared.
     if not (opens(a) and opens(b)):
         if opens(a) or opens(b):
             one, two = (f"{type(x)}" if x is not _LEAF_HERE else "pytree leaf" for x in (a, b))
@@ -546,6 +554,7 @@ def _equality_errors(
         yield from _equality_errors((*path, key), child, other, is_leaf)
 
 
+# Stands for a leaf in trees rebuilt from structures.
 _LEAF_HERE = object()
 
 
@@ -558,6 +567,7 @@ def equality_errors_treedef(
     >>> f"{keystr(path)}: {one}, {two}"
     "[1]: pytree leaf, <class 'tuple'>"
     """
+    # Rebuilt with placeholders, so that one comparison serves both.
     trees = [unflatten(s, [_LEAF_HERE] * s.num_leaves) for s in (spec1, spec2)]
     yield from _equality_errors((), trees[0], trees[1], None)
 

@@ -1,1 +1,1 @@
-"""Arrays, devices, lazy evaluation, the compile cache. Floor 5."""
+"""Arrays, devices, lazy evaluation and the compile cache. Floor 5."""

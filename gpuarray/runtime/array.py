@@ -1,8 +1,7 @@
-"""The concrete Array: immutable, either ready (buffers on devices) or pending (work that will fill
-them).
+"""The concrete Array: immutable, and either ready (with buffers) or pending (with work to fill it).
 
-Floor 5. In: an aval, a Place and one buffer a device, or the pending work. Out: the user's value,
-and everything Python, NumPy and other libraries may ask of it.
+Floor 5. In: an aval, a Place and a buffer for each device, or the pending work. Out: the user's
+value, with all that Python, NumPy and other libraries may ask of it.
 """
 
 from __future__ import annotations
@@ -26,9 +25,15 @@ from gpuarray.util import read_only
 class ArrayImpl(Array):
     """A concrete array.
 
-    `_bufs` is the list of per-device buffers, None while pending or after deletion; `_work` is what
-    fills it (anything with `resolve()`), None once it is ready. `_exported` is the buffer whose
-    address somebody was told, and exists from then on: what holds this array may read there.
+    Attributes
+    ----------
+    _bufs :
+        Buffers, one for each device; None while pending and after deletion.
+    _work :
+        What fills it (an object with `resolve()`); None once it is ready.
+    _exported :
+        The buffer whose address was given out, set from then on: whatever keeps this array alive
+        may read there.
     """
 
     __slots__ = ("__weakref__", "_bufs", "_exported", "_place", "_work", "aval")
@@ -44,9 +49,9 @@ class ArrayImpl(Array):
         self._bufs = bufs
         self._work = work
 
-    # ---- data ----
+    # ---- buffers ----
     def _buffer(self):
-        """The buffer of a single-device array; waits for it, and raises if it is gone."""
+        """Return the buffer of a single-device array; wait for it, raise if it was deleted."""
         if self._work is not None:
             self._work.resolve()
         if self._bufs is None:
@@ -62,8 +67,9 @@ class ArrayImpl(Array):
         return self._fetched()
 
     def _fetched(self, explicit: bool = False) -> np.ndarray:
-        """The same; `explicit` says that the copy was asked for by name."""
+        """Return the value on the host; `explicit` says that the user asked for the copy."""
         buffer = self._buffer()
+        # The guard is looked at for GPUs only: on the CPU nothing is copied.
         if type(buffer) is Buffer and state.transfer_guard_device_to_host is not None:
             devices.guard("device_to_host", f"aval={self.aval}", explicit)
         return read_only(buffer)
@@ -88,6 +94,7 @@ class ArrayImpl(Array):
         return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        # On the same device the buffer itself is exported, in its stream's order.
         on_gpu = self._place.device.platform == "gpu"
         if on_gpu and dl_device in (None, self.__dlpack_device__()):
             return self._buffer().__dlpack__(stream=stream, copy=copy)
@@ -100,7 +107,7 @@ class ArrayImpl(Array):
             raise BufferError(f"cannot export to device {dl_device} without a copy")
         if max_version is not None and max_version >= (1, 0):
             return value.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
-        # The old protocol cannot say "read-only", so it gets memory of its own.
+        # The old protocol cannot mark memory as read-only: export a copy.
         return value.copy().__dlpack__()
 
     def __dlpack_device__(self):
@@ -115,16 +122,18 @@ class ArrayImpl(Array):
         return buffer.__cuda_array_interface__
 
     def __reduce__(self):
-        # A NumPy array travels; pickling of NumPy arrays is NumPy's own.
+        # Pickle as a NumPy array, whose pickling is NumPy's own.
         if isinstance(self.aval.dtype, dtypes.KeyDtype):
             return _rebuild_key, (np.asarray(self._value), self.aval.dtype)
         return _rebuild, (np.asarray(self._value), self.aval.weak_type)
 
+    # Immutable: a shallow copy is the array itself.
     def __copy__(self):
         return self
 
     def __deepcopy__(self, memo):
         buffer = self._buffer()
+        # `deepcopy` of a GPU's buffer would go through the host.
         gpu = devices.gpu_of(self._place.device)
         made = copy.deepcopy(buffer) if gpu is None else gpu.copy(buffer)
         return ArrayImpl(self.aval, self._place, [made])
@@ -171,20 +180,20 @@ class ArrayImpl(Array):
         return oct(self.__index__())
 
     def item(self, *args):
-        """One element as a Python scalar: `x.item()` of a size-1 array, or `x.item(i)`."""
+        """Return one element as a Python scalar: `x.item()` of a size-1 array, or `x.item(i)`."""
         return self._host("item()").item(*args)
 
     def tolist(self):
-        """The elements as nested lists of Python scalars."""
+        """Return the elements as nested lists of Python scalars."""
         return self._host("tolist()").tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
-        """The elements as bytes in row-major order."""
+        """Return the elements as bytes, in row-major order by default."""
         return self._host("tobytes()").tobytes(order)
 
     def __bytes__(self) -> bytes:
         whole = not self.aval.shape and self.aval.dtype.kind in "iu"
-        return bytes(int(self)) if whole else self.tobytes()  # as Python has it for integers
+        return bytes(int(self)) if whole else self.tobytes()  # bytes(n) is n zeros, as in Python
 
     # ---- text ----
     def __repr__(self) -> str:
@@ -198,10 +207,12 @@ class ArrayImpl(Array):
         value = self._value
         if value.size == 0:
             return f"Array([], shape={self.shape}, dtype={dtype.name}{weak})"
+        # Narrow types print through a type that NumPy can print.
         if not _numpy_prints(dtype):
             value = value.astype(np.float32 if dtypes.kind_of(dtype) == "f" else object)
         body = np.array2string(value, separator=", ", prefix="Array(", suffix=",")
         tail = f"dtype={dtype.name}{weak})"
+        # The dtype goes on the last line if it fits, like NumPy's own.
         last_line = len(body) - (body.rfind("\n") + 1)
         fits = last_line + len(tail) + 1 <= np.get_printoptions()["linewidth"]
         glue = " " if fits else " " * len("Array(")
@@ -222,7 +233,7 @@ class ArrayImpl(Array):
             )
         return str(self)
 
-    # ---- place and life ----
+    # ---- devices and memory ----
     @property
     def sharding(self):
         """How the array is laid over devices."""
@@ -240,6 +251,7 @@ class ArrayImpl(Array):
     @property
     def committed(self) -> bool:
         """Whether the user chose the device, so that mixing with another one is an error."""
+        # JAX's name of the same property.
         return self._place.committed
 
     _committed = committed
@@ -267,70 +279,72 @@ class ArrayImpl(Array):
         return self.addressable_shards[index].data
 
     def on_device_size_in_bytes(self) -> int:
-        """The bytes of memory the elements take."""
+        """Return how many bytes of device memory the elements take."""
         return self.nbytes
 
     def block_until_ready(self):
-        """Wait until the value is there; returns the array."""
+        """Wait until the value is computed; return the array."""
         buffer = self._buffer()
         if type(buffer) is Buffer:
             buffer.wait()
         return self
 
     def is_ready(self) -> bool:
-        """Whether the value is there already. Asking sets recorded work going."""
+        """Whether the value is computed. Asking dispatches recorded work."""
         if self._work is not None and not self._work.poll():
             return False
         buffer = self._bufs and self._bufs[0]
         return type(buffer) is not Buffer or buffer.is_ready()
 
     def copy_to_host_async(self) -> None:
-        """Set the copy to the host going; `np.asarray` then finds it done."""
+        """Start a copy to the host, which `np.asarray` then uses."""
         self.is_ready()
         buffer = self._bufs and self._bufs[0]
         if type(buffer) is Buffer:
             buffer.start_copy()
 
     def is_deleted(self) -> bool:
-        """Whether the buffers were given away (donated) or deleted."""
+        """Whether the buffers were donated or deleted."""
         return self._bufs is None and self._work is None
 
     def delete(self) -> None:
-        """Free the buffers now; the array can not be used afterwards."""
-        self._work = self._bufs = None  # work under way then finds nobody waiting
+        """Free the buffers now; the array cannot be used afterwards."""
+        self._work = self._bufs = None  # pending work then finds no array to fill
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the first element.
+        """Return the address of the first element.
 
-        Its memory is this array's as long as the array object lives: a donation of the array or a
-        deletion does not hand it to others.
+        The memory belongs to this array as long as the array object lives: donating or deleting the
+        array does not hand it to others.
         """
         buffer = self._exported = self._buffer()
         return buffer.pointer if type(buffer) is Buffer else np.asarray(buffer).ctypes.data
 
 
+# Types that NumPy prints as numbers.
 def _numpy_prints(dtype) -> bool:
     return dtype.kind in "biufc" or dtype.name in ("bfloat16",)
 
 
+# The descriptor under a second name (see core.value.Array).
 ArrayImpl._aval = ArrayImpl.aval
 
 
 def key_words(storage: np.ndarray, dtype) -> np.ndarray:
-    """The uint32 words of random keys from what stores them: shape (..., words a key)."""
+    """Return the uint32 words of stored random keys, of shape (..., words per key)."""
     words = dtype.storage.itemsize // 4
     flat = np.ascontiguousarray(storage).reshape(-1)
     return flat.view(np.uint32).reshape(*np.shape(storage), words)
 
 
 def place_bytes(value: np.ndarray, place: Place, weak_type: bool = False) -> ArrayImpl:
-    """A ready array of host memory that nobody else will write to."""
+    """Return a ready array of host memory that nothing else will write to."""
     aval = ShapedArray(value.shape, value.dtype, weak_type)
     return ArrayImpl(aval, place, [devices.stored(value, place.device)])
 
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> ArrayImpl:
-    # Loaded out of band (pickle 5), it lies in a buffer of the caller's.
+    # With out-of-band pickling (protocol 5) the memory belongs to the caller: copy it.
     return place_bytes(np.array(value), devices.default_place(), weak_type)
 
 

@@ -1,7 +1,7 @@
-"""The compile cache: one Executable a structure, compiled once however many threads ask.
+"""The compile cache: one Executable for each structure, compiled once however many threads ask.
 
-Floor 5. In: a hashable key and how to make the Graph. Out: an Executable, and a history of what was
-compiled and why.
+Floor 5. In: a hashable key, and a function that makes the Graph. Out: an Executable, and a history
+of what was compiled and why.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger("gpuarray")
 
 
 class Compiled(NamedTuple):
-    """One line of the history: what was compiled, how long it took, and why it had to be."""
+    """A line of the history: what was compiled, how long it took, and the reason."""
 
     kind: str
     name: str
@@ -40,33 +40,35 @@ class Compiled(NamedTuple):
 
 
 class Cache:
-    """What was made for a key: once, by the first thread that asks, while the others wait.
+    """A memo by key in which a value is made once: by the first thread that asks.
 
-    weigh(value): its bytes, roughly. What has a weight counts against the bounds, which hold for
-    all caches together: when half of what may be kept is new, all begin a new generation.
+    Other threads that ask meanwhile wait for it. `weigh(value)` estimates its bytes. Values with a
+    weight count against bounds that hold for all caches together: when half of what may be kept is
+    new, all caches begin a new generation (see `util.Recent`).
     """
 
     def __init__(self, weigh: Callable[[Any], int] | None = None):
         self._values = Recent()
         self._weigh = weigh
-        self._making: dict[Hashable, tuple[threading.Event, int]] = {}  # each with its process
+        self._making: dict[Hashable, tuple[threading.Event, int]] = {}  # with the maker's process
         self._lock = util.lock()
-        self.get = self._values.get  # what was used in this generation
+        self.get = self._values.get  # current generation only: the hot path, without a lock
 
     def find(self, key: Hashable) -> Any:
-        """What is kept for a key, or None."""
+        """Return the value kept for a key, or None."""
         found = self._values.get(key)
         if found is None:
             with self._lock:
                 found = self._values.find(key)
             if found is not None:
+                # Taken over from the previous generation, so it counts in this one.
                 self._count(found)
         return found
 
     def get_or_make(
         self, key: Hashable, make: Callable[[], Any], keeps: Callable[[Any], bool] | None = None
     ) -> Any:
-        """What is kept for a key, or `make()`, which is then kept if `keeps` says so."""
+        """Return the value kept for a key, or `make()`, which is kept if `keeps` says so."""
         while True:
             value = self.find(key)
             if value is not None:
@@ -74,12 +76,13 @@ class Cache:
             with self._lock:
                 busy, process = self._making.get(key, (None, 0))
                 if process != os.getpid():
-                    busy = None  # nobody makes it, or a thread that a fork left behind
+                    busy = None  # not being made, or by a thread that a fork left behind
+                # Checked again under the lock: it may have been made since `find`.
                 if busy is None and self._values.get(key) is None:
                     self._making[key] = threading.Event(), os.getpid()
                     break
             if busy is not None:
-                busy.wait()  # another thread makes it; if that fails, this one tries
+                busy.wait()  # made by another thread; if that fails, try here
         try:
             value = make()
             if keeps is None or keeps(value):
@@ -105,12 +108,12 @@ class Cache:
             self._values.turn()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all values."""
         with self._lock:
             self._values.clear()
 
     def values(self) -> list[Any]:
-        """What is kept."""
+        """Return all values that are kept."""
         return [*self._values.before.values(), *self._values.now.values()]
 
     def __len__(self) -> int:
@@ -118,20 +121,20 @@ class Cache:
 
 
 class _Bounds:
-    """How much all caches may keep together: `compile_cache_entries` and `compile_cache_bytes`."""
+    """Bounds on all caches together: `compile_cache_entries` and `compile_cache_bytes`."""
 
     def __init__(self):
         self._lock = util.lock()
         self._caches: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._entries = self._bytes = 0  # that are new in this generation
+        self._entries = self._bytes = 0  # new in this generation
 
     def watch(self, cache: Any) -> None:
-        """Have a cache take part; it has `turn()` and `clear()`."""
+        """Add a cache, which has `turn()` and `clear()`."""
         with self._lock:
             self._caches.add(cache)
 
     def add(self, nbytes: int) -> None:
-        """Count an entry that joins this generation."""
+        """Count an entry as new in this generation; at half the bounds, begin another one."""
         with self._lock:
             self._entries += 1
             self._bytes += nbytes
@@ -139,6 +142,7 @@ class _Bounds:
             if few and 2 * self._bytes < state.compile_cache_bytes:
                 return
             self._entries = self._bytes = 0
+            # Outside the lock: `turn` takes the caches' own locks.
             caches = list(self._caches)
         for one in caches:
             one.turn()
@@ -154,21 +158,29 @@ class _Bounds:
 
 _bounds = _Bounds()
 watch = _bounds.watch
-#: Forget all that was traced and compiled.
+#: Drop everything that was traced and compiled.
 clear = _bounds.clear
 
 
 def weight(eqns: int) -> int:
-    """Bytes that a program of so many equations takes, as measured: its Graph, or what runs it."""
+    """Estimate the bytes that a program of `eqns` equations takes; the constants were measured."""
     return 8192 + 1024 * eqns
 
 
 # ---- functions ----
 class FunctionCache:
-    """What is known of one function under one set of options, shared by all its wrappers.
+    """What was traced and compiled for one function and one set of options, for all its wrappers.
 
-    fast: entries that need no more than their arguments' avals; seen: hashes of all keys so far
-    latest: the last few keys, for messages
+    Attributes
+    ----------
+    fast :
+        Entries that depend on their arguments' avals only.
+    entries, programs :
+        Traced calls, and the Executables they run.
+    latest :
+        The last few keys, for messages.
+    seen :
+        Hashes of all keys so far.
     """
 
     def __init__(self):
@@ -200,8 +212,8 @@ _functions: weakref.WeakKeyDictionary[Any, dict[Hashable, FunctionCache]] = (
 
 
 def of_function(fun: Callable, options: Hashable) -> FunctionCache:
-    """The cache of a function; that of a function which nobody holds is gone."""
-    # A bound method is made anew each time it is read, and programs may hold its object.
+    """Return the cache of a function, which lives as long as the function does."""
+    # A bound method is a new object each time it is read, and its programs may hold its instance.
     if isinstance(fun, types.MethodType):
         return FunctionCache()
     try:
@@ -213,10 +225,11 @@ def of_function(fun: Callable, options: Hashable) -> FunctionCache:
 
 # ---- programs ----
 def report(line: Compiled, program: Program) -> None:
-    """Say what was compiled, as far as the settings ask for it."""
+    """Log, print or dump what was compiled, as the settings ask for."""
     if state.log_compiles or state.explain_cache_misses:
         why = f": {line.reason}" if state.explain_cache_misses else ""
         _log.warning("Compiled %s for %s in %.4f s%s", line.name, line.kind, line.seconds, why)
+    # The levels of GPUARRAY_DEBUG: groups, graphs, source.
     plan, run = program.plan, program.run
     if state.debug >= 2:
         print(f"# {line.kind} {line.name}\n{plan}")
@@ -227,7 +240,7 @@ def report(line: Compiled, program: Program) -> None:
     if state.dump:
         try:
             dump(pathlib.Path(state.dump), line, program)
-        except (OSError, ValueError) as error:  # a path may hold what no path may
+        except (OSError, ValueError) as error:  # ValueError: a null character in the path
             _say_unwritable(state.dump, str(error))
 
 
@@ -243,6 +256,7 @@ def _say_unwritable(folder: str, reason: str) -> None:
 
 def dump(folder: pathlib.Path, line: Compiled, program: Program) -> None:
     """Write a program's graph, plan and source to a folder."""
+    # A function's name may hold anything.
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in line.name)
     stem = f"{next(_dumped):04d}_{line.kind}_{name[:_LONGEST]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -259,7 +273,7 @@ def dump(folder: pathlib.Path, line: Compiled, program: Program) -> None:
 _executables = Cache(lambda executable: weight(len(executable.plan.graph.eqns)))
 watch(_executables)
 _dumped = itertools.count(1)
-#: Characters of a function's name in that of a file, which may have 255 on most systems.
+#: The longest part of a function's name in a file name, which most systems limit to 255 characters.
 _LONGEST = 100
 history: collections.deque[Compiled] = collections.deque(maxlen=1000)
 
@@ -272,12 +286,13 @@ def compiled(
     donated: frozenset[int] = frozenset(),
     name: str = "",
 ) -> Executable:
-    """The Executable for a key, made from `make_graph()` when it is new."""
+    """Return the Executable for a key, made from `make_graph()` if it is new."""
 
     def make() -> Executable:
         start = time.perf_counter()
         graph = make_graph()
 
+        # Called once for each device, when its program has been built.
         def announce(program: Program, built: float) -> None:
             line = Compiled(kind, name or graph.debug_name, planned + built, reason)
             history.append(line)
@@ -288,7 +303,7 @@ def compiled(
         planned = time.perf_counter() - start
         return executable
 
-    # Functions in a program (callbacks) may hold anything: such ones live with who asks for them.
+    # A program with functions in it (callbacks) may hold anything: it lives with its caller only.
     keeps = lambda made: is_pure_structure(made.graph)
     return _executables.get((kind, key)) or _executables.get_or_make((kind, key), make, keeps)
 
@@ -305,5 +320,5 @@ def compiled_graph(
 
 
 def size() -> int:
-    """How many compiled programs are kept."""
+    """Return how many compiled programs are kept."""
     return len(_executables)

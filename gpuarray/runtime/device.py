@@ -1,6 +1,7 @@
-"""Which devices there are, and which one new arrays go to.
+"""Devices, and the place of new arrays.
 
-Floor 5. In: settings. Out: Device objects, made on first use so that importing touches no hardware.
+Floor 5. In: settings. Out: Device objects, made on first use, so that an import touches no
+hardware.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _lock = util.lock()
 _cpus: list[Device] = []
 _gpus: list[Device] = []
 _simulators: list[Device] = []
-#: What can be asked for by name. The simulator is never chosen by default: it is slow, and for
-#: tests.
+#: Platforms that can be named. The simulator is never the default: it is slow, and for tests.
 PLATFORMS = ("cpu", "gpu", "simulator")
 #: Other names of platforms.
 ALIASES = {"cuda": "gpu"}
 
 
+# Double-checked locking: these lists are read at every operation.
 def _cpu_devices() -> list[Device]:
     if not _cpus:
         with _lock:
@@ -65,21 +66,23 @@ def _gpu_devices() -> list[Device]:
 
 
 def forget_gpus() -> None:
-    """Look for GPUs again when the next device is asked for."""
+    """Look for GPUs again when a device is next asked for."""
     _gpus.clear()
+    # The driver's own memos.
     cuda.missing.cache_clear()
     cuda.gpus.cache_clear()
     ranges.use_marks(None)
 
 
 def gpu_of(device: Device) -> cuda.Gpu | None:
-    """What drives a GPU; None for devices that work in the host's memory."""
+    """Return the driver object of a GPU; None for devices that work in host memory."""
     return cuda.gpus()[device.id] if device.platform == "gpu" else None
 
 
 def stored(value: Any, device: Device) -> Any:
-    """A buffer (a NumPy value, or one of a GPU's) as a device keeps it: copied where it lies in
-    other memory.
+    """Return a buffer in the memory of `device`, copied if it is in other memory.
+
+    Buffers are NumPy values, or those of a GPU.
     """
     gpu = gpu_of(device)
     if gpu is None:
@@ -90,12 +93,12 @@ def stored(value: Any, device: Device) -> Any:
 
 
 def gpus_in_use() -> list[Device]:
-    """The GPUs, if any was asked for yet."""
+    """Return the GPUs if any were asked for yet; it does not look for them."""
     return list(_gpus)
 
 
 def wait_for_gpus() -> None:
-    """Wait until the GPUs in use have run all that was launched on them."""
+    """Wait until the GPUs in use have run everything that was launched on them."""
     for device in _gpus:
         cuda.gpus()[device.id].wait()
 
@@ -104,13 +107,15 @@ _DEVICES = {"cpu": _cpu_devices, "gpu": _gpu_devices, "simulator": _simulator_de
 
 
 def _default_devices() -> list[Device]:
-    """The devices of the first platform in the settings; where they name none, the GPUs if there
-    are any, else the CPU.
+    """Return the devices of the first platform in the settings.
+
+    Without a setting these are the GPUs if there are any, else the CPU devices.
     """
     name = (state.platforms or state.platform_name).partition(",")[0].strip()
     if not name:
         return _cpu_devices() if cuda.missing() else _gpu_devices()
     name = ALIASES.get(name, name)
+    # An unknown platform is an error, and so is one that cannot be used here.
     if name not in _DEVICES:
         raise RuntimeError(
             f"Unable to initialize backend {name!r}: there is none of that name. {_available()} "
@@ -126,7 +131,7 @@ def _default_devices() -> list[Device]:
 
 
 def _check_count(value: int) -> None:
-    """Refuse a new number of simulated devices once arrays may live on the old ones."""
+    """Refuse a new number of simulated devices once arrays may be on the old ones."""
     if _cpus and max(1, value) != len(_cpus):
         raise RuntimeError(
             "jax_num_cpu_devices config should be updated before backends are initialized, i.e. "
@@ -141,8 +146,8 @@ config.on_update("num_cpu_devices", _check_count)
 def guard(direction: str, what: str, explicit: bool = False) -> None:
     """Refuse or log a copy, as the transfer guard of its direction says.
 
-    explicit: it was asked for by name (device_put, device_get); the levels `log_explicit` and
-    `disallow_explicit` are for such copies, too
+    `explicit` copies (device_put, device_get) are subject to the levels `log_explicit` and
+    `disallow_explicit` only.
     """
     setting = f"transfer_guard_{direction}"
     level = getattr(state, setting)
@@ -157,7 +162,7 @@ def guard(direction: str, what: str, explicit: bool = False) -> None:
 
 
 def _available() -> str:
-    """Which platforms can be used here, and why others cannot."""
+    """Say which platforms can be used here, and why others cannot."""
     found, lacking = [], []
     for name in PLATFORMS:
         try:
@@ -169,7 +174,7 @@ def _available() -> str:
 
 
 def platform_named(name: str | None) -> str | None:
-    """A platform by one of its names; None where none is named."""
+    """Return a platform's own name for any of its names; None where none is given."""
     found = ALIASES.get(name, name) if isinstance(name, str) else name
     if isinstance(found, str) and found not in ("", *PLATFORMS):
         raise RuntimeError(f"Unknown backend {name}. {_available()}")
@@ -177,7 +182,7 @@ def platform_named(name: str | None) -> str | None:
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a platform, the default one when none is named; "cuda" is "gpu" here.
+    """Return all devices of a platform, by default of the default one; "cuda" means "gpu".
 
     >>> import gpuarray as ga
     >>> ga.devices()[0].platform
@@ -190,7 +195,7 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of this process (of process `process_index`).
+    """Return the devices of this process (of process `process_index`).
 
     >>> import gpuarray as ga
     >>> ga.local_devices(backend="cpu")[0].platform
@@ -203,7 +208,7 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are in all processes.
+    """Return how many devices there are in all processes.
 
     >>> import gpuarray as ga
     >>> ga.device_count("cpu") >= 1
@@ -213,7 +218,7 @@ def device_count(backend: str | None = None) -> int:
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices this process has.
+    """Return how many devices this process has.
 
     >>> import gpuarray as ga
     >>> ga.local_device_count("cpu") >= 1
@@ -223,24 +228,24 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def default_backend() -> str:
-    """The platform that new arrays go to."""
+    """Return the platform that new arrays go to."""
     return default_place().device.platform
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process, 0 when there is only one.
+    """Return the number of this process, 0 if there is only one.
 
     >>> import gpuarray as ga
     >>> ga.process_index()
     0
     """
     if backend is not None:
-        devices(backend)  # an unknown one is an error
+        devices(backend)  # raises if it is unknown
     return 0
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes take part.
+    """Return how many processes take part.
 
     >>> import gpuarray as ga
     >>> ga.process_count()
@@ -252,7 +257,7 @@ def process_count(backend: str | None = None) -> int:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes.
+    """Return the numbers of all processes.
 
     >>> import gpuarray as ga
     >>> ga.process_indices()
@@ -262,7 +267,7 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 
 def default_place() -> Place:
-    """Where an array goes when nobody says: `default_device`, else the first device."""
+    """Return the Place of new arrays: that of `default_device`, else of the first device."""
     chosen = state.default_device
     if chosen is None:
         return place_of(_default_devices()[0])
@@ -274,8 +279,9 @@ def default_place() -> Place:
 
 
 def place_for(target) -> Place:
-    """The committed Place for what a user passes as `device=`: a Device, a Sharding or a platform
-    name.
+    """Return the committed Place for what users pass as `device=`.
+
+    It may be a Device, a Sharding, or a name such as 'cpu' or 'gpu:1'.
     """
     if isinstance(target, Place):
         return target
@@ -290,6 +296,7 @@ def place_for(target) -> Place:
     if isinstance(target, Device):
         return place_of(target, True)
     if isinstance(target, Sharding):
+        # A layout given in other words is kept, so that `x.sharding` shows it.
         named = None if isinstance(target, SingleDeviceSharding) else target
         return place_of(one_device(target, "device"), True, named)
     raise ValueError(

@@ -1,7 +1,7 @@
-"""Run compiled programs: from a Graph to buffers, in order or in flight.
+"""Run compiled programs, at once or on a worker thread.
 
-Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays,
-asynchronously when it is worth a thread's while.
+Floor 5. In: a Graph, arrays, a Place. Out: an Executable, whose `launch` fills result arrays; it is
+asynchronous where the work is worth another thread.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gpuarray.runtime.device import gpu_of, stored
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.stream import Flight, stream_of
 
-#: Work below this many element-operations is done on the caller's thread.
+#: Work of fewer element-operations is done on the caller's thread.
 ASYNC_FROM = 1 << 20
 
 
 class Constants:
-    """The values that a program reads beside its inputs, as buffers, made once for each device.
+    """Values that a program reads beside its inputs, as buffers made once for each device.
 
-    They belong to the Graph they come from, not to the Executable, which others like it share.
+    They belong to the Graph that they come from, not to the Executable, which other graphs share.
     """
 
     __slots__ = ("_avals", "_made", "_values")
@@ -49,7 +49,7 @@ class Constants:
         self._made: dict[Any, list] = {}
 
     def on(self, device: Device) -> list:
-        """The buffers for a device; do not change the list."""
+        """Return the buffers for a device; the list must not be changed."""
         found = self._made.get(device)
         if found is None:
             pairs = zip(self._values, self._avals, strict=True)
@@ -61,16 +61,17 @@ NO_CONSTANTS = Constants()
 
 
 def separated(graph: Graph) -> tuple[Graph, Constants]:
-    """A Graph whose constants are its last inputs, and their values."""
+    """Return a Graph whose constants are its last inputs, and their values."""
     found = graph.derived.get("separated")
     if found is None:
         found = graph.derived["separated"] = _separated(graph)
+    # None stands for the graph itself: a graph that holds itself would never be freed.
     return found[0] or graph, found[1]
 
 
 def _separated(graph: Graph) -> tuple[Graph | None, Constants]:
     if is_pure_structure(graph):
-        return None, NO_CONSTANTS  # the Graph itself, which must not hold itself
+        return None, NO_CONSTANTS
     flat = inline_calls(graph)
     made = Graph(
         [*flat.invars, *flat.constvars], flat.outvars, flat.eqns, debug_name=flat.debug_name
@@ -79,11 +80,10 @@ def _separated(graph: Graph) -> tuple[Graph | None, Constants]:
 
 
 class Executable:
-    """A compiled Graph: its Plan, and the Programs that run it, made for each device that asks.
+    """A compiled Graph: its Plan, and the Programs that run it, made on demand for each device.
 
-    The Graph holds no constants: they are inputs (see `separated`).
-
-    announce(program, seconds): told of every Program that was made
+    The Graph holds no constants: they are inputs (see `separated`). `announce(program, seconds)` is
+    called for every Program that is made.
     """
 
     __slots__ = (
@@ -98,7 +98,7 @@ class Executable:
         announce: Callable[[Program, float], None] | None = None,
     ):
         self.graph = graph
-        self.device = needed_device(graph)  # the only one it may run on
+        self.device = needed_device(graph)  # if set, the only one it may run on
         self.donated = donated
         self.announce = announce
         self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
@@ -109,7 +109,8 @@ class Executable:
         self._lock = util.lock()
 
     def on(self, device: Device) -> Program:
-        """The program for a device, made when it is first asked for."""
+        """Return the program for a device, made when it is first asked for."""
+        # CPU devices share programs; each GPU has its own.
         key = device if device.platform == "gpu" else device.platform
         found = self._programs.get(key)
         if found is None:
@@ -126,7 +127,7 @@ class Executable:
 
 
 class Program:
-    """An Executable's function on the buffers of a device."""
+    """An Executable's function on the buffers of one device."""
 
     __slots__ = ("gpu", "plan", "run")
 
@@ -154,7 +155,7 @@ class Program:
 
 
 def explained(program: Program, error: Exception) -> Exception:
-    """The error with a note of the operation that failed and the user's line that recorded it."""
+    """Return the error with a note of the operation that failed and the line that recorded it."""
     where = "a compiled program"
     trace = error.__traceback__
     functions = (program.run, getattr(program.run, "profiled", None))
@@ -182,15 +183,22 @@ def launch(
     now: bool = False,
     constants: Constants = NO_CONSTANTS,
 ) -> Flight | None:
-    """Fill `arrays` with the results for `inputs` (arrays or scalars): now, or in the flight that
-    is given back.
+    """Fill `arrays` with the results for `inputs` (arrays or scalars).
 
-    given_away: numbers of inputs that are deleted: their memory belongs to the program from here on
-    now: on this thread, however much work it is
-    constants: what the program reads behind its inputs
+    It is done now, or in the Flight that is returned.
+
+    Parameters
+    ----------
+    given_away :
+        Numbers of inputs that are donated: their memory belongs to the program from here on.
+    now :
+        Whether to run on this thread, however much work it is.
+    constants :
+        Values that the program reads behind its inputs.
     """
     if config.state.no_execution:
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
+    # Make or find the program and the constants for this device.
     device = place.device
     program = executable.on(device)
     behind = constants.on(device)
@@ -199,9 +207,9 @@ def launch(
         _check_given_once(inputs, given_away)
     for i in given_away:
         inputs[i]._buffer()  # waits
-    # What is ready is taken now, so that deleting or donating it later cannot touch this work.
-    # On a GPU all inputs are, for the stream says when they are filled. So is what no worker has in
-    # hand: it may be this thread, further up, that is computing it.
+    # Buffers that are ready are taken now, so that deleting or donating their arrays later cannot
+    # touch this work. On a GPU all are taken, because the stream orders the work. So are arrays
+    # that no worker computes: this thread itself may be computing them, further up the stack.
     now = now or program.gpu is not None
     sources = [
         held(x) if _in_flight(x) and not now else _buffer_of(x, a, device)
@@ -209,37 +217,40 @@ def launch(
     ]
     owned: list = []
     if executable.donated:
-        # Two know the buffer of a donated array that has no views: the array and `sources`.
+        # A donated array without views has two references to its buffer: its own, and `sources`.
         is_exclusive = of_gpu if program.gpu is not None else of_host
         owned.append({i for i in given_away if is_exclusive(sources[i], 2)})
         for i in given_away:
+            # The array is deleted for the user from here on.
             inputs[i]._bufs = None
     if not now and (executable.heavy or any(type(x) is ArrayImpl for x in sources)):
-
+        # On a worker: inputs that are still in flight are waited for there.
         def job() -> list:
             buffers = [
                 _buffer_of(x, a, device) if type(x) is ArrayImpl else x
                 for x, a in zip(sources, avals, strict=True)
             ]
+            # Inputs are freed as soon as the program lets go of them.
             sources.clear()
             return program(*buffers, *behind, *owned)
 
         return stream_of(device).submit(job, arrays)
     for array, buffer in zip(arrays, program(*sources, *behind, *owned), strict=True):
         array._bufs = [buffer]
+        # In this order: readers look at `_work` first.
         array._work = None
     return None
 
 
 def held(x: ArrayImpl) -> ArrayImpl:
-    """The same value under a handle of our own: deleting `x` later does not touch it."""
+    """Return the same value as an array of our own, which deleting `x` does not touch."""
     if x._work is not None:
         return x._work.twin(x)
     return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
 
 
 def _check_given_once(inputs: list, given_away: Iterable[int]) -> None:
-    """Refuse a donated array that is another argument as well."""
+    """Refuse a donated array that is also another argument."""
     numbers = [id(x) for x in inputs]
     if len(set(numbers)) == len(numbers):
         return
@@ -255,10 +266,12 @@ def _check_given_once(inputs: list, given_away: Iterable[int]) -> None:
             )
 
 
+# Whether a worker has the array's work.
 def _in_flight(x) -> bool:
     return type(x) is ArrayImpl and x._work is not None and x._work.in_flight()
 
 
+# The buffer of an array or scalar in a device's memory.
 def _buffer_of(x: Any, aval, device: Device):
     if type(x) is ArrayImpl:
         buffer = x._buffer()
@@ -272,12 +285,13 @@ def _buffer_of(x: Any, aval, device: Device):
 
 
 def check_numbers(what: str, buffers: list, site) -> None:
-    """Raise if a result holds a NaN (or an infinity) while the debug settings forbid it."""
+    """Raise FloatingPointError if a result has a nan (or inf) that the debug settings forbid."""
     state = config.state
     for buffer in buffers:
         value = np.asarray(buffer)
         if value.dtype.kind not in "fcV" or dtypes.issubdtype(value.dtype, np.integer):
             continue
+        # Narrow floats have no isnan of their own.
         wide = value if value.dtype.kind in "fc" else value.astype(np.float32)
         for wanted, test, word in (
             (state.debug_nans, np.isnan, "nan"),

@@ -1,8 +1,8 @@
-"""The generated fast path of a jitted call: unwrap, run, wrap, with nothing in between.
+"""Generated fast path of a jitted call: unwrap the arrays, run, wrap the results.
 
 Floor 5. In: an Executable and the structure of the result. Out: a Python function of arrays,
-written for exactly this signature. Anything unusual (another device, a pending or deleted input)
-goes to the general way.
+generated for exactly this signature. Anything unusual (another device, a pending or deleted input)
+is passed to the general path.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from gpuarray.runtime.execute import Constants, Executable, explained
 
 
 def fits(executable: Executable) -> bool:
-    """Whether calls run on the caller's thread: work that is worth another one's goes there, but a
-    GPU is asynchronous by itself.
+    """Whether calls run on the caller's thread, as the fast path does.
+
+    Heavy work goes to a worker thread, except on a GPU, which is asynchronous by itself.
     """
     return not executable.heavy or devices.default_place().device.platform == "gpu"
 
@@ -28,8 +29,10 @@ def fits(executable: Executable) -> bool:
 def generate(
     executable: Executable, constants: Constants, out_spec: Any, general: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A function of the program's inputs as ArrayImpls, specialised to their number and the
-    result's structure; where all are in another place than the default, to that place.
+    """Return a function of the program's inputs (ArrayImpls) for this signature.
+
+    It is specialised to the number of inputs, the structure of the result and the default place; a
+    further one is made for every other place in which all inputs are.
     """
     made: dict[Place, Callable[..., Any]] = {}
 
@@ -54,10 +57,12 @@ def _written(
     general: Callable[..., Any],
     elsewhere: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """The function for arrays in one place."""
+    """Generate the function for arrays in one place."""
+    # Constants are bound as variables of the generated function.
     behind = constants.on(place.device)
     count = len(executable.in_avals) - len(behind)
     program = executable.on(place.device)
+    # Names that the generated text uses.
     space: dict[str, Any] = {
         "Array": ArrayImpl,
         "local": driver.local,
@@ -75,6 +80,7 @@ def _written(
     args = [f"a{i}" for i in range(count)]
     arglist = ", ".join(args)
     lines = [f"def fast({arglist}):"]
+    # First test the places, then take the buffers: two checks in all.
     if args:
         unlike = " or ".join(f"{a}._place is not place" for a in args)
         lines += [f"    if {unlike}:", f"        return elsewhere({arglist})"]
@@ -91,6 +97,7 @@ def _written(
         run = f"local.run({', '.join(['plan', *given])})"
     else:
         run = f"plan({', '.join(given)})"
+    # The program runs twice only if this thread's scratch state had to be renewed.
     lines += [
         "    try:",
         f"        out = {run}",
@@ -99,19 +106,23 @@ def _written(
         "            raise explained(program, error) from None",
         f"        out = {run}",
     ]
+    # Wrap each result, and spell out the structure.
     results = []
     for i, aval in enumerate(executable.out_avals):
         space[f"aval{i}"] = aval
         results.append(f"Array(aval{i}, place, [out[{i}]])")
     lines.append(f"    return {_structure(out_spec, results)}")
     exec("\n".join(lines), space)  # noqa: S102 - text made here, of generated names only
-    return space.pop("fast")  # it reads the rest: a function that reads itself would be a cycle
+    return space.pop("fast")  # a function whose globals hold it would be a reference cycle
 
 
 def _structure(spec: Any, results: list[str]) -> str:
-    """The result's structure as an expression, spelled out where it is a leaf or a plain tuple or
-    list.
+    """Return the result's structure as an expression.
+
+    A leaf, or a plain tuple, list or dict of leaves, is spelled out, which is faster than
+    unflatten.
     """
+    # Rebuild it from numbers and look at what it is.
     trial: Any = tree.unflatten_raw(spec, range(len(results)))
     numbers = list(range(len(results)))
     if type(trial) is int and len(results) == 1:

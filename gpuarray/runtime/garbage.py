@@ -1,7 +1,7 @@
-"""Arrays that only Python's cycle collector frees: their memory stays taken until it runs.
+"""Guard against arrays in reference cycles, whose memory stays taken until a collection.
 
 Floor 5. In: the setting `array_garbage_collection_guard`. Out: for each such array a line in the
-log ("log"), and the end of the process ("fatal"). While the setting allows them nothing is watched.
+log ("log"), or the end of the process ("fatal"). While the setting allows them, nothing is watched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger("gpuarray")
 
 
 def _watch(phase: str, _: Any) -> None:
-    """Arrays have a finalizer while a collection runs, and none otherwise: it would cost all."""
+    """Give arrays a finalizer while a collection runs, and none otherwise: it would cost all."""
     if phase == "stop":
         if "__del__" in ArrayImpl.__dict__:
             del ArrayImpl.__del__  # pyright: ignore[reportAttributeAccessIssue]
@@ -39,8 +39,9 @@ def _freed(array: ArrayImpl) -> None:
 
 
 def _follow(value: Any) -> None:
-    """Watch collections from the first time that the setting asks for it: an interrupt (Ctrl-C)
-    that arrives in a function the collector calls is lost.
+    """Watch collections once the setting asks for it.
+
+    Not before, because an interrupt (Ctrl-C) is lost in a function that the collector calls.
     """
     if value not in (None, "allow") and _watch not in gc.callbacks:
         gc.callbacks.append(_watch)

@@ -1,10 +1,10 @@
-"""The door for host memory: values of Python and NumPy become arrays.
+"""Host memory to arrays: values of Python and NumPy become ArrayImpls.
 
-Floor 5. In: NumPy values, Python scalars. Out: ArrayImpls whose memory nobody else writes to.
+Floor 5. In: NumPy values, Python scalars. Out: ArrayImpls whose memory nothing else writes to.
 
-The rule: a NumPy array is copied when it becomes an operand of anything that may keep it or run
-later, at the call. It stays where it is only while an operation runs at once and its result is
-memory of its own (`lazy.EvalTrace.process`). Everything below this floor reaches `own` through
+The rule: a NumPy array is copied, at the call, when it becomes an operand of anything that may keep
+it or run later. It is used in place only while an operation runs at once and its result has memory
+of its own (`lazy.EvalTrace.process`). Everything below this floor reaches `own` through
 `core.trace.owned`.
 """
 
@@ -26,7 +26,7 @@ from gpuarray.runtime.memory import out_of_memory
 def own(
     x, aval: ShapedArray | None = None, place: Place | None = None, copy: bool = True
 ) -> ArrayImpl:
-    """An ArrayImpl of any host value. Memory that the caller could still write to is copied."""
+    """Return an ArrayImpl of any host value; memory that the caller could write to is copied."""
     if type(x) is ArrayImpl:
         return x
     if hasattr(x, "__jax_array__"):
@@ -36,7 +36,7 @@ def own(
     if isinstance(x, np.ndarray):
         if copy and state.transfer_guard_host_to_device is not None:
             devices.guard("host_to_device", f"aval={aval}")
-        copied = copy and place.device.platform != "gpu"  # which has memory of its own
+        copied = copy and place.device.platform != "gpu"  # the upload is a copy already
         value = np.array(x, aval.dtype) if copied else np.asarray(x, aval.dtype)
     elif isinstance(x, np.generic):
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
@@ -45,13 +45,14 @@ def own(
     if place.device.platform == "gpu":
         value = sent(value, place.device)
     array = ArrayImpl(aval, place, [value])
+    # A scalar made while tracing: a Graph writes it as a literal.
     if not aval.shape and not traces.is_base():
         traces.state.trace.adopt(array)
     return array
 
 
 def sent(buffer: Any, device: Device) -> Any:
-    """A buffer in the memory of a device."""
+    """Return a buffer in the memory of a device, with an error that names the largest arrays."""
     try:
         return devices.stored(buffer, device)
     except MemoryError as error:

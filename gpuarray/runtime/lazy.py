@@ -1,7 +1,7 @@
 """The evaluating trace: small CPU work runs at once, everything else is recorded and fused.
 
-Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. What is
-pending (recording.py) is flushed when a value is asked for: one Graph, compiled once for its
+Floor 5. In: primitives bound outside every transformation. Out: Arrays, ready or pending. Pending
+ones (recording.py) are computed when a value is needed: as one Graph, compiled once for its
 structure, whose outputs are the arrays still alive.
 """
 
@@ -33,14 +33,16 @@ from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.recording import Op, flush_all, recorder_of
 from gpuarray.transforms.stage import check_alive
 
+# Op by (primitive, operand avals, params).
 _ops = util.Recent(1 << 14)
 watch(_ops)
 
 
 class EvalTrace(traces.Trace):
-    """The outermost interpreter: it computes."""
+    """The outermost interpreter, which evaluates."""
 
     def process(self, prim: Primitive, args: tuple, params: dict):
+        # One pass over the operands: their avals, their common place, whether any is pending.
         avals = []
         place = None
         pending = foreign = wide = False
@@ -51,6 +53,8 @@ class EvalTrace(traces.Trace):
                     place = a._place if place is None else common_place(place, a._place)
                 if a._work is not None:
                     pending = True
+            # A tracer in the base trace: a function kept it, or switched traces; its own trace
+            # decides.
             elif isinstance(a, traces.Tracer):
                 check_alive(a)
                 outer = traces.state.trace
@@ -62,6 +66,7 @@ class EvalTrace(traces.Trace):
             else:
                 check_defined(a, prim.name)
                 avals.append(aval_of(a))
+                # Memory that the user may write to: a result must not be a view of it.
                 if isinstance(a, np.ndarray):
                     foreign = True
                     wide = wide or a.dtype.type in WIDE_SCALARS
@@ -74,30 +79,34 @@ class EvalTrace(traces.Trace):
         if prim.kind is Kind.CALL:
             return self.call(prim, args, params)
         in_avals = tuple(avals)
+        # Find what all calls of this operation on such operands share.
         try:
             key = (prim, in_avals, *params.items())
             op = _ops.get(key)
-        except TypeError:
+        except TypeError:  # params that are not hashable
             key = (prim, in_avals, params_key(params))
             op = _ops.get(key)
         if op is None:
             op = _ops.find(key)
         if op is None:
             op = Op(prim, in_avals, params)
+            # A function among the params must not be kept alive with all that it captures.
             if not any(callable(x) and util.captures(x) for x in params.values()):
                 _ops.put(key, op)
         if place is None:
             place = devices.default_place()
+        # Decide where and when it runs.
         state = config.state
         if state.no_execution:
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
         if place.device.platform != "cpu":
             return self.elsewhere(op, args, place)
-        # What has an effect happens here and now.
+        # Operations with effects run at once.
         if (pending or op.largest >= state.lazy_threshold) and not prim.effect:
             if state.fusion and not (state.debug_nans or state.debug_infs):
                 out = recorder_of(place).record(op, args)
                 return out if op.multiple else out[0]
+        # Run it now; buffers are unwrapped in one go, and only unusual ones cost a second pass.
         try:
             values = [
                 a._bufs[0] if type(a) is ArrayImpl else _scalar(a, aval)  # pyright: ignore
@@ -114,6 +123,7 @@ class EvalTrace(traces.Trace):
         try:
             out = driver.local.run(function, *values)
         except RuntimeError as error:
+            # This thread's scratch state had to be renewed: run again.
             if not driver.renewed(error):
                 raise
             out = driver.local.run(function, *values)
@@ -128,7 +138,7 @@ class EvalTrace(traces.Trace):
         return ArrayImpl(op.avals[0], place, [out])
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
-        """Off the CPU, run at once only what has an effect, and everything when debugging."""
+        """Record an operation off the CPU; with an effect, or when debugging, run it at once."""
         recorder = recorder_of(place)
         state = config.state
         checked = state.debug_nans or state.debug_infs
@@ -143,8 +153,9 @@ class EvalTrace(traces.Trace):
         return own(x, aval) if aval is not None or x.dtype != float0 else x
 
     def call(self, prim: Primitive, args: tuple, params: dict):
-        """Primitives that hold a Graph: a jitted call runs as one program, others by what they are
-        made of.
+        """Evaluate a primitive that holds a Graph.
+
+        A jitted call or a loop runs as one program, others as the operations they consist of.
         """
         args = tuple(map(traces.owned, args))
         if prim.name == "jit":
@@ -160,7 +171,7 @@ class EvalTrace(traces.Trace):
 
 
 def check_made(name: str, results: list, operands: list) -> None:
-    """Raise where an operation makes a bad number under debug_nans or debug_infs.
+    """Raise where an operation makes a nan or inf that the debug settings forbid.
 
     A function of this library's that is made of several operations may use nan or inf on its way,
     as a start or a guard; one of them is to blame only if its operands had none.
@@ -182,24 +193,22 @@ def _has_bad(name: str, values: list, site: Any) -> bool:
 
 
 def _apart(out: Any, args: tuple) -> Any:
-    """A result as memory of its own: views of a NumPy operand are copied."""
+    """Return a result in memory of its own: a view of a NumPy operand is copied."""
     is_view = isinstance(out, np.ndarray) and (out.base is not None or any(out is a for a in args))
     return out.copy() if is_view else out
 
 
 def _scalar(x, aval: ShapedArray):
-    """A NumPy value of exactly the aval's dtype from a Python scalar or a NumPy value."""
+    """Return a Python scalar or NumPy value as a NumPy value of the aval's dtype."""
     if isinstance(x, np.ndarray):
-        return np.asarray(x, aval.dtype)  # no subclass, whose operators may mean something else
+        return np.asarray(x, aval.dtype)  # a subclass might redefine operators
     if isinstance(x, np.generic):
         return x if x.dtype == aval.dtype else x.astype(aval.dtype)
     return typed_scalar(x, aval.dtype)
 
 
 def common_place(a: Place, b: Place) -> Place:
-    """Where an operation runs whose operands are in two places: a chosen place wins over a default
-    one.
-    """
+    """Return the place of an operation with operands in two places: a committed place wins."""
     if a.committed and b.committed and a.device is not b.device:
         raise ValueError(
             "Received incompatible devices for jitted computation: one operand is on "
@@ -212,7 +221,7 @@ def common_place(a: Place, b: Place) -> Place:
 
 
 def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -> list[ArrayImpl]:
-    """Run a Graph as one compiled program, on a device if one is given."""
+    """Run a Graph as one compiled program, on `device` if it is given."""
     place = None
     inputs: list[Any] = []
     for x, v in zip(args, graph.invars, strict=True):
@@ -227,7 +236,7 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
     if device is not None:
         place = common_place(place, place_of(device, True))
     arrays = [ArrayImpl(a, place, None) for a in executable.out_avals]
-    flush_all()  # a worker must not wait for what only this thread can dispatch
+    flush_all()  # a worker must not wait for work that only this thread can dispatch
     launch(executable, inputs, arrays, place, constants=constants)
     state = config.state
     if state.debug_nans or state.debug_infs:
@@ -236,19 +245,18 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
 
 
 def check_results(graph: Graph, name: str, site: Any, inputs: list, arrays: list) -> None:
-    """Under debug_nans: where a result is not a number, run again step by step to find the
-    operation.
-    """
+    """Raise for bad numbers in results (debug_nans); run step by step to find the operation."""
     try:
         check_numbers(name, [a._buffer() for a in arrays], site)
     except FloatingPointError:
+        # Donated inputs are gone, so the program cannot run again.
         if not any(isinstance(x, ArrayImpl) and x.is_deleted() for x in inputs):
             find_bad_number(graph, inputs)
         raise
 
 
 def find_bad_number(graph: Graph, inputs: list) -> None:
-    """Evaluate a Graph an equation at a time; raise at the first that makes a bad number."""
+    """Evaluate a Graph one equation at a time; raise at the first that makes a bad number."""
     flat = inline_calls(graph)
     env: dict[Var, Any] = dict(zip(flat.constvars, flat.consts, strict=True))
     env.update(zip(flat.invars, inputs, strict=True))

@@ -1,7 +1,7 @@
-"""What memory arrays take, and what to say when there is none left.
+"""Memory of arrays: statistics, and errors when there is none left.
 
-Floor 5. In: the arrays alive right now. Out: counts, lists, and an error that names the largest of
-them.
+Floor 5. In: the arrays that are alive. Out: counts, lists, and an error that names the largest
+arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuarray.runtime.array import ArrayImpl
 
 
 def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
-    """All arrays that hold memory (of one platform), largest first.
+    """Return all arrays that hold memory (of one platform), largest first.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> x = gnp.ones(3)
@@ -26,8 +26,7 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     True
     """
     wanted = devices.platform_named(platform)
-    # Found by the garbage collector rather than kept in a list: a list would cost every array its
-    # upkeep.
+    # Found through the garbage collector: a list of our own would slow every array down.
     found = [
         a
         for a in gc.get_objects()
@@ -39,8 +38,9 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
 
 
 def memory_stats(device: Device | str | None = None) -> dict[str, int]:
-    """Bytes in live arrays, and bytes the pool keeps for the next ones: of everything, or of one
-    device. A GPU also tells what it has, and the most that was in use when it was asked.
+    """Return bytes in live arrays, and bytes that the pool keeps for the next ones.
+
+    They are of everything, or of one device. A GPU adds what it has, and the peak in use.
 
     >>> import gpuarray as ga
     >>> sorted(ga.memory_stats())
@@ -62,13 +62,13 @@ def memory_stats(device: Device | str | None = None) -> dict[str, int]:
 
 
 def free() -> int:
-    """Return the memory the pools keep to the system; says how many bytes that were."""
+    """Return the memory that the pools keep to the system; return how many bytes it was."""
     gpus = map(devices.gpu_of, devices.gpus_in_use())
     return pool.free() + sum(gpu.free() for gpu in gpus if gpu is not None)
 
 
 def check_host_size(name: str, *shape: int) -> None:
-    """Refuse what the host would have to work out number by number, and could not hold."""
+    """Raise OutOfMemory for an array that the host would compute and cannot hold."""
     taken, there = 8 * math.prod(shape), pool.machine_bytes()
     if taken > there:
         raise errors.OutOfMemory(
@@ -79,7 +79,7 @@ def check_host_size(name: str, *shape: int) -> None:
 
 @contextlib.contextmanager
 def accounted(needed: str):
-    """Around work on the host whose size a user chose: MemoryError comes as OutOfMemory."""
+    """Context manager for large work on the host: MemoryError is raised as OutOfMemory."""
     try:
         yield
     except MemoryError as error:
@@ -89,7 +89,7 @@ def accounted(needed: str):
 
 
 def out_of_memory(error: MemoryError, needed: str) -> errors.OutOfMemory:
-    """The error a user can act on: what was asked for, and who holds the rest."""
+    """Return an error that the user can act on: what was asked for, and the largest arrays."""
     lines = [f"    {a.nbytes / 2**20:10.1f} MiB  {a.aval.str_short()}" for a in live_arrays()[:5]]
     return errors.OutOfMemory(
         f"Out of memory in {needed}: {error}.\nThe largest live arrays:\n"

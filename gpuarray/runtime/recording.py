@@ -1,12 +1,13 @@
-"""Eager operations that wait to be run together, and what becomes of them after a failure.
+"""Recorded eager operations: they wait, run together, and survive each other's failures.
 
 Floor 5. In: operations on ready and pending arrays, recorded one at a time. Out: pending arrays. A
 Recording is dispatched once, as one Graph whose outputs are the arrays still alive.
 
-An array waits on its Node, and a Node refers to the nodes and arrays it reads. So a value never
-depends on its Recording being run as a whole: where that was refused, failed or was interrupted,
-`Node.resolve` runs the array's own cone (what it reads, directly and through others) and nothing
-else. A failure therefore reaches the values that need what failed, and no others.
+An array waits on its Node, and a Node refers to the nodes and arrays that it reads. So a value
+never depends on its Recording being run as a whole: where that was refused, failed or was
+interrupted, `Node.resolve` runs the array's own cone (all that it reads, directly and through
+others) and nothing else. A failure therefore affects the values that need what failed, and no
+others.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.execute import held, launch
 from gpuarray.runtime.stream import Flight
 
-#: So many recorded operations are dispatched without being asked for.
+#: This many recorded operations are dispatched without being asked for.
 FLUSH_AT = 256
-#: On a GPU many operations on little data wait for more: a launch takes as long as they do.
+#: On a GPU many operations on little data wait for more of them: a launch takes as long as they do.
 FLUSH_SMALL_AT, SMALL = 4096, 1 << 22
 
 
@@ -52,11 +53,16 @@ class Op:
 
 
 class Node:
-    """One recorded operation: pending arrays hold it as their `_work`.
+    """One recorded operation; pending arrays have it as their `_work`.
 
-    inputs: a pair (Node, which of its results), a handle on an array, or a scalar each
-    handles: weak references to the arrays of the results
-    twins: (which result, weak reference) of further arrays with the same values
+    Attributes
+    ----------
+    inputs :
+        Each a pair (Node, number of its result), an array of our own, or a scalar.
+    handles :
+        Weak references to the result arrays.
+    twins :
+        (number of a result, weak reference) of further arrays with the same values.
     """
 
     __slots__ = ("handles", "inputs", "op", "recording", "site", "twins")
@@ -70,7 +76,7 @@ class Node:
         self.site = sites.user_frame()
 
     def waiting(self) -> Iterator[tuple[int, ArrayImpl]]:
-        """The arrays that wait on this node, each with the number of its result."""
+        """Yield the arrays that wait on this node, each with the number of its result."""
         for which, handle in enumerate(self.handles):
             array = handle()
             if array is not None and array._work is self:
@@ -85,12 +91,13 @@ class Node:
         return next(self.waiting(), None) is not None
 
     def resolve(self) -> None:
-        """Fill the arrays that wait on this node, or raise what keeps their value from them."""
+        """Fill the arrays that wait on this node, or raise the error that prevents it."""
         recording = self.recording
         error = recording.start()
         flight = recording.flight
         if error is None and flight is not None and flight.join():
             error, flight.error = flight.error, None  # asked again, it is tried again
+        # The recording has filled them, or another thread has, or the node must run by itself.
         if self.is_waited_for():
             self._resolve_alone(recording, error)
 
@@ -98,31 +105,32 @@ class Node:
         """Run the operations that this node needs, without the rest of its recording."""
         nodes, known = cone([self])
         if error is not None and recording.needed <= len(nodes):
-            raise error  # all of the recording is needed here, and it failed just now
-        if self in _asked.nodes:
+            raise error  # it needs all of the recording, which has just failed
+        if self in _running.nodes:
             raise RuntimeError(
                 f"a Python function that {self.op.prim.name} needs (recorded at {self.site}) asks "
                 "for the result of that operation itself: the value depends on itself. Return what "
                 "the function computes instead of reading the array it helps to make."
             )
-        _asked.nodes.append(self)
+        _running.nodes.append(self)
         try:
             dispatch(nodes, recording.place, known, now=True)
         finally:
-            _asked.nodes.pop()
+            _running.nodes.pop()
 
     def in_flight(self) -> bool:
-        """Whether a worker has the work in hand, or had."""
+        """Whether a worker has, or had, the work."""
         return self.recording.flight is not None
 
     def poll(self) -> bool:
-        """Set the work going; say whether there is nothing to wait for."""
+        """Dispatch the work; return whether there is nothing to wait for."""
         self.recording.start()
         flight = self.recording.flight
         return flight is None or flight.poll()
 
     def twin(self, array: ArrayImpl) -> ArrayImpl:
-        """Another array that waits for the same value as `array`."""
+        """Return another array that waits for the same value as `array`."""
+        # Registered with the node, and with the flight if there is one already.
         made = ArrayImpl(array.aval, array._place, None, self)
         for which, handle in (*enumerate(self.handles), *self.twins):
             if handle() is array:
@@ -136,21 +144,25 @@ class Node:
         return made
 
 
-class _Asked(threading.local):
-    """The nodes whose cones this thread is running: one asked for again depends on itself."""
+class _Running(threading.local):
+    """The nodes whose cones this thread is running: one that is asked for again needs itself."""
 
     def __init__(self):
         self.nodes: list[Node] = []
 
 
-_asked = _Asked()
+_running = _Running()
 
 
 class Recording:
-    """Operations recorded one after another for one place, to run as one program.
+    """Operations recorded for one place, to run as one program.
 
-    needed: how many of its operations the arrays that waited at its start need, at most
-    started: whether it takes no more operations
+    Attributes
+    ----------
+    needed :
+        How many of its operations the arrays that waited at its start need, at most.
+    started :
+        Whether it takes no more operations.
     """
 
     __slots__ = (
@@ -161,9 +173,9 @@ class Recording:
     def __init__(self, place: Place):
         self.place = place
         self.nodes: list[Node] = []
-        self.elements = 0  # that the operations go over
-        self.handles: dict[int, ArrayImpl] = {}  # id of an array -> a handle of our own on it
-        self.originals: list[ArrayImpl] = []  # alive, so that their ids are not used again
+        self.elements = 0  # total size of the operations
+        self.handles: dict[int, ArrayImpl] = {}  # id of an array -> an array of our own like it
+        self.originals: list[ArrayImpl] = []  # kept alive, so that their ids are not reused
         self.flight: Flight | None = None
         self.needed = 0
         self.started = False
@@ -183,21 +195,21 @@ class Recording:
         found = self.handles.get(id(x))
         if found is None:
             if type(work) is Node:
-                # Another thread's. A recording reads of others only what has been started before,
-                # so no two can wait for each other.
+                # It belongs to another recording. A recording reads only from recordings started
+                # before it, so no two can wait for each other.
                 work.recording.start()
-            found = held(x)  # raises for a deleted array, before anything is written down
+            found = held(x)  # raises for a deleted array before anything is recorded
             self.originals.append(x)
             self.handles[id(x)] = found
         return found
 
     def start(self) -> Exception | None:
-        """Dispatch what was recorded, once; gives back why that failed.
+        """Dispatch what was recorded, once; return the error if that fails.
 
-        The error is not kept: whoever asks for a value that needs what failed meets it again.
+        The error is not kept: asking for a value that needs what failed raises it again.
         """
         with self._lock:
-            # True within this thread's own run: a callback or a signal handler asks for a value.
+            # Started by this very thread if a callback or a signal handler asks for a value.
             if self.started:
                 return None
             self.started = True
@@ -209,6 +221,7 @@ class Recording:
                 self.needed = len(cone([n for n in nodes if n.is_waited_for()])[0])
                 return error
             finally:
+                # Operands are released whatever happened.
                 self.nodes, self.handles, self.originals = [], {}, []
         return None
 
@@ -223,15 +236,15 @@ class Recorder:
         self.recording = Recording(place)
 
     def record(self, op: Op, args: tuple) -> list[ArrayImpl]:
-        """Append an operation; its results are pending arrays."""
+        """Record an operation; return its results as pending arrays."""
         recording = self.recording
         if recording.started:
             recording = self.recording = Recording(self.place)
         node = Node(recording, op, [*map(recording.input, args, op.in_avals)])
         out = [ArrayImpl(a, self.place, None, node) for a in op.avals]
         node.handles = [weakref.ref(a) for a in out]
-        # Last: an interrupt before this line leaves no trace. Where another thread or a signal
-        # handler starts the recording before this line, the node is not in it and resolves alone.
+        # Last: an interrupt before this line leaves no trace. If another thread or a signal handler
+        # starts the recording before this line, the node is not in it and is resolved alone.
         recording.nodes.append(node)
         recording.elements += op.largest
         if len(recording.nodes) >= FLUSH_AT and not self._waits(recording):
@@ -239,17 +252,17 @@ class Recorder:
         return out
 
     def _waits(self, recording: Recording) -> bool:
-        """Whether little work may still grow."""
+        """Whether to go on recording, since there is little work so far."""
         little = recording.elements < SMALL and len(recording.nodes) < FLUSH_SMALL_AT
         return little and self.place.device.platform != "cpu"
 
     def flush(self) -> None:
-        """Dispatch what is recorded; its errors are for those who ask for the values."""
+        """Dispatch what is recorded; errors are raised when values are asked for."""
         if self.recording.nodes:
             self.recording.start()
 
     def run(self, op: Op, args: tuple) -> list[ArrayImpl]:
-        """Run one operation at once, after what is recorded: it has an effect, or is looked at."""
+        """Run one operation now, after what is recorded: it has an effect, or is checked."""
         self.flush()
         alone = Recorder(self.place)
         out = alone.record(op, args)
@@ -258,10 +271,11 @@ class Recorder:
 
 
 def cone(roots: list[Node]) -> tuple[list[Node], dict[tuple[Node, int], ArrayImpl]]:
-    """The nodes whose operations the roots need, in order, and the results that are there."""
+    """Return the nodes that the roots need, in order, and the results that exist already."""
     order: list[Node] = []
     known: dict[tuple[Node, int], ArrayImpl] = {}
     seen: set[Node] = set()
+    # Depth first, without recursion: a node is appended after everything that it reads.
     stack = [(node, False) for node in roots]
     while stack:
         node, entered = stack.pop()
@@ -274,6 +288,8 @@ def cone(roots: list[Node]) -> tuple[list[Node], dict[tuple[Node, int], ArrayImp
         stack.append((node, True))
         for x in node.inputs:
             if type(x) is tuple:
+                # A result that is there is an input; it is copied at once, lest it be deleted
+                # meanwhile.
                 array = x[0].handles[x[1]]()
                 buffers = None if array is None or array._work is not None else array._bufs
                 if array is None or buffers is None:
@@ -291,14 +307,15 @@ def dispatch(
 ) -> Flight | None:
     """Run nodes as one program that fills the arrays waiting on them.
 
-    known: results of other nodes that these read; now: on this thread, however much it is
+    `known` has results of other nodes that these read; `now` runs on this thread in any case.
     """
+    # Describe the program by rows: that is its key in the compile cache, made without a Graph.
     number = {node: i for i, node in enumerate(nodes)}
     inputs: list[Any] = []
     avals: list[ShapedArray] = []  # of the inputs, as they were when each was recorded
     numbers: dict[int, int] = {}  # id of an array -> which input it is
     arrays: list[ArrayImpl] = []
-    rows: list[tuple] = []  # an operation and where its operands come from
+    rows: list[tuple] = []  # an operation, and where each operand comes from
     wanted: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
         row: list[Any] = [node.op]
@@ -316,6 +333,7 @@ def dispatch(
                 avals.append(aval)
             row.append((-1, k))
         rows.append(tuple(row))
+        # Only arrays that are still referenced become outputs.
         for which, array in node.waiting():
             arrays.append(array)
             wanted.append((i, which))
@@ -349,7 +367,7 @@ _recorders = _Recorders()
 
 
 def recorder_of(place: Place) -> Recorder:
-    """This thread's recorder for a place."""
+    """Return this thread's recorder for a place."""
     found = _recorders.by_place.get(place)
     if found is None:
         found = _recorders.by_place[place] = Recorder(place)
@@ -357,6 +375,6 @@ def recorder_of(place: Place) -> Recorder:
 
 
 def flush_all() -> None:
-    """Dispatch everything this thread has recorded."""
+    """Dispatch everything that this thread has recorded."""
     for recorder in list(_recorders.by_place.values()):
         recorder.flush()

@@ -1,7 +1,7 @@
-"""Asynchronous dispatch on the CPU: one worker a device runs submitted work in order.
+"""Asynchronous dispatch on the CPU: one worker thread for each device, in order.
 
-Floor 5. In: a callable and the arrays it will fill. Out: a Flight, on which those arrays wait. A
-GPU brings its own streams; this is their counterpart for the CPU.
+Floor 5. In: a function and the arrays that it will fill. Out: a Flight, on which those arrays wait.
+It is the CPU's counterpart to a GPU's streams.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuarray.runtime.array import ArrayImpl
 
 
 class Flight:
-    """Work that was dispatched: arrays it will fill hold it as their `_work`."""
+    """Dispatched work; the arrays that it will fill have it as their `_work`."""
 
     __slots__ = ("_claim", "_done", "_lock", "_runner", "_waiting", "_worker", "error", "run")
 
@@ -28,8 +28,8 @@ class Flight:
         self._worker = worker
         self._runner = 0  # the thread that runs it
         self._waiting = list(enumerate(arrays))  # which result each array waits for
-        self._claim = threading.Lock()  # held from the moment somebody runs it
-        self._lock = threading.Lock()  # of `_waiting` and of being done
+        self._claim = threading.Lock()  # taken by the thread that runs it, for good
+        self._lock = threading.Lock()  # guards `_waiting` and `_done`
         self._done = threading.Event()
 
     def resolve(self) -> None:
@@ -43,13 +43,13 @@ class Flight:
             raise self.error
 
     def join(self) -> bool:
-        """Wait until the work is done; False where that is what this thread is doing."""
+        """Wait until the work is done; return False if this thread is doing it."""
         if self._done.is_set():
             return True
         if self._runner == threading.get_ident():
             return False
-        # The worker cannot wait for what stands behind its own work in the queue; and in a forked
-        # child there is no worker.
+        # The worker itself cannot wait for work further back in its queue, and in a forked child
+        # there is no worker: run it here.
         if self._worker is threading.current_thread() or not self._worker.is_alive():
             self.execute()
             if not self._done.is_set() and not self._worker.is_alive():
@@ -61,7 +61,7 @@ class Flight:
         return True
 
     def in_flight(self) -> bool:
-        """Whether a worker has the work in hand, or had."""
+        """Whether a worker has, or had, the work."""
         return True
 
     def poll(self) -> bool:
@@ -69,7 +69,7 @@ class Flight:
         return self._done.is_set()
 
     def execute(self) -> None:
-        """Run, unless somebody does: fill the arrays, or keep the error for whoever asks."""
+        """Run the work unless another thread does: fill the arrays, or keep the error."""
         if not self._claim.acquire(blocking=False):
             return
         self._runner = threading.get_ident()
@@ -84,35 +84,36 @@ class Flight:
             self.error = error
         finally:
             with self._lock:
-                # Inputs and outputs live no longer than needed.
+                # Inputs and outputs are released as soon as possible.
                 self.run, self._waiting = None, []
                 self._done.set()
 
     def twin(self, array: ArrayImpl) -> ArrayImpl:
-        """Another array that waits for the same value as `array`."""
+        """Return another array that waits for the same value as `array`."""
         made = ArrayImpl(array.aval, array._place, None, self)
         self.follow(array, made)
         return made
 
     def follow(self, array: ArrayImpl, twin: ArrayImpl) -> None:
-        """Fill `twin` as `array` is filled."""
+        """Fill `twin` like `array`."""
         with self._lock:
             for i, known in self._waiting:
                 if known is array:
                     self._waiting.append((i, twin))
                     return
+            # Filled already, or deleted.
             if array._work is None and array._bufs is not None:
                 _fill(twin, array._bufs[0])
 
 
 def _fill(array: ArrayImpl, buffer) -> None:
-    if array._work is not None:  # else it was deleted meanwhile
+    if array._work is not None:  # otherwise it was deleted meanwhile
         array._bufs = [buffer]
         array._work = None  # last: readers look at _work first
 
 
 class Stream:
-    """A queue of Flights and the thread that works it off."""
+    """A queue of Flights, and the thread that runs them."""
 
     def __init__(self, device: Device):
         self._queue: queue.SimpleQueue[Flight] = queue.SimpleQueue()
@@ -123,16 +124,17 @@ class Stream:
         while True:
             flight = self._queue.get()
             flight.execute()
+            # No reference to a finished flight while waiting for the next.
             del flight
 
     def submit(self, run: Callable[[], list], arrays: list[ArrayImpl]) -> Flight:
         """Queue `run`, whose results become the buffers of `arrays`."""
         flight = Flight(run, arrays, self.thread)
         for array in arrays:
-            if array._work is None:  # recorded ones go on waiting on their nodes
+            if array._work is None:  # recorded ones keep waiting on their nodes
                 array._work = flight
         if threading.current_thread() is self.thread:
-            flight.execute()  # asked for by a callback: the queue waits for what runs now
+            flight.execute()  # submitted by a callback: queued, it would wait for its own caller
         else:
             self._queue.put(flight)
         return flight
@@ -143,13 +145,13 @@ _lock = util.lock()
 
 
 def wait_for_all() -> None:
-    """Wait until all streams have worked off what was submitted so far."""
+    """Wait until all streams have run what was submitted so far."""
     for stream in list(_streams.values()):
         stream.submit(list, []).resolve()
 
 
 def stream_of(device: Device) -> Stream:
-    """The stream of a device, started on first use."""
+    """Return the stream of a device, started on first use."""
     stream = _streams.get(device)
     if stream is None:
         with _lock:
@@ -160,10 +162,10 @@ def stream_of(device: Device) -> Stream:
 
 
 def _forget_streams() -> None:
-    """In a forked child no worker lives: the first work starts one."""
+    """Drop the streams in a forked child, which has no workers; the next work starts one."""
     _streams.clear()
 
 
 # Work in flight is finished before a fork, so that a child finds every value it was given. What is
-# registered last runs first: the tiles' thread pool is still open then.
+# registered last runs first: the thread pool of the tiles is still usable then.
 os.register_at_fork(before=wait_for_all, after_in_child=_forget_streams)

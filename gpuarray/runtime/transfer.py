@@ -1,5 +1,4 @@
-"""Values in and out of the runtime: host memory to arrays, arrays to other devices, arrays back to
-the host.
+"""Transfers: host memory to arrays, arrays to other devices, arrays back to the host.
 
 Floor 5. In: NumPy values, Python scalars, arrays. Out: ArrayImpls that own their memory, or NumPy
 arrays.
@@ -29,8 +28,9 @@ from gpuarray.runtime.stream import wait_for_all
 
 
 def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
-    """The same value on another place. CPU devices share memory, and arrays are immutable: nothing
-    is copied between them.
+    """Return the same value on another place.
+
+    CPU devices share memory, and arrays are immutable, so nothing is copied between them.
     """
     if x._place is place:
         return x
@@ -40,7 +40,7 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
 
 
 def borrowed(x: Any, place: Place) -> ArrayImpl:
-    """An array of the memory behind a DLPack capsule of a GPU's; it stays its owner's."""
+    """Return an array over the memory of a GPU's DLPack capsule, which its owner keeps."""
     gpu = devices.gpu_of(place.device)
     assert gpu is not None
     buffer = gpu.import_dlpack(x)
@@ -48,11 +48,23 @@ def borrowed(x: Any, place: Place) -> ArrayImpl:
 
 
 def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
-    """Move the leaves of a pytree to a device; without one, to the default device.
+    """Move the leaves of a pytree to a device, by default to the default device.
 
-    src: the device that they are on now, checked
-    donate: free the memory they took, where they move
-    may_alias: False makes a copy of an array that is there already
+    Parameters
+    ----------
+    x :
+        A pytree of arrays, NumPy values and Python scalars.
+    device :
+        A Device, Sharding or name of a device, or a pytree of them that is a prefix of `x`.
+    src :
+        The device that the leaves must be on now.
+    donate :
+        Whether to free the memory of leaves that move.
+    may_alias :
+        False copies arrays that are on the device already.
+
+    Examples
+    --------
 
     >>> import numpy as np, gpuarray as ga
     >>> ga.device_put(np.ones((2, 3))).dtype
@@ -65,14 +77,14 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
-    """An option of device_put for each leaf; None in a tree of them says that any will do."""
+    """Return an option of device_put for each leaf; None in a tree of options means any."""
     if given is None or isinstance(given, (bool, Device, Sharding, str, Place)):
         return [given] * count
     return tree.prefix_broadcast(given, x, lambda d: d is None, f"device_put {name}")
 
 
 def _from(x: Any, src: Any) -> Any:
-    """A leaf that was said to be on the device `src`."""
+    """Check that a leaf is on the device `src`, as the caller said."""
     if src is None:
         return x
     device = devices.place_for(src).device
@@ -88,13 +100,14 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(MASKED)
+    # A traced value cannot move, but the whole computation can be constrained to a device.
     place = None if target is None else devices.place_for(target)
     if isinstance(x, traces.Tracer):
         return x if place is None else constrained(x, place.device)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
     try:
-        # Asked for by name, so the guards against silent copies do not apply.
+        # The copy was asked for, so guards against silent copies do not apply.
         array = own(np.array(x), None, place, copy=False) if isinstance(x, np.ndarray) else own(x)
     except TypeError:
         raise TypeError(
@@ -111,8 +124,9 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
 
 
 def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
-    """A result where the option `out_sharding` of the function `what`, or its `device`, wants it;
-    None: anywhere.
+    """Return a result where the options `out_sharding` or `device` of function `what` want it.
+
+    With None for both it stays where it is.
     """
     if sharding is None:
         return x if device is None else device_put(x, device)
@@ -122,18 +136,19 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         )
     one_device(sharding, f"`out_sharding` argument of {what}")
     if isinstance(sharding, NamedSharding):
-        sharding.shard_shape(aval_of(x).shape)  # a spec of too many axes is an error
+        sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
     return device_put(x, sharding)
 
 
 def device_get(x):
-    """The leaves of a pytree as NumPy arrays on the host.
+    """Return the leaves of a pytree as NumPy arrays on the host.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> ga.device_get({"a": gnp.arange(3)})
     {'a': array([0, 1, 2], dtype=int32)}
     """
     leaves, spec = tree.flatten_raw(x)
+    # Start all copies before waiting for the first.
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()
@@ -141,18 +156,18 @@ def device_get(x):
 
 
 def _fetched(x: Any) -> Any:
-    """Random keys and traced values stay what they are: there is no NumPy array of them."""
+    """Return the host value of an array; random keys and traced values stay what they are."""
     if isinstance(x, ArrayImpl) and not isinstance(x.dtype, dtypes.KeyDtype):
         return x._fetched(explicit=True)
     return x
 
 
 def block_until_ready(x):
-    """Wait for every array in a pytree; returns the pytree."""
+    """Wait for every array in a pytree; return the pytree."""
     leaves = tree.flatten_raw(x)[0]
     for leaf in leaves:
         if hasattr(leaf, "is_ready"):
-            leaf.is_ready()  # set everything going before waiting for the first
+            leaf.is_ready()  # dispatch everything before waiting for the first
     for leaf in leaves:
         if hasattr(leaf, "block_until_ready"):
             leaf.block_until_ready()
@@ -160,7 +175,7 @@ def block_until_ready(x):
 
 
 def copy_to_host_async(x):
-    """Set the copies of all arrays in a pytree going; returns the pytree."""
+    """Start copying all arrays in a pytree to the host; return the pytree."""
     for leaf in tree.flatten_raw(x)[0]:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()

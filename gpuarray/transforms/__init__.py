@@ -1,1 +1,1 @@
-"""Transformations of functions: they know the rules of primitives, never an op by name. Floor 3."""
+"""Transformations of functions, which know primitives by their rules, never by name. Floor 3."""

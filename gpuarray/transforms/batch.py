@@ -1,12 +1,15 @@
-"""Batching: every value may carry one more axis, and each primitive knows what to do with it.
+"""Batching: values may have one more axis, and each primitive's batch rule says what to do with it.
 
-Floor 3. In: a function of flat values and where their extra axis is. Out: its results with the
-axis. Nests for any number of axes; a named axis can be reduced over by collectives inside.
+Floor 3. In: a function of flat values, and the position of each value's batch axis. Out: its
+results, with theirs. It nests for any number of axes; collectives inside can reduce over a named
+one.
 
-A primitive's batch rule is f(axis, args, dims, **params) -> (out, out_dim), lists of both for
-several results. `axis` is a BatchAxis, a dim is None where an operand has no extra axis. Rules
-follow from the kind where none is given:
-pointwise and reductions.
+A primitive's batch rule is
+
+    f(axis, args, dims, **params) -> (out, out_dim)
+
+with lists of both for several results. `axis` is a BatchAxis; a dim is None where an operand has no
+batch axis. Pointwise operations and reductions need no rule: it follows from their kind.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class BatchAxis(NamedTuple):
 
 
 class BatchTracer(traces.Tracer):
-    """A value with an extra axis at `dim`; its aval is that of one element."""
+    """A value with a batch axis at `dim`; its aval is that of one element."""
 
     __slots__ = ("dim", "value")
 
@@ -58,12 +61,13 @@ class BatchTrace(traces.Trace):
         self.axis = axis
 
     def split(self, x: Any) -> tuple[Any, int | None]:
-        """The value with its extra axis, and where that is; foreign values have none."""
+        """Return a value and the position of its batch axis; constants have none."""
         if type(x) is BatchTracer and x._trace is self:
             return x.value, x.dim
         return x, None
 
     def box(self, value: Any, dim: int | None) -> Any:
+        # Results without a batch axis leave the trace: nothing more needs to be done for them.
         return value if dim is None else BatchTracer(self, value, dim)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
@@ -71,7 +75,9 @@ class BatchTrace(traces.Trace):
         values = [v for v, _ in pairs]
         dims = [d for _, d in pairs]
         assert self.parent is not None
+        # Rules bind in the outer trace, which may be another batching one.
         with traces.current(self.parent):
+            # A collective along this axis acts on unbatched values too.
             if all(d is None for d in dims) and not _names_axis(prim, params, self.axis.name):
                 return prim.bind(*values, **params)
             out, out_dims = batch_of(prim, self.axis, values, dims, params)
@@ -91,6 +97,7 @@ def _names_axis(prim: Primitive, params: dict, name: Any) -> bool:
 
 
 def _graph_names(graph: Graph, name: Any) -> bool:
+    # Computed once for each Graph and name.
     key = ("names axis", name)
     if key not in graph.derived:
         graph.derived[key] = any(_names_axis(e.primitive, e.params, name) for e in graph.eqns)
@@ -100,7 +107,7 @@ def _graph_names(graph: Graph, name: Any) -> bool:
 def batch_of(
     prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
 ) -> tuple[Any, Any]:
-    """Apply a primitive's batch rule."""
+    """Apply a primitive's batch rule, or the one that follows from its kind."""
     rule = prim.batch
     if not isinstance(rule, Sentinel):
         return rule(axis, values, dims, **params)
@@ -114,15 +121,16 @@ def batch_of(
 def batch_pointwise(
     prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
 ) -> tuple[Any, Any]:
-    """The same op with the extra axis in front; operands without one get an axis of length 1,
-    scalars stay.
+    """Bind the same operation with the batch axis in front.
+
+    Operands without it get an axis of length 1; scalars broadcast as they are.
     """
     rank = max(aval_of(v).ndim - (d is not None) for v, d in zip(values, dims, strict=True))
     shapes = {(aval_of(v).shape, d) for v, d in zip(values, dims, strict=True) if aval_of(v).ndim}
     if len(shapes) == 1 and all(
         d is not None or not aval_of(v).ndim for v, d in zip(values, dims, strict=True)
     ):
-        dim = next(iter(shapes))[1]  # all alike: the axis stays where it is
+        dim = next(iter(shapes))[1]  # all alike: the batch axis stays where it is
     else:
         dim = 0
         values = [
@@ -138,7 +146,7 @@ def batch_pointwise(
 def batch_reduction(
     prim: Primitive, axis: BatchAxis, values: list, dims: list, params: dict
 ) -> tuple[Any, Any]:
-    """The same op with its axes counted around the extra one."""
+    """Bind the same operation with its axes counted around the batch axis."""
     (value,), (dim,) = values, dims
     axes = tuple(a + (a >= dim) for a in params["axes"])
     out = prim.bind(value, **(params | {"axes": axes}))
@@ -152,7 +160,7 @@ def batch_flat(
     values: Sequence[Any],
     dims: Sequence[int | None],
 ) -> tuple[list, list[int | None]]:
-    """Run a flat function on values with an extra axis: results and where theirs is."""
+    """Run a flat function on values with a batch axis; return results and where theirs is."""
     outer = traces.state.trace
     trace = BatchTrace(outer, axis)
     boxed = [
@@ -160,16 +168,19 @@ def batch_flat(
     ]
     try:
         with traces.current(trace), named_axis(axis):
+            # An interrupt can come before the context managers have left: restore the trace here
+            # too.
             outputs = fun(*boxed)
     finally:
         traces.state.trace = outer
         trace.alive = False
+    # Outputs that another trace made, or constants, have no batch axis.
     pairs = [trace.split(traces.owned(x)) for x in outputs]
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 
 def matched(value: Any, dim: int | None, want: int | None, size: int) -> Any:
-    """A value with its extra axis at `want`: moved there, or made by repetition."""
+    """Move the batch axis of a value to `want`, or repeat a value along it if it has none."""
     if want is None:
         return value
     if dim is None:
@@ -181,7 +192,7 @@ def matched(value: Any, dim: int | None, want: int | None, size: int) -> Any:
 
 
 class _Named(threading.local):
-    """Per thread: the lengths of the axes of each name, innermost last."""
+    """Per thread: for each name, the lengths of the axes that have it, innermost last."""
 
     def __init__(self):
         self.sizes: dict[Any, list[int]] = {}
@@ -191,7 +202,7 @@ _named = _Named()
 
 
 class named_axis:
-    """While the block runs, the axis is known by its name to collectives."""
+    """Context manager that lets collectives know an axis by its name."""
 
     def __init__(self, axis: BatchAxis):
         self.name, self.size = axis.name, axis.size
@@ -206,7 +217,7 @@ class named_axis:
 
 
 def axis_size(name: Any) -> int:
-    """The length of a named axis; NameError where there is none of that name."""
+    """Return the length of a named axis; raise UnboundAxisError if there is none."""
     found = _named.sizes.get(name)
     if not found:
         known = sorted(str(n) for n, sizes in _named.sizes.items() if sizes)
@@ -218,5 +229,5 @@ def axis_size(name: Any) -> int:
 
 
 def axis_env() -> tuple:
-    """The names and lengths of all named axes around: what a trace may depend on."""
+    """Return the names and lengths of all named axes around: a trace may depend on them."""
     return tuple((n, sizes[-1]) for n, sizes in _named.sizes.items() if sizes)

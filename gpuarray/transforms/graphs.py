@@ -1,4 +1,4 @@
-"""Transformed Graphs: what a call that holds a Graph becomes under jvp, transposition and batching.
+"""Transformed Graphs: the jvp, transpose and batched version of a Graph that a call holds.
 
 Floor 3. In: a Graph and which inputs are concerned. Out: another Graph, made once and kept with the
 first, so that a jitted function stays one unit under every transformation.
@@ -20,26 +20,28 @@ from gpuarray.transforms.transpose import transpose_flat
 
 
 class Derived(NamedTuple):
-    """A transformed Graph, and what its outputs are."""
+    """A transformed Graph, and a description of its outputs."""
 
     graph: Graph
     outputs: tuple
 
 
 def _staged(graph: Graph, fun: Callable, avals: Sequence[ShapedArray], purpose: str) -> Graph:
+    # The transformed Graph keeps the name of the function it comes from.
     made = stage(fun, avals, TracedFunction(fun, purpose))
     made.debug_name = graph.debug_name
     return made
 
 
 def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) -> Derived:
-    """Inputs: primals, then the tangents that are not zero. Outputs: results, then tangents that
-    are not zero.
+    """Return the Graph (primals, nonzero tangents) -> (results, nonzero tangents of results).
 
-    `outputs` says of each result whether its tangent is among them (all of them, with `all_out`).
+    `nonzero` says which inputs have a tangent. `outputs` says of each result whether its tangent is
+    among the outputs; with `all_out` all of them are.
     """
     key = ("jvp", nonzero, all_out)
     if key not in graph.derived:
+        # Known only after `fun` has run, which `_staged` does once.
         flags: tuple[bool, ...] = ()
         count = len(graph.invars)
 
@@ -63,16 +65,17 @@ def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) ->
     return graph.derived[key]
 
 
+# Make a symbolic zero an array, unless its dtype is float0.
 def _real(t: Any) -> Any:
     from_zero = is_zero(t) and tangent_aval(t.aval).dtype == t.aval.dtype
     return instantiate(t) if from_zero else t
 
 
 def transpose_graph(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Derived:
-    """Inputs: the values of the other inputs, then the cotangents that are not zero. Outputs:
-    cotangents that are not zero.
+    """Return the Graph (known inputs, nonzero cotangents) -> nonzero cotangents of linear inputs.
 
-    `outputs` says of each linear input whether its cotangent is among them.
+    `linear` says which inputs it is linear in, `nonzero` which outputs have a cotangent. `outputs`
+    says of each linear input whether its cotangent is among the outputs.
     """
     key = ("transpose", linear, nonzero)
     if key not in graph.derived:
@@ -102,9 +105,10 @@ def batch_graph(
     dims: tuple[int | None, ...],
     out_dims: tuple[int | None, ...] | None = None,
 ) -> Derived:
-    """Inputs with the extra axis where `dims` says; `outputs` says where it is in the results.
+    """Return the Graph of a batch; `dims` says where each input has the batch axis.
 
-    With `out_dims` the results have it there (None: must not have it).
+    `outputs` says where the results have it. With `out_dims` they have it there (None: must not
+    have it), which loops need for what they carry.
     """
     key = ("batch", axis, dims, out_dims)
     if key not in graph.derived:
@@ -113,6 +117,7 @@ def batch_graph(
         def fun(*values):
             nonlocal found
             out, where = batch_flat(lambda *xs: evaluate(graph, *xs), axis, values, dims)
+            # Unify the positions, as the caller asks.
             if out_dims is not None:
                 out = [
                     matched(x, d, want, axis.size)
@@ -122,6 +127,7 @@ def batch_graph(
             found = tuple(where)
             return out
 
+        # Avals with the batch axis put in.
         avals = [
             v.aval
             if d is None

@@ -1,15 +1,15 @@
-"""Forward-mode derivatives: every value carries its tangent along.
+"""Forward-mode derivatives: every value is accompanied by its tangent.
 
 Floor 3. In: a function of flat values. Out: its results and their tangents. Primals are computed in
 the ambient trace, so Python control flow on concrete values works.
 
 A primitive's jvp rule is one of
-  LINEAR                        the op itself, applied to tangents
-  BY_PARTS                      the jvp of what `decompose` makes of the op
-  (f0, f1, ...)                 one function an operand: f(t, out, *primals, **params) -> its share
-  of the tangent, or None f(primals, tangents, **params) -> (out, tangent out)      for everything
-  else; tangents may be
-  Zero
+
+- LINEAR: the operation itself, applied to tangents;
+- BY_PARTS: the jvp of the primitives into which `decompose` splits the operation;
+- (f0, f1, ...): a function for each operand, f(t, out, *primals, **params) -> its share of the
+  tangent, or None where there is none;
+- f(primals, tangents, **params) -> (out, tangent of out): everything else. Tangents may be Zero.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JVPTracer(traces.Tracer):
     def origin(self) -> str:
         return self.primal.origin() if isinstance(self.primal, traces.Tracer) else ""
 
-    # What is concrete stays usable by Python where no derivative gets lost: floats would lose it.
+    # Concrete integers and booleans stay usable by Python; a float would lose its derivative.
     def __bool__(self):
         return bool(self.primal)
 
@@ -59,22 +59,23 @@ class JVPTracer(traces.Tracer):
 
 
 class JVPTrace(traces.Trace):
-    """Evaluates primals and tangents side by side in the trace it was opened in."""
+    """Evaluates primals and tangents side by side, in the trace it was opened in."""
 
     def __init__(self, parent: traces.Trace):
         self.parent = parent
 
     def split(self, x: Any) -> tuple[Any, Any]:
-        """The primal and the tangent of a value; foreign values are constants."""
+        """Return the primal and the tangent of a value; values of other traces are constants."""
         if type(x) is JVPTracer and x._trace is self:
             return x.primal, x.tangent
         return x, Zero(tangent_aval(aval_of(x)))
 
     def primal_of(self, x: Any) -> Any:
-        """A value, which may be no array, without the tangent it has in this trace."""
+        """Return a value, not necessarily an array, without the tangent of this trace."""
         return x.primal if type(x) is JVPTracer and x._trace is self else x
 
     def box(self, primal: Any, tangent: Any) -> Any:
+        # A zero tangent needs no box, so nothing downstream is differentiated in vain.
         return primal if is_zero(tangent) else JVPTracer(self, primal, tangent)
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
@@ -82,6 +83,7 @@ class JVPTrace(traces.Trace):
         primals = [p for p, _ in pairs]
         tangents = [t for _, t in pairs]
         assert self.parent is not None
+        # Rules bind in the outer trace, where primals and tangents are ordinary values.
         with traces.current(self.parent):
             if all(is_zero(t) for t in tangents):
                 return prim.bind(*primals, **params)
@@ -92,9 +94,10 @@ class JVPTrace(traces.Trace):
 
 
 def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tuple[Any, Any]:
-    """Apply a primitive's jvp rule: its results and their tangents."""
+    """Apply a primitive's jvp rule; return results and their tangents."""
     rule = prim.jvp
     if rule is LINEAR:
+        # Zeros are materialised: the operation needs all of its operands.
         out = prim.bind(*primals, **params)
         return out, prim.bind(*[instantiate(t) for t in tangents], **params)
     if rule is NOT_DIFFERENTIABLE:
@@ -115,6 +118,7 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
     return rule(primals, tangents, **params)
 
 
+# The jvp of the decomposition, run under a trace of its own.
 def _jvp_by_parts(prim: Primitive, primals: list, tangents: list, params: dict) -> tuple[Any, Any]:
     assert prim.decompose is not None
     made_of = prim.decompose
@@ -127,6 +131,7 @@ def _jvp_by_parts(prim: Primitive, primals: list, tangents: list, params: dict) 
     return (out, out_tangents) if prim.multiple_results else (out[0], out_tangents[0])
 
 
+# Rules by operand: broadcast each share to the result, and add.
 def _sum_of_shares(
     prim: Primitive, rules: tuple, primals: list, tangents: list, params: dict
 ) -> tuple[Any, Any]:
@@ -143,11 +148,13 @@ def _sum_of_shares(
 def jvp_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any], parent=None
 ) -> tuple[list, list]:
-    """Run a flat function on primals and tangents (Zero allowed): results and tangents (Zero where
-    none).
+    """Run a flat function on primals and tangents; return results and their tangents.
+
+    Tangents given or returned may be Zero.
     """
     outer = traces.state.trace
     trace = JVPTrace(outer if parent is None else parent)
+    # Integers and keys have no tangent to carry.
     boxed = [
         trace.box(traces.owned(p), t) if is_inexact(aval_of(p)) else p
         for p, t in zip(primals, tangents, strict=True)

@@ -1,8 +1,8 @@
-"""Linearisation: a function at a point, and its derivative there as a Graph of linear operations.
+"""Linearisation: a function at a point, and its derivative there as a linear Graph.
 
-Floor 3. In: a flat function and primals. Out: results, and a linear Graph from tangents to tangents
-whose constants are the values it needs from the forward computation. jvp with unknown tangents, and
-nothing else.
+Floor 3. In: a flat function and primals. Out: results, and a linear Graph from tangents to
+tangents, whose constants are the values that it needs from the forward computation. It is jvp with
+unknown tangents, by partial evaluation.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from gpuarray.transforms.stage import GraphTrace, TracedFunction
 
 
 class Linearized(NamedTuple):
-    """`graph` maps tangents of the differentiable inputs to the tangents of the outputs that have
-    one.
+    """Results, and the Graph from tangents of differentiable inputs to tangents of outputs.
+
+    The Graph's outputs are those of `outputs` that depend on the inputs.
     """
 
     outputs: list
@@ -33,8 +34,9 @@ class Linearized(NamedTuple):
 def linearize_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], name: str = "linearize"
 ) -> Linearized:
-    """Run `fun` at `primals`, keeping its derivative for later."""
+    """Run `fun` at `primals`, and stage its derivative."""
     outer = traces.state.trace
+    # jvp over partial evaluation: primals run in the outer trace, tangents are staged in `unknown`.
     unknown = GraphTrace(TracedFunction(fun, name))
     trace = JVPTrace(PartialTrace(outer, unknown))
     in_linear = [is_inexact(aval_of(p)) for p in primals]

@@ -1,9 +1,8 @@
-"""Partial evaluation by dependence: what is known runs now, what is not is staged for later.
+"""Partial evaluation by dependence: known values are computed now, the rest is staged for later.
 
 Floor 3. In: a computation with some inputs known. Out: known results, and a Graph of the rest whose
-constants are the known values it needs. `linearize` is jvp with tangents unknown; checkpointing and
-loops split their graphs the same
-way.
+constants are the known values that it needs (residuals). `linearize` is jvp with tangents unknown;
+checkpointing and loops split their graphs in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gpuarray.transforms.stage import GraphTrace, GraphTracer, TracedFunction
 
 
 class PartialTrace(traces.Trace):
-    """Stages operations that touch an unknown value, evaluates all others around it."""
+    """Stages operations on unknown values, and evaluates all others in the trace around it."""
 
     def __init__(self, known: traces.Trace, unknown: GraphTrace):
         self.parent = known
@@ -30,6 +29,7 @@ class PartialTrace(traces.Trace):
         if not any(flags):
             with traces.current(self.parent):
                 return prim.bind(*args, **params)
+        # A jitted function on known and unknown values would be unknown as a whole: split it.
         if prim.name == "jit" and not all(flags):
             return self._split_call(prim, args, params, flags)
         rule = _partial_rules.get(prim)
@@ -38,10 +38,11 @@ class PartialTrace(traces.Trace):
         return self.unknown.process(prim, args, params)
 
     def _split_call(self, prim: Primitive, args: tuple, params: dict, flags: list[bool]) -> list:
-        """Two calls instead of one: the known part runs now and leaves what the other needs."""
+        """Replace a call by two: the known part runs now and returns what the other needs."""
         split = split_graph(params["jaxpr"], flags)
         known_args = [a for a, unknown in zip(args, flags, strict=True) if not unknown]
         unknown_args = [a for a, unknown in zip(args, flags, strict=True) if unknown]
+        # The parts have other arguments, so donations do not carry over.
         shared = {k: v for k, v in params.items() if k != "donated_invars"}
         known_out: list = []
         assert self.parent is not None
@@ -50,29 +51,31 @@ class PartialTrace(traces.Trace):
                 known_out = prim.bind(
                     *known_args, **(shared | {"jaxpr": split.known}), donated_invars=None
                 )
+        # The residuals come after the known results.
         residuals = known_out[len(known_out) - split.residuals :] if split.residuals else []
         rest = self.unknown.process(
             prim,
             (*residuals, *unknown_args),
             shared | {"jaxpr": split.unknown, "donated_invars": None},
         )
+        # Put results back in their order.
         known_iter, rest_iter = iter(known_out), iter(rest)
         return [next(rest_iter) if unknown else next(known_iter) for unknown in split.out_unknown]
 
 
-#: How other primitives that hold graphs are split: prim -> rule(trace, args, unknown flags,
-#: params).
+#: Rules for other primitives that hold graphs: prim -> rule(trace, args, unknown flags, params).
 _partial_rules: dict[Primitive, Any] = {}
 
 
 def set_partial_rule(prim: Primitive, rule: Any) -> None:
-    """Say how a primitive that holds a Graph is split into a known and an unknown part."""
+    """Define how a primitive that holds a Graph is split into a known and an unknown part."""
     _partial_rules[prim] = rule
 
 
 class Split(NamedTuple):
-    """A Graph in two: `known` returns its outputs and then the residuals, `unknown` takes residuals
-    first.
+    """A Graph in two parts.
+
+    `known` returns its outputs and then the residuals; `unknown` takes the residuals first.
     """
 
     known: Graph
@@ -84,11 +87,10 @@ class Split(NamedTuple):
 def split_graph(
     graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool] | None = None
 ) -> Split:
-    """Cut a Graph by dependence on the unknown inputs: it is run on a PartialTrace whose two sides
-    are both staged.
+    """Split a Graph by dependence on its unknown inputs.
 
-    force: outputs that count as unknown even where they are known (loops ask for that of what they
-    carry)
+    `force` marks outputs that count as unknown even if they are known, which loops ask for of what
+    they carry. The split is made once for each pattern of inputs, and kept with the Graph.
     """
     key = ("split", tuple(in_unknown), None if force is None else tuple(force))
     if key not in graph.derived:
@@ -97,6 +99,7 @@ def split_graph(
 
 
 def _split(graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool]) -> Split:
+    # Evaluate the Graph on a PartialTrace, both sides of which are staged.
     info = TracedFunction(split_graph, "partial evaluation")
     known, unknown = GraphTrace(info), GraphTrace(info)
     outer = traces.state.trace
@@ -107,12 +110,15 @@ def _split(graph: Graph, in_unknown: Sequence[bool], force: Sequence[bool]) -> S
         ]
         with traces.current(PartialTrace(known, unknown)):
             out = evaluate(graph, *inputs)
+        # Results that are known, but forced, are constants of the unknown part.
         out_unknown = [f or _made_by(x, unknown) for x, f in zip(out, force, strict=True)]
         later = unknown.finish([x for x, u in zip(out, out_unknown, strict=True) if u])
+        # Keep the equations that results need; constants of the others are no residuals.
         eqns = _live(later.eqns, later.outvars)
         read = {a for e in eqns for a in e.invars if isinstance(a, Var)}
         read.update(a for a in later.outvars if isinstance(a, Var))
         pairs = [p for p in zip(later.constvars, later.consts, strict=True) if p[0] in read]
+        # Values of the known part become residuals, others stay constants.
         needed = [(v, c) for v, c in pairs if _made_by(c, known)]
         constants = [(v, c) for v, c in pairs if not _made_by(c, known)]
         now = known.finish(
@@ -138,7 +144,7 @@ def _made_by(x: Any, trace: GraphTrace) -> bool:
 
 
 def _live(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> list[Eqn]:
-    """The equations that results depend on: residuals for the others would be kept for nothing."""
+    """Return the equations on which results depend; others would need residuals for nothing."""
     read = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     for eqn in reversed(eqns):

@@ -1,13 +1,12 @@
-"""Mutable references: boxes that hold an Array, whose reads and writes become inputs and results
-of what is staged.
+"""Mutable references: boxes that hold an Array; staged functions take and return their values.
 
-Floor 3. In: Refs, and functions that read and write them. Out: functions without effects, which
-take the values of Refs and return the new ones.
+Floor 3. In: Refs, and functions that read and write them. Out: functions without side effects,
+which take the values of Refs and return the new ones.
 
-A Ref belongs to the trace it was made in. Where a function that is being staged touches one from
-outside, the trace of that function cannot hold what it writes: `Touched` ends it, and who staged
-it (jit, scan, cond, ...) stages it again, with the Ref's value as one more argument and one more
-result (`threading`).
+A Ref belongs to the trace it was made in. If a function that is being staged accesses one from
+outside, the trace of that function cannot hold what it writes. `Touched` then ends the trace, and
+the code that staged the function (jit, scan, cond, ...) stages it again with the Ref's value as one
+more argument and one more result (`threading`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gpuarray.transforms.stage import GraphTrace, Touched, TracedFunction
 
 
 class AbstractRef:
-    """What tracing knows of a Ref: the aval of what it holds."""
+    """Abstract value of a Ref: the aval of the array it holds."""
 
     def __init__(self, inner_aval: ShapedArray):
         self.inner_aval = inner_aval
@@ -50,30 +49,32 @@ class AbstractRef:
 class Ref:
     """A mutable reference to an array: `ref[...]` reads, `ref[index] = value` writes.
 
-    Shape and dtype stay; a value that is written has the dtype, and exactly the shape of its place.
-    Made by `new_ref`.
+    Shape and dtype are fixed: a value written must have the dtype, and the shape of the elements it
+    replaces. Made by `new_ref`.
     """
 
     __slots__ = ("__weakref__", "_home", "_value")
 
     def __init__(self, value: Any):
         self._value = value
+        # The trace that was innermost when it was made.
         self._home: traces.Trace = traces.state.trace
 
-    # ---- what it holds ----
+    # ---- its value ----
     def get(self) -> Any:
-        """The array it holds now."""
-        self._reach()
+        """Return the array that it holds."""
+        self._check_access()
         return self._value
 
     def put(self, value: Any) -> None:
-        """Hold another array, of the same shape and dtype."""
-        self._reach()
+        """Replace the array by another one of the same shape and dtype."""
+        self._check_access()
         self._check_level(value)
         self._value = value
 
-    def _reach(self) -> None:
-        """Check that what runs now may touch it."""
+    def _check_access(self) -> None:
+        """Check that the current trace may access it, and raise Touched if a staged one may not."""
+        # From the innermost trace outwards to the one it was made in.
         here: traces.Trace | None = traces.state.trace
         while here is not self._home:
             if here is None:
@@ -82,12 +83,13 @@ class Ref:
                     f"{self.type} escaped the scope of the function that made it, whose trace has "
                     "ended. Return its value instead: freeze(ref)."
                 )
+            # A Graph cannot write to a reference: the value must be an argument of it.
             if isinstance(here, GraphTrace):
                 raise Touched(self)
             here = here.parent
 
     def _check_level(self, value: Any) -> None:
-        """A value of a transformation that began after the Ref was made would outlive it."""
+        """Refuse a value whose transformation began after the Ref was made: it would outlive it."""
         if not isinstance(value, traces.Tracer):
             return
         home: traces.Trace | None = self._home
@@ -108,16 +110,16 @@ class Ref:
         )
 
     def is_alive(self) -> bool:
-        """Whether the trace it was made in still runs, here."""
+        """Whether the trace it was made in is still running, in this thread."""
         here: traces.Trace | None = traces.state.trace
         while here is not None and here is not self._home:
             here = here.parent
         return here is not None
 
-    # ---- what is known of it ----
+    # ---- its type ----
     @property
     def type(self) -> AbstractRef:
-        """Not named `aval`: a Ref is no operand."""
+        """Its abstract value. It is not called `aval` because a Ref is no operand."""
         return AbstractRef(aval_of(self._value))
 
     @property
@@ -158,6 +160,7 @@ class Ref:
                 f"Invalid dtype for `{what}`. Ref dtype: {aval.dtype.name}. Value dtype: "
                 f"{new.dtype.name}. Convert the value with .astype(ref.dtype)."
             )
+        # The index is applied once to learn the shape; in a Graph this is removed as dead.
         expected = aval_of(old[index]).shape
         if new.shape != expected:
             raise ValueError(
@@ -166,6 +169,7 @@ class Ref:
             )
         place = old.at[index]
         new = place.add(value) if what == "addupdate" else place.set(value)
+        # A Ref never becomes weakly typed by what is written to it.
         if aval_of(new).weak_type:
             new = do.convert_element_type(new, new_dtype=aval.dtype, weak_type=False, sharding=None)
         self.put(new)
@@ -181,8 +185,9 @@ class Ref:
 
 
 def _checked(index: Any, shape: tuple[int, ...]) -> Any:
-    """An index; ValueError where a number in it is known to be out of range."""
+    """Return an index; raise ValueError if a number in it is known to be out of range."""
     entries = index if isinstance(index, tuple) else (index,)
+    # The entries' axes are not known by counting: leave it to the index itself.
     if any(e is None or e is Ellipsis for e in entries) and entries[-1] is not Ellipsis:
         return index
     for i, n in zip(entries, shape, strict=False):
@@ -191,12 +196,12 @@ def _checked(index: Any, shape: tuple[int, ...]) -> Any:
     return index
 
 
-# ---- functions without effects ----
+# ---- functions without side effects ----
 
 
 @contextlib.contextmanager
 def _holding(refs: Sequence[Ref], values: Sequence[Any]) -> Iterator[None]:
-    """Let Refs hold other values inside the block, which is the scope of the innermost trace."""
+    """Let Refs hold other values inside the block, as references of the innermost trace."""
     before = [(ref._home, ref._value) for ref in refs]
     try:
         for ref, value in zip(refs, values, strict=True):
@@ -208,7 +213,7 @@ def _holding(refs: Sequence[Ref], values: Sequence[Any]) -> Iterator[None]:
 
 
 def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
-    """`fun` as a function of the values of Refs and its arguments: new values, and its result."""
+    """Return `fun` as a function (values of Refs, *args) -> (new values, result)."""
 
     def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
         with _holding(refs, values):
@@ -219,31 +224,31 @@ def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
 
 
 def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
-    """`attempt(refs)` with all the Refs that what it stages touches: found out by trying."""
+    """Return `attempt(refs)` with all Refs from outside that it accesses, found by trying."""
     refs: list[Ref] = []
     while True:
         try:
             return attempt(refs)
         except Touched as touched:
             if any(touched.ref is ref for ref in refs):
-                raise  # it is from outside of the caller as well
+                raise  # it is from outside the caller as well
             refs.append(touched.ref)
 
 
 def values_of(refs: Sequence[Ref]) -> list:
-    """What Refs hold."""
+    """Return the values of Refs."""
     return [ref.get() for ref in refs]
 
 
 def write_back(refs: Sequence[Ref], values: Sequence[Any]) -> None:
-    """Let Refs hold what a function made of their values (None where it only read)."""
+    """Store the values that a function returned for Refs (None where it only read)."""
     for ref, value in zip(refs, values, strict=True):
         if value is not None and value is not ref._value:
             ref.put(value)
 
 
 def refuse_reference(x: Any, info: TracedFunction) -> None:
-    """ValueError if a result of a function is a Ref."""
+    """Raise ValueError if a result of a function is a Ref."""
     if isinstance(x, Ref):
         raise ValueError(
             f"function {info} traced for {info.purpose} returned a mutable array reference of type "
@@ -251,12 +256,12 @@ def refuse_reference(x: Any, info: TracedFunction) -> None:
         )
 
 
-# ---- as arguments ----
+# ---- Refs as arguments ----
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of the i-th Ref among arguments: a part of their structure."""
+    """Placeholder for the i-th Ref among arguments: a static part of their structure."""
 
     number: int
 
@@ -265,7 +270,7 @@ tree.register_static(Slot)
 
 
 def taken_out(args: Any) -> tuple[list[Ref], Any]:
-    """The Refs among arguments, and the arguments with Slots in their places."""
+    """Return the Refs among arguments, and the arguments with Slots in their places."""
     leaves, spec = tree.flatten_raw(args)
     refs: list[Ref] = []
     for i, x in enumerate(leaves):
@@ -283,8 +288,9 @@ def taken_out(args: Any) -> tuple[list[Ref], Any]:
 def without_references(
     fun: Callable, closed_over: Sequence[Ref], signature: inspect.Signature | None
 ) -> Callable:
-    """`fun` as a function of values of Refs and its arguments with Slots: new values (None where
-    it only reads), and its result.
+    """Return `fun` as a function of values of Refs and of arguments with Slots.
+
+    It returns the new values (None where it only reads), and the result.
     """
 
     closed_over = list(closed_over)
@@ -292,6 +298,7 @@ def without_references(
     @functools.wraps(fun)
     def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
         count = len(values) - len(closed_over)
+        # Refs of the trace that stages this function.
         passed = [Ref(v) for v in values[:count]]
         put_in = lambda x: passed[x.number] if isinstance(x, Slot) else x
         args, kwargs = tree.tree_map(put_in, (args, kwargs), is_leaf=lambda x: isinstance(x, Slot))
@@ -300,6 +307,7 @@ def without_references(
             new = [ref._value for ref in (*passed, *closed_over)]
         return [None if a is b else a for a, b in zip(new, values, strict=True)], result
 
+    # jit looks at the signature for names of arguments: one more comes first.
     rest = inspect.signature(lambda *args, **kwargs: None) if signature is None else signature
     first = inspect.Parameter("references", inspect.Parameter.POSITIONAL_ONLY)
     vars(pure)["__signature__"] = rest.replace(parameters=[first, *rest.parameters.values()])
@@ -307,10 +315,16 @@ def without_references(
 
 
 class Referring:
-    """Calls of a function that touches Refs, its arguments or others, by way of one without.
+    """Calls of a function that accesses Refs, through a function without side effects.
 
-    statics: numbers and names of arguments that are left as they are; jitted: what makes a function
-    of the one without references, and lets `Touched` pass.
+    Parameters
+    ----------
+    statics :
+        Numbers and names of arguments that are passed on as they are.
+    jitted :
+        Makes the compiled function of the one without side effects; it lets `Touched` pass.
+    touched :
+        Refs from outside that the function is known to access.
     """
 
     def __init__(
@@ -323,7 +337,7 @@ class Referring:
     ):
         self.fun, self.signature, self.statics, self.jitted = fun, signature, statics, jitted
         self.touched = touched
-        self.made: tuple[list[Ref], Callable] | None = None  # for which Refs, and the function
+        self.made: tuple[list[Ref], Callable] | None = None  # Refs, and the function for them
 
     def __call__(self, args: tuple, kwargs: dict) -> Any:
         nums, names = self.statics
@@ -332,7 +346,9 @@ class Referring:
         named = {k: v for k, v in kwargs.items() if k not in names}
         passed, (dynamic, named) = taken_out((dynamic, named))
         args = tuple(dynamic.get(i, a) for i, a in enumerate(args))
+        # References of traces that have ended cannot be accessed again.
         self.touched = [ref for ref in self.touched if ref.is_alive()]
+        # Each round finds at most one more Ref that the function accesses.
         while True:
             self._check_distinct(passed)
             refs = [*passed, *self.touched]
@@ -349,7 +365,7 @@ class Referring:
             return result
 
     def _check_distinct(self, passed: list[Ref]) -> None:
-        """A Ref with two names would have two values."""
+        """Refuse a Ref that is passed and closed over: it would have two values."""
         for ref in passed:
             if any(ref is other for other in self.touched):
                 name = getattr(self.fun, "__name__", "the function")

@@ -1,7 +1,6 @@
 """Staging: run a Python function on tracers and keep what it did as a Graph.
 
-Floor 3. In: a function and the avals of its flat inputs. Out: a Graph and the function's (flat)
-result structure.
+Floor 3. In: a function and the avals of its flat inputs. Out: a Graph with the same flat results.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from gpuarray.core.value import Array
 
 
 class TracedFunction:
-    """What error messages say of the function being traced: its name, place and argument names.
+    """Name, location and argument names of a function being traced, for error messages.
 
-    It does not hold the function: what was traced is kept as long as the function lives.
+    It does not hold the function itself: what was traced is kept as long as the function lives.
     """
 
     __slots__ = ("arg_names", "code", "name", "purpose")
@@ -32,6 +31,7 @@ class TracedFunction:
         self.name: str = getattr(fun, "__name__", None) or type(fun).__name__
         self.purpose = purpose
         self.arg_names = tuple(arg_names)
+        # The user's function behind the wrappers.
         inner: Any = fun
         while hasattr(inner, "__wrapped__"):
             inner = inner.__wrapped__
@@ -44,7 +44,7 @@ class TracedFunction:
 
 
 class GraphTracer(traces.Tracer):
-    """A value of a function being staged: it knows its aval and its variable, not its data."""
+    """A value of a function being staged: it has an aval and a variable, but no data."""
 
     __slots__ = ("_var", "site")
 
@@ -54,6 +54,7 @@ class GraphTracer(traces.Tracer):
         self._trace = trace
         self.aval = aval
         self._var = var
+        # The user's line that made it.
         self.site = site
 
     def origin(self) -> str:
@@ -76,29 +77,32 @@ class GraphTracer(traces.Tracer):
 
 
 class GraphTrace(traces.Trace):
-    """Records every primitive as an equation."""
+    """A trace that records every primitive as an equation."""
 
     def __init__(self, info: TracedFunction):
         self.parent = traces.state.trace
         self.info = info
         self.invars: list[Var] = []
         self.eqns: list[Eqn] = []
+        # Constants by id, with the constants themselves, so that no id is used twice.
         self.constvars: dict[int, tuple[Var, Any]] = {}
         self.adopted: dict[int, Any] = {}  # scalars made while tracing
         self.alive = True
 
-    # ---- values in and out ----
+    # ---- inputs and outputs ----
     def new_input(self, aval: ShapedArray) -> GraphTracer:
         var = Var(aval)
         self.invars.append(var)
         return GraphTracer(self, aval, var)
 
     def atom(self, x) -> Atom:
-        """The Var or Literal that stands for a value: ours, a constant, or a scalar."""
+        """Return the Var or Literal of a value: one of this trace, a constant, or a scalar."""
         if type(x) is GraphTracer and x._trace is self:
             return x._var
+        # A scalar that the library made while tracing: written into the Graph as a literal.
         if id(x) in self.adopted:
             return Literal(np.asarray(x)[()], x.aval)
+        # NumPy arrays are copied, because the caller may write to them later.
         if isinstance(x, np.ndarray):
             x = traces.owned(x) if x.ndim else x[()]
         if isinstance(x, Array):
@@ -110,7 +114,7 @@ class GraphTrace(traces.Trace):
         self.adopted[id(constant)] = constant
 
     def constant(self, x) -> Var:
-        """The variable of a value from outside the function."""
+        """Return the variable of a value from outside the function."""
         if isinstance(x, traces.Tracer):
             check_alive(x)
         entry = self.constvars.get(id(x))
@@ -118,7 +122,7 @@ class GraphTrace(traces.Trace):
             entry = self.constvars[id(x)] = (Var(aval_of(x)), x)
         return entry[0]
 
-    # ---- the interpreter ----
+    # ---- recording ----
     def process(self, prim: Primitive, args: tuple, params: dict):
         if not self.alive:
             raise errors.UnexpectedTracerError(f"the trace of {self.info} has ended")
@@ -131,7 +135,7 @@ class GraphTrace(traces.Trace):
         return out if prim.multiple_results else out[0]
 
     def finish(self, outputs: Sequence[Any]) -> Graph:
-        """Close the graph over the given results and end the trace."""
+        """End the trace and return its Graph with the given results."""
         outvars = [self.atom(x) for x in outputs]
         self.alive = False
         pairs = list(self.constvars.values())
@@ -145,11 +149,12 @@ class GraphTrace(traces.Trace):
         )
 
     def argument_names(self, var: Var) -> list[str]:
-        """The names of the function's arguments that a variable depends on."""
+        """Return the names of the function's arguments that a variable depends on."""
         position = {v: i for i, v in enumerate(self.invars)}
         made_by = {v: eqn for eqn in self.eqns for v in eqn.outvars}
         found: set[int] = set()
         stack, seen = [var], set()
+        # Backwards from the variable; iteratively, since graphs may be deep.
         while stack:
             v = stack.pop()
             if v in seen:
@@ -164,7 +169,7 @@ class GraphTrace(traces.Trace):
 
 
 def check_alive(x: traces.Tracer) -> None:
-    """Raise if a tracer outlived the function that made it."""
+    """Raise UnexpectedTracerError if a tracer outlived the function that made it."""
     trace = x._trace
     if trace.alive:
         return
@@ -183,13 +188,14 @@ def check_alive(x: traces.Tracer) -> None:
     )
 
 
+# Result avals by (primitive, operand avals, params).
 inferred = util.Recent(1 << 14)
 
 
 def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list[ShapedArray]:
-    """The result avals of a primitive, remembered: avals are interned, so the key is cheap.
+    """Return the result avals of a primitive, memoised: avals are interned, so the key is cheap.
 
-    Not those of calls: what they hold would be kept, and knows its results anyway.
+    Calls are not memoised: the memo would keep their Graphs, which know their avals anyway.
     """
     if prim.kind is Kind.CALL:
         return prim.out_avals(avals, params)
@@ -200,14 +206,17 @@ def infer(prim: Primitive, avals: tuple[ShapedArray, ...], params: dict) -> list
         found = key = None
     if found is None:
         found = prim.out_avals(avals, params)
+        # A function among the params must not be kept alive with all that it captures.
         if key is not None and not any(callable(x) and util.captures(x) for x in params.values()):
             inferred.put(key, found)
     return found
 
 
 class Touched(BaseException):
-    """A function that is being staged reads or writes a reference from outside. A BaseException,
-    because it is for who stages the function, not for what the function catches.
+    """Signals that a function being staged accesses a reference from outside.
+
+    A BaseException, because it is for the code that stages the function, and not to be caught by
+    the function itself.
     """
 
     def __init__(self, ref: Any):
@@ -223,7 +232,7 @@ def stage(
 ) -> Graph:
     """Trace `fun`, which takes flat tracers and returns a flat list, into a Graph.
 
-    threads: the caller catches `Touched`, and traces again with the reference as an argument.
+    With `threads` the caller catches `Touched` and traces again, with the reference as an argument.
     """
     outer = traces.state.trace
     trace = GraphTrace(info)
@@ -256,6 +265,7 @@ def stage(
 def _check_leaks(trace: GraphTrace, tracers: list[GraphTracer]) -> None:
     import gc
 
+    # Our own list and frames must not count as references.
     del tracers[:]
     gc.collect()
     leaked = [x for x in gc.get_referrers(trace) if type(x) is GraphTracer]

@@ -1,10 +1,10 @@
-"""Functions that loops and branches traced before: the same one again is not traced again.
+"""Trace cache of loops and branches: the same function, called alike, is not traced again.
 
-Floor 3. In: a function, and how it is called. Out: what was made of it then, as long as the
-function lives. A function counts as the same when every value it reads from outside is the very
-same object and cannot have changed: arrays, numbers, texts, modules, and functions of which the
-same holds. One that closes over a list, a dict or an object of the user's is traced at every call,
-so no closure is ever out of date.
+Floor 3. In: a function, and how it is called. Out: what was made of it before, as long as the
+function lives. A function counts as the same if every value that it reads from outside is the same
+object and cannot have changed: arrays, numbers, strings, modules, and functions of which the same
+holds. A function that closes over a list, a dict or an object of the user's is traced at every
+call, so no closure is ever out of date.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from gpuarray.util import Recent
 
 
 class _Made(NamedTuple):
-    """What was made of a function, and the values it read from outside."""
+    """The result of tracing a function, and the values that it read from outside."""
 
     outside: list
     value: Any
 
 
+# Entries die with the function.
 _made: weakref.WeakKeyDictionary[Callable, Recent] = weakref.WeakKeyDictionary()
 
 #: How many kinds of calls of one function are kept.
 LIMIT = 64
 
+# Types whose values cannot change.
 _CONSTANTS = (
     *(Array, np.generic, bool, int, float, complex, str, bytes, type, type(None), type(Ellipsis)),
     *(np.dtype, types.ModuleType, types.BuiltinFunctionType, np.ufunc),
@@ -47,14 +49,20 @@ def remembered(
     make: Callable[[], Any],
     constants: Callable[[Any], Sequence[Any]],
 ) -> Any:
-    """`make()`, or what it returned when `function` was last here with this key.
+    """Return `make()`, or what it returned when `function` was last called with this key.
 
-    key: all that `make` depends on besides the function. constants: the values that are part of
-    what was made; where a traced one is among them, nothing is kept.
+    Parameters
+    ----------
+    key :
+        Everything on which `make` depends besides the function.
+    constants :
+        Function of the result that returns the values which are part of it; if a traced value is
+        among them, nothing is kept.
     """
     outside: list = []
     if not isinstance(function, types.FunctionType) or not _collect(function, outside, set()):
         return make()
+    # Settings and named axes may change what is traced.
     key = (key, config.state.trace_key, axis_env())
     known = _made.get(function)
     if known is not None:
@@ -63,7 +71,7 @@ def remembered(
             return entry.value
     value = make()
     traced = any(isinstance(c, traces.Tracer) for c in constants(value))
-    if not traced and not any(x is function for x in outside):  # which would keep itself alive
+    if not traced and not any(x is function for x in outside):  # it would keep itself alive
         if known is None:
             known = _made.setdefault(function, Recent(LIMIT))
         known.put(key, _Made(outside, value))
@@ -71,17 +79,19 @@ def remembered(
 
 
 def forget() -> None:
-    """Forget everything, for all functions."""
+    """Clear the cache, for all functions."""
     _made.clear()
 
 
+# By identity: equal arrays may differ later.
 def _same(before: list, now: list) -> bool:
     return len(before) == len(now) and all(a is b for a, b in zip(before, now, strict=True))
 
 
 def _collect(function: Any, outside: list, seen: set[int]) -> bool:
-    """Append what a function reads from outside; False when some of it may change unseen."""
+    """Append what a function reads from outside; return False if some of it may change unseen."""
     if id(function) in seen:
+        # A recursive function, or one met through another.
         return True
     seen.add(id(function))
     code = function.__code__
@@ -89,12 +99,13 @@ def _collect(function: Any, outside: list, seen: set[int]) -> bool:
     for cell in function.__closure__ or ():
         try:
             read.append(cell.cell_contents)
-        except ValueError:  # a name that has no value yet
+        except ValueError:  # a name without a value yet
             return False
     globals_ = function.__globals__
     stack = [code]
     while stack:  # functions defined inside read the same globals
         one = stack.pop()
+        # co_names also holds attribute names: a global of that name is included for nothing.
         read += [globals_[name] for name in one.co_names if name in globals_]
         stack += [c for c in one.co_consts if isinstance(c, types.CodeType)]
     outside += read
@@ -106,10 +117,12 @@ def _constant(x: Any, outside: list, seen: set[int]) -> bool:
         return True
     if isinstance(x, tuple):
         return all(_constant(item, outside, seen) for item in x)
+    # Of decorated functions the one inside counts.
     inner = x
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
     if isinstance(inner, types.FunctionType):
+        # Functions and objects of this library do not change.
         return _is_own(inner.__module__) or _collect(inner, outside, seen)
     return _is_own(type(x).__module__)
 

@@ -1,13 +1,14 @@
 """Transposition: a linear Graph run backwards.
 
-Floor 3. In: a Graph, linear in some of its inputs, and cotangents of its outputs. Out: cotangents
-of those inputs.
+Floor 3. In: a Graph that is linear in some of its inputs, and cotangents of its outputs. Out:
+cotangents of those inputs.
 
 A primitive's transpose rule is
-  LINEAR sentinel-free function  f(ct, *operands, **params) -> one cotangent an operand (None for
-  those it is not linear in)
-where operands it is linear in come as Undefined. `ct` is a list for primitives with several
-results; it may hold Zero.
+
+    f(ct, *operands, **params) -> a cotangent for each operand
+
+with None for operands it is not linear in. Operands it is linear in are given as Undefined. For
+primitives with several results `ct` is a list, in which there may be Zeros.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ from gpuarray.primitives.linear import add_any
 def transpose_flat(
     graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
 ) -> list:
-    """Cotangents of the linear inputs (Zero where nothing arrives).
+    """Return the cotangents of the linear inputs (Zero where none arrives).
 
-    linear: which inputs the graph is linear in; known: the values of the others, in order
+    Parameters
+    ----------
+    linear :
+        For each input, whether the graph is linear in it.
+    known :
+        Values of the other inputs, in order.
     """
+    # Operations of the transposed graph point to the user's lines of the original ones.
     before = sites.replaying.site
     try:
         return _backwards(graph, linear, known, cotangents)
@@ -45,6 +52,7 @@ def _backwards(
     others = [v for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
     env.update(zip(others, known, strict=True))
     inputs = [v for v, is_linear in zip(graph.invars, linear, strict=True) if is_linear]
+    # Forward: run what does not depend on linear inputs, collect the rest.
     depends = set(inputs)
     backward: list[Eqn] = []
     for eqn in graph.eqns:
@@ -54,6 +62,7 @@ def _backwards(
         else:
             sites.replaying.site = eqn.site
             bind(eqn, env)
+    # The sum of cotangents so far of each value; a missing one is zero.
     arrived: dict[Var, Any] = {}
 
     def give(v: Var, ct: Any) -> None:
@@ -64,9 +73,11 @@ def _backwards(
     for a, ct in zip(graph.outvars, cotangents, strict=True):
         if isinstance(a, Var) and a in depends:
             give(a, ct)
+    # Backward: when an equation is reached, all users of its results have contributed.
     for eqn in reversed(backward):
         sites.replaying.site = eqn.site
         cts = [arrived.pop(v, None) for v in eqn.outvars]
+        # Nothing arrived: its operands get nothing from it.
         if all(ct is None for ct in cts):
             continue
         cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts, strict=True)]

@@ -1,4 +1,4 @@
-// Types and constants. Everything here means the same on the device and on the host shim (kernels/host).
+// Types and constants. Everything here means the same on a GPU and on the CPU that simulates it (kernels/host).
 
 //@ GA_INLINE
 #define GA_INLINE static __device__ __forceinline__
@@ -11,6 +11,7 @@
 #endif
 
 //@ GA_INFF GA_NANF
+// Infinity and nan as bits: CUDA's own macros are in a header, and nothing is included.
 #define GA_INFF __int_as_float(0x7f800000)
 #define GA_NANF __int_as_float(0x7fc00000)
 
@@ -19,7 +20,7 @@
 #define GA_NAN __longlong_as_double(0x7ff8000000000000ll)
 
 //@ ga_f16
-// IEEE half in memory; computed with as float.
+// IEEE half in memory, float in registers.
 struct ga_f16 {
     unsigned short bits;
     ga_f16() = default;
@@ -51,7 +52,7 @@ GA_INLINE float ga_value(ga_f16 x) {
 }
 
 //@ ga_bf16
-// bfloat16 in memory: the upper half of a float; computed with as float, rounded to nearest even.
+// bfloat16 in memory, the upper half of a float; float in registers. Rounded to nearest even.
 struct ga_bf16 {
     unsigned short bits;
     ga_bf16() = default;
@@ -60,6 +61,8 @@ struct ga_bf16 {
         asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
 #else
         const unsigned u = __float_as_uint(x);
+        // u + 0x7fff + the lowest kept bit carries exactly where it must round up; a nan must keep a
+        // bit set.
         bits = (unsigned short)(x != x ? u >> 16 | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 #endif
     }
@@ -67,7 +70,7 @@ struct ga_bf16 {
 GA_INLINE float ga_value(ga_bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 
 //@ ga_float8 ga_e4m3 ga_e5m2
-// Floats of 8 bits: EXPONENT and MANTISSA bits, with infinities (5, 2) or without (4, 3), where what is too large is nan.
+// Floats of 8 bits with EXPONENT and MANTISSA bits: (5, 2) has infinities; in (4, 3) too large numbers are nan.
 template <int EXPONENT, int MANTISSA> struct ga_float8 {
     static constexpr unsigned bias = (1u << (EXPONENT - 1)) - 1u, cut = 23u - MANTISSA;
     static constexpr bool infinite = EXPONENT == 5;
@@ -104,7 +107,7 @@ template <int EXPONENT, int MANTISSA> GA_INLINE float ga_value(ga_float8<EXPONEN
 }
 
 //@ ga_e8m0
-// Powers of two from 2^-127 to 2^127, or nan: the exponent of a float alone, halves rounded up.
+// Powers of two from 2^-127 to 2^127, or nan: the exponent of a float, halves rounded up.
 struct ga_e8m0 {
     unsigned char bits;
     ga_e8m0() = default;
@@ -120,7 +123,7 @@ GA_INLINE float ga_value(ga_e8m0 x) {
 }
 
 //@ ga_e2m1
-// 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign: halves go to even, what is too large to 6, nan to -0.
+// 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign: halves go to even, too large numbers to 6, nan to -0.
 struct ga_e2m1 {
     unsigned char bits;
     ga_e2m1() = default;
@@ -137,11 +140,11 @@ GA_INLINE float ga_value(ga_e2m1 x) {
 }
 
 //@ ga_round
-// A float rounded to what a 16-bit type holds: the declared dtype of a value is its precision.
+// A float rounded to the values of a 16-bit type: a value has the precision of its declared dtype.
 template <class T> GA_INLINE float ga_round(float x) { return ga_value(T(x)); }
 
 //@ ga_exact
-// A float that a 16-bit type holds exactly, as that type.
+// A float that is a value of a 16-bit type, in that type: no rounding is needed.
 template <class T> GA_INLINE T ga_exact(float x) { return T(x); }
 
 //@ ga_exact_bf16 if ga_exact ga_bf16
@@ -152,7 +155,7 @@ template <> __device__ __forceinline__ ga_bf16 ga_exact<ga_bf16>(float x) {
 }
 
 //@ ga_odd
-// A double as a float that still rounds to the half the double rounds to: what is cut off leaves its mark.
+// A double as a float that rounds to the same half: rounded to odd, so that two roundings equal one.
 GA_INLINE float ga_odd(double x) {
     const float f = (float)x;
     if (f != f || (double)f == x) return f;
@@ -174,6 +177,7 @@ template <class T> GA_INLINE bool operator==(ga_complex<T> a, ga_complex<T> b) {
 template <class T> GA_INLINE bool operator!=(ga_complex<T> a, ga_complex<T> b) { return !(a == b); }
 
 //@ ga_lowest ga_highest
+// The ends of a type's range: identities of max and min.
 template <class T> GA_INLINE T ga_lowest();
 template <class T> GA_INLINE T ga_highest();
 template <> __device__ __forceinline__ float ga_lowest<float>() { return -GA_INFF; }

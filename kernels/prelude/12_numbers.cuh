@@ -1,14 +1,14 @@
-// Arithmetic on numbers of any type: what C++ leaves undefined is defined here, as NumPy and JAX have it.
+// Arithmetic on numbers of any type. What C++ leaves undefined is defined here, as in NumPy and JAX.
 
 //@ ga_add ga_sub ga_mul ga_neg
-// Signed integers wrap: C++ promises that for unsigned ones alone.
+// Signed integers wrap, which C++ promises for unsigned ones only.
 template <class T> GA_INLINE T ga_add(T a, T b) { return (T)((unsigned long long)a + (unsigned long long)b); }
 template <class T> GA_INLINE T ga_sub(T a, T b) { return (T)((unsigned long long)a - (unsigned long long)b); }
 template <class T> GA_INLINE T ga_mul(T a, T b) { return (T)((unsigned long long)a * (unsigned long long)b); }
 template <class T> GA_INLINE T ga_neg(T a) { return (T)(0ull - (unsigned long long)a); }
 
 //@ ga_div
-// Integers: towards zero; x / 0 is all ones, the smallest number over -1 is itself.
+// Integers: towards zero; x / 0 is all ones; the lowest number over -1 is itself.
 template <class T> GA_INLINE T ga_div(T a, T b) {
     if (b == 0) return (T)-1;
     if ((T)-1 < (T)0 && b == (T)-1) return ga_neg(a);
@@ -16,7 +16,7 @@ template <class T> GA_INLINE T ga_div(T a, T b) {
 }
 
 //@ ga_rem
-// What is left of a, with its sign; x rem 0 is x for integers.
+// The remainder, with the sign of a; x rem 0 is x for integers.
 template <class T> GA_INLINE T ga_rem(T a, T b) {
     if (b == 0) return a;
     if ((T)-1 < (T)0 && b == (T)-1) return 0;
@@ -26,7 +26,7 @@ GA_INLINE float ga_rem(float a, float b) { return fmodf(a, b); }
 GA_INLINE double ga_rem(double a, double b) { return fmod(a, b); }
 
 //@ ga_max ga_min
-// nan if either is.
+// nan if either operand is.
 template <class T> GA_INLINE T ga_max(T a, T b) { return a > b || a != a ? a : b; }
 template <class T> GA_INLINE T ga_min(T a, T b) { return a < b || a != a ? a : b; }
 
@@ -42,6 +42,7 @@ GA_INLINE float ga_sign(float x) { return x != x ? x : copysignf(x == 0.0f ? 0.0
 GA_INLINE double ga_sign(double x) { return x != x ? x : copysign(x == 0.0 ? 0.0 : 1.0, x); }
 
 //@ ga_product
+// A product that wraps, for the powers below.
 template <class T> GA_INLINE T ga_product(T a, T b) { return ga_mul(a, b); }
 GA_INLINE float ga_product(float a, float b) { return a * b; }
 GA_INLINE double ga_product(double a, double b) { return a * b; }
@@ -63,7 +64,7 @@ template <int N, class T> GA_INLINE T ga_power(T x) {
 }
 
 //@ ga_saturate
-// A float as an integer: towards zero, nan to 0, what is out of range to its end.
+// A float as an integer: towards zero; nan gives 0, out of range saturates.
 template <class T, class F> GA_INLINE T ga_saturate(F x) {
     if (x != x) return 0;
     if (x <= (F)ga_lowest<T>()) return ga_lowest<T>();

@@ -1,7 +1,7 @@
 // Numbers as words of bits.
 
 //@ ga_word
-// The bits of a number, in an unsigned integer of its width.
+// The bits of a number, as an unsigned integer of its width.
 GA_INLINE unsigned char ga_word(signed char x) { return (unsigned char)x; }
 GA_INLINE unsigned char ga_word(unsigned char x) { return x; }
 GA_INLINE unsigned short ga_word(short x) { return (unsigned short)x; }
@@ -25,7 +25,7 @@ template <class H> GA_INLINE float ga_from_half_word(unsigned short word) {
 }
 
 //@ ga_order
-// Integers that compare as floats do in total order: -nan, -inf, ..., -0.0, 0.0, ..., inf, nan.
+// Integers that order as floats in total order: -nan, -inf, ..., -0.0, 0.0, ..., inf, nan.
 GA_INLINE int ga_order(float x) {
     const int b = __float_as_int(x);
     return b ^ ((b >> 31) & 0x7fffffff);
@@ -36,7 +36,7 @@ GA_INLINE long long ga_order(double x) {
 }
 
 //@ ga_same_key
-// Whether four words of a random key are the same: bits are compared, not numbers.
+// Whether two random keys of four words are the same: bits are compared, not numbers.
 GA_INLINE bool ga_same_key(ga_c128 a, ga_c128 b) {
     return __double_as_longlong(a.re) == __double_as_longlong(b.re) &&
            __double_as_longlong(a.im) == __double_as_longlong(b.im);
@@ -62,6 +62,7 @@ template <class T> GA_INLINE T ga_population_count(T x) {
 }
 
 //@ ga_clz
+// The 32-bit count includes the bits that a narrower type lacks.
 template <class T> GA_INLINE T ga_clz(T x) {
     return sizeof(T) == 8 ? (T)__clzll((long long)ga_word(x)) : (T)(__clz((int)ga_word(x)) - (32 - 8 * (int)sizeof(T)));
 }

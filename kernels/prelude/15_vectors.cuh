@@ -1,11 +1,11 @@
-// Several neighbouring elements in one access.
+// Neighbouring elements in one access.
 
 //@ ga_vec
-// N elements side by side, aligned so that they move as one.
+// N neighbouring elements, aligned so that they are loaded and stored at once.
 template <class T, int N> struct alignas(sizeof(T) * N) ga_vec {
     T v[N];
 #ifdef GA_HOST
-    ga_vec() { __builtin_memset(v, 0xff, sizeof v); }  // what nobody wrote stands out
+    ga_vec() { __builtin_memset(v, 0xff, sizeof v); }  // makes uninitialised elements conspicuous
 #endif
 };
 
@@ -16,7 +16,7 @@ template <int N, class T> GA_INLINE ga_vec<T, N> ga_load(const T* p) { return *(
 template <class T, int N> GA_INLINE void ga_store(T* p, const ga_vec<T, N>& x) { *(ga_vec<T, N>*)p = x; }
 
 //@ ga_same
-// A vector of the same element everywhere.
+// A vector of N equal elements.
 template <class V, class T> GA_INLINE V ga_same(T x) {
     V all;
     for (T& v : all.v) v = x;

@@ -77,6 +77,7 @@ GA_LONG(ga_erf, erf)
 GA_LONG(ga_erfc, erfc)
 
 //@ ga_rsqrt
+// CUDA has rsqrt, C++ has not.
 #ifndef GA_HOST
 GA_BOTH(ga_rsqrt, rsqrt)
 #else
@@ -85,6 +86,7 @@ GA_INLINE double ga_rsqrt(double x) { return 1.0 / sqrt(x); }
 #endif
 
 //@ ga_logistic
+// Where exp(-x) overflows, 1 / inf is 0.
 GA_INLINE float ga_logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
 GA_INLINE double ga_logistic(double x) { return 1.0 / (1.0 + exp(-x)); }
 

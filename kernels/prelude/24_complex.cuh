@@ -1,12 +1,12 @@
-// Functions of complex numbers, with the branch cuts of C99. Where small terms cancel, single precision is
-// computed in double.
+// Functions of complex numbers, with the branch cuts of C99. Where small terms cancel, single precision is computed in
+// double.
 
 //@ ga_wide ga_slim
 GA_INLINE ga_c128 ga_wide(ga_c64 z) { return {(double)z.re, (double)z.im}; }
 GA_INLINE ga_c64 ga_slim(ga_c128 z) { return {(float)z.re, (float)z.im}; }
 
 //@ GA_SLIM
-// The single-precision version of a function that exists in double precision.
+// The single-precision version of a function of doubles.
 #define GA_SLIM(name) \
     GA_INLINE ga_c64 name(ga_c64 z) { return ga_slim(name(ga_wide(z))); }
 
@@ -25,7 +25,7 @@ template <class T> GA_INLINE ga_complex<T> ga_csign(ga_complex<T> z) {
 }
 
 //@ ga_cmax ga_cmin
-// Lexicographic; the second where a nan makes the comparison fail.
+// Lexicographic; the second operand where a nan makes the comparison fail.
 template <class T> GA_INLINE ga_complex<T> ga_cmax(ga_complex<T> a, ga_complex<T> b) {
     return a.re > b.re || (a.re == b.re && a.im > b.im) ? a : b;
 }
@@ -34,7 +34,7 @@ template <class T> GA_INLINE ga_complex<T> ga_cmin(ga_complex<T> a, ga_complex<T
 }
 
 //@ ga_cdiv
-// Smith's way: the larger part of the divisor is divided out first.
+// R. L. Smith's algorithm (1962): scale by the larger part of the divisor, so that squares cannot overflow.
 template <class T> GA_INLINE ga_complex<T> ga_cdiv(ga_complex<T> a, ga_complex<T> b) {
     if (fabs(b.re) >= fabs(b.im)) {
         if (b.re == 0 && b.im == 0) return {a.re / fabs(b.re), a.im / fabs(b.re)};
@@ -62,6 +62,8 @@ template <int N, class Z> GA_INLINE Z ga_cpower(Z z) {
 
 //@ ga_cexp
 template <class T> GA_INLINE ga_complex<T> ga_cexp(ga_complex<T> z) {
+    // C99's special values: no angle to rotate by, no length, or an infinite length with an unknown
+    // angle.
     const T size = ga_exp(z.re);
     if (z.im == 0) return {size, z.im};
     if (size == 0) return {0, 0};
@@ -77,6 +79,8 @@ template <class T> GA_INLINE ga_complex<T> ga_cexp2(ga_complex<T> z) {
 
 //@ ga_cexpm1
 GA_INLINE ga_c128 ga_cexpm1(ga_c128 z) {
+    // The same values of C99; otherwise e^a cos b - 1 = expm1(a) cos b - 2 sin^2(b / 2), which does
+    // not cancel.
     if (z.im == 0) return {expm1(z.re) + 0.0, z.im};
     if (fabs(z.re) == GA_INF && !ga_is_finite(z.im)) {
         if (z.re > 0) return {z.re, z.im - z.im};
@@ -88,7 +92,7 @@ GA_INLINE ga_c128 ga_cexpm1(ga_c128 z) {
 GA_SLIM(ga_cexpm1)
 
 //@ ga_clog
-// Near |z| = 1 through |z|^2 - 1, which is exact where the logarithm is small.
+// Near |z| = 1 by |z|^2 - 1 in factors, which is exact where the logarithm is small.
 GA_INLINE ga_c128 ga_clog(ga_c128 z) {
     const double a = fmax(fabs(z.re), fabs(z.im)), b = fmin(fabs(z.re), fabs(z.im));
     const bool near_one = a > 0.5 && a < 2.0;
@@ -99,6 +103,7 @@ GA_SLIM(ga_clog)
 
 //@ ga_clog1p
 GA_INLINE ga_c128 ga_clog1p(ga_c128 z) {
+    // Small numbers by |1 + z|^2 - 1 = a (2 + a) + b^2.
     const bool small = fmax(fabs(z.re), fabs(z.im)) < 2.0;
     const double size = small ? 0.5 * log1p(z.re * (2.0 + z.re) + z.im * z.im) : log(hypot(1.0 + z.re, z.im));
     return {size, atan2(z.im, 1.0 + z.re)};
@@ -107,6 +112,8 @@ GA_SLIM(ga_clog1p)
 
 //@ ga_csqrt
 GA_INLINE ga_c128 ga_csqrt(ga_c128 z) {
+    // C99's special values, then the real part from |z| and the imaginary one from it; scaled if |z|
+    // would overflow.
     if (z.re == 0 && z.im == 0) return {0.0, z.im};
     if (fabs(z.im) == GA_INF) return {GA_INF, z.im};
     const bool huge = fabs(z.re) > 1e300 || fabs(z.im) > 1e300;
@@ -154,6 +161,8 @@ template <class T> GA_INLINE ga_complex<T> ga_ccos(ga_complex<T> z) {
 
 //@ ga_ctanh
 GA_INLINE ga_c128 ga_ctanh(ga_c128 z) {
+    // Beyond 20 the real part is 1 to double precision; otherwise Kahan's formula, with t = tan b
+    // and s = sinh a.
     if (fabs(z.re) > 20.0)
         return {copysign(1.0, z.re), 4.0 * sin(z.im) * cos(z.im) * exp(-2.0 * fabs(z.re))};
     const double t = tan(z.im), beta = 1.0 + t * t, s = sinh(z.re), rest = 1.0 + beta * s * s;
@@ -199,6 +208,7 @@ template <class T> GA_INLINE ga_complex<T> ga_casinh(ga_complex<T> z) {
 
 //@ ga_catanh
 GA_INLINE ga_c128 ga_catanh(ga_c128 z) {
+    // 1 - z in parts, without cancellation near z = 1.
     const double far = 1.0 - z.re, square = z.im * z.im;
     return {0.25 * log1p(4.0 * z.re / (far * far + square)),
             0.5 * atan2(2.0 * z.im, far * (1.0 + z.re) - square)};

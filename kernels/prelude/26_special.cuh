@@ -1,7 +1,7 @@
 // Error, gamma, beta, zeta and Bessel functions. All but the error functions are computed in double.
 
 //@ ga_polynomial
-// Highest power first.
+// Horner's scheme, coefficients from the highest power down.
 template <int N, class T> GA_INLINE T ga_polynomial(T x, const T (&c)[N]) {
     T out = c[0];
 #pragma unroll
@@ -10,7 +10,7 @@ template <int N, class T> GA_INLINE T ga_polynomial(T x, const T (&c)[N]) {
 }
 
 //@ ga_erf_inv
-// Polynomials in w = -log(1 - x x) by M. Giles, "Approximating the erfinv function" (2012).
+// Polynomials in w = -log(1 - x x) by M. Giles, "Approximating the erfinv function" (2012): a middle and tails.
 GA_INLINE float ga_erf_inv(float x) {
     const float middle[9] = {
         2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
@@ -53,7 +53,7 @@ GA_INLINE double ga_erf_inv(double x) {
 GA_INLINE double ga_lgamma(double x) { return fabs(x) == GA_INF ? GA_INF : lgamma(x); }
 
 //@ ga_digamma
-// Up to 10 by recurrence, above by the asymptotic series; below 0 by reflection; nan at the poles.
+// Below 0 by reflection, up to 10 by recurrence, above by the asymptotic series; nan at the poles.
 GA_OUTLINE double ga_digamma(double x) {
     const double series[7] = {1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12};
     const double pi = 3.14159265358979323846;
@@ -70,7 +70,7 @@ GA_OUTLINE double ga_digamma(double x) {
 }
 
 //@ ga_zeta
-// The Hurwitz zeta function: the sum of (q + k)^-x over k >= 0, by Euler and Maclaurin.
+// The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0, by Euler-Maclaurin summation.
 GA_OUTLINE double ga_zeta(double x, double q) {
     const double series[12] = {  // (2k)! / B2k
         12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10,
@@ -80,6 +80,7 @@ GA_OUTLINE double ga_zeta(double x, double q) {
     if (q <= 0 && q == floor(q)) return fmod(x, 2.0) == 0 || x == 1.0 ? GA_INF : GA_NAN;
     if (x == 1.0) return GA_INF;
     if (x < 1.0 || (q < 0 && x != floor(x))) return GA_NAN;
+    // The first terms, then the integral of the rest, then corrections by Bernoulli numbers.
     double total = pow(q, -x), at = q, term = 0.0;
     for (int i = 0; i < 9 || at <= 9.0; ++i) {
         at += 1.0;
@@ -118,7 +119,7 @@ GA_OUTLINE double ga_gamma_density(double a, double x) {
 }
 
 //@ ga_gamma_lower
-// P(a, x) for a > 0 by its power series: for x below a + 1.
+// P(a, x) for a > 0 by its power series, which converges fast for x below a + 1.
 GA_OUTLINE double ga_gamma_lower(double a, double x) {
     double term = 1.0, total = 1.0;
     for (int n = 1; n < 20000 && term > 1e-17 * total; ++n) {
@@ -129,7 +130,7 @@ GA_OUTLINE double ga_gamma_lower(double a, double x) {
 }
 
 //@ ga_gamma_upper
-// Q(a, x) = 1 - P(a, x) for a > 0 by its continued fraction (Lentz): for x above a + 1.
+// Q(a, x) = 1 - P(a, x) for a > 0 by its continued fraction (modified Lentz), for x above a + 1.
 GA_OUTLINE double ga_gamma_upper(double a, double x) {
     const double tiny = 1e-300;
     double b = x + 1.0 - a, c = 1.0 / tiny, d = 1.0 / b, h = d;
@@ -166,13 +167,13 @@ GA_INLINE double ga_igammac(double a, double x) {
 }
 
 //@ ga_igamma_grad_a
-// dP/da by central differences of eighth order, from the logarithm of whichever of P and Q is the small one.
+// dP/da by central differences of eighth order, of the logarithm of the smaller one of P and Q.
 GA_OUTLINE double ga_igamma_grad_a(double a, double x) {
     const double weights[4] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280};
     if (!(a > 0) || !(x >= 0)) return GA_NAN;
     if (x == 0) return 0.0;
     double out = 0.0, slope = 0.0;
-    if (x < a) {  // below a = 5 through P(a, x) = P(a + 1, x) + density: log P is smooth above
+    if (x < a) {  // log P is smooth for a >= 5; smaller a are raised by P(a, x) = P(a + 1, x) + density(a, x)
         for (; a < 5.0; a += 1.0) out += ga_gamma_density(a, x) * (log(x) - ga_digamma(a + 1.0));
         const double step = fmin(0.08 * sqrt(a), a / 5.0);
         for (int k = 0; k < 4; ++k)
@@ -180,7 +181,7 @@ GA_OUTLINE double ga_igamma_grad_a(double a, double x) {
         slope = slope / step * ga_igamma(a, x);
         return out + (ga_is_finite(slope) ? slope : 0.0);
     }
-    // Q has zeros at 0, -1 and -2: log Q is smooth without them.
+    // Q has zeros at a = 0, -1 and -2, by which it is divided.
     const double step = fmin(0.08 * sqrt(a), a / 5.0);
     for (int k = 0; k < 4; ++k) {
         const double up = a + (k + 1) * step, down = a - (k + 1) * step;
@@ -201,7 +202,7 @@ GA_OUTLINE double ga_random_gamma_grad(double a, double x) {
 }
 
 //@ ga_beta_fraction
-// The continued fraction of the incomplete beta function (Lentz).
+// The continued fraction of the incomplete beta function (modified Lentz).
 GA_OUTLINE double ga_beta_fraction(double a, double b, double x) {
     const double tiny = 1e-300;
     double c = 1.0, d = 1.0 - (a + b) * x / (a + 1.0);
@@ -229,13 +230,14 @@ GA_OUTLINE double ga_beta_fraction(double a, double b, double x) {
 GA_OUTLINE double ga_regularized_incomplete_beta(double a, double b, double x) {
     if (!(a > 0) || !(b > 0) || !(x >= 0) || x > 1.0) return GA_NAN;
     if (x == 0 || x == 1.0) return x;
+    // The fraction converges fast on one side of the mean; the other side is its complement.
     const double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
     if (x < (a + 1.0) / (a + b + 2.0)) return front * ga_beta_fraction(a, b, x) / a;
     return 1.0 - front * ga_beta_fraction(b, a, 1.0 - x) / b;
 }
 
 //@ ga_bessel
-// e^-|x| I_n(x) for x >= 0: the power series (all terms positive), from 30 on the asymptotic one.
+// e^-|x| I_n(x) for x >= 0, n = 0 or 1: the power series (all terms positive), from 30 on the asymptotic one.
 GA_OUTLINE double ga_bessel(int n, double x) {
     double term = 1.0, total = 1.0;
     if (x < 30.0) {

@@ -4,7 +4,7 @@
 GA_INLINE double ga_gamma(double x) { return x == -GA_INF ? GA_NAN : tgamma(x); }
 
 //@ ga_fraction
-// 1/(b - a1/(b + s - a2/(b + 2s - ...))) with a_k = scale k (k - shift), by Lentz.
+// 1/(b - a1/(b + s - a2/(b + 2s - ...))) with a_k = scale k (k - shift), by Lentz's algorithm.
 GA_OUTLINE ga_c128 ga_fraction(ga_c128 b, double step, double scale, double shift) {
     const ga_c128 one = {1.0, 0.0};
     ga_c128 c = {1e300, 0.0}, d = ga_cdiv(one, b), h = d;
@@ -22,7 +22,7 @@ GA_OUTLINE ga_c128 ga_fraction(ga_c128 b, double step, double scale, double shif
 }
 
 //@ ga_expn
-// E_n(x): a series up to 1, a continued fraction above.
+// E_n(x): a series up to 1, a continued fraction above (DLMF 8.19).
 GA_OUTLINE double ga_expn(double n, double x) {
     if (!(n >= 0) || n == GA_INF || !(x >= 0)) return GA_NAN;
     if (x == 0) return n > 1.0 ? 1.0 / (n - 1.0) : GA_INF;
@@ -30,6 +30,7 @@ GA_OUTLINE double ga_expn(double n, double x) {
     if (n == 0) return exp(-x) / x;
     if (x > 1.0) return exp(-x) * ga_fraction(ga_c128{x + n, 0.0}, 2.0, 1.0, 1.0 - n).re;
     const bool whole = n == floor(n);
+    // The term k = n - 1 of a whole order has a logarithm instead of a pole.
     double term = 1.0, total = 0.0, lead = 0.0;
     for (int k = 0; k < 24; ++k) {
         if (k == n - 1.0) lead = term;
@@ -43,7 +44,7 @@ GA_OUTLINE double ga_expn(double n, double x) {
 }
 
 //@ ga_expi
-// Ei(x): a series, from 40 on the asymptotic one.
+// Ei(x): a series, from 40 on the asymptotic one (DLMF 6.6, 6.12).
 GA_OUTLINE double ga_expi(double x) {
     if (x != x) return x;
     if (x == 0) return -GA_INF;
@@ -67,7 +68,7 @@ GA_OUTLINE double ga_expi(double x) {
 }
 
 //@ ga_trigonometric_integrals
-// Ci and Si of x >= 0: series up to 3, beyond them E1(ix) = -Ci(x) + i (Si(x) - pi/2).
+// Ci and Si of x >= 0: series up to 3, beyond by E1(ix) = -Ci(x) + i (Si(x) - pi/2).
 GA_OUTLINE ga_c128 ga_trigonometric_integrals(double x) {
     const double half_pi = 1.57079632679489661923;
     if (x == GA_INF) return {0.0, half_pi};
@@ -97,10 +98,10 @@ GA_INLINE double ga_cosine_integral(double x) {
 }
 
 //@ ga_fresnel
-// C and S of x >= 0: series up to 1.5, beyond them an error function of a complex number.
+// C and S of x >= 0: series up to 1.5, beyond by an error function of a complex number.
 GA_OUTLINE ga_c128 ga_fresnel(double x) {
     const double pi = 3.14159265358979323846;
-    if (x > 1e8) return {0.5, 0.5};  // doubles do not tell the phase
+    if (x > 1e8) return {0.5, 0.5};  // doubles cannot represent the phase
     if (x > 1.5) {
         const double phase = 0.5 * pi * fmod(x * x, 4.0);
         const ga_c128 h = ga_fraction(ga_c128{1.0, -pi * x * x}, 4.0, 4.0, 0.5) * ga_c128{x, -x};
@@ -124,7 +125,7 @@ GA_INLINE double ga_fresnel_sin(double x) { return x != x ? x : copysign(ga_fres
 GA_INLINE double ga_fresnel_cos(double x) { return x != x ? x : copysign(ga_fresnel(fabs(x)).re, x); }
 
 //@ ga_spence
-// The integral of log(t) / (1 - t) from 1 to x: a series in 1 - x between 1/2 and 3/2, elsewhere by reflection.
+// The integral of log(t) / (1 - t) from 1 to x: a series in 1 - x for 1/2 <= x <= 3/2, by reflection elsewhere.
 GA_OUTLINE double ga_spence(double x) {
     const double sixth = 1.64493406684822643647;  // pi^2 / 6
     if (!(x >= 0)) return GA_NAN;
@@ -160,6 +161,7 @@ GA_OUTLINE ga_c128 ga_wofz_above(ga_c128 z) {
     const ga_c128 one = {1.0, 0.0}, factor = ga_c128{-2.0 * h / pi * z.im, 2.0 * h / pi * z.re};
     if (size > 1e7) return ga_cdiv(ga_c128{0.0, 0.56418958354775628695}, z);
     const ga_c128 square = z * z;
+    // Nodes at the midpoints unless z is near one: then at the multiples of h.
     const double place = fabs(z.re) / h, within = place - floor(place);
     const bool far = z.im >= pi / h, middle = far || !(within >= 0.25 && within <= 0.75);
     ga_c128 total = {0.0, 0.0};
@@ -184,7 +186,7 @@ GA_OUTLINE ga_c128 ga_wofz(ga_c128 z) {
 GA_SLIM(ga_wofz)
 
 //@ ga_dawsn
-// The imaginary part of w(x), times sqrt(pi)/2; near 0 the series.
+// The imaginary part of w(x) times sqrt(pi) / 2; near 0, where that would cancel, the series.
 GA_OUTLINE double ga_dawsn(double x) {
     if (x != x) return x;
     if (fabs(x) > 0.2) return 0.88622692545275801365 * ga_wofz_above(ga_c128{x, 0.0}).im;
@@ -204,7 +206,7 @@ GA_OUTLINE double ga_erfcx(double x) {
 }
 
 //@ ga_owens_t ga_owens_t_below
-// The integral of e^(-h h (1 + t t) / 2) / (2 pi (1 + t t)) from 0 to a, 0 <= a <= 1: three panels of Gauss's rule.
+// The integral of e^(-h h (1 + t t) / 2) / (2 pi (1 + t t)) from 0 to a, 0 <= a <= 1: Gauss's rule on three panels.
 GA_OUTLINE double ga_owens_t_below(double h, double a) {
     const double nodes[8] = {
         0.09501250983763744, 0.28160355077925891, 0.45801677765722739, 0.61787624440264375,
@@ -212,7 +214,7 @@ GA_OUTLINE double ga_owens_t_below(double h, double a) {
     const double weights[8] = {
         0.18945061045506850, 0.18260341504492359, 0.16915651939500254, 0.14959598881657673,
         0.12462897125553387, 0.09515851168249278, 0.06225352393864789, 0.02715245941175409};
-    const double reach = h * a > 9.0 ? 9.0 / h : a, half = reach / 6.0;  // beyond, the rest is nothing
+    const double reach = h * a > 9.0 ? 9.0 / h : a, half = reach / 6.0;  // the integrand is 0 beyond
     double total = 0.0;
     for (int panel = 0; panel < 3; ++panel)
         for (int k = 0; k < 16; ++k) {
@@ -226,6 +228,7 @@ GA_OUTLINE double ga_owens_t(double h, double a) {
     const double size = fabs(a);
     h = fabs(h);
     if (h == GA_INF) return 0.0;
+    // Owen's reflection to |a| <= 1 (Owen, 1956).
     if (size <= 1.0) return copysign(ga_owens_t_below(h, size), a);
     const double root = 0.70710678118654752440, near = 0.5 * erfc(h * root);
     if (size == GA_INF) return copysign(0.5 * near, a);

@@ -4,7 +4,7 @@
 GA_INLINE bool ga_is_pole(double x) { return x <= 0 && x == floor(x); }
 
 //@ ga_hyp_series
-// The sum over k of (a)_k (b)_k / ((c)_k k!) x^k, where b is left out for 1F1.
+// The sum of (a)_k (b)_k / ((c)_k k!) x^k over k; without b for 1F1.
 GA_OUTLINE double ga_hyp_series(double a, double b, double c, double x, bool gauss) {
     double term = 1.0, total = 1.0;
     for (int k = 0; k < 20000; ++k) {
@@ -16,7 +16,7 @@ GA_OUTLINE double ga_hyp_series(double a, double b, double c, double x, bool gau
 }
 
 //@ ga_gamma_ratio ga_gamma_sign
-// log |gamma(a) / gamma(b)|, and its sign.
+// gamma(a) / gamma(b) e^scale from logarithms, and the sign of gamma.
 GA_INLINE double ga_gamma_sign(double x) { return x > 0 || fmod(floor(x), 2.0) == 0 ? 1.0 : -1.0; }
 GA_OUTLINE double ga_gamma_ratio(double a, double b, double scale) {
     if (ga_is_pole(b)) return 0.0;
@@ -24,9 +24,10 @@ GA_OUTLINE double ga_gamma_ratio(double a, double b, double scale) {
 }
 
 //@ ga_hyp1f1
-// Kummer's series of positive x; far out the asymptotic one.
+// Kummer's series of positive x; for large x the asymptotic one (DLMF 13.7).
 GA_OUTLINE double ga_hyp1f1(double a, double b, double x) {
     if (a != a || b != b || x != x) return a + b + x;
+    // Trivial cases, poles of b, and polynomials.
     if (a == 0 || x == 0) return 1.0;
     if (ga_is_pole(b) && !(ga_is_pole(a) && a >= b)) return GA_INF;
     if (ga_is_pole(a)) return ga_hyp_series(a, 1.0, b, x, false);
@@ -35,6 +36,7 @@ GA_OUTLINE double ga_hyp1f1(double a, double b, double x) {
     const double p = left ? b - a : a, size = fabs(x), turned = left ? x : 0.0;
     if (ga_is_pole(p)) return exp(turned) * ga_hyp_series(p, 1.0, b, size, false);
     if (size < 40.0 + 2.0 * (p * p + b * b)) return exp(turned) * ga_hyp_series(p, 1.0, b, size, false);
+    // Terms of an asymptotic series are used as long as they shrink.
     double term = 1.0, total = 1.0;
     for (int k = 0; k < 200; ++k) {
         const double next = term * (b - p + k) * (1.0 - p + k) / ((k + 1.0) * size);
@@ -46,15 +48,15 @@ GA_OUTLINE double ga_hyp1f1(double a, double b, double x) {
 }
 
 //@ ga_hyp2f1 ga_hyp2f1_inside
-// F(x) of 0 <= x < 1: its series up to 1/2; from there by Taylor series of the differential equation, each of which
-// goes half of the way to the singularity at 1.
+// F(x) for 0 <= x < 1: its series up to 1/2; beyond, Taylor series of the differential equation, each of which goes
+// half of the way to the singularity at 1.
 GA_OUTLINE double ga_hyp2f1_inside(double a, double b, double c, double x) {
     if (x <= 0.5) return ga_hyp_series(a, b, c, x, true);
     double at = 0.5, value = ga_hyp_series(a, b, c, at, true);
     double slope = a * b / c * ga_hyp_series(a + 1.0, b + 1.0, c + 1.0, at, true);
     while (at < x && ga_is_finite(value)) {
         const double half = 0.5 * (1.0 - at), step = x - at < half ? x - at : half;
-        // value and slope of the sum of u_n t^n, with powers of the step in u
+        // Value and slope of the sum of u_n t^n; u includes the powers of the step.
         double u = value, v = slope * step, total = u + v, rise = v;
         for (int n = 0; n < 2000; ++n) {
             const double middle = ((1.0 - 2.0 * at) * n + c - (a + b + 1.0) * at) * (n + 1.0);
@@ -73,6 +75,7 @@ GA_OUTLINE double ga_hyp2f1_inside(double a, double b, double c, double x) {
 }
 GA_OUTLINE double ga_hyp2f1(double a, double b, double c, double x) {
     if (a != a || b != b || c != c || x != x) return a + b + c + x;
+    // Trivial cases, polynomials (which end before a pole of c), and closed forms.
     if (x == 0 || a == 0 || b == 0) return 1.0;
     const bool ends = ga_is_pole(a) || ga_is_pole(b);
     const double last = ga_is_pole(a) && ga_is_pole(b) ? fmax(a, b) : ga_is_pole(a) ? a : b;
@@ -81,6 +84,7 @@ GA_OUTLINE double ga_hyp2f1(double a, double b, double c, double x) {
     if (x > 1.0) return GA_INF;
     if (b == c) return pow(1.0 - x, -a);
     if (a == c) return pow(1.0 - x, -b);
+    // Gauss's theorem.
     if (x == 1.0) {
         if (!(c - a - b > 0)) return GA_INF;
         return ga_gamma_ratio(c, c - a, 0.0) * ga_gamma_ratio(c - a - b, c - b, 0.0);
@@ -101,7 +105,7 @@ GA_OUTLINE double ga_hyp2f1(double a, double b, double c, double x) {
 }
 
 //@ ga_hyp1f1_slope ga_hyp_step
-// By central differences of eighth order, small against the distance to a pole of the lower parameter.
+// By central differences of eighth order; steps are small against the distance to a pole of the lower parameter.
 GA_INLINE double ga_hyp_step(double p, bool lower) {
     if (!lower || p > 0.5) return 0.01;
     return 0.01 * fmax(fabs(p - rint(p)), 1e-3);

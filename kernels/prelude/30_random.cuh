@@ -5,6 +5,7 @@ struct ga_pair { unsigned x, y; };
 
 //@ ga_threefry
 GA_INLINE ga_pair ga_threefry(unsigned k0, unsigned k1, unsigned x, unsigned y) {
+    // The third word makes any two successive injections differ; the constant is the paper's.
     const unsigned key[3] = {k0, k1, k0 ^ k1 ^ 0x1bd11bdau};
     const int by[8] = {13, 15, 26, 6, 17, 29, 16, 24};
     x += k0;
@@ -24,20 +25,20 @@ GA_INLINE ga_pair ga_threefry(unsigned k0, unsigned k1, unsigned x, unsigned y) 
 }
 
 //@ ga_random_pair
-// The pair of words a key (its first word in the low half) makes of a 64-bit counter.
+// The pair of words that a key (first word in the low half) makes of a 64-bit counter.
 GA_INLINE ga_pair ga_random_pair(unsigned long long key, unsigned long long counter) {
     return ga_threefry((unsigned)key, (unsigned)(key >> 32), (unsigned)(counter >> 32), (unsigned)counter);
 }
 
 //@ ga_random_bits
-// Element i of a stream in which every element has a counter of its own.
+// Element i of the partitionable stream, in which every element has a counter of its own.
 template <class T> GA_INLINE T ga_random_bits(unsigned long long key, unsigned long long i) {
     const ga_pair p = ga_random_pair(key, i);
     return sizeof(T) == 8 ? (T)((unsigned long long)p.x << 32 | p.y) : (T)(p.x ^ p.y);
 }
 
 //@ ga_random_word
-// Word i of the older stream of SIZE words: word i and word i + SIZE / 2 come from one pair.
+// Word i of the original stream of SIZE words: words i and i + SIZE / 2 are one pair.
 template <unsigned SIZE> GA_INLINE unsigned ga_random_word(unsigned long long key, unsigned i) {
     const unsigned half = SIZE / 2u + SIZE % 2u, first = i < half ? i : i - half;
     const unsigned second = half + first < SIZE ? half + first : 0u;
@@ -46,7 +47,7 @@ template <unsigned SIZE> GA_INLINE unsigned ga_random_word(unsigned long long ke
 }
 
 //@ ga_random_old_bits
-// Element i of N from the older stream: wide ones from two words far apart, narrow ones cut from one.
+// Element i of N from the original stream: wide ones of two words far apart, narrow ones cut from one.
 template <class T, unsigned N> GA_INLINE T ga_random_old_bits(unsigned long long key, unsigned i) {
     if constexpr (sizeof(T) == 8) {
         const unsigned long long high = ga_random_word<2u * N>(key, i);
@@ -58,7 +59,7 @@ template <class T, unsigned N> GA_INLINE T ga_random_old_bits(unsigned long long
 }
 
 //@ ga_key
-// Words as a key: two of them in one integer, four in two.
+// Words as a key: two in one integer, four in two.
 GA_INLINE unsigned long long ga_key(unsigned a, unsigned b) { return (unsigned long long)b << 32 | a; }
 GA_INLINE ga_c128 ga_key(unsigned a, unsigned b, unsigned c, unsigned d) {
     return {__longlong_as_double((long long)ga_key(a, b)), __longlong_as_double((long long)ga_key(c, d))};
@@ -82,7 +83,7 @@ GA_INLINE unsigned ga_key_word(ga_c128 key, unsigned long long i) {
 }
 
 //@ ga_seed
-// The two halves of a 64-bit seed; narrower ones have no high half.
+// The two halves of a 64-bit seed; narrower seeds have no high half.
 template <class T> GA_INLINE unsigned long long ga_seed(T s) {
     return ga_key(sizeof(T) == 8 ? (unsigned)((unsigned long long)s >> 32) : 0u, (unsigned)s);
 }
@@ -91,7 +92,7 @@ template <class T> GA_INLINE unsigned long long ga_seed(T s) {
 template <class T> GA_INLINE ga_c128 ga_seed4(T s) { return ga_key4(ga_seed(s), ga_seed(s)); }
 
 //@ ga_split
-// Key number i of those a key is split into.
+// Key i of those that a key is split into.
 GA_INLINE unsigned long long ga_split(unsigned long long key, unsigned long long i) {
     const ga_pair p = ga_random_pair(key, i);
     return ga_key(p.x, p.y);
@@ -101,7 +102,7 @@ GA_INLINE ga_c128 ga_split(ga_c128 key, unsigned long long i) {
 }
 
 //@ ga_old_split
-// The same from the older stream, where N keys are made together.
+// The same from the original stream, in which a key depends on their number N.
 template <unsigned N> GA_INLINE unsigned long long ga_old_split(unsigned long long key, unsigned long long i) {
     return ga_key(ga_random_word<2u * N>(key, 2u * (unsigned)i), ga_random_word<2u * N>(key, 2u * (unsigned)i + 1u));
 }
@@ -120,8 +121,8 @@ GA_INLINE ga_c128 ga_fold_in(ga_c128 key, unsigned data) {
 }
 
 //@ ga_philox
-// Philox-4x32 with 10 rounds (Salmon et al., 2011): word i of the group with this counter, of a key of
-// two words and a start.
+// Philox-4x32 with 10 rounds (Salmon et al., 2011): word i of a stream. The 64-bit counter begins at `start` and
+// carries into the two words of the key.
 GA_INLINE unsigned ga_philox(unsigned long long key, unsigned long long start, unsigned long long i) {
     const unsigned long long number = start + i / 4, upper = key + (number < start);
     unsigned c0 = (unsigned)number, c1 = (unsigned)(number >> 32);
@@ -142,7 +143,7 @@ GA_INLINE unsigned ga_philox(unsigned long long key, unsigned long long start, u
 }
 
 //@ ga_philox_bits
-// Element i of the stream of a key of four words: two are the key, two where to start.
+// Element i of the stream of a key of four words: two are the key, two the start.
 template <class T> GA_INLINE T ga_philox_bits(ga_c128 key, unsigned long long i) {
     const unsigned long long k = ga_key_half(key, 0), start = ga_key_half(key, 1);
     if (sizeof(T) == 8) return (T)((unsigned long long)ga_philox(k, start, 2 * i + 1) << 32 | ga_philox(k, start, 2 * i));
@@ -159,11 +160,11 @@ GA_INLINE ga_c128 ga_philox_group(ga_c128 key, unsigned long long i) {
 }
 
 //@ ga_unsafe_split
-// Key number i of the unsafe generator: of ten keys that it draws, one is kept.
+// Key i of the unsafe generator: it draws ten keys for each one that it keeps, as JAX's does.
 GA_INLINE ga_c128 ga_unsafe_split(ga_c128 key, unsigned long long i) { return ga_philox_group(key, 10 * i); }
 
 //@ ga_unsafe_fold_in
-// The same: the last of ten keys that the number's own key draws, mixed with the key.
+// Of ten keys drawn from the number's own key the last one, xored with the key.
 GA_INLINE ga_c128 ga_unsafe_fold_in(ga_c128 key, unsigned data) {
     const ga_c128 drawn = ga_philox_group(ga_seed4(data), 9);
     return ga_key4(
@@ -171,7 +172,7 @@ GA_INLINE ga_c128 ga_unsafe_fold_in(ga_c128 key, unsigned data) {
 }
 
 //@ ga_counted_bits
-// Threefry with a counter: the first word of pair i, the second, or both as one.
+// Threefry with a counter: the first word of pair i, the second, or both as one number.
 template <class T> GA_INLINE T ga_counted_bits(ga_c128 key, unsigned long long i, unsigned which) {
     const unsigned long long k = ga_key_half(key, 0), n = ga_key_half(key, 1) + i;
     const ga_pair p = ga_threefry((unsigned)k, (unsigned)(k >> 32), (unsigned)n, (unsigned)(n >> 32));
@@ -180,7 +181,7 @@ template <class T> GA_INLINE T ga_counted_bits(ga_c128 key, unsigned long long i
 }
 
 //@ ga_gamma_float
-// What numbers of type S are computed in; `as` rounds them after every operation.
+// The type in which numbers of type S are computed; `as` rounds them to S after every operation.
 template <class S> struct ga_gamma_float {
     using T = float;
     GA_INLINE float as(float x) { return ga_round<S>(x); }
@@ -195,7 +196,7 @@ template <> struct ga_gamma_float<double> {
 };
 
 //@ ga_gamma_key
-// Key i of N that a key is split into; STREAM: 0 the older one, 1 that of counters, 2 the unsafe one.
+// Key i of N that a key is split into; STREAM: 0 original, 1 partitionable, 2 unsafe.
 template <int STREAM, unsigned N, class K> GA_INLINE K ga_gamma_key(K key, unsigned i) {
     if constexpr (STREAM == 0) return ga_old_split<N>(key, i);
     else if constexpr (STREAM == 1) return ga_split(key, i);
@@ -210,27 +211,27 @@ template <int STREAM, class B> GA_INLINE B ga_gamma_bits(unsigned long long key)
 template <int STREAM, class B> GA_INLINE B ga_gamma_bits(ga_c128 key) { return ga_philox_bits<B>(key, 0ull); }
 
 //@ ga_gamma_unit
-// A number in [0, 1) from a key: as many random bits of a B as the fraction has.
+// A number in [0, 1) from a key, of FRACTION random bits.
 template <class T, class B, int FRACTION, int STREAM, class K> GA_INLINE T ga_gamma_unit(K key) {
     const B bits = ga_gamma_bits<STREAM, B>(key) >> (8 * (int)sizeof(B) - FRACTION);
     return (T)bits / (T)(1ull << FRACTION);
 }
 
 //@ ga_random_gamma
-// A gamma number of shape alpha from a key of its own, or its logarithm (Marsaglia and Tsang, 2000):
-// rejection goes on until this element's number is accepted. S has a fraction of FRACTION bits, drawn
-// as a B.
+// A gamma number of shape alpha from a key of its own, or its logarithm (Marsaglia and Tsang, 2000): rejection goes on
+// until this element's number is accepted. S has FRACTION bits of mantissa, drawn as a B.
 template <class S, class B, int FRACTION, int STREAM, bool LOG, class K>
 GA_OUTLINE typename ga_gamma_float<S>::T ga_random_gamma(K key, typename ga_gamma_float<S>::T alpha) {
     using F = ga_gamma_float<S>;
     using T = typename F::T;
     if (!(alpha >= (T)0)) return (T)GA_NANF;
-    const bool large = alpha >= (T)1; // below 1: at alpha + 1, times u ** (1 / alpha)
+    const bool large = alpha >= (T)1; // below 1: sample at alpha + 1, times u ** (1 / alpha)
     const T third = F::as((T)1 / (T)3), d = F::as((large ? alpha : F::as(alpha + (T)1)) - third);
     const T c = F::as(third / F::as(ga_sqrt(d)));
     const T low = (T)1 / (T)(2ull << FRACTION) - (T)1, width = F::as((T)1 - low);
     const K boost_key = ga_gamma_key<STREAM, 2>(key, 1);
     key = ga_gamma_key<STREAM, 2>(key, 0);
+    // Propose v = (1 + c x)^3 from a normal x; accept by the squeeze, or else by the exact test.
     T cube;
     for (;;) {
         K normal_key = ga_gamma_key<STREAM, 3>(key, 1);

@@ -1,14 +1,14 @@
 // Reductions over a warp and a block, and partial results between blocks.
 
 //@ ga_arg
-// A value and where it stands.
+// A value and its position.
 template <class T> struct ga_arg {
     T value;
     unsigned long long at;
 };
 
 //@ ga_argmax ga_argmin
-// The first of equals; a nan before everything.
+// The first of equal values; nan before everything.
 template <class T> GA_INLINE ga_arg<T> ga_argmax(ga_arg<T> a, ga_arg<T> b) {
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     if (a_nan != b_nan) return a_nan ? a : b;
@@ -23,7 +23,7 @@ template <class T> GA_INLINE ga_arg<T> ga_argmin(ga_arg<T> a, ga_arg<T> b) {
 }
 
 //@ ga_shuffle
-// The value of the lane whose number differs in the bits of `o`.
+// The value of the lane whose number is this lane's xor `o`.
 template <class T> GA_INLINE T ga_shuffle(T v, int o) { return (T)__shfl_xor_sync(0xffffffffu, v, o); }
 
 //@ ga_shuffle_complex if ga_shuffle ga_c64
@@ -37,7 +37,7 @@ template <class T> GA_INLINE ga_arg<T> ga_shuffle(ga_arg<T> v, int o) {
 }
 
 //@ ga_warp_reduce
-// Every lane gets the value merged over its group of LANES, in an order that is the same in every run.
+// Every lane gets the value merged over its group of LANES, in the same order in every run.
 template <int LANES, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge merge) {
 #pragma unroll
     for (int o = LANES / 2; o > 0; o >>= 1) v = merge(v, ga_shuffle(v, o));
@@ -45,20 +45,21 @@ template <int LANES, class T, class Merge> GA_INLINE T ga_warp_reduce(T v, Merge
 }
 
 //@ ga_block_reduce
-// Every thread gets the value merged over the block. `part` holds one value a warp.
+// Every thread gets the value merged over the block; `part` holds one value per warp.
 template <int WARPS, class T, class Merge> GA_INLINE T ga_block_reduce(T v, T* part, Merge merge) {
     v = ga_warp_reduce<32>(v, merge);
     if (threadIdx.x % 32u == 0) part[threadIdx.x / 32u] = v;
     __syncthreads();
     v = part[0];
     for (int w = 1; w < WARPS; ++w) v = merge(v, part[w]);
+    // Before `part` is written again.
     __syncthreads();
     return v;
 }
 
 //@ ga_column_reduce
-// Every thread gets the value merged over the DEEP threads of its column, of which a block has
-// ACROSS: by halves while they are many, then from the first down.
+// Every thread gets the value merged over the DEEP threads of its column, of which a block has ACROSS: by halves while
+// there are many, then one by one from the first.
 template <int DEEP, int ACROSS, class T, class Merge> GA_INLINE T ga_column_reduce(T v, T* part, Merge merge) {
     part[threadIdx.x] = v;
     __syncthreads();
@@ -73,7 +74,7 @@ template <int DEEP, int ACROSS, class T, class Merge> GA_INLINE T ga_column_redu
 }
 
 //@ ga_put ga_get
-// Partial results of blocks lie SLOT bytes apart; volatile words, because another block writes them.
+// Partial results of blocks, SLOT bytes apart; as volatile words, because another block writes them.
 template <int SLOT = 16, class T> GA_INLINE void ga_put(unsigned char* work, unsigned block, T v) {
     static_assert(sizeof(T) <= SLOT, "a partial result is larger than its slot");
     union {
@@ -94,7 +95,7 @@ template <class T, int SLOT = 16> GA_INLINE T ga_get(unsigned char* work, unsign
 }
 
 //@ ga_shuffle_up
-// The value of the lane `by` before this one, in groups of LANES; a lane's own where there is none.
+// The value of the lane `by` before this one, in groups of LANES; a lane's own value if there is none.
 template <int LANES, class T> GA_INLINE T ga_shuffle_up(T v, unsigned by) {
     return (T)__shfl_up_sync(0xffffffffu, v, by, LANES);
 }
@@ -105,7 +106,7 @@ template <int LANES, class T> GA_INLINE ga_complex<T> ga_shuffle_up(ga_complex<T
 }
 
 //@ ga_shuffle_last
-// The value of the last lane in groups of LANES.
+// The value of the last lane of a group of LANES.
 template <int LANES, class T> GA_INLINE T ga_shuffle_last(T v) {
     return (T)__shfl_sync(0xffffffffu, v, LANES - 1, LANES);
 }
@@ -116,7 +117,7 @@ template <int LANES, class T> GA_INLINE ga_complex<T> ga_shuffle_last(ga_complex
 }
 
 //@ ga_warp_scan
-// What the lanes before this one merge to, in groups of LANES, and what all of them do.
+// The values before this lane, merged, in groups of LANES; `whole` is that of all lanes.
 template <int LANES, class T, class Merge> GA_INLINE T ga_warp_scan(T v, T nothing, T& whole, Merge merge) {
     const unsigned lane = threadIdx.x % LANES;
 #pragma unroll
@@ -130,7 +131,7 @@ template <int LANES, class T, class Merge> GA_INLINE T ga_warp_scan(T v, T nothi
 }
 
 //@ ga_block_scan
-// The same for the threads of a block. `part` holds one value a warp.
+// The same for the threads of a block; `part` holds one value per warp.
 template <int WARPS, class T, class Merge>
 GA_INLINE T ga_block_scan(T v, T* part, T nothing, T& whole, Merge merge) {
     T own;

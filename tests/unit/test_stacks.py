@@ -172,7 +172,7 @@ def test_under_vmap_and_grad_it_is_the_same():
 
 
 def test_long_stacks_are_taken_in_parts(monkeypatch):
-    monkeypatch.setattr(stacks, "TOGETHER", 300)
+    monkeypatch.setattr(stacks, "AT_ONCE", 300)
     a = drawn((1000, 3, 3), "float64")
     ga.clear_caches()
     lu, _, order = (np.asarray(x) for x in lax.linalg.lu(a))

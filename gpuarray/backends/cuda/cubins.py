@@ -1,8 +1,8 @@
-"""Machine code for GPUs, kept: the same text for the same GPU is compiled once.
+"""Cache of machine code for GPUs: the same text for the same GPU is compiled once.
 
 Floor 4. In: CUDA C++ text, an architecture, the compiler's options and version, and the function
 that compiles. Out: a `Cubin`, from memory, from the user's private folder (backends/store.py), or
-from the compiler, which then is asked once however many threads want it.
+from the compiler, which runs once however many threads ask.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.nvrtc import Compiled, Resources
 from gpuarray.backends.store import Store
 
-#: Bytes of machine code that stay in memory.
+#: Bytes of machine code that are kept in memory.
 IN_MEMORY = 1 << 26
 
 _store = Store("cubins", ".cubin")
@@ -29,9 +29,14 @@ _store = Store("cubins", ".cubin")
 class Cubin(NamedTuple):
     """Machine code of one source.
 
-    path: a file that begins with it; data: the same bytes, checked, which is what to load where
-    the loader takes bytes
-    resources: what each kernel takes of a multiprocessor
+    Attributes
+    ----------
+    path :
+        A file that begins with the code.
+    data :
+        The same bytes, checked: for loaders that take bytes.
+    resources :
+        What each kernel uses of a multiprocessor.
     """
 
     path: pathlib.Path
@@ -40,8 +45,8 @@ class Cubin(NamedTuple):
 
 
 _lock = util.lock()
-_known: OrderedDict[bytes, Cubin] = OrderedDict()  # the last used comes last
-_turns: dict[bytes, threading.RLock] = {}  # who compiles a source holds its lock
+_known: OrderedDict[bytes, Cubin] = OrderedDict()  # most recently used last
+_turns: dict[bytes, threading.RLock] = {}  # held by the thread that compiles a source
 
 
 def load(
@@ -51,21 +56,30 @@ def load(
     compiler_version: Sequence[int],
     compile: Callable[[str, str, Sequence[str]], Compiled],
 ) -> Cubin:
-    """The cubin of a source.
+    """Return the cubin of a source.
 
-    arch: such as "sm_90"; options: all that `compile` passes on beyond `nvrtc.OPTIONS`
-    compiler_version: such as (13, 0); compile: `nvrtc.compile`, or a function like it
+    Parameters
+    ----------
+    arch :
+        Such as "sm_90".
+    options :
+        Options that `compile` passes on beyond `nvrtc.OPTIONS`.
+    compiler_version :
+        Such as (13, 0).
+    compile :
+        `nvrtc.compile`, or a function like it.
     """
-    # Two different requests never have one key: JSON says where each part ends.
+    # JSON delimits the parts, so two different requests never have the same key.
     parts = [arch, list(compiler_version), [*nvrtc.OPTIONS], [*options], source]
     key = json.dumps(parts).encode()
     with _lock:
         found = _known.get(key)
-        if found is not None and found.path.exists():  # a folder may be emptied under us
+        if found is not None and found.path.exists():  # the folder may have been emptied
             _known.move_to_end(key)
             return found
         turn = _turns.setdefault(key, util.lock())
     try:
+        # One thread compiles, others wait for their turn and then find the result.
         with turn:
             return _find(key, source, arch, options, compile)
     finally:
@@ -74,20 +88,22 @@ def load(
 
 
 def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -> Cubin:
-    """A cubin that was not in memory a moment ago."""
+    """Return a cubin that was not in memory a moment ago."""
     with _lock:
         found = _known.get(key)
-    if found is not None and found.path.exists():  # by the thread whose turn it was before
+    if found is not None and found.path.exists():  # made by the thread before this one
         return found
 
     def make() -> tuple[bytes, bytes]:
         made = compile(source, arch, options)
+        # What the compiler reported is kept beside the code.
         return made.binary, json.dumps({n: astuple(r) for n, r in made.kernels.items()}).encode()
 
     entry = _store.load(key, make)
     resources = {name: Resources(*numbers) for name, numbers in json.loads(entry.note).items()}
     cubin = Cubin(entry.path, entry.code, resources)
     with _lock:
+        # Drop the least recently used.
         _known[key] = cubin
         while len(_known) > 1 and sum(len(c.data) for c in _known.values()) > IN_MEMORY:
             _known.popitem(last=False)
@@ -95,6 +111,6 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
 
 
 def forget() -> None:
-    """Empty the memory; what is on disk stays."""
+    """Empty the cache in memory; files stay."""
     with _lock:
         _known.clear()

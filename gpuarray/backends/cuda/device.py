@@ -1,13 +1,13 @@
-"""GPUs, as far as Plans need them: a stream, memory, copies, and how far the work has come.
+"""GPUs as plans need them: a stream, memory, copies, and the progress of work.
 
 Floor 4. In: CuPy, loaded on first use. Out: `gpus()`; a `Gpu` allocates `Buffer`s, copies to and
-from them, and tells when they are filled. Everything here returns at once but what says that it
+from them, and knows when they are filled. Everything here returns at once, except what says that it
 waits.
 
-Work on a GPU runs in the order of one stream, so memory that is freed may be handed out again at
-once: whoever gets it comes later. After launching something the host draws a ticket, a number that
-only grows, and marks some of them by events. A buffer knows the ticket of what fills it; it is
-ready when an event with that ticket or a later one has been reached.
+Work on a GPU runs in the order of one stream, so memory that is freed can be handed out again at
+once: its next user comes later in the stream. After a launch the host draws a ticket, a number that
+only grows, and marks some tickets by events. A buffer has the ticket of the work that fills it; it
+is ready when an event with that ticket or a later one has been reached.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ INSTALL = (
 )
 cupy = lazy_module("cupy", INSTALL)
 
-#: Where buffers start: what the widest access of a kernel asks for.
+#: Alignment of buffers, in bytes: that of the widest access of a kernel.
 ALIGNMENT = 16
-#: Copies of more bytes do not go through pinned memory, of which there is little.
+#: Larger copies do not go through pinned memory, which is scarce.
 PINNED = 1 << 25
-#: The ticket of what was launched under a number that is not drawn yet.
+#: Ticket of work whose number is not drawn yet.
 UNDRAWN = math.inf
-#: The errors of CuPy, CUDA and its libraries, by name since a library that is not installed cannot
-#: be asked, and each one's number for there being no memory left.
+#: Errors of CuPy, CUDA and its libraries, with each one's number for "out of memory". By name,
+#: since a library that is not installed has no classes.
 FAILURES = {
     "OutOfMemoryError": None,
     "CUDARuntimeError": 2,
@@ -53,14 +53,14 @@ FAILURES = {
     "CUSOLVERError": 2,
     "CuFFTError": 2,
 }
-#: So many single values are kept on a GPU for whoever asks for them again.
+#: How many scalars a GPU keeps, because programs upload the same few again and again.
 SCALARS = 1024
 
 
-# ---- which there are ----
+# ---- devices ----
 @functools.cache
 def missing() -> str:
-    """Why no GPU can be used here; empty where one can."""
+    """Return why no GPU can be used here; empty if one can."""
     if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         return f"CuPy is not installed. {INSTALL}"
     try:
@@ -72,7 +72,7 @@ def missing() -> str:
 
 @functools.cache
 def gpus() -> list[Gpu]:
-    """The GPUs of this machine; a DeviceError says why there are none."""
+    """Return the GPUs of this machine; raise DeviceError with the reason if there are none."""
     if missing():
         raise DeviceError(missing())
     ranges.use_marks(cupy.cuda.nvtx if getattr(cupy.cuda.nvtx, "available", False) else None)
@@ -80,19 +80,19 @@ def gpus() -> list[Gpu]:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether CUDA or one of its libraries raised it."""
+    """Whether CUDA or one of its libraries raised an error."""
     return type(error).__name__ in FAILURES
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether it says that a GPU has no memory left."""
+    """Whether an error says that a GPU has no memory left."""
     number = getattr(error, "status", getattr(error, "result", None))
     return number == FAILURES.get(type(error).__name__, -1)
 
 
-# ---- one of them ----
+# ---- one device ----
 class Gpu:
-    """One GPU, with the stream that all work on it goes to."""
+    """One GPU, with the stream on which all of its work runs."""
 
     def __init__(self, index: int):
         properties = cupy.cuda.runtime.getDeviceProperties(index)
@@ -104,12 +104,15 @@ class Gpu:
         self.device = cupy.cuda.Device(index)
         with self.device:
             self.stream = cupy.cuda.Stream(non_blocking=True)
+            # Downloads have a stream of their own, so that they do not wait for later work.
             self.downloads = cupy.cuda.Stream(non_blocking=True)
-            # Every block of this pool is used on that stream alone, in the order of calls.
+            # A pool of our own: all of its blocks are used on that one stream, in the order of
+            # calls.
             self._pool = cupy.cuda.MemoryPool()
         self.peak_bytes = 0
-        #: What was launched last, for messages: a kernel that fails is noticed later.
+        #: The last launches, for messages: a kernel's failure is noticed later.
         self.recent: deque[Any] = deque(maxlen=8)
+        # Last ticket drawn, highest ticket known to be reached, events, and memory that is held.
         self.latest = 0
         self._tickets = itertools.count(1)
         self._reached = 0
@@ -117,26 +120,27 @@ class Gpu:
         self._held: deque[tuple[float, Any]] = deque()
         self._scalars: dict[tuple, Buffer] = {}
         self._lock = threading.RLock()
+        # Bound once: it is called for every result.
         self.malloc = self._pool.malloc
 
     def __repr__(self) -> str:
         return f"Gpu({self.index}, {self.name}, {self.arch})"
 
-    # ---- how far the work has come ----
+    # ---- progress ----
     def launched(self) -> int:
-        """Draw the ticket of all that was launched until now."""
-        # Two threads may set `latest` in the wrong order: it then promises less than it could.
+        """Draw the ticket of all work launched until now."""
+        # Two threads may set `latest` in the wrong order: it is then lower than it could be.
         self.latest = ticket = next(self._tickets)
         return ticket
 
     def mark(self, ticket: float = UNDRAWN) -> Any:
-        """An event that comes no earlier than a ticket: one that is there, else a new one."""
+        """Return an event that is reached no earlier than a ticket: an existing or a new one."""
         with self._lock:
             for reached, event in self._marks:
                 if reached >= ticket:
                     return event
             reached = self.latest
-            with self.device:  # an event is of the device that is current when it is made
+            with self.device:  # an event belongs to the device that is current when it is made
                 event = cupy.cuda.Event(disable_timing=True)
             event.record(self.stream)
             self._marks.append((reached, event))
@@ -151,7 +155,7 @@ class Gpu:
         return done
 
     def wait(self, ticket: float = UNDRAWN) -> None:
-        """Wait until all work up to a ticket has run; raises what went wrong on the GPU."""
+        """Wait until all work up to a ticket has run; raise what went wrong on the GPU."""
         if ticket <= self._reached:
             return
         try:
@@ -161,7 +165,7 @@ class Gpu:
         self._look()
 
     def _look(self) -> None:
-        """Note which events were reached, and let go what was held until then."""
+        """Note which events have been reached, and release what was held until then."""
         with self._lock:
             while self._marks and self._marks[0][1].done:
                 self._reached = max(self._reached, self._marks.popleft()[0])
@@ -169,18 +173,19 @@ class Gpu:
                 self._held.popleft()
 
     def hold(self, thing: Any) -> None:
-        """Keep memory that is not ours alive until what was launched so far has run."""
+        """Keep foreign memory alive until the work launched so far has run."""
         with self._lock:
             self._held.append((self.launched(), thing))
+            # Without an event nothing would ever release it.
             if not self._marks:
                 self.mark()
             self._look()
 
     def failed(self, error: Exception) -> Exception:
-        """What to raise for an error of CUDA's; others are as good as they are."""
+        """Translate an error of CUDA to ours; return others unchanged."""
         if not is_failure(error):
             return error
-        with contextlib.suppress(Exception):  # what was held for work that is over may go
+        with contextlib.suppress(Exception):  # release what was held for finished work
             self.stream.synchronize()
             self._look()
         if is_out_of_memory(error):
@@ -195,8 +200,9 @@ class Gpu:
 
     # ---- memory ----
     def retried(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function returns that takes memory; where there was none left it is called once
-        more, after everything that nobody uses was given back. It must bear being called again.
+        """Call a function that takes memory, and once more if there is none left.
+
+        Before the second call everything unused is given back. The function must be repeatable.
         """
         try:
             return function(*arguments)
@@ -207,19 +213,20 @@ class Gpu:
         return function(*arguments)
 
     def allocate(self, nbytes: int) -> Any:
-        """Memory from the pool."""
+        """Return memory from the pool."""
         try:
             return self.malloc(nbytes)
         except MemoryError:
             return self.retried(self.malloc, nbytes)
 
     def library_memory(self, nbytes: int) -> Any:
-        """Memory for a library of CuPy's: from the same pool, and the part of it that plans use."""
+        """Return memory for CuPy's libraries, from the part of the pool that plans use."""
+        # The pool has an arena for each stream; plans allocate under the null stream.
         with cupy.cuda.Stream.null:
             return self.malloc(nbytes)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A routine of a library on our stream, which takes its memory where plans take theirs."""
+        """Call a library routine on our stream, with memory from our pool."""
 
         def run() -> Any:
             with self.device, self.stream, cupy.cuda.using_allocator(self.library_memory):
@@ -228,10 +235,11 @@ class Gpu:
         return self.retried(run)
 
     def release(self) -> None:
-        """Give back to the system whatever nobody uses: what is held for work that is over, blocks
-        that pools keep, plans of transforms.
+        """Give back to the system everything unused.
+
+        That is what is held for finished work, the blocks that pools keep, and FFT plans.
         """
-        with contextlib.suppress(Exception):  # what went wrong earlier is told elsewhere
+        with contextlib.suppress(Exception):  # earlier errors are reported elsewhere
             self.wait()
         gc.collect()
         with self.device:
@@ -240,25 +248,23 @@ class Gpu:
                 pool.free_all_blocks()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Buffer:
-        """A new buffer for whoever fills it; until a ticket for that is drawn it counts as under
-        way.
-        """
+        """Return a new buffer to be filled; it counts as pending until a ticket is drawn for it."""
         nbytes = math.prod(shape) * dtype.itemsize
         memory = self.allocate(nbytes)
         return Buffer(memory.ptr, shape, dtype, memory, self, UNDRAWN if nbytes else 0)
 
     def zeroed(self, nbytes: int) -> Any:
-        """Memory that is zero."""
+        """Return memory filled with zeros."""
         memory = self.allocate(nbytes)
         cupy.cuda.runtime.memsetAsync(memory.ptr, 0, nbytes, self.stream.ptr)
         return memory
 
     def pinned(self, nbytes: int) -> Any:
-        """Memory of the host that copies may run from and to by themselves."""
-        return self.retried(cupy.cuda.alloc_pinned_memory, nbytes)  # copies that are over let go
+        """Return pinned host memory, which asynchronous copies need."""
+        return self.retried(cupy.cuda.alloc_pinned_memory, nbytes)  # finished copies release theirs
 
     def memory_stats(self) -> dict[str, int]:
-        """Bytes that are taken, that the pool keeps for the next arrays, and that there are."""
+        """Return bytes in use, kept by the pool, in total, and the peak seen so far."""
         with self.device:
             used, total = self._pool.used_bytes(), self._pool.total_bytes()
         self.peak_bytes = max(self.peak_bytes, used)
@@ -270,7 +276,7 @@ class Gpu:
         }
 
     def free(self) -> int:
-        """Give back what the pool keeps; says how many bytes that were."""
+        """Give back what the pool keeps; return how many bytes it was."""
         self.wait()
         with self.device:
             before = self._pool.total_bytes()
@@ -279,7 +285,7 @@ class Gpu:
 
     # ---- copies ----
     def upload(self, value: np.ndarray | np.generic) -> Buffer:
-        """A host value in a new buffer; the caller may write to it again at once."""
+        """Copy a host value to a new buffer; the caller may write to it again at once."""
         key = (value.dtype, value.tobytes()) if not value.ndim else None
         found = None if key is None else self._scalars.get(key)
         if found is not None:
@@ -300,8 +306,9 @@ class Gpu:
         size, runtime = value.nbytes, cupy.cuda.runtime
         if not size:
             return buffer
+        # Bytes, because CuPy does not know every dtype.
         data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        if size > PINNED:  # the call returns when the host's memory has been read
+        if size > PINNED:  # pageable: the call returns when the host memory has been read
             source = data.ctypes.data
         else:
             pinned = self.pinned(size)
@@ -309,6 +316,7 @@ class Gpu:
             source = pinned.ptr
         kind = runtime.memcpyHostToDevice
         runtime.memcpyAsync(buffer.pointer, source, size, kind, self.stream.ptr)
+        # The source must stay unchanged, or alive, until the copy has run.
         if size > PINNED:
             self.wait()
         else:
@@ -317,10 +325,12 @@ class Gpu:
         return buffer
 
     def copy(self, source: Buffer) -> Buffer:
-        """The elements of a buffer, of this or another GPU, in a new one here."""
+        """Copy a buffer, of this or another GPU, to a new one on this GPU."""
         with self.device:
             buffer = self.empty(source.shape, source.dtype)
             there = source.gpu
+            # Between GPUs, each stream must wait for the other: to read, and before the memory is
+            # reused.
             if there is not self:
                 self.stream.wait_event(there.mark(source.ticket))
             self.write(buffer.pointer, source.pointer, source.nbytes)
@@ -339,8 +349,10 @@ class Gpu:
     def adopt(
         self, array: Any, shape: tuple[int, ...] | None = None, dtype: np.dtype | None = None
     ) -> Buffer:
-        """A CuPy array, made on our stream, as a buffer of its memory (of numbers of a like kind:
-        CuPy may have chosen other integers, and knows some dtypes only by their width).
+        """Return a CuPy array made on our stream as a buffer over its memory.
+
+        It is converted to `dtype` if CuPy has chosen another number type; dtypes that CuPy lacks
+        are only relabelled.
         """
         shape = tuple(array.shape) if shape is None else shape
         dtype = np.dtype(array.dtype if dtype is None else dtype)
@@ -349,10 +361,11 @@ class Gpu:
         array = cupy.ascontiguousarray(array)
         memory = array.data
         buffer = Buffer(memory.ptr, shape, dtype, memory, self, UNDRAWN)
+        # Memory of other owners may start anywhere.
         return self.copy(buffer) if memory.ptr % ALIGNMENT else buffer
 
     def import_dlpack(self, exporter: Any) -> Buffer:
-        """The memory behind a DLPack capsule, which its owner will use again once we let go."""
+        """Return the memory behind a DLPack capsule, which its owner reuses after its release."""
 
         def taken() -> Buffer:
             array = cupy.from_dlpack(exporter)
@@ -361,14 +374,14 @@ class Gpu:
                 buffer.memory = _Borrowed(self, array.data)
             return buffer
 
-        return self.call(taken)  # on our stream: the exporter makes its work come before ours
+        return self.call(taken)  # on our stream: the exporter orders its work before ours
 
 
 class _Lost(Gpu):
-    """A GPU in a process that was forked from one that used it: CUDA's state is not there."""
+    """A GPU in a process forked from one that used it, where CUDA does not work."""
 
     def hold(self, thing: Any) -> None:
-        """Keep nothing: the parent owns the memory."""
+        """Keep nothing: the parent process owns the memory."""
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("__") or name in ("hold", "index", "name", "arch"):
@@ -380,6 +393,7 @@ class _Lost(Gpu):
         )
 
 
+# Every use of a GPU in the child then raises an error that explains it.
 def _lose_gpus() -> None:
     if gpus.cache_info().currsize:
         for gpu in gpus():
@@ -390,7 +404,7 @@ os.register_at_fork(after_in_child=_lose_gpus)
 
 
 class _Borrowed:
-    """Memory of others, let go only after the work that was launched on it."""
+    """Foreign memory, released only after the work launched on it has run."""
 
     __slots__ = ("gpu", "memory")
 
@@ -408,12 +422,16 @@ class _Borrowed:
         self.gpu.hold(self.memory)
 
 
-# ---- memory with a shape ----
+# ---- buffers ----
 class Buffer:
-    """Elements on a GPU: in one piece, row by row, from a boundary of ALIGNMENT bytes on.
+    """An array on a GPU: contiguous, in row-major order, aligned to ALIGNMENT bytes.
 
-    memory: what owns it, with `ptr`; shared by buffers that are parts of one another
-    ticket: of what fills it
+    Attributes
+    ----------
+    memory :
+        Owner of the memory, with `ptr`; shared by buffers that are parts of each other.
+    ticket :
+        Ticket of the work that fills it.
     """
 
     __slots__ = ("_copy", "dtype", "gpu", "memory", "pointer", "shape", "ticket")
@@ -452,9 +470,9 @@ class Buffer:
         """Wait until it is filled."""
         self.gpu.wait(self.ticket)
 
-    # ---- parts ----
+    # ---- views and parts ----
     def viewed(self, shape: tuple[int, ...], dtype: np.dtype | None = None) -> Buffer:
-        """The same bytes with another shape."""
+        """Return the same bytes with another shape."""
         dtype = self.dtype if dtype is None else dtype
         return Buffer(self.pointer, shape, dtype, self.memory, self.gpu, self.ticket)
 
@@ -462,7 +480,7 @@ class Buffer:
         return self.shape[0]
 
     def __getitem__(self, i: int) -> Buffer:
-        """Element i along the first axis: a part of this memory where it starts at a boundary."""
+        """Return element i along the first axis, in place if it is aligned, else as a copy."""
         shape = self.shape[1:]
         pointer = self.pointer + i * math.prod(shape) * self.dtype.itemsize
         row = Buffer(pointer, shape, self.dtype, self.memory, self.gpu, self.ticket)
@@ -478,10 +496,11 @@ class Buffer:
         """Copy a buffer to element i along the first axis."""
         size = row.nbytes
         self.gpu.write(self.pointer + i * size, row.pointer, size)
+        # Filled by work whose ticket is drawn later.
         self.ticket = UNDRAWN
 
     def cupy(self) -> Any:
-        """This memory as a CuPy array; dtypes CuPy lacks as unsigned integers of their width."""
+        """Return a CuPy array over this memory, with unsigned integers for dtypes CuPy lacks."""
         dtype = self.dtype
         if dtype.kind not in "biufc":
             dtype = np.dtype(f"u{dtype.itemsize}")
@@ -501,12 +520,12 @@ class Buffer:
             "typestr": self.dtype.str,
             "data": (self.pointer, False),
             "strides": None,
-            "stream": self.gpu.stream.ptr,  # whoever reads waits for it
+            "stream": self.gpu.stream.ptr,  # a reader waits for it
             "version": 3,
         }
 
     def __dlpack__(self, *, stream=None, copy=None) -> Any:
-        """A DLPack capsule; work on the consumer's stream comes after ours."""
+        """Return a DLPack capsule; the consumer's stream is made to wait for ours."""
         gpu = self.gpu
         with gpu.device, gpu.stream:
             source = gpu.copy(self) if copy else self
@@ -516,7 +535,7 @@ class Buffer:
 
     # ---- on the host ----
     def start_copy(self) -> _Download:
-        """Set the copy to the host going, once."""
+        """Start the copy to the host, once."""
         if self._copy is None:
             self._copy = _Download(self)
         return self._copy
@@ -535,14 +554,12 @@ class Buffer:
 
 
 def is_exclusive(buffer: Any, holders: int) -> bool:
-    """Whether nobody but `holders` known references can see this memory, so that it may be
-    overwritten.
-    """
+    """Whether no references but `holders` known ones lead to this memory, which may be reused."""
     if type(buffer) is not Buffer or type(buffer.memory) is _Borrowed:
         return False
-    # Two more references are this function's argument and the one getrefcount is given; of the
-    # memory, the buffer's and that one; of the block behind it, which arrays of CuPy's hold that
-    # were exported, the memory's and that one.
+    # Counted besides the holders: for the buffer, this function's argument and that of getrefcount;
+    # for its memory, the buffer's attribute and that argument; for the block behind it (which
+    # exported CuPy arrays hold), the memory's attribute and that argument.
     return (
         sys.getrefcount(buffer) <= holders + 2
         and sys.getrefcount(buffer.memory) <= 2
@@ -551,8 +568,9 @@ def is_exclusive(buffer: Any, holders: int) -> bool:
 
 
 class _Download:
-    """A copy to the host under way, beside the stream that computes: it waits for the buffer, not
-    for what comes behind it.
+    """A copy to the host in progress, on a stream of its own.
+
+    It waits for the work that fills the buffer, not for later work.
     """
 
     def __init__(self, buffer: Buffer):
@@ -574,6 +592,7 @@ class _Download:
         if not gpu.is_done(buffer.ticket):
             stream.wait_event(gpu.mark(buffer.ticket))
         target, pinned = host.ctypes.data, None
+        # Pinned memory lets the copy run asynchronously; large ones go to the result directly.
         if host.nbytes <= PINNED:
             pinned = gpu.pinned(host.nbytes)
             target = pinned.ptr
@@ -581,11 +600,11 @@ class _Download:
         runtime.memcpyAsync(target, buffer.pointer, host.nbytes, kind, stream.ptr)
         self._pinned, self._event = pinned, cupy.cuda.Event(disable_timing=True)
         self._event.record(stream)
-        # Whoever gets this memory next must not write to it before it has been read.
+        # The next user of this memory must not write to it before it has been read.
         gpu.stream.wait_event(self._event)
 
     def value(self) -> np.ndarray:
-        """The elements, read-only; waits for them."""
+        """Wait for the elements and return them, read-only."""
         with self._lock:
             if self._event is not None:
                 try:
@@ -600,6 +619,6 @@ class _Download:
         return self._host
 
     def __del__(self):
-        # The pinned memory is being written to: it must not be handed out again before the end.
+        # Pinned memory is still being written to: it must not be reused before the copy has run.
         if getattr(self, "_pinned", None) is not None:
             self._gpu.hold((self._event, self._pinned))

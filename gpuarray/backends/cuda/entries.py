@@ -1,6 +1,6 @@
-"""Entries of stacks of vectors and matrices: which there are, one of them, all but some, lengths.
+"""Building blocks on stacks of vectors and matrices: positions, selections, lengths.
 
-Floor 4. In: values. Out: values, in terms of primitives; axes are counted from behind.
+Floor 4. In: values. Out: values, in terms of primitives. Axes are negative, counted from the end.
 """
 
 from __future__ import annotations
@@ -17,56 +17,57 @@ int32 = np.dtype(np.int32)
 
 
 def numbered(x: Any, axis: int) -> Any:
-    """The number of each element along an axis, counted from behind."""
+    """Return the position of each element along an axis."""
     aval = aval_of(x)
     return do.iota(dtype=int32, shape=aval.shape, dimension=aval.ndim + axis, sharding=None)
 
 
 def counted(length: int) -> Any:
-    """0, 1, ... as a vector."""
+    """Return the vector 0, 1, ..., length - 1."""
     return do.iota(dtype=int32, shape=(length,), dimension=0, sharding=None)
 
 
 def where(mask: Any, x: Any, otherwise: Any) -> Any:
-    """`x` where the mask holds."""
+    """Return `x` where `mask` is true, else `otherwise`."""
     return do.select_n(mask, otherwise, x)
 
 
 def only(mask: Any, x: Any) -> Any:
-    """`x` where the mask holds, zero elsewhere."""
+    """Return `x` where `mask` is true, else 0."""
     return where(mask, x, full_like(x, 0))
 
 
 def folded(fold: str, x: Any, axis: int) -> Any:
-    """A reduction along one axis."""
+    """Reduce along one axis."""
     return getattr(do, fold)(x, axes=(aval_of(x).ndim + axis,), out_sharding=None)
 
 
 def picked(mask: Any, x: Any, axis: int) -> Any:
-    """The one element along an axis at which the mask holds."""
+    """Return the one element along an axis at which `mask` is true."""
+    # A masked sum: the position may differ in each matrix of the stack.
     return folded("reduce_sum", only(mask, x), axis)
 
 
 def lengths(x: Any, axis: int) -> Any:
-    """Lengths of vectors, without squares that overflow."""
+    """Return Euclidean lengths along an axis; scaled, so that squares do not overflow."""
     size, length = do.abs(x), aval_of(x).shape[axis]
     largest = folded("reduce_max", size, axis)
     nothing = do.eq(largest, full_like(largest, 0))
     unit = where(nothing, full_like(largest, 1), largest)
-    scaled = do.div(size, spread(unit, axis, length))
+    scaled = do.div(size, repeated(unit, axis, length))
     return do.mul(largest, do.sqrt(folded("reduce_sum", do.mul(scaled, scaled), axis)))
 
 
 def hypot(x: Any, y: Any) -> Any:
-    """The length of (x, y), without squares that overflow; for numbers that are not negative."""
+    """Return √(x² + y²) for non-negative numbers, without squares that overflow."""
     large, small = do.max(x, y), do.min(x, y)
     nothing = do.eq(large, full_like(large, 0))
     ratio = do.div(small, where(nothing, full_like(large, 1), large))
     return do.mul(large, do.sqrt(do.add(do.mul(ratio, ratio), full_like(ratio, 1))))
 
 
-def spread(x: Any, axis: int, length: int) -> Any:
-    """A value repeated along one more axis, counted from behind."""
+def repeated(x: Any, axis: int, length: int) -> Any:
+    """Repeat a value along one more axis."""
     shape = aval_of(x).shape
     axis += len(shape) + 1
     full = (*shape[:axis], length, *shape[axis:])
@@ -75,10 +76,10 @@ def spread(x: Any, axis: int, length: int) -> Any:
 
 
 def along_rows(v: Any, columns: int) -> Any:
-    """Element i for all of row i."""
-    return spread(v, -1, columns)
+    """Repeat element i along row i."""
+    return repeated(v, -1, columns)
 
 
 def along_columns(v: Any, rows: int) -> Any:
-    """Element j for all of column j."""
-    return spread(v, -2, rows)
+    """Repeat element j along column j."""
+    return repeated(v, -2, rows)

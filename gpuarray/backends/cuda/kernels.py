@@ -1,7 +1,8 @@
 """Kernels on a GPU: text to functions that can be launched.
 
-Floor 4. In: emitted kernels. Out: CuPy's `Function`s by the kernels' names. One source a plan goes
-through NVIDIA's compiler, or comes as machine code from the cache (backends/cuda/cubins.py).
+Floor 4. In: emitted kernels. Out: CuPy's `Function`s by the kernels' names. The source of a plan
+goes through NVIDIA's compiler once, or comes as machine code from the cache
+(backends/cuda/cubins.py).
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ from gpuarray.compiler.cuda.emit import KernelSource
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.errors import CompileError
 
-#: A plan of at least so many kernels may be replayed as a graph, for so many sets of addresses,
-#: which are looked for among so many.
+#: A plan may be replayed as a CUDA graph from this many kernels on, for this many sets of
+#: addresses, and this many sets are remembered to find those that come again.
 GRAPH_FROM, GRAPHS, SEEN = 4, 8, 64
-#: So many tables of addresses of a kernel are kept.
+#: How many tables of addresses are kept for a kernel.
 TABLES = 16
 
 
 def load(kernels: Sequence[KernelSource], gpu: Gpu) -> tuple[dict[str, Any], str, bytes]:
-    """The kernels as functions of (grid, block, arguments, shared memory, stream); their source and
-    their machine code.
+    """Return the kernels as functions, their source, and their machine code.
+
+    The functions take (grid, block, arguments, shared memory, stream).
     """
     if not kernels:
         return {}, "", b""
+    # All kernels of a plan are one source: one compile and one module.
     source = complete("\n".join(k.text for k in kernels))
     cubin = cubins.load(source, gpu.arch, (), cupy.cuda.nvrtc.getVersion(), _compile)
     module = cupy.cuda.function.Module()
@@ -41,14 +44,16 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> tuple[dict[str, Any], str
 
 
 def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
-    """Machine code from the compiler that came with CuPy; PTX for a GPU that is newer than it."""
+    """Compile with CuPy's NVRTC; to PTX for a GPU that is newer than the compiler."""
     api = cupy.cuda.nvrtc
     number, known = int(arch.removeprefix("sm_")), [int(a) for a in api.getSupportedArchs()]
     native = number in known
     flags = [f"--gpu-architecture={arch}", *nvrtc.OPTIONS, *options]
     if native:
+        # The assembler's report of registers and spills.
         flags.append("--ptxas-options=--verbose")
     else:
+        # The newest architecture the compiler knows; the driver compiles the rest when it loads it.
         flags[0] = f"--gpu-architecture=compute_{max(a for a in known if a <= number)}"
     started = time.perf_counter()
     program = api.createProgram(source, "kernels.cu", (), ())
@@ -67,7 +72,7 @@ def _compile(source: str, arch: str, options: Sequence[str]) -> nvrtc.Compiled:
 
 
 class Table:
-    """Addresses as an array on the GPU, for kernels that look theirs up."""
+    """Addresses as an array on the GPU, for kernels that look up their operands."""
 
     def __init__(self, gpu: Gpu):
         self._gpu = gpu
@@ -84,9 +89,9 @@ class Table:
 
 
 class Replay:
-    """Launches as a CUDA graph: recorded when a set of addresses comes for the second time.
+    """Launches replayed as a CUDA graph, recorded when a set of addresses comes a second time.
 
-    What lies at these addresses is taken by the call that replays them, so a graph owns nothing.
+    The memory at these addresses is allocated by the call that replays them: a graph owns nothing.
     """
 
     def __init__(self, launches: Callable[..., None], gpu: Gpu):
@@ -103,12 +108,13 @@ class Replay:
         if graph is not None:
             graph.launch(self._gpu.stream)
             return
+        # Unknown addresses: launch one by one, and remember them.
         if len(self._seen) < SEEN:
             self._seen.add(addresses)
         self._launches(self._gpu.stream, *addresses)
 
     def _recorded(self, addresses: tuple[int, ...]) -> Any:
-        """The graph of the launches, recorded on a stream that nobody else uses."""
+        """Record the launches as a graph, on a stream used for nothing else."""
         with self._gpu.device:
             stream = cupy.cuda.Stream(non_blocking=True)
             with stream:
@@ -121,7 +127,7 @@ class Replay:
 
 
 def announced(function: Any, kernel: KernelSource) -> Callable[..., None]:
-    """A kernel that says when it is launched."""
+    """Return a kernel that prints a line when it is launched."""
     title = kernel.text.partition("\n")[0].removeprefix("// ")
 
     def launch(grid, block, arguments, shared, stream) -> None:

@@ -1,9 +1,11 @@
-"""Routines of CuPy's libraries for what is no kernel of ours: products, sorting, transforms,
-factorisations.
+"""Routines of CuPy's libraries: products, sorting, transforms, factorisations.
 
-Floor 4. In: an equation and a GPU. Out: a function from Buffers to Buffers, or None. PARTS says
-what an equation consists of that a GPU runs, ROUTINES what runs it on CuPy arrays, as rows of
-(primitive, maker); a maker is given the avals and params, and may refuse with a TypeError.
+Floor 4. In: an equation and a GPU. Out: a function from Buffers to Buffers, or None.
+
+- PARTS has functions that express an equation in primitives which a GPU runs.
+- ROUTINES has makers of functions on CuPy arrays, by primitive; a maker gets the avals and params,
+  and refuses operands that the library does not take with a TypeError.
+- HOST has what runs on the host by design.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ _solvers = lazy_module("cupyx.scipy.linalg")
 
 
 def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
-    """What runs an equation by a library; None where there is nothing."""
+    """Return the library routine of an equation, or None."""
     avals = [a.aval for a in eqn.invars]
+    # cuBLAS is called directly, without CuPy arrays.
     if eqn.primitive is products.gemm_p:
         return products.gemm(avals, eqn.params, gpu)
     maker = ROUTINES.get(eqn.primitive.name)
@@ -39,8 +42,9 @@ def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
         return None
     try:
         function = maker(avals, **eqn.params)
-    except TypeError:  # not for these operands
+    except TypeError:  # the library does not take these operands
         return None
+    # CuPy may return other dtypes of the same kind.
     types = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
 
     def on_arrays(*buffers: Buffer) -> list[Buffer]:
@@ -56,11 +60,12 @@ def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
 
 
 def parts(eqn: Eqn) -> Callable[..., Any] | None:
-    """An equation in terms of primitives that a GPU runs, as a function of values."""
+    """Return an equation as a function of values in terms of other primitives, or None."""
     found = PARTS.get(eqn.primitive.name, eqn.primitive.decompose)
     if found is None:
         return None
     params = dict(eqn.params)
+    # These need something of the result, which their params do not say.
     if found is products.conv_parts:
         params["result"] = eqn.outvars[0].aval
     if found is _approx_top_k_parts:
@@ -69,25 +74,26 @@ def parts(eqn: Eqn) -> Callable[..., Any] | None:
     return lambda *values: found(*values, **params)
 
 
-# ---- order ----
-def _spoken(aval: ShapedArray) -> None:
-    """Raise where CuPy has no numbers of this type."""
+# ---- sorting ----
+def _check_known(aval: ShapedArray) -> None:
+    """Raise TypeError for dtypes that CuPy does not compute with."""
     if storage_dtype(aval).kind not in "biufc":
         raise TypeError(f"CuPy does not compute with {aval.str_short()}")
 
 
+# Complex numbers sort by real part, then imaginary part.
 def _keys(x: Any) -> list[Any]:
     return [x.real, x.imag] if x.dtype.kind == "c" else [x]
 
 
 def _sort(avals, *, dimension: int, is_stable: bool, num_keys: int):
     for aval in avals[:num_keys]:
-        _spoken(aval)
+        _check_known(aval)
     if len(avals) == 1 and avals[0].dtype.kind != "c":
         return lambda x: [cupy.sort(x, axis=dimension)]
 
     def sort(*xs):
-        order = None  # by the last key first: sorting is stable, so earlier keys win
+        order = None  # from the last key to the first: sorting is stable, so the first one decides
         for key in [part for x in xs[:num_keys] for part in _keys(x)][::-1]:
             if order is not None:
                 key = cupy.take_along_axis(key, order, dimension)
@@ -99,15 +105,15 @@ def _sort(avals, *, dimension: int, is_stable: bool, num_keys: int):
 
 
 def _top_k_parts(x, *, k: int, axis: int):
-    """`top_k`: sorted by keys that count downwards, with the positions."""
+    """`top_k`: a sort by descending keys, with positions."""
     return _selected(_downwards(x), x, k, axis)
 
 
 def _selected(key, x, k: int, axis: int):
-    """The elements with the `k` smallest keys along an axis, and where they were."""
+    """Return the elements with the `k` smallest keys along an axis, and their positions."""
     aval = aval_of(x)
-    places = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
-    out = do.sort(key, x, places, dimension=axis, is_stable=True, num_keys=1)
+    positions = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
+    out = do.sort(key, x, positions, dimension=axis, is_stable=True, num_keys=1)
     starts, stops = [0] * aval.ndim, list(aval.shape)
     stops[axis] = k
     return [
@@ -117,18 +123,18 @@ def _selected(key, x, k: int, axis: int):
 
 
 def _approx_top_k_parts(x, *, k: int, reduction_dimension: int, is_max_k: bool, length: int):
-    """`approx_top_k`: exact, and so within every recall target."""
+    """`approx_top_k`: exact, which satisfies every recall target."""
     axis = reduction_dimension % aval_of(x).ndim
     return _selected(_downwards(x) if is_max_k else _upwards(x), x, length, axis)
 
 
 def _downwards(x):
-    """Integers in the opposite of the total order of the elements."""
+    """Return integers in the reverse total order of the elements."""
     return getattr(do, "not")(_upwards(x))
 
 
 def _upwards(x):
-    """Integers in the total order of the elements."""
+    """Return integers in the total order of the elements."""
     dtype = aval_of(x).dtype
     kind = dtypes.kind_of(dtype)
     if kind == "f":
@@ -136,13 +142,13 @@ def _upwards(x):
         shape = aval_of(bits).shape
         largest = _full(np.iinfo(aval_of(bits).dtype).max, aval_of(bits).dtype, shape)
         zero = _full(0, aval_of(bits).dtype, shape)
-        # Negative floats count backwards in their bits: flip all of them but the sign.
+        # The bits of negative floats order backwards: flip all of them but the sign.
         return do.select_n(do.lt(bits, zero), bits, do.xor(bits, largest))
     return x
 
 
 def _symmetric_product_parts(a, c, *, alpha: float, beta: float):
-    """`symmetric_product`: alpha a a^T + beta c."""
+    """`symmetric_product`: alpha a a^T + beta c, in float32 for half precision."""
     dtype, rank = aval_of(a).dtype, aval_of(a).ndim
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     lead = tuple(range(rank - 2))
@@ -163,7 +169,7 @@ def _full(value: float, dtype, shape: tuple[int, ...]):
 
 
 def _wide_sort_parts(*xs, dimension: int, is_stable: bool, num_keys: int):
-    """`sort` of floats that CuPy lacks, as float32, which holds all of them."""
+    """`sort` by floats that CuPy lacks, converted to float32, which represents all of them."""
     wide = [
         dtypes.kind_of(aval_of(x).dtype) == "f" and storage_dtype(aval_of(x)).kind == "V"
         for x in xs
@@ -177,7 +183,8 @@ def _wide_sort_parts(*xs, dimension: int, is_stable: bool, num_keys: int):
 
 def _searchsorted(avals, *, side: str, dtype):
     for aval in avals:
-        _spoken(aval)
+        _check_known(aval)
+    # CuPy searches one sorted array at a time.
     rows = int(np.prod(avals[0].shape[:-1]))
 
     def search(ordered, query):
@@ -203,7 +210,7 @@ def _fft(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
 
 # ---- linear algebra ----
 def _each(function: Callable[[Any], Sequence]) -> Callable[[Any], list]:
-    """A function of one matrix for every matrix of a stack."""
+    """Return a function of one matrix as one of a stack of matrices."""
 
     def run(a):
         if a.ndim == 2:
@@ -215,6 +222,7 @@ def _each(function: Callable[[Any], Sequence]) -> Callable[[Any], list]:
     return run
 
 
+# The dtypes of cuSOLVER's factorisations.
 def _factorised(avals) -> None:
     if avals[0].size == 0 or avals[0].dtype.name not in (
         "float32",
@@ -228,6 +236,7 @@ def _factorised(avals) -> None:
 def _cholesky(avals):
     _factorised(avals)
 
+    # cuSOLVER's status must be asked for; a failure gives nan, as on the host.
     def one(a):
         try:
             with cupyx.errstate(linalg="raise"):
@@ -243,7 +252,7 @@ def _packed_lu(avals):
     _factorised(avals)
 
     def one(a):
-        with warnings.catch_warnings():  # a singular matrix has an LU decomposition, too
+        with warnings.catch_warnings():  # a singular matrix has an LU decomposition too
             warnings.simplefilter("ignore", RuntimeWarning)
             packed, pivots = _solvers.lu_factor(a, check_finite=False)
         return packed, pivots.astype(np.int32)
@@ -251,7 +260,7 @@ def _packed_lu(avals):
     return _each(one)
 
 
-#: The matrices and row swaps of `lu`, without the permutation that the swaps amount to.
+#: Factors and row swaps of `lu`, without the permutation, which is computed from the swaps.
 packed_lu_p = Primitive(
     "packed_lu",
     Kind.LIBRARY,
@@ -273,7 +282,7 @@ def _geqrf(avals):
     _factorised(avals)
 
     def one(a):
-        packed, taus = cupy.linalg.qr(a, "raw")  # as cuSOLVER leaves it: columns first
+        packed, taus = cupy.linalg.qr(a, "raw")  # in cuSOLVER's column-major order
         return packed.T, taus
 
     return _each(one)
@@ -307,13 +316,13 @@ def _eig(avals, *, compute_left_eigenvectors, compute_right_eigenvectors, **para
     matrix = ShapedArray(avals[0].shape[-2:], avals[0].dtype)
 
     def one(a):
-        finite = cupy.all(cupy.isfinite(a))  # the iteration may not end on others
+        finite = cupy.all(cupy.isfinite(a))  # the iteration may not end on inf or nan
         try:
             values, vectors = cupy.linalg.eig(cupy.where(finite, a, a.dtype.type(0)))
         except RuntimeError as error:
             if is_failure(error):
                 raise
-            # a cuSOLVER without it
+            # This cuSOLVER has no such routine: compute on the host.
             found = registry["eig"].numpy_function([matrix], params)(cupy.asnumpy(a))
             return tuple(map(cupy.asarray, found))
         out = (values, vectors) if compute_right_eigenvectors else (values,)
@@ -342,12 +351,12 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
 
     def solve(a, b):
         a = a.conj() if conjugate_a else a
-        # x op(a) = b is op(a)^T x^T = b^T
-        turned, b = (transpose_a, b) if left_side else (not transpose_a, b.swapaxes(-1, -2))
+        # x op(a) = b is op(a)^T x^T = b^T.
+        trans, b = (transpose_a, b) if left_side else (not transpose_a, b.swapaxes(-1, -2))
         flat = [x.reshape(-1, *x.shape[-2:]) for x in (a, b)]
         solved = [
             _solvers.solve_triangular(
-                one, right, trans=int(turned), lower=lower, unit_diagonal=unit_diagonal
+                one, right, trans=int(trans), lower=lower, unit_diagonal=unit_diagonal
             )
             for one, right in zip(*flat, strict=True)
         ]
@@ -399,12 +408,12 @@ ROUTINES: dict[str, Callable[..., Callable[..., Any]]] = {
     "svd": _svd,
     "triangular_solve": _triangular,
 }
-#: Parts that draw random bits from a key of their own, which comes first.
+#: Functions like PARTS that draw random bits: they take a fresh key as first argument.
 FRESH: dict[str, Callable[..., Any]] = {"rng_uniform": random_parts.uniform_parts}
 
 _PYTHON = "a Python function runs where Python does"
-#: What runs on the host, by design and in strict mode too, and why. Operands are copied there, and
-#: results back.
+#: Primitives that run on the host by design, in strict mode too, with the reason. Operands are
+#: copied to the host, and results back.
 HOST: dict[str, str] = {
     "eig": "cuSOLVER finds no left eigenvectors, and right ones only since CUDA 12.6",
     "schur": "no library for GPUs has a Schur decomposition",
@@ -416,7 +425,7 @@ HOST: dict[str, str] = {
 
 
 def host_reason(eqn: Eqn) -> str | None:
-    """Why an equation runs on the host although its program runs on a GPU, if it does by design."""
+    """Return why an equation of a GPU program runs on the host by design, or None."""
     name = eqn.primitive.name
     if name == "eig" and not eqn.params["compute_left_eigenvectors"]:
         return None

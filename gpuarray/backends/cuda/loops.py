@@ -1,7 +1,7 @@
-"""Loops inside the parts of an operation: functions of values become the Graphs that they hold.
+"""Loops inside the parts of an operation, as `scan` equations.
 
-Floor 4. In: a function of one step, initial values. Out: `scan` equations in the trace at
-hand. A step sees nothing but what it is given: constants are passed on by hand.
+Floor 4. In: a function of one step, initial values. Out: `scan` equations in the current trace. A
+step must not close over values: constants are passed explicitly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuarray.transforms.stage import TracedFunction, stage
 
 
 def graph_of(fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], name: str) -> Graph:
-    """A function of flat values as a Graph."""
+    """Stage a function of flat values as a Graph."""
     graph = stage(fun, avals, TracedFunction(fun, name))
     graph.debug_name = name
     return graph
@@ -31,8 +31,9 @@ def scan(
     consts: Sequence[Any] = (),
     reverse: bool = False,
 ) -> tuple[list, list]:
-    """step(*consts, *carry, *row of each of xs) -> (carry, ys), `length` times; the last carry, and
-    the ys stacked.
+    """Run step(*consts, *carry, *row of each of xs) -> (carry, ys) `length` times.
+
+    Return the last carry, and the ys stacked.
     """
 
     def body(*values):

@@ -2,7 +2,7 @@
 
 Floor 4. In: text and an architecture. Out: `Compiled`: PTX, or a cubin with the registers and
 spills of each kernel. It needs no GPU. The library is that of the wheel `nvidia-cuda-nvrtc`, or of
-a CUDA toolkit the loader finds; it is opened at the first compile, never at import.
+a CUDA toolkit that the loader finds; it is opened at the first compile, never on import.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from dataclasses import dataclass, field
 
 from gpuarray.errors import CompileError
 
-#: Always: C++17, no hidden fused multiply-adds (the reference has none), functions are for devices.
+#: Always set: C++17, no implicit fused multiply-adds (the NumPy rules have none), device functions.
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes of a multiprocessor."""
+    """What a kernel uses of a multiprocessor."""
 
     registers: int
     spills: int = 0  # bytes stored because registers did not suffice
-    shared: int = 0  # bytes of shared memory a block
+    shared: int = 0  # bytes of shared memory per block
 
 
 @dataclass
 class Compiled:
-    """What the compiler made."""
+    """Result of a compile."""
 
     binary: bytes
     log: str
@@ -53,14 +53,14 @@ def available() -> bool:
 
 
 def version() -> tuple[int, int]:
-    """The version of NVRTC."""
+    """Return the version of NVRTC."""
     lib, major, minor = _need(), ctypes.c_int(), ctypes.c_int()
     lib.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return major.value, minor.value
 
 
 def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
-    """Compile a source: `arch` is "sm_90" for machine code, "compute_90" for PTX."""
+    """Compile a source; `arch` is "sm_90" for machine code, "compute_90" for PTX."""
     lib = _need()
     flags = [f"--gpu-architecture={arch}", *OPTIONS, *options]
     if arch.startswith("sm_"):
@@ -76,6 +76,7 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
     try:
         given = (ctypes.c_char_p * len(flags))(*[f.encode() for f in flags])
         status = lib.nvrtcCompileProgram(program, len(flags), given)
+        # The log is read before the status is checked: it has the errors.
         log = _bytes(lib, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
         if status:
             raise CompileError(f"NVRTC could not compile for {arch}:\n{log.strip()}")
@@ -86,8 +87,9 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
 
 
 def resources(log: str) -> dict[str, Resources]:
-    """Registers, spills and shared memory of each kernel, as the assembler reports them in a log
-    (with the option --ptxas-options=--verbose).
+    """Return registers, spills and shared memory of each kernel, from the assembler's log.
+
+    The log must have been made with the option --ptxas-options=--verbose.
     """
     found: dict[str, Resources] = {}
     for part in log.split("Compiling entry function '")[1:]:
@@ -106,7 +108,7 @@ def resources(log: str) -> dict[str, Resources]:
 
 
 def _candidates() -> Iterator[str]:
-    """Where the library may be: in a wheel of NVIDIA's, else wherever the loader looks."""
+    """Yield paths to try: in NVIDIA's wheels, then names that the loader looks up."""
     spec = importlib.util.find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():
         for name in ("libnvrtc.so.[0-9]*", "nvrtc64*_0.dll"):
@@ -119,9 +121,10 @@ def _candidates() -> Iterator[str]:
 def _library() -> ctypes.CDLL | None:
     for name in _candidates():
         try:
-            # The built-in functions are a library of their own that NVRTC opens by name: it must
-            # be there already when both lie in a wheel, outside the loader's path.
+            # NVRTC opens its library of built-in functions by name. In a wheel, both lie outside
+            # the loader's path, so it is loaded beforehand.
             for builtins in sorted(pathlib.Path(name).parent.glob("*nvrtc-builtins*")):
+                # "alt" is a variant for other host libraries.
                 if "alt" not in builtins.name:
                     ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
             lib = ctypes.CDLL(name)

@@ -1,8 +1,8 @@
 """Sums of products for cuBLAS: contractions and convolutions as stacks of matrix products.
 
-Floor 4. In: the equations. Out: `parts`, what they are made of: transposes and conversions, which
-are kernels, and `gemm`, which is one call of cuBLAS. It reads transposed matrices as they lie, and
-sums 16-bit floats in float32. Integers, which it does not multiply, are summed by a kernel.
+Floor 4. In: the equations. Out: the same in terms of transposes and conversions, which are kernels,
+and `gemm`, which is one call of cuBLAS. cuBLAS reads transposed matrices in place and sums 16-bit
+floats in float32. Integers, which it does not multiply, are summed by a kernel.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpuarray.primitives.contract.ops import _side, dot_aval, joined_dtype, work
 from gpuarray.primitives.contract.precision import DotAlgorithmPreset, Precision, rounding_of
 from gpuarray.primitives.define import do
 
-# ---- the matrix product itself ----
-#: cuBLAS's numbers of types: those of elements, and those sums are kept in.
+# ---- the matrix product ----
+#: cuBLAS's numbers of element types (cudaDataType) and of compute types (cublasComputeType).
 _ELEMENT = {
     "float32": 0,
     "float64": 1,
@@ -38,46 +38,49 @@ _TF32 = 77
 _DEFAULT_ALGORITHM = -1
 
 
-def _gemm_aval(a: ShapedArray, b: ShapedArray, *, turned: tuple[bool, bool], dtype, tf32: bool):
-    (batch, m, _), (_, _, n) = _sides(a.shape, turned[0]), _sides(b.shape, turned[1])
+def _gemm_aval(a: ShapedArray, b: ShapedArray, *, transposed: tuple[bool, bool], dtype, tf32: bool):
+    (batch, m, _), (_, _, n) = _sides(a.shape, transposed[0]), _sides(b.shape, transposed[1])
     return ShapedArray((batch, m, n), dtype)
 
 
-def _sides(shape: tuple[int, ...], turned: bool) -> tuple[int, int, int]:
+def _sides(shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int]:
     batch, rows, columns = shape
-    return (batch, columns, rows) if turned else (batch, rows, columns)
+    return (batch, columns, rows) if transposed else (batch, rows, columns)
 
 
-def _gemm_numpy(a, b, *, turned: tuple[bool, bool], dtype, tf32: bool) -> np.ndarray:
+# The reference, for tests: half precision is summed in float32.
+def _gemm_numpy(a, b, *, transposed: tuple[bool, bool], dtype, tf32: bool) -> np.ndarray:
     wide = np.promote_types(np.float32, dtype) if dtype.kind in "fc" else np.float32
-    a, b = (x.swapaxes(1, 2) if t else x for x, t in zip((a, b), turned, strict=True))
+    a, b = (x.swapaxes(1, 2) if t else x for x, t in zip((a, b), transposed, strict=True))
     return np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
 
 
-#: [batch, m, k] x [batch, k, n] -> [batch, m, n]; `turned` says which lie with the last two swapped
+#: [batch, m, k] x [batch, k, n] -> [batch, m, n]; `transposed`: operands stored with the last two
+#: axes swapped.
 gemm_p = Primitive("gemm", Kind.LIBRARY, aval=_gemm_aval, numpy=_gemm_numpy, register=False)
 
 
 def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, Buffer], Buffer]:
-    """`gemm_p` as one call of cuBLAS."""
+    """Return `gemm_p` as one call of cuBLAS."""
     aval = _gemm_aval(*avals, **params)
     batch, m, n = aval.shape
-    _, _, k = _sides(avals[0].shape, params["turned"][0])
+    _, _, k = _sides(avals[0].shape, params["transposed"][0])
     dtype = aval.dtype
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     one, zero = np.ones(1, wide), np.zeros(1, wide)
-    # cuBLAS reads columns first: there, rows-first matrices are their transposes, and the product
-    # is that of the transposes in the other order.
-    turned_a, turned_b = params["turned"]
-    left = (_ELEMENT[avals[1].dtype.name], k if turned_b else n, k * n)
-    right = (_ELEMENT[avals[0].dtype.name], m if turned_a else k, m * k)
+    # cuBLAS expects column-major matrices. Read so, row-major ones are their transposes; the result
+    # is the product of the transposes in reverse order.
+    transposed_a, transposed_b = params["transposed"]
+    # Each operand: element type, leading dimension, elements of one matrix.
+    left = (_ELEMENT[avals[1].dtype.name], k if transposed_b else n, k * n)
+    right = (_ELEMENT[avals[0].dtype.name], m if transposed_a else k, m * k)
     compute = _TF32 if params["tf32"] else _COMPUTE[wide.name]
 
     def product(a: Buffer, b: Buffer, out: Buffer) -> None:
         with gpu.device, gpu.stream:
             cupy.cuda.cublas.gemmStridedBatchedEx(
                 cupy.cuda.device.get_cublas_handle(),
-                int(turned_b), int(turned_a), n, m, k, one.ctypes.data,
+                int(transposed_b), int(transposed_a), n, m, k, one.ctypes.data,
                 b.pointer, *left, a.pointer, *right, zero.ctypes.data,
                 out.pointer, _ELEMENT[dtype.name], n, m * n, batch, compute, _DEFAULT_ALGORITHM,
             )  # fmt: skip
@@ -91,66 +94,72 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
     return run
 
 
-# ---- in other words ----
+# ---- operations on top of it ----
 def cast(x: Any, dtype: Any) -> Any:
-    """A value in another dtype."""
+    """Convert a value to a dtype."""
     if aval_of(x).dtype == dtype:
         return x
     return do.convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:
-    """A value with another shape."""
+    """Reshape a value."""
     if aval_of(x).shape == shape:
         return x
     return do.reshape(x, new_sizes=shape, dimensions=None, sharding=None)
 
 
 def permuted(x: Any, permutation: tuple[int, ...]) -> Any:
-    """A value with its axes in another order."""
+    """Transpose a value."""
     if permutation == tuple(range(len(permutation))):
         return x
     return do.transpose(x, permutation=permutation)
 
 
-def _product(a: Any, b: Any, turned: tuple[bool, bool], working: Any, out: Any, tf32: bool) -> Any:
-    """A stack of matrix products, whatever the dtypes."""
+def _product(
+    a: Any, b: Any, transposed: tuple[bool, bool], working: Any, out: Any, tf32: bool
+) -> Any:
+    """Multiply stacks of matrices of any dtypes."""
     if dtypes.kind_of(working) in "biu":
-        return _integer_product(a, b, turned, working, out)
+        return _integer_product(a, b, transposed, working, out)
     given = [aval_of(x).dtype for x in (a, b)]
+    # 16-bit operands stay as they are: cuBLAS sums them in float32.
     narrow = given[0] == given[1] and given[0].name in ("float16", "bfloat16")
     if not narrow or working != np.float32:
         a, b = cast(a, working), cast(b, working)
         narrow = False
     result = out if out == working or (narrow and out == given[0]) else working
+    # cuBLAS takes no empty matrices; an empty sum is 0.
     if 0 in (aval_of(a).size, aval_of(b).size):
-        aval = _gemm_aval(aval_of(a), aval_of(b), turned=turned, dtype=out, tf32=False)
+        aval = _gemm_aval(aval_of(a), aval_of(b), transposed=transposed, dtype=out, tf32=False)
         return do.broadcast_in_dim(
             np.zeros((), out), shape=aval.shape, broadcast_dimensions=(), sharding=None
         )
     tf32 = tf32 and working == np.float32 and not narrow
-    made = gemm_p.bind(a, b, turned=turned, dtype=result, tf32=tf32)
+    made = gemm_p.bind(a, b, transposed=transposed, dtype=result, tf32=tf32)
+    # A complex product for a real result: the imaginary part is dropped, as on the host.
     if dtypes.kind_of(result) == "c" != dtypes.kind_of(out):
         made = do.real(made)
     return cast(made, out)
 
 
-def _integer_product(a, b, turned, working, out):
-    """Products and their sums in one kernel."""
-    a = permuted(a, (0, 2, 1)) if turned[0] else a
-    b = permuted(b, (0, 2, 1)) if turned[1] else b
+def _integer_product(a, b, transposed, working, out):
+    """Multiply and sum integers in one kernel."""
+    a = permuted(a, (0, 2, 1)) if transposed[0] else a
+    b = permuted(b, (0, 2, 1)) if transposed[1] else b
     (batch, m, k), n = aval_of(a).shape, aval_of(b).shape[2]
-    spread = functools.partial(do.broadcast_in_dim, shape=(batch, m, n, k), sharding=None)
-    a = spread(cast(a, working), broadcast_dimensions=(0, 1, 3))
-    b = spread(permuted(cast(b, working), (0, 2, 1)), broadcast_dimensions=(0, 2, 3))
+    broadcast = functools.partial(do.broadcast_in_dim, shape=(batch, m, n, k), sharding=None)
+    a = broadcast(cast(a, working), broadcast_dimensions=(0, 1, 3))
+    b = broadcast(permuted(cast(b, working), (0, 2, 1)), broadcast_dimensions=(0, 2, 3))
     if dtypes.kind_of(working) == "b":
         return cast(do.reduce_or(getattr(do, "and")(a, b), axes=(3,)), out)
     return cast(do.reduce_sum(do.mul(a, b), axes=(3,)), out)
 
 
 def _wants_tf32(precision: Any) -> bool:
-    """Whether products of float32 may keep only what a tensor core keeps. Where nothing is asked
-    for, they keep all.
+    """Whether float32 products may keep only the precision of TF32.
+
+    Unless it is asked for, they keep all of float32's.
     """
     if isinstance(precision, tuple) and not hasattr(precision, "accumulation_type"):
         return all(p is Precision.HIGH for p in precision)
@@ -158,7 +167,7 @@ def _wants_tf32(precision: Any) -> bool:
 
 
 def dot_parts(lhs, rhs, *, dimension_numbers, precision=None, preferred_element_type=None, **_):
-    """`dot_general`: both sides brought into the form of a stack of matrices."""
+    """`dot_general`: both operands as stacks of matrices, as on the host."""
     avals = aval_of(lhs), aval_of(rhs)
     out = dot_aval(
         *avals,
@@ -166,6 +175,7 @@ def dot_parts(lhs, rhs, *, dimension_numbers, precision=None, preferred_element_
         preferred_element_type=preferred_element_type,
     )
     (lc, rc), (lb, rb) = dimension_numbers
+    # The same choice of dtypes as the NumPy rule makes.
     *rounding, accumulate = rounding_of(precision)
     joined = joined_dtype("dot_general", avals[0].dtype, avals[1].dtype)
     working = working_dtype(joined, out.dtype, accumulate)
@@ -179,20 +189,21 @@ def dot_parts(lhs, rhs, *, dimension_numbers, precision=None, preferred_element_
             x = cast(x, to)
         side = _side(aval_of(x).shape, tuple(batch), tuple(contract), last)
         sides.append((shaped(permuted(x, side.permutation), side.shape), side.swap))
-    (a, turned_a), (b, turned_b) = sides
+    (a, transposed_a), (b, transposed_b) = sides
     tf32 = _wants_tf32(precision)
-    return shaped(_product(a, b, (turned_a, turned_b), working, out.dtype, tf32), out.shape)
+    return shaped(_product(a, b, (transposed_a, transposed_b), working, out.dtype, tf32), out.shape)
 
 
 def conv_parts(lhs, rhs, **p):
-    """`conv_general_dilated`: for every tap of the kernel the elements it meets, side by side,
-    times the kernel as a matrix.
+    """`conv_general_dilated`: windows as a matrix times the kernels as a matrix (im2col).
+
+    The windows are built tap by tap: for each position in the kernel, the elements that it meets.
     """
     out: ShapedArray = p.pop("result")
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
     x, w = permuted(lhs, tuple(lhs_spec)), permuted(rhs, tuple(rhs_spec))
     groups = p["feature_group_count"]
-    if p["batch_group_count"] > 1:  # groups of images are groups of channels, arranged otherwise
+    if p["batch_group_count"] > 1:  # move the groups from the batch to the channels
         groups = p["batch_group_count"]
         n, c, *rest = aval_of(x).shape
         split = shaped(x, (groups, n // groups, c, *rest))
@@ -202,6 +213,7 @@ def conv_parts(lhs, rhs, **p):
     padding = [
         (low, high, d - 1) for (low, high), d in zip(p["padding"], p["lhs_dilation"], strict=True)
     ]
+    # Padding, and the holes of a dilated operand.
     if any(itertools.chain(*padding)):
         nothing = np.zeros((), dtype)
         x = do.pad(x, nothing, padding_config=((0, 0, 0), (0, 0, 0), *padding))
@@ -210,6 +222,7 @@ def conv_parts(lhs, rhs, **p):
     spatial = tuple(out.shape[i] for i in out_spec[2:])
     count = math.prod(spatial)
     taps = []
+    # One strided slice for each position in the kernel.
     for tap in np.ndindex(*kernel):
         starts = [t * d for t, d in zip(tap, p["rhs_dilation"], strict=True)]
         stops = [
@@ -227,6 +240,7 @@ def conv_parts(lhs, rhs, **p):
     depth = per * len(taps)
     windows = shaped(permuted(windows, (1, 2, 3, 0, 4)), (groups, depth, images * count))
     matrix = shaped(w, (groups, features // groups, depth))
+    # The product over (channels in a group) x (positions in the kernel).
     working = working_dtype(
         dtypes.wider(dtype, aval_of(w).dtype) if dtype != aval_of(w).dtype else dtype,
         out.dtype,
@@ -235,6 +249,7 @@ def conv_parts(lhs, rhs, **p):
         matrix, windows, (False, False), working, out.dtype, _wants_tf32(p.get("precision"))
     )
     made = shaped(made, (features, images, *spatial))
+    # To the caller's order of axes.
     made = permuted(made, (1, 0, *range(2, len(spatial) + 2)))
     back = tuple(out_spec.index(i) for i in range(len(out_spec)))
     return permuted(made, back)

@@ -1,11 +1,11 @@
 """Plans as Python functions that launch kernels.
 
-Floor 4. In: a Plan and a GPU. Out: a function on Buffers, generated once, as the NumPy driver's:
-addresses are worked out, memory is taken, kernels are launched in order, results are handed over
-while they are still being computed.
+Floor 4. In: a Plan and a GPU. Out: a function on Buffers, generated once, as in the NumPy backend:
+addresses are computed, memory is allocated, kernels are launched in order, and results are handed
+over while they are still being computed.
 
-Values between kernels share one piece of memory, cut when the function is written: a value takes
-the place of others that nobody reads any more. Results have memory of their own; donated inputs
+Values between kernels share one allocation, which is divided when the function is written: a value
+reuses the place of others that are no longer read. Results have memory of their own; donated inputs
 give theirs where a kernel may write over what it reads.
 """
 
@@ -43,11 +43,11 @@ from gpuarray.core.primitive import Kind
 from gpuarray.errors import FallbackError, FallbackWarning
 from gpuarray.primitives.random.ops import implementation
 
-#: The keys that nobody else has, begun anew in each process.
+#: Keys for fresh random bits, counted anew in each process.
 _draws = itertools.count()
-#: The names under which a plan knows addresses.
+#: The names of addresses in a generated function.
 _ADDRESS = re.compile(r"\ba\d+\.pointer\b|\bp\d+\b|\bbase\b")
-#: Pieces of shared memory start at multiples of so many bytes.
+#: Pieces of the shared allocation start at multiples of this many bytes.
 PIECE = 256
 
 
@@ -59,9 +59,9 @@ def build(
     gpu: Gpu,
     inside: Inside | None = None,
 ) -> Callable[..., list]:
-    """A function from Buffers on a GPU to a list of Buffers.
+    """Return a function from Buffers on a GPU to a list of Buffers.
 
-    With donated inputs it takes one more argument: the set of those that nobody else can see.
+    With donated inputs it takes one more argument: the set of those that may be overwritten.
     """
     try:
         steps = _steps(plan)
@@ -72,7 +72,7 @@ def build(
 
 
 def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
-    """What a GPU runs, in order, with the kernels; views among it cost nothing."""
+    """Return what a GPU runs, in order, with the kernels; views have none and cost nothing."""
     kernels = emitted(plan)
     return [
         (s, None) if isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW else next(kernels)
@@ -81,8 +81,9 @@ def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
 
 
 class Inside:
-    """Makes functions of the Graphs in a plan (branches, loops' bodies, parts), each once; they
-    live as long as the plan's.
+    """Makes functions of the Graphs in a plan (branches, loop bodies, parts), each once.
+
+    They live as long as the plan's function.
     """
 
     def __init__(self, gpu: Gpu):
@@ -97,14 +98,19 @@ class Inside:
         return self._made[key]
 
 
-# ---- where values lie ----
+# ---- memory of values ----
 @dataclass(eq=False)
 class _Memory:
     """Memory that kernels of a plan write to.
 
-    first, last: the steps between which it is in use
-    result: whether it leaves the plan
-    donor: the number of the input whose memory it is, where that was given away
+    Attributes
+    ----------
+    first, last :
+        The steps between which it is in use.
+    result :
+        Whether it leaves the plan.
+    donor :
+        Number of the donated input whose memory it is, or None.
     """
 
     nbytes: int
@@ -117,7 +123,7 @@ class _Memory:
 
 @dataclass
 class _Value:
-    """Where a value lies, as text: its address, what owns the memory, its Buffer if it has one."""
+    """Location of a value as text: its address, the owner of the memory, its Buffer if any."""
 
     base: str
     offset: int
@@ -130,9 +136,13 @@ class _Value:
 
 
 def _packed(pieces: list[_Memory]) -> int:
-    """Give each piece its offset so that none overlaps another in use; the bytes of the whole."""
+    """Assign offsets so that no two pieces in use at once overlap; return the total bytes.
+
+    First fit, the largest pieces first.
+    """
     placed: list[_Memory] = []
     for piece in sorted(pieces, key=lambda m: (-m.nbytes, m.first)):
+        # Pieces placed already whose lifetimes overlap, by offset; take the first gap between them.
         neighbours = sorted(
             (m for m in placed if m.first <= piece.last and piece.first <= m.last),
             key=lambda m: m.offset,
@@ -147,9 +157,9 @@ def _packed(pieces: list[_Memory]) -> int:
     return max((m.offset + m.nbytes for m in placed), default=0)
 
 
-# ---- the function ----
+# ---- the generated function ----
 class _Writer:
-    """Writes the function of a plan line by line; `space` holds what its names mean."""
+    """Writes the function of a plan line by line; `space` holds the values of its names."""
 
     def __init__(
         self,
@@ -167,6 +177,7 @@ class _Writer:
         self.ran: dict[int, DeviceStep | str] = {}  # line number -> what it runs, for profiles
         self.holders: dict[str, Eqn] = {}  # name -> the equation with Graphs that it runs
         self.values: dict[Var, _Value] = {}
+        # Names that every plan uses.
         self.space: dict[str, Any] = {
             "Buffer": Buffer,
             "gpu": gpu,
@@ -179,6 +190,7 @@ class _Writer:
             "note": functools.partial(_note, plan),
             "UNDRAWN": UNDRAWN,
         }
+        # Where inputs and constants are, which steps are views, and what runs the rest.
         graph = plan.graph
         self.inputs = {v: i for i, v in enumerate(graph.invars)}
         for v, i in self.inputs.items():
@@ -188,8 +200,8 @@ class _Writer:
         self.views = {
             v: e for e, _ in steps if isinstance(e, Eqn) and _is_view(e) for v in e.outvars
         }
-        #: What runs the equations that have no kernel, and which of their results have memory of
-        #: their own: others may be operands that were handed on.
+        #: What runs the equations without a kernel, and which of their results have memory of
+        #: their own; others may be operands that were passed through.
         self.routines = {
             s: self.routine(s) for s, _ in steps if isinstance(s, Eqn) and not _is_view(s)
         }
@@ -197,27 +209,28 @@ class _Writer:
         self.last = self.last_reads()
         self.plan_memory()
 
-    # ---- planning ----
+    # ---- memory planning ----
     def root(self, v: Var) -> Var:
-        """The value whose memory this one is a part of."""
+        """Return the value whose memory this one is part of."""
         while v in self.views and isinstance(source := self.views[v].invars[0], Var):
             v = source
         return v
 
     def last_reads(self) -> dict[Var, int]:
-        """The last step that reads the memory of a value; one behind all for what leaves."""
+        """Return the last step that reads each value's memory; outputs are read after all steps."""
         last: dict[Var, int] = {}
         for a in self.plan.graph.outvars:
             if isinstance(a, Var):
                 last[self.root(a)] = len(self.steps)
+        # Backwards, so that what a result passes on is known before its operands are looked at.
         for i, (step, _) in reversed(list(enumerate(self.steps))):
             if _is_view(step):
                 continue
             end = i
-            if isinstance(step, Eqn):  # a result that is an operand is read in the operand's memory
+            if isinstance(step, Eqn):  # a result may be an operand, passed through
                 _, fresh = self.routines[step]
-                handed_on = (v for k, v in enumerate(step.outvars) if k not in fresh)
-                end = max((last.get(v, i) for v in handed_on), default=i)
+                passed_on = (v for k, v in enumerate(step.outvars) if k not in fresh)
+                end = max((last.get(v, i) for v in passed_on), default=i)
             for v in map(self.root, step_inputs(step)):
                 last[v] = max(last.get(v, i), end)
         return last
@@ -229,6 +242,7 @@ class _Writer:
             if kernel is None:
                 continue
             for v in kernel.outputs:
+                # Reuse the memory of an aliased operand, or of a donated input for a result.
                 old = kernel.kernel.aliases.get(v)
                 sources = [] if v not in results else map(self.root, kernel.inputs)
                 sources = [x for x in sources if x in self.inputs]
@@ -241,18 +255,21 @@ class _Writer:
                 self.memory[v] = memory
                 memory.last = max(memory.last, self.last.get(v, i))
                 memory.result |= v in results
+        # Results have allocations of their own; the others are packed into one.
         pieces = {id(m): m for m in self.memory.values() if not m.result}
         self.shared_bytes = _packed(list(pieces.values()))
 
     def taken_over(self, source: Var, v: Var, kernel: KernelSource, i: int) -> _Memory | None:
-        """The memory of a value that dies at step i, where that is given away or the plan's own and
-        the kernel may write `v` over it.
+        """Return the memory of a value that dies at step i, if `v` may be written over it.
+
+        The memory must be donated or the plan's own, and the kernel must be able to write in place.
         """
         number = self.inputs.get(source)
         if number is None:
             memory = self.memory.get(source)
         elif number in self.donated and all(m.donor != number for m in self.memory.values()):
             memory = _Memory(v.aval.nbytes, i, i, result=True, donor=number)
+        # An input may be donated to one value only.
         else:
             memory = None
         if memory is None or self.last.get(source) != i or source.aval.nbytes != v.aval.nbytes:
@@ -265,7 +282,7 @@ class _Writer:
             self.steps[i] = self.steps[i][0], emit(kernel.kernel, Options(overlap=True))
         return memory
 
-    # ---- text ----
+    # ---- writing ----
     def bind(self, prefix: str, value: Any) -> str:
         name = f"{prefix}_{len(self.space)}"
         self.space[name] = value
@@ -279,13 +296,13 @@ class _Writer:
             self.ran[len(self.lines)] = step
 
     def constant(self, value: np.ndarray) -> _Value:
-        """A value that stays on the GPU as long as the function."""
+        """Upload a value that stays on the GPU as long as the function."""
         buffer = self.gpu.upload(value)
         name = self.bind("const", buffer)
         return _Value(self.bind("address", buffer.pointer), 0, f"{name}.memory", name)
 
     def typed(self, v: Var) -> str:
-        """Shape and dtype of a value, as text."""
+        """Return shape and dtype of a value, as text."""
         shape = self.bind("shape", v.aval.shape)
         return f"{shape}, {self.bind('dtype', storage_dtype(v.aval))}"
 
@@ -295,21 +312,24 @@ class _Writer:
         return self.values[a]
 
     def buffer(self, a: Atom) -> str:
-        """A value as a Buffer."""
+        """Return a value as a Buffer, as text."""
         value = self.value(a)
         if value.buffer:
             return value.buffer
         assert isinstance(a, Var)
         text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, UNDRAWN)"
+        # A Buffer must be aligned: a part that is not is copied.
         return f"copy({text})" if value.offset % ALIGNMENT else text
 
     def function(self) -> Callable[..., list]:
-        """The whole."""
+        """Write, compile and return the function."""
         graph, gpu = self.plan.graph, self.gpu
+        # Load the kernels; those without elements are never launched.
         kernels = [k for _, k in self.steps if k is not None and any(_sizes(k.outputs))]
         functions, source, binary = load(kernels, gpu)
         arguments = [f"a{i}" for i in range(len(graph.invars))] + ["owned"] * bool(self.donated)
         self.take_memory()
+        # One block of lines for each step; only launches may become a CUDA graph.
         before = len(self.lines)
         for i, (step, kernel) in enumerate(self.steps):
             if kernel is not None:
@@ -323,10 +343,10 @@ class _Writer:
         self.line("recent(note)")
         left = (self.values[a].buffer for a in graph.outvars if isinstance(a, Var))
         for name in dict.fromkeys(left):
-            if name.startswith("b"):  # its ticket may not have been drawn yet
+            if name.startswith("b"):  # filled here, before its ticket was drawn
                 self.line(f"if {name}.ticket > t: {name}.ticket = t")
         self.line(f"return [{', '.join(self.result(a) for a in graph.outvars)}]")
-        if len(gpus()) > 1:  # launches and pools look at the device of the calling thread
+        if len(gpus()) > 1:  # launches and pools use the current device of the calling thread
             self.space["device"] = gpu.device
             self.lines = ["with device:", *("    " + line for line in self.lines)]
             self.sites = {number + 1: eqn for number, eqn in self.sites.items()}
@@ -342,12 +362,14 @@ class _Writer:
         return function
 
     def as_graph(self, first: int) -> None:
-        """Where nothing but launches is behind the lines up to `first`, and enough of them: move
-        them to a function of the addresses, which is replayed.
+        """Turn the lines from `first` on into a CUDA graph, if they are launches only, and enough.
+
+        They become a function of the addresses, which is recorded and replayed.
         """
         launches = self.lines[first:]
         if len(launches) < GRAPH_FROM or not all(x.endswith(", 0, stream)") for x in launches):
             return
+        # The addresses are the function's arguments: a graph is for one set of them.
         addresses = list(dict.fromkeys(_ADDRESS.findall("\n".join(launches))))
         names = [a.replace(".", "_") for a in addresses]
         body = [_ADDRESS.sub(lambda m: m[0].replace(".", "_"), x) for x in launches]
@@ -360,10 +382,10 @@ class _Writer:
         self.ran = {n: s for n, s in self.ran.items() if n <= first} | {first + 1: "CUDA graph"}
 
     def take_memory(self) -> None:
-        """Lines that take all memory kernels write to, and where each value lies in it."""
+        """Write the lines that allocate memory, and note where each value is in it."""
         made_by = {v: _first(s) for s, k in self.steps if k is not None for v in step_outputs(s)}
         shared = [v for v, m in self.memory.items() if not m.result]
-        if shared:  # be it of no elements
+        if shared:  # even of no elements
             self.line(f"shared = allocate({self.shared_bytes})", made_by[shared[0]])
             self.line("base = shared.ptr")
         names: dict[int, str] = {}
@@ -377,6 +399,7 @@ class _Writer:
                 taken = f"allocate({memory.nbytes})"
                 if memory.donor is not None:
                     given = f"a{memory.donor}"
+                    # Whether a donated input may be overwritten is known at the call.
                     taken = f"{given}.memory if {memory.donor} in owned else {taken}"
                 self.line(f"m{name} = {taken}", made_by[v])
                 at = f"m{name}.ptr"
@@ -386,25 +409,29 @@ class _Writer:
             self.values[v] = _Value(f"p{name}", 0, f"m{name}")
 
     def launch(self, step: DeviceStep, kernel: KernelSource, function: Any) -> None:
-        """A kernel, behind the copies of what it writes over."""
+        """Write a kernel launch, after copies of operands that it updates in place."""
         eqn, outputs = _first(step), step_outputs(step)
         for output, old in kernel.kernel.aliases.items():
             new, before = self.values[output], self.values[old]
             if (new.base, new.offset) == (before.base, before.offset):
+                # The value is there already.
                 continue
             move = f"move({new.pointer}, {before.pointer}, {old.aval.nbytes})"
             donor = self.memory[output].donor
             self.line(f"if {donor} not in owned: {move}" if donor is not None else move, eqn)
+        # No elements: there is nothing to launch.
         if function is None:
             return
         pointers = [self.operand(v, kernel.alignment) for v in kernel.inputs]
         pointers += [self.values[v].pointer for v in outputs]
+        # A kernel over many small operands reads their addresses from a table.
         if kernel.table:
             place = dict(zip((*kernel.inputs, *kernel.outputs), pointers, strict=True))
             name, table = f"t{len(self.lines)}", self.bind("table", Table(self.gpu))
             self.line(f"{name} = {table}({', '.join(place[v] for v in kernel.table)})", eqn)
             assert kernel.tiles is not None
             pointers = [f"{name}.pointer", self.constant(kernel.tiles).base]
+        # Scratch memory that must be zero at the start; kernels leave it so.
         if kernel.workspace:
             work = self.gpu.zeroed(kernel.workspace)
             self.bind("work", work)
@@ -418,7 +445,7 @@ class _Writer:
         self.line(f"{name}({grid}, {block}, ({', '.join(pointers)},), 0, stream)", eqn, step)
 
     def operand(self, v: Var, alignment: int) -> str:
-        """The address of what a kernel reads; of a copy, where it must start at a boundary."""
+        """Return the address of an operand, of a copy where it is not aligned as needed."""
         value = self.value(v)
         if value.offset % alignment == 0:
             return value.pointer
@@ -428,7 +455,7 @@ class _Writer:
         return f"{name}.pointer"
 
     def view(self, eqn: Eqn) -> None:
-        """A part of what is there, or all of it with another shape: no work."""
+        """Note a view: a part of existing memory, or all of it with another shape."""
         source, (v,) = eqn.invars[0], eqn.outvars
         value = self.value(source)
         start = contiguous_offset(eqn) if eqn.primitive.kind is Kind.VIEW else 0
@@ -437,7 +464,7 @@ class _Writer:
         self.values[v] = _Value(value.base, offset, value.owner)
 
     def call(self, eqn: Eqn) -> None:
-        """A routine of a library, a loop, a Python function."""
+        """Write a call of a library routine, a loop, or a Python function."""
         run, _ = self.routines[eqn]
         function = self.bind("".join(c if c.isalnum() else "_" for c in eqn.primitive.name), run)
         if eqn.primitive.assemble is not None:
@@ -455,13 +482,15 @@ class _Writer:
         )
 
     def routine(self, eqn: Eqn) -> tuple[Callable[..., Any], frozenset[int]]:
-        """What runs an equation that has no kernel: it takes and gives Buffers. Beside it, the
-        numbers of the results that it makes in memory of their own.
+        """Return what runs an equation without a kernel, as a function of Buffers.
+
+        The second result has the numbers of the results for which it allocates memory.
         """
         prim, avals = eqn.primitive, [a.aval for a in eqn.invars]
         every = frozenset(range(len(eqn.outvars)))
-        if prim.assemble is not None:  # a branch or a loop may hand on what it was given
+        if prim.assemble is not None:  # a branch or loop may pass operands through
             return prim.assemble(avals, self.inside, **eqn.params), frozenset()
+        # In this order: a library, parts that a GPU runs, the host.
         found = library.routine(eqn, self.gpu)
         if found is not None:
             return found, every
@@ -473,13 +502,14 @@ class _Writer:
                 made = self.inside(_graph_of(parts, eqn))
                 run = made if prim.multiple_results else lambda *buffers: made(*buffers)[0]
                 return run, made.fresh
+        # An operation on no elements is not worth a warning.
         nothing = any(a.size == 0 for a in avals)
         if not nothing and prim.name not in library.HOST:
             _fall_back(prim.name, "there is neither a kernel nor a routine for it")
         return _by_host(eqn, self.gpu), _uploaded(eqn.outvars)
 
     def drop(self, i: int) -> None:
-        """Let go of the Buffers that nobody reads after step i."""
+        """Release the Buffers that nothing reads after step i."""
         dead = [
             value.buffer
             for v, value in self.values.items()
@@ -489,17 +519,17 @@ class _Writer:
             self.line(f"{' = '.join(dead)} = None")
 
     def result(self, a: Atom) -> str:
-        """A value as a Buffer that leaves the plan."""
+        """Return an output of the plan as a Buffer, as text."""
         value = self.value(a)
         if value.buffer:
             return value.buffer
         assert isinstance(a, Var)
         text = f"Buffer({value.pointer}, {self.typed(a)}, {value.owner}, gpu, t)"
         whole = self.root(a).aval.nbytes == a.aval.nbytes
-        return text if whole else f"copy({text})"  # a part would keep the whole alive
+        return text if whole else f"copy({text})"  # a part would keep all of its memory alive
 
     def fresh(self) -> frozenset[int]:
-        """The numbers of the outputs whose memory is the plan's own and no other output's."""
+        """Return the numbers of outputs whose memory is the plan's own and no other output's."""
         roots = [self.root(a) if isinstance(a, Var) else None for a in self.plan.graph.outvars]
         own = set(self.memory)
         for eqn, (_, numbers) in self.routines.items():
@@ -508,7 +538,7 @@ class _Writer:
 
 
 def _is_view(step: DeviceStep) -> bool:
-    """Whether a step is memory as it lies; random keys are the words they consist of."""
+    """Whether a step changes no memory; random keys are stored as the words they consist of."""
     if not isinstance(step, Eqn):
         return False
     return step.primitive.kind is Kind.VIEW or step.primitive.name in (
@@ -518,7 +548,7 @@ def _is_view(step: DeviceStep) -> bool:
 
 
 def _first(step: DeviceStep) -> Eqn:
-    """The equation an error in a step is told of."""
+    """Return the equation that errors in a step are reported for."""
     made = step_eqns(step)
     return made[0] if made or isinstance(step, Eqn) else group_in(step).members[0].eqn
 
@@ -528,14 +558,14 @@ def _sizes(values: Sequence[Var]) -> list[int]:
 
 
 def _note(plan: Plan) -> str:
-    """What a plan does, for an error that may be anywhere in it."""
+    """Describe a plan, for an error that may be anywhere in it."""
     seen = dict.fromkeys(f"{e.primitive.name} recorded at {e.site}" for e in plan.graph.eqns)
     return "; ".join(list(seen)[:8]) + ("; ..." if len(seen) > 8 else "")
 
 
-# ---- what a GPU does not do ----
+# ---- equations without a kernel ----
 def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] = ()) -> Graph:
-    """An equation as the Graph of what it consists of; its parts may take more operands first."""
+    """Return an equation as the Graph of its parts, which may take further operands `first`."""
 
     def fun(*values):
         out = parts(*values)
@@ -545,7 +575,7 @@ def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] 
 
 
 def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
-    """An equation with a new random key at each call."""
+    """Return a function of an equation that draws random bits, with a new key at each call."""
     key = ShapedArray((), dtypes.KeyDtype(implementation("threefry2x32")))
     parts = functools.partial(library.FRESH[eqn.primitive.name], **eqn.params)
     made = inside(_graph_of(parts, eqn, [key]))
@@ -553,7 +583,7 @@ def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
 
 
 def _fall_back(what: str, why: object) -> None:
-    """Say, or in strict mode refuse, that something runs by the NumPy rules."""
+    """Warn, or in strict mode raise, that something runs by the NumPy rules."""
     message = f"NumPy runs {what} on the host: {why}"
     if state.strict:
         raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
@@ -561,14 +591,15 @@ def _fall_back(what: str, why: object) -> None:
 
 
 def _uploaded(values: Sequence[Atom]) -> frozenset[int]:
-    """The numbers of those that have memory of their own when they come from the host: single
-    values are kept for whoever asks for the same.
+    """Return the numbers of values that get memory of their own when uploaded.
+
+    Scalars do not: uploads of equal ones are shared.
     """
     return frozenset(i for i, v in enumerate(values) if v.aval.shape)
 
 
 def _by_host(eqn: Eqn, gpu: Gpu) -> Callable[..., Any]:
-    """An equation by its NumPy rule: waits for its operands, and brings the results back."""
+    """Return a function that runs an equation by its NumPy rule, with copies to and from it."""
     function = host.function_of(eqn.primitive, [a.aval for a in eqn.invars], eqn.params)
     dtypes = [storage_dtype(v.aval) for v in eqn.outvars]
 
@@ -584,12 +615,12 @@ def _by_host(eqn: Eqn, gpu: Gpu) -> Callable[..., Any]:
 def _on_host(
     plan: Plan, consts: Sequence, donated: frozenset[int], gpu: Gpu
 ) -> Callable[..., list]:
-    """A whole plan by the NumPy rules."""
+    """Return a function that runs a whole plan by the NumPy rules."""
     inside = host.build(plan, [np.asarray(c) for c in consts])
     count = len(plan.graph.invars)
 
     def run(*buffers: Any) -> list:
-        values = map(np.asarray, buffers[:count])  # behind them come the donated ones
+        values = map(np.asarray, buffers[:count])  # without the set of donated inputs
         return [gpu.upload(np.asarray(x)) for x in host.local.run(inside, *values)]
 
     run.source, run.sites = inside.source, {}

@@ -1,8 +1,9 @@
-"""Factorisations by Householder reflectors on a GPU, where no library of CuPy's has them.
+"""Factorisations by Householder reflectors, for those that no CuPy library has.
 
 Floor 4. In: stacks of matrices. Out: the same values as LAPACK's, in terms of matrix products,
-triangular solutions and a scan over columns. A reflector is H = I - tau v v^H with v zero above its
-first entry, which is 1; the rest of v is kept where it made a matrix zero, below the diagonal.
+triangular solves and a scan over columns. A reflector is H = I - tau v v^H. v is 0 above one entry,
+which is 1; the entries below it are stored in the place of the zeros that it makes, below the
+diagonal.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gpuarray.backends.cuda.entries import (
     numbered,
     only,
     picked,
-    spread,
+    repeated,
     where,
 )
 from gpuarray.backends.cuda.loops import scan
@@ -31,8 +32,8 @@ from gpuarray.primitives.linalg import matrices as mat
 from gpuarray.primitives.linear import full_like, zeros
 
 # ---- products of reflectors ----
-# H_1 H_2 ... H_k = I - V T V^H, with T = (I + D S)^-1 D where D holds the taus and S = V^H V above
-# the diagonal: T is never made, it is a triangle to solve with.
+# H_1 H_2 ... H_k = I - V T V^H with T = (I + D S)^-1 D, where D is the diagonal matrix of the taus
+# and S is V^H V above the diagonal (the compact WY form). T is not formed: it is solved with.
 
 
 class _Product:
@@ -44,31 +45,37 @@ class _Product:
         self.taus = taus
         self.triangle = do.mul(along_rows(taus, count), mat.product(mat.adjoint(self.v), self.v))
 
-    def solved(self, x: Any, left: bool, turned: bool) -> Any:
+    def solved(self, x: Any, left: bool, adjoint: bool) -> Any:
         return mat.triangular(
-            self.triangle, x, left=left, lower=False, transpose=turned, conjugate=turned, unit=True
+            self.triangle,
+            x,
+            left=left,
+            lower=False,
+            transpose=adjoint,
+            conjugate=adjoint,
+            unit=True,
         )
 
-    def times(self, c: Any, left: bool, turned: bool) -> Any:
-        """Q c or c Q, or with the adjoint of Q."""
-        taus = mat.conjugate(self.taus) if turned else self.taus
+    def times(self, c: Any, left: bool, adjoint: bool) -> Any:
+        """Return Q c or c Q, or the same with the adjoint of Q."""
+        taus = mat.conjugate(self.taus) if adjoint else self.taus
         if left:
             x = mat.product(mat.adjoint(self.v), c)
             taus = along_rows(taus, aval_of(x).shape[-1])
-            x = do.mul(taus, self.solved(x, left, turned)) if turned else self.solved(
-                do.mul(taus, x), left, turned
+            x = do.mul(taus, self.solved(x, left, adjoint)) if adjoint else self.solved(
+                do.mul(taus, x), left, adjoint
             )  # fmt: skip
             return do.sub(c, mat.product(self.v, x))
         x = mat.product(c, self.v)
         taus = along_columns(taus, aval_of(x).shape[-2])
-        x = self.solved(do.mul(x, taus), left, turned) if turned else do.mul(
-            self.solved(x, left, turned), taus
+        x = self.solved(do.mul(x, taus), left, adjoint) if adjoint else do.mul(
+            self.solved(x, left, adjoint), taus
         )  # fmt: skip
         return do.sub(c, mat.product(x, mat.adjoint(self.v)))
 
 
 def _identity(shape: tuple[int, ...], like: Any) -> Any:
-    """Ones on the diagonals of a stack."""
+    """Return a stack of identities."""
     return mat.with_ones(zeros(aval_of(like).update(shape=shape)))
 
 
@@ -89,14 +96,17 @@ def ormqr_parts(a, taus, c, *, left: bool, transpose: bool):
     return _Product(a, taus).times(c, left, transpose)
 
 
-# ---- one reflector after another ----
+# ---- factorisations, one reflector at a time ----
 def _reflector(x: Any, start: Any) -> tuple[Any, Any, Any]:
-    """v, tau and beta for which H^H maps each vector to beta at place `start`, zeros behind it."""
-    places, length = numbered(x, -1), aval_of(x).shape[-1]
-    alpha = picked(do.eq(places, start), x, -1)
-    behind = only(do.gt(places, start), x)
+    """Return v, tau and beta of the H for which H^H x is beta at `start` and 0 behind it."""
+    positions, length = numbered(x, -1), aval_of(x).shape[-1]
+    alpha = picked(do.eq(positions, start), x, -1)
+    behind = only(do.gt(positions, start), x)
+    # As in LAPACK's larfg: beta has the opposite sign of alpha, so that alpha - beta does not
+    # cancel.
     rest, front = lengths(behind, -1), mat.real(alpha)
     zero = full_like(front, 0)
+    # Nothing to do: tau is 0, and H the identity.
     done = do.eq(rest, zero)
     if mat.is_complex(alpha):
         done = do.and_(done, do.eq(do.imag(alpha), zero))
@@ -106,34 +116,37 @@ def _reflector(x: Any, start: Any) -> tuple[Any, Any, Any]:
     one = full_like(beta, 1)
     tau = only(do.not_(done), do.div(do.sub(beta, alpha), where(done, one, beta)))
     by = where(done, one, do.sub(alpha, beta))
-    v = do.div(behind, spread(by, -1, length))
-    return where(do.eq(places, start), full_like(v, 1), v), tau, beta
+    v = do.div(behind, repeated(by, -1, length))
+    return where(do.eq(positions, start), full_like(v, 1), v), tau, beta
 
 
 def _left(v: Any, tau: Any, a: Any) -> Any:
-    """H^H a."""
+    """Return H^H a."""
     rows, columns = aval_of(a).shape[-2:]
     w = mat.product(mat.adjoint(mat.column(v)), a)
     w = do.squeeze(w, dimensions=(aval_of(w).ndim - 2,))
-    v = do.mul(v, spread(mat.conjugate(tau), -1, rows))
+    v = do.mul(v, repeated(mat.conjugate(tau), -1, rows))
     return do.sub(a, do.mul(along_rows(v, columns), along_columns(w, rows)))
 
 
 def _right(v: Any, tau: Any, a: Any) -> Any:
-    """a H."""
+    """Return a H."""
     rows, columns = aval_of(a).shape[-2:]
     u = mat.product(a, mat.column(v))
     u = do.squeeze(u, dimensions=(aval_of(u).ndim - 1,))
-    v = do.mul(mat.conjugate(v), spread(tau, -1, columns))
+    v = do.mul(mat.conjugate(v), repeated(tau, -1, columns))
     return do.sub(a, do.mul(along_rows(u, columns), along_columns(v, rows)))
 
 
 def _with_column(a: Any, number: Any, x: Any, start: Any, v: Any, beta: Any, changed: Any) -> Any:
-    """The matrix behind a column as changed; the column as x down to beta, and v below it."""
+    """Return the matrix with columns behind `number` from `changed`.
+
+    Column `number` is x down to beta, with v below it.
+    """
     rows, columns = aval_of(a).shape[-2:]
-    places = numbered(x, -1)
-    kept = where(do.eq(places, start), spread(beta, -1, rows), x)
-    kept = where(do.gt(places, start), v, kept)
+    positions = numbered(x, -1)
+    kept = where(do.eq(positions, start), repeated(beta, -1, rows), x)
+    kept = where(do.gt(positions, start), v, kept)
     at = numbered(a, -1)
     a = where(do.gt(at, number), changed, a)
     return where(do.eq(at, number), along_rows(kept, columns), a)
@@ -144,7 +157,7 @@ def _column(a: Any, number: Any) -> Any:
 
 
 def hessenberg_parts(a):
-    """`hessenberg`: what is below the first subdiagonal becomes zero, column by column."""
+    """`hessenberg`: make entries below the first subdiagonal zero, column by column."""
     n, stack = aval_of(a).shape[-1], aval_of(a).shape[:-2]
     if n < 2:
         return [a, zeros(aval_of(a).update(shape=(*stack, 0)))]
@@ -161,16 +174,17 @@ def hessenberg_parts(a):
 
 
 def _last(x: Any) -> Any:
-    """The axis of a scan, which comes first, as the last."""
+    """Move the scanned axis, which comes first, to the end."""
     rank = aval_of(x).ndim
     return do.transpose(x, permutation=(*range(1, rank), 0))
 
 
 def tridiagonal_parts(a, *, lower: bool):
     """`tridiagonal`: the Hessenberg form of a Hermitian matrix, of which one triangle is read."""
-    if not lower:  # from the other end, rows and columns turned round
-        packed, *rest = tridiagonal_parts(_turned(a, 2), lower=True)
-        return [_turned(packed, 2), *(_turned(x, 1) for x in rest)]
+    if not lower:  # reverse rows and columns: the upper triangle becomes the lower one
+        packed, *rest = tridiagonal_parts(_reversed(a, 2), lower=True)
+        return [_reversed(packed, 2), *(_reversed(x, 1) for x in rest)]
+    # Complete the matrix from its lower triangle.
     rows, columns = numbered(a, -2), numbered(a, -1)
     whole = where(do.gt(rows, columns), a, mat.adjoint(a))
     whole = where(do.eq(rows, columns), mat.in_dtype_of(mat.real(a), a), whole)
@@ -182,14 +196,14 @@ def tridiagonal_parts(a, *, lower: bool):
     return [packed, d, mat.real(mat.diagonal(below)), taus]
 
 
-def _turned(x: Any, axes: int) -> Any:
-    """The last axes from their ends."""
+def _reversed(x: Any, axes: int) -> Any:
+    """Reverse the last axes."""
     rank = aval_of(x).ndim
     return do.rev(x, dimensions=tuple(range(rank - axes, rank)))
 
 
 def qr_parts(a, *, pivoting: bool, full_matrices: bool, use_magma=None):
-    """`qr` with pivots: at each step the longest of the columns that are left comes first."""
+    """`qr` with pivots: at each step, the longest of the remaining columns comes first."""
     if not pivoting:
         raise TypeError("a library does that")
     *stack, m, n = aval_of(a).shape
@@ -198,18 +212,24 @@ def qr_parts(a, *, pivoting: bool, full_matrices: bool, use_magma=None):
     order = do.add(order, numbered(order, -1))
 
     def step(a, order, j):
-        rows, columns, places = numbered(a, -2), numbered(a, -1), numbered(order, -1)
+        rows, columns, positions = numbered(a, -2), numbered(a, -1), numbered(order, -1)
+        # The columns that are left, below the rows that are finished.
         left = only(do.and_(do.ge(rows, j), do.ge(columns, j)), a)
         norms = lengths(left, -2)
-        norms = where(do.ge(places, j), norms, full_like(norms, -1))
+        norms = where(do.ge(positions, j), norms, full_like(norms, -1))
         pivot = do.argmax(norms, axes=(len(stack),), index_dtype=int32)
-        at = spread(pivot, -1, n)
+        # Swap the longest column with column j, in the matrix and in the order.
+        at = repeated(pivot, -1, n)
         x = picked(do.eq(columns, along_columns(at, m)), a, -1)
         first = where(do.eq(columns, along_columns(at, m)), along_rows(_column(a, j), n), a)
         a = where(do.eq(columns, j), along_rows(x, n), first)
-        mine, other = picked(do.eq(places, j), order, -1), picked(do.eq(places, at), order, -1)
-        order = where(do.eq(places, at), spread(mine, -1, n), order)
-        order = where(do.eq(places, j), spread(other, -1, n), order)
+        mine, other = (
+            picked(do.eq(positions, j), order, -1),
+            picked(do.eq(positions, at), order, -1),
+        )
+        order = where(do.eq(positions, at), repeated(mine, -1, n), order)
+        order = where(do.eq(positions, j), repeated(other, -1, n), order)
+        # Then reflect.
         v, tau, beta = _reflector(x, j)
         return [_with_column(a, j, x, j, v, beta, _left(v, tau, a)), order], [tau]
 

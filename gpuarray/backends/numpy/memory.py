@@ -1,9 +1,8 @@
 """Memory for large arrays on the CPU: freed blocks are kept for the next array of their size.
 
-Floor 4. In: shape and dtype. Out: an uninitialised array. Fresh pages cost more to touch than most
-kernels take, so a block whose last view has died goes back to the pool instead of to the system.
-Nothing is taken in
-advance.
+Floor 4. In: shape and dtype. Out: an uninitialised array. Touching fresh pages costs more than most
+kernels take, so a block whose last view has died goes back to the pool and not to the system.
+Nothing is allocated in advance.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ import numpy as np
 
 from gpuarray import util
 
-#: Smaller arrays are better served by NumPy's own allocator.
+#: For smaller arrays NumPy's own allocator is as fast.
 POOLED_FROM = 1 << 20
-#: Bytes the pool keeps at most.
+#: The most bytes that the pool keeps.
 KEEP = 1 << 30
 
 _free: dict[int, list[np.ndarray]] = {}
 _kept = 0
-_lock = util.lock()  # a block may die, and come back, while this thread is in here
+_lock = util.lock()  # reentrant: a block may be freed while this thread is in here
 
 
 def machine_bytes() -> int:
-    """The memory of this machine, as far as the system says it."""
+    """Return the memory of this machine; a very large number where the system does not say."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 1 << 47
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Block:
-    """Owns a block while any array looks at it: NumPy keeps it as the base of those arrays."""
+    """Owns a block as long as arrays view it: NumPy keeps it as their base."""
 
     __slots__ = ("__array_interface__", "memory")
 
@@ -51,6 +50,7 @@ class _Block:
         _give_back(self.memory)
 
 
+# Called when the last view has died; beyond the limit the memory is freed.
 def _give_back(memory: np.ndarray) -> None:
     global _kept
     size = memory.nbytes
@@ -61,12 +61,13 @@ def _give_back(memory: np.ndarray) -> None:
 
 
 def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """An uninitialised array, from the pool when it is large."""
+    """Return an uninitialised array, from the pool if it is large."""
     global _kept
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
     if size < POOLED_FROM:
         return np.empty(shape, dtype)
+    # Sizes are rounded to 64 KiB, so that blocks fit arrays of similar sizes.
     rounded = -(-size // 65536) * 65536
     with _lock:
         blocks = _free.get(rounded)
@@ -81,25 +82,22 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
 
 
 def is_exclusive(buffer, holders: int) -> bool:
-    """Whether nobody but `holders` known references can see this memory, so that it may be
-    overwritten.
-    """
+    """Whether no references but `holders` known ones lead to this memory, which may be reused."""
     if type(buffer) is not np.ndarray or not buffer.flags.writeable:
         return False
-    # Two more references are this function's argument and the one getrefcount is given.
+    # Counted besides the holders: this function's argument and that of getrefcount.
     if sys.getrefcount(buffer) > holders + 2:
         return False
     base = buffer.base
     if base is None:
         return True
-    # A pooled array: its base belongs to the block, and every other view of it would hold that base
-    # too.
+    # A pooled array is a view of the array over its block; any other view would hold that base too.
     pooled = type(base) is np.ndarray and type(base.base) is _Block
     return pooled and sys.getrefcount(base) <= 3
 
 
 def free() -> int:
-    """Return all kept blocks to the system; says how many bytes that were."""
+    """Return all kept blocks to the system; return how many bytes it was."""
     global _kept
     with _lock:
         size, _kept = _kept, 0
@@ -108,5 +106,5 @@ def free() -> int:
 
 
 def kept_bytes() -> int:
-    """Bytes in the pool that no array uses."""
+    """Return the bytes in the pool that no array uses."""
     return _kept

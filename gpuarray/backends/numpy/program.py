@@ -1,7 +1,7 @@
-"""The NumPy driver: Plans as straight Python over NumPy.
+"""The NumPy backend: Plans as straight-line Python over NumPy.
 
 Floor 4. In: a Plan. Out: a function on buffers, generated once. A buffer is an ndarray or a NumPy
-scalar. Large groups run in cache-sized tiles (tiles.py), small ones as one NumPy call an equation.
+scalar. Large groups run in cache-sized tiles (tiles.py), small ones as one NumPy call per equation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpuarray.core.primitive import Kind
 
 
 class _Local(threading.local):
-    """Each thread runs NumPy in a context of its own, in which floating-point warnings are off.
+    """A context for each thread in which NumPy's floating-point warnings are off.
 
     Entering a prepared context costs a tenth of `np.errstate`.
     """
@@ -49,11 +49,12 @@ local = _Local()
 
 
 def renewed(error: Exception) -> bool:
-    """Whether `error` says that this thread's context is in use; a fresh one then takes its place.
+    """Whether `error` says that this thread's context is in use; it is then replaced by a new one.
 
-    It is in use where a computation runs inside another: one by a callback, by the implementation
-    of a primitive, or by a signal handler.
+    It is in use where one computation runs inside another: in a callback, in the implementation of
+    a primitive, or in a signal handler.
     """
+    # Raised by the call itself, and not by something that it ran.
     raised_by_call = error.__traceback__ is not None and error.__traceback__.tb_next is None
     if not (raised_by_call and str(error).startswith("cannot enter context")):
         return False
@@ -62,14 +63,14 @@ def renewed(error: Exception) -> bool:
 
 
 def function_of(prim, avals, params, compile: Callable | None = None) -> Callable[..., Any]:
-    """One primitive as a function on buffers; `compile` makes the Graphs it holds functions too."""
+    """Return a primitive as a function on buffers; `compile` compiles the Graphs that it holds."""
     if prim.assemble is not None:
         return prim.assemble(avals, compile or compile_graph, **params)
     return prim.numpy_function(avals, params)
 
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
-    """A Graph inside another (a branch, a loop's body) as a function on buffers."""
+    """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
     key = ("plan", donated)
     if key not in graph.derived:
         plan = plan_graph(graph)
@@ -79,7 +80,7 @@ def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callab
 
 
 class Writer:
-    """Writes the function of a plan line by line; `space` holds what its names mean."""
+    """Writes the function of a plan line by line; `space` holds the values of its names."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -120,6 +121,7 @@ class Writer:
         called = self.bind(name, function)
         if eqn.primitive.assemble is not None:
             self.holders[called] = eqn
+        # An operand that dies here may be overwritten: always (-1), or if its input is donated.
         given_up = self.overwrites.get(id(eqn))
         if given_up is not None:
             assert eqn.primitive.inplace is not None
@@ -129,12 +131,12 @@ class Writer:
             )
         outs = ", ".join(self.name(v) for v in eqn.outvars)
         comma = "," if eqn.primitive.multiple_results else ""
-        target = f"{outs}{comma} = " if outs else ""  # some are run for what they do
+        target = f"{outs}{comma} = " if outs else ""  # run for its effect only
         step = None if eqn.primitive.kind is Kind.VIEW else eqn
         self.line(f"{target}{called}({', '.join(operands)})", eqn, step)
 
     def fused(self, step: Kernel | FusedGroup) -> None:
-        """A group, by whichever way its size asks for."""
+        """Write a group: in tiles if it is large."""
         group = group_in(step)
         runner = tiles.tiled(group)
         if runner is None:
@@ -143,7 +145,7 @@ class Writer:
             self.tiled(group, runner)
 
     def group(self, group: FusedGroup) -> None:
-        """A small group: one call an equation."""
+        """Write a small group: one call per equation."""
         seen: dict[tuple, str] = {}
         members, products = summed_products(members_in_order(group), group.outputs)
         for member in members:
@@ -151,7 +153,7 @@ class Writer:
             self.call(member.eqn, operands, products.get(member))
 
     def tiled(self, group: FusedGroup, runner: tiles.TiledGroup) -> None:
-        """A large group: one call that runs it in tiles."""
+        """Write a large group: one call that runs it in tiles."""
         seen: dict[tuple, str] = {}
         loads = [self.load(load, seen) for load in runner.loads]
         outs = ", ".join(self.name(v) for v in group.outputs)
@@ -166,10 +168,11 @@ class Writer:
         return self.load(operand, seen)
 
     def load(self, load: Load, seen: dict[tuple, str]) -> str:
-        """The name of an input seen through its views."""
+        """Return the name of an input seen through its views."""
         if load.source not in self.names:
             self.generate(load.source)
         name = self.names[load.source]
+        # Views are shared: each prefix of a chain is computed once.
         for depth, view in enumerate(load.views):
             key = load.key[1][: depth + 1]
             known = seen.get((load.source, key))
@@ -186,7 +189,7 @@ class Writer:
         return name
 
     def generate(self, v: Var) -> None:
-        """An index-only value (iota) that every reader makes for itself."""
+        """Write a value that depends on indices only (iota), which every reader makes anew."""
         eqn = self.made_by[v]
         self.call(eqn, [self.atom(a) for a in eqn.invars])
 
@@ -207,12 +210,14 @@ def build(
     donated: frozenset[int] = frozenset(),
     writer: Writer | None = None,
 ) -> Callable[..., list]:
-    """A Python function from buffers to a list of buffers; other drivers bring their own `writer`.
+    """Return a Python function from buffers to a list of buffers.
 
-    With donated inputs it takes one more argument: the set of those that nobody else can see.
+    With donated inputs it takes one more argument: the set of those that may be overwritten. Other
+    backends bring their own `writer`.
     """
     graph = plan.graph
     writer = Writer() if writer is None else writer
+    # Names of constants and inputs.
     writer.made_by = {v: e for e in graph.eqns for v in e.outvars}
     for i, (v, c) in enumerate(zip(graph.constvars, consts, strict=True)):
         writer.names[v] = f"const{i}"
@@ -222,6 +227,7 @@ def build(
     writer.overwrites = _overwrites(plan, donated)
     arguments = [writer.names[v] for v in graph.invars] + (["owned"] if donated else [])
     head = f"def plan({', '.join(arguments)}):"
+    # One or more lines for each step.
     for step in plan.steps:
         if isinstance(step, Eqn):
             writer.call(step, [writer.atom(a) for a in step.invars])
@@ -230,7 +236,7 @@ def build(
     writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
     source = "\n".join([head, *writer.lines])
     exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
-    function = writer.space.pop("plan")  # which it is not to hold itself
+    function = writer.space.pop("plan")  # a function that its globals hold would be a cycle
     function.source = source
     function.sites = writer.sites
     inside = writer.compile_graph or compile_graph
@@ -240,12 +246,15 @@ def build(
 
 
 def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
-    """Which equations may write over their first operand: it dies there, and its memory is the
-    plan's own.
+    """Return the equations that may overwrite their first operand.
+
+    The operand dies there, and its memory is the plan's own (-1) or that of a donated input (its
+    number).
     """
     graph = plan.graph
     root, fresh = _roots(plan), _fresh(plan)
     number = {v: i for i, v in enumerate(graph.invars)}
+    # The last step that reads each value's memory.
     last: dict[Var, int] = {}
     for i, step in enumerate(plan.steps):
         for v in step_inputs(step):
@@ -260,6 +269,7 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
         first = step.invars[0]
         if not isinstance(first, Var) or last.get(first) != i or root(first) is not first:
             continue
+        # Read by another operand too.
         if any(isinstance(a, Var) and root(a) is first for a in step.invars[1:]):
             continue
         if first in fresh:
@@ -283,7 +293,7 @@ def _fresh(plan: Plan) -> set[Var]:
 
 
 def _roots(plan: Plan) -> Callable[[Var], Var]:
-    """From a value to the one whose memory it is a view of."""
+    """Return the function from a value to the one whose memory it is a view of."""
     made_by = {v: e for e in plan.graph.eqns for v in e.outvars}
 
     def root(v: Var) -> Var:
@@ -298,7 +308,7 @@ def _roots(plan: Plan) -> Callable[[Var], Var]:
 
 
 def _fresh_outputs(plan: Plan) -> frozenset[int]:
-    """The numbers of the outputs whose memory is the plan's own and no other output's."""
+    """Return the numbers of outputs whose memory is the plan's own and no other output's."""
     root, fresh = _roots(plan), _fresh(plan)
     roots = [root(a) if isinstance(a, Var) else None for a in plan.graph.outvars]
     return frozenset(i for i, v in enumerate(roots) if v in fresh and roots.count(v) == 1)

@@ -1,7 +1,7 @@
-"""Sums of products: one NumPy call for two equations, and no memory for what lies between.
+"""Sums of products: one NumPy call for two equations, without memory for the products.
 
-Floor 4. In: members of a group, and the values of theirs that somebody else reads. Out: the members
-with such products taken into the sums, and the functions of those sums.
+Floor 4. In: members of a group, and those of their values that are read elsewhere. Out: the members
+without such products, and the functions of the sums that absorb them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ Function = Callable[..., Any]
 
 
 def function_of(eqn: Eqn) -> Function:
-    """The NumPy function of an equation."""
+    """Return the NumPy function of an equation."""
     return eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
 
 
 def inner_operands(members: Iterable[Member]) -> list[Var]:
-    """What members read of what is made in their group, as often as they read it."""
+    """Return the values that members read from their own group, as often as they read them."""
     return [o.var for m in members for o in m.operands if isinstance(o, Inner)]
 
 
 def summed_products(
     members: Iterable[Member], kept: Collection[Var]
 ) -> tuple[list[Member], dict[Member, Function]]:
-    """The members without products that only a sum reads, and the functions of such sums."""
+    """Return the members without products that only a sum reads, and functions for those sums."""
     members = list(members)
+    # Which member makes each value, and how often it is read.
     makers = {m.eqn.outvars[0]: m for m in members if len(m.eqn.outvars) == 1}
     reads = collections.Counter(inner_operands(members))
     left: list[Member] = []
@@ -65,9 +66,9 @@ def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
 
 
 def _factors(product: Member) -> list[Operand] | None:
-    """The two operands of a product of floats, each as wide as it; None: it is something else.
+    """Return the two factors of a product of floats, or None if it is something else.
 
-    Short floats are not taken: their products are rounded before they are summed.
+    Half precision is excluded: its products are rounded before they are summed.
     """
     function, dtype = function_of(product.eqn), product.eqn.outvars[0].aval.dtype
     if function not in (np.square, np.multiply) or dtype not in (np.float32, np.float64):
@@ -77,7 +78,7 @@ def _factors(product: Member) -> list[Operand] | None:
 
 
 def _straight(operand: Operand, dims: Dims) -> bool:
-    """Whether an operand runs along `dims` just so."""
+    """Whether an operand has exactly the dimensions `dims`, in their order."""
     if isinstance(operand, Inner):
         return operand.order == tuple(range(len(dims))) and operand.var.aval.ndim == len(dims)
     return isinstance(operand, Load) and operand.dims == dims

@@ -4,10 +4,9 @@ Floor 4. In: a FusedGroup. Out: a TiledGroup, callable with the group's loads. E
 members one after another on scratch memory of its thread, so values between members never reach
 main memory.
 
-Where tiles cut only parallel axes, one pass does everything. Where they cut a reduced axis, there
-is a pass for each level of
-reductions: partial results are kept per tile and merged in order, so results do not depend on the
-number of threads.
+Where tiles cut parallel axes only, one pass does everything. Where they cut a reduced axis, there
+is a pass for each level of reductions: partial results are kept per tile and merged in order, so
+results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -30,24 +29,25 @@ from gpuarray.config import state
 from gpuarray.core.graph import Literal, Var, storage_dtype
 from gpuarray.core.primitive import Kind
 
-#: Elements in a tile: few enough to stay in cache, enough that threads seldom meet at Python's
-#: lock.
+#: Elements in a tile: few enough to stay in cache, many enough that threads rarely contend for
+#: Python's lock.
 TILE = 1 << 18
-#: Groups smaller than this run straight: fewer, larger NumPy calls.
+#: Smaller groups run without tiles: fewer, larger NumPy calls.
 TILED_FROM = 1 << 17
-#: Multiply-adds that make up for waking another thread, which may find its core busy: the threads
-#: of the last matrix product wait there for a next one.
+#: Multiply-adds that justify another thread, which may find its core busy: threads of BLAS spin
+#: there after a matrix product, waiting for the next one.
 WORTH_A_THREAD = 1 << 20
-#: Rows up to so many tiles long are not cut if that would mean computing their values twice.
+#: Rows of up to this many tiles stay whole if cutting them would mean computing values twice.
 WHOLE_ROWS = 8
 
 _workers: concurrent.futures.ThreadPoolExecutor | None = None
 
 
 def thread_count() -> int:
-    """How many threads share a large group."""
+    """Return how many threads share a large group."""
     if state.num_threads:
         return state.num_threads
+    # The cores this process may use, which can be fewer than the machine has.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -65,7 +65,7 @@ def _pool() -> concurrent.futures.ThreadPoolExecutor:
 
 
 def _forget_workers() -> None:
-    """In a forked child no worker lives: the first large group starts new ones."""
+    """Drop the workers in a forked child, where none lives; the next large group starts new."""
     global _workers
     _workers = None
 
@@ -74,10 +74,11 @@ os.register_at_fork(after_in_child=_forget_workers)
 
 
 def reorder(order: tuple[int | None, ...], ndim: int) -> str:
-    """Python text that brings an array's dimensions into `order` (None: a new one of length 1)."""
+    """Return the text that brings an array's dimensions into `order` (None: a new axis)."""
     if order == tuple(range(ndim)):
         return ""
     text = ""
+    # Drop axes that are not wanted, permute, then insert new ones.
     kept = [i for i in range(ndim) if i in order]
     if len(kept) < ndim:
         text += "[" + ", ".join(":" if i in kept else "0" for i in range(ndim)) + "]"
@@ -90,11 +91,12 @@ def reorder(order: tuple[int | None, ...], ndim: int) -> str:
 
 
 class TiledGroup:
-    """A FusedGroup ready to run in tiles."""
+    """A FusedGroup prepared to run in tiles."""
 
     def __init__(self, group: FusedGroup, chunks: list[int], passes: list[Pass]):
         self.group = group
         self.chunks = chunks
+        # Each distinct load is an argument once.
         unique: dict[tuple, Load] = {}
         for load in group.loads():
             unique.setdefault((load.key, load.dims), load)
@@ -116,7 +118,7 @@ class TiledGroup:
 
 
 class _Sweep:
-    """One pass, as generated Python."""
+    """One pass over the tiles, as a generated Python function."""
 
     def __init__(self, owner: TiledGroup, plan: Pass):
         self.owner = owner
@@ -127,13 +129,14 @@ class _Sweep:
         self.function = self._write()
         self.after = self._write_after()
 
-    # ---- generation ----
+    # ---- writing ----
     def _write(self) -> Callable[..., Any]:
         owner, plan = self.owner, self.plan
         body: list[str] = []
         names: dict[Any, str] = {}
         kept = [*plan.stored, *plan.carried, *inner_operands(plan.after)]
         members, products = summed_products(plan.members, kept)
+        # Which member reads each value last: its scratch memory is free from there on.
         in_pass = {v for m in members for v in m.eqn.outvars}
         last: dict[Var, int] = {}
         for k, member in enumerate(members):
@@ -164,6 +167,7 @@ class _Sweep:
             whole = f"K{number}[{cut}]" if cut else f"K{number}"
             return whole + reorder(o.order, o.var.aval.ndim)
 
+        # Results of the pass: stored in full, or as partial results of each tile.
         stored_number = {v: i for i, v in enumerate(plan.stored)}
         partial_number = {v: i for i, v in enumerate(plan.partial)}
         for k, member in enumerate(members):
@@ -180,6 +184,8 @@ class _Sweep:
             ]
             for v in outs:
                 names[v] = f"v{len(names)}"
+            # Three ways to receive a result: in its final place, in scratch memory, or newly
+            # allocated.
             if direct and outs[0] in stored_number:
                 v = outs[0]
                 cut = _cut(member.dims, owner.chunks, owner.group.axes) or "..."
@@ -208,6 +214,7 @@ class _Sweep:
                     cut = _cut(member.dims, owner.chunks, owner.group.axes)
                     index = f"[x[-1], {cut}]" if cut else "[x[-1]]"
                     body.append(f"Q{partial_number[v]}{index} = {names[v]}")
+        # Arguments: loads, stored outputs, partial results, finished values of earlier passes.
         args = [f"L{i}" for i in range(len(owner.loads))]
         args += [f"O{i}" for i in range(len(plan.stored))]
         args += [f"Q{i}" for i in range(len(plan.partial))]
@@ -219,6 +226,8 @@ class _Sweep:
         exec(compile(self.source, f"<{owner.group.name}>", "exec"), self.space)  # noqa: S102 - text made here, of generated names only
         return self.space["sweep"]
 
+    # The function that runs after the tiles, on whole values: members that need all partial
+    # results.
     def _write_after(self) -> Callable[..., Any] | None:
         if not self.plan.after:
             return None
@@ -266,6 +275,7 @@ class _Sweep:
         owner, plan = self.owner, self.plan
         tiles = owner.tiles
         cuts = math.prod(-(-owner.group.axes[i] // owner.chunks[i]) for i in owner.cut_reduced)
+        # Partial results: one for each position along the cut reduced axes.
         partial = [np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in plan.partial]
         arrays = [
             *loads,
@@ -276,7 +286,7 @@ class _Sweep:
         threads = min(thread_count(), len(tiles), owner.most_threads)
         if plan.members:
             if threads > 1:
-                # One iterator for all threads: whoever is free takes the next tile.
+                # All threads draw from one iterator, so each takes the next tile when it is free.
                 shared = _SharedIterator(tiles)
                 futures = [
                     _pool().submit(self.function, shared, self.slots.scratch(owner), *arrays)
@@ -286,7 +296,7 @@ class _Sweep:
                     self.function(shared, self.slots.scratch(owner), *arrays)
                 finally:
                     for future in futures:
-                        future.result()
+                        future.result()  # wait, and raise what a thread raised
             else:
                 self.function(tiles, self.slots.scratch(owner), *arrays)
         for v, parts in zip(plan.partial, partial, strict=True):
@@ -299,7 +309,7 @@ class _Sweep:
 
 
 class _SharedIterator:
-    """Hands out the items of a list to several threads; taking the next index is atomic."""
+    """Iterates over a list for several threads; `next` of a count is atomic."""
 
     def __init__(self, items: list):
         self._items = items
@@ -316,16 +326,17 @@ class _SharedIterator:
 
 
 class _Slots:
-    """Scratch memory of a pass: values whose lifetimes do not overlap share a slot."""
+    """Scratch memory of a pass, in which values with disjoint lifetimes share a slot."""
 
     def __init__(self):
         self.kinds: list[tuple[Dims, Any]] = []  # per slot: dimensions and dtype
         self.idle: list[int] = []
         self.owner_of: dict[Var, int] = {}
 
+    # A slot for a result: that of a dying operand, an idle one, or a new one.
     def take(self, member: Member, owner: TiledGroup, freed: list[Var], in_pass: set[Var]) -> int:
         kind = (member.dims, storage_dtype(member.eqn.outvars[0].aval))
-        # An operand that dies here may be overwritten in place: same elements, same order.
+        # An operand that dies here may be overwritten if its elements are in the same order.
         for v in freed:
             slot = self.owner_of.get(v)
             straight = all(
@@ -349,7 +360,8 @@ class _Slots:
             self.idle.append(slot)
 
     def scratch(self, owner: TiledGroup) -> Callable[[tuple[int, ...]], list]:
-        """For one thread: from a tile's lengths to the slots as arrays of that shape."""
+        """Return, for one thread, the function from a tile's lengths to its slots as arrays."""
+        # Allocated for a full tile; smaller tiles at the ends use a part.
         full = owner.chunks
         flats = [
             np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)
@@ -374,7 +386,7 @@ class _Slots:
 
 
 def _writes_out(function, eqn) -> bool:
-    """Whether a function is a ufunc that makes exactly the result dtype, so that `out=` is safe."""
+    """Whether a function is a ufunc with exactly the result dtype, so that `out=` is safe."""
     if not isinstance(function, np.ufunc) or function.nout != 1:
         return False
     try:
@@ -386,7 +398,7 @@ def _writes_out(function, eqn) -> bool:
 
 
 def _cut(dims: Dims, chunks: list[int], axes: Sequence[int]) -> str:
-    """Index text that takes a tile's part of a value; empty where it is whole in each tile."""
+    """Return index text for a tile's part of a value; empty if each tile reads all of it."""
     parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
     while parts and parts[-1] == ":":
         parts.pop()
@@ -394,8 +406,10 @@ def _cut(dims: Dims, chunks: list[int], axes: Sequence[int]) -> str:
 
 
 def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
-    """All tiles: a slice for each axis, then the tile's lengths, then its number along the cut
-    reduced axes.
+    """Return all tiles.
+
+    Each is a slice for each axis, then the tile's lengths, then its number along the cut reduced
+    axes.
     """
     per_axis = []
     for length, chunk in zip(axes, chunks, strict=True):
@@ -410,7 +424,7 @@ def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
 
 
 def tiled(group: FusedGroup) -> TiledGroup | None:
-    """The group in tiles, or None where running it straight is as good."""
+    """Return the group in tiles, or None if it runs as well without."""
     total = math.prod(group.axes)
     if total < TILED_FROM or len(group.members) < 1:
         return None
@@ -418,6 +432,7 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
     chunks = list(group.axes)
     inner = total
     whole = _row_is_kept(group)
+    # Cut the slowest axes first, until what is left fits a tile.
     for axis in order:
         if whole and axis in group.reduced:
             continue
@@ -427,6 +442,7 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
             continue
         chunks[axis] = min(group.axes[axis], max(1, TILE // max(inner, 1)))
         break
+    # Cutting a reduced axis takes a pass for each level of reductions, if that is possible.
     cut = [i for i in group.reduced if chunks[i] < group.axes[i]]
     passes = one_pass(group) if not cut else split_passes(group)
     if passes is None:
@@ -440,7 +456,7 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
 
 
 def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
-    """Give each tile its number along the cut reduced axes: where its partial results go."""
+    """Number the tiles along the cut reduced axes, as indices of their partial results."""
     cut = sorted(cut)
     numbers: dict[tuple, int] = {}
     numbered = []
@@ -451,8 +467,9 @@ def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
 
 
 def _axis_order(group: FusedGroup) -> list[int]:
-    """Axes from the slowest to the fastest in memory, by the widest value the group reads or
-    writes.
+    """Return axes from the slowest to the fastest in memory.
+
+    The order is that of the widest value which the group reads or writes.
     """
     made = group.made
     candidates = [load.dims for load in group.loads()] + [made[v].dims for v in group.outputs]
@@ -462,11 +479,12 @@ def _axis_order(group: FusedGroup) -> list[int]:
 
 
 def _row_is_kept(group: FusedGroup) -> bool:
-    """Whether rows stay whole: they fit, or cutting them is not possible."""
+    """Whether rows stay whole: they fit, or they cannot be cut."""
     if not group.reduced or not group.parallel:
         return False
     row = math.prod(group.axes[i] for i in group.reduced)
     order = _axis_order(group)
+    # Reductions over columns: cut the array's rows instead, if possible.
     strided = (
         order[0] in group.reduced
     )  # columns: rows of the array are cut instead, where that is possible

@@ -1,1 +1,1 @@
-"""Primitives between the elements along a named axis."""
+"""Primitives that communicate along a named axis."""

@@ -1,11 +1,11 @@
 """Collectives: operations between the elements along a named axis.
 
-Floor 2. In: one element's value and the axis's name. Out: what all elements make of it together.
-Here are their types and derivatives, and what they are along an axis of vmap: ordinary operations
-on the axis that vmap adds. Across devices they belong to whoever runs programs on several.
+Floor 2. In: one element's value and the axis's name. Out: a value that depends on all elements.
+Here are their avals and derivatives, and their meaning along an axis of vmap: ordinary operations
+on the axis that vmap adds. Across devices they are the business of the runtime that drives them.
 
-A rule for an axis of vmap acts where the operation names that axis, and steps aside where it names
-another: the extra axis is then one more axis of the operand, in front.
+A batch rule acts where the operation names vmap's axis. Where it names another one, the batch axis
+is one more axis of the operand, in front.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import constant, zeros
 
 
+# Several names are a tuple; one may stand alone.
 def _names(axis_name: Any) -> tuple:
     return axis_name if isinstance(axis_name, tuple) else (axis_name,)
 
 
+# The NumPy rule: a collective is never evaluated outside the transformation that binds its axis.
 def _unbound(*_, **params):
     names = params.get("axes", params.get("axis_name"))
     raise errors.UnboundAxisError(
@@ -40,6 +42,7 @@ def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
     return do.reshape(x, new_sizes=tuple(shape), dimensions=None, sharding=None)
 
 
+# The axis's size is a param, set when the program was traced.
 def _check_size(axis: Any, given: int, op: str) -> None:
     if axis.size != given:
         raise ValueError(
@@ -64,7 +67,7 @@ def _reduced_avals(*avals: ShapedArray, axes, axis_index_groups):
 
 
 def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rules) -> Primitive:
-    """An operation over `axes`: names, and numbers of the operand's own axes."""
+    """Define a reduction over `axes`: names, and numbers of the operand's own axes."""
 
     def batch(axis, args, dims, *, axes, axis_index_groups):
         if axis_index_groups is not None:
@@ -73,19 +76,21 @@ def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rule
         rest = tuple(a for a in axes if not (own and a == axis.name))
         out, out_dims = [], []
         for x, d in zip(args, dims, strict=True):
+            # The same value on every element: the sum is `size` times it, an extreme is itself.
             if d is None:
                 given = repeat(x, axis.size) if own else x
                 out += prim.bind(given, axes=rest, axis_index_groups=None) if rest else [given]
                 out_dims.append(None)
                 continue
-            moved = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
+            numbers = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
             if own:
-                moved = (*moved, d)
-            at = d - sum(isinstance(a, int) and a < d for a in moved)
-            out.append(reduced(x, moved))
+                numbers = (*numbers, d)
+            at = d - sum(isinstance(a, int) and a < d for a in numbers)
+            out.append(reduced(x, numbers))
             out_dims.append(None if own else at)
         return out, out_dims
 
+    # The operand's own axes are reduced here, named ones by the primitive itself.
     def reduced(x, axes):
         numbers = tuple(sorted(a for a in axes if isinstance(a, int)))
         names = tuple(a for a in axes if not isinstance(a, int))
@@ -106,7 +111,7 @@ def _psum_jvp(primals, tangents, **params):
 
 
 def _psum_transpose(cts, *operands, axes, axis_index_groups):
-    """A sum that everyone gets hands every element the sum of all cotangents."""
+    """Every element gets the sum, so each operand gets the sum of all cotangents."""
     names = tuple(a for a in axes if not isinstance(a, int))
     numbers = tuple(a for a in axes if isinstance(a, int))
     out = []
@@ -175,6 +180,7 @@ def _gather_batch(axis, args, dims, *, all_gather_dimension, axis_name, axis_siz
         )
         return out, 0
     _check_size(axis, axis_size, "all_gather")
+    # Along vmap's own axis, all elements are the operand itself.
     out = with_axis(x, d, k, axis.size)
     if tiled:
         shape = aval_of(out).shape
@@ -227,6 +233,7 @@ def _scatter_batch(axis, args, dims, *, scatter_dimension, axis_name, axis_size,
             **params,
         )
         return out, 0
+    # Along vmap's own axis: the sum over it, then each element gets its piece.
     _check_size(axis, axis_size, "reduce_scatter")
     if d is None:
         total = do.mul(x, constant(x, axis.size))
@@ -282,6 +289,7 @@ def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_
         return out, 0
     _check_size(axis, n, "all_to_all")
     _, *shape = aval_of(x).shape
+    # The transpose swaps source and destination.
     # [source, ..., split, ...] -> [source, ..., destination, piece, ...]
     x = _reshape(x, (n, *shape[:s], n, shape[s] // n, *shape[s + 1 :]))
     # The position of each operand axis there, then the source in front of the concatenated one.
@@ -315,6 +323,7 @@ def _permute_batch(axis, args, dims, *, axis_name, perm):
     x = with_axis(x, d, 0, axis.size)
     if axis.name not in _names(axis_name):
         return ppermute_p.bind(x, axis_name=axis_name, perm=perm), 0
+    # The element that each one receives from; -1 receives zeros.
     source = dict.fromkeys(range(axis.size), -1)
     for src, dst in perm:
         if not (0 <= src < axis.size and 0 <= dst < axis.size):
@@ -322,6 +331,7 @@ def _permute_batch(axis, args, dims, *, axis_name, perm):
                 f"ppermute moves {src} to {dst}, but axis {axis.name!r} has length {axis.size}"
             )
         source[dst] = src
+    # Runs of neighbours are one slice each.
     pieces = [_piece(x, start, stop) for start, stop in _runs(list(source.values()))]
     if len(pieces) == 1:
         return pieces[0], 0
@@ -329,7 +339,7 @@ def _permute_batch(axis, args, dims, *, axis_name, perm):
 
 
 def _runs(source: list[int]) -> list[tuple[int, int]]:
-    """Neighbouring sources together, as (start, stop); (-1, n) for n elements that get nothing."""
+    """Group sources into runs (start, stop) of neighbours; (-1, n) is n elements without source."""
     out: list[tuple[int, int]] = []
     for s in source:
         if out and s < 0 and out[-1][0] < 0:
@@ -341,6 +351,7 @@ def _runs(source: list[int]) -> list[tuple[int, int]]:
     return out
 
 
+# A slice of the operand, or zeros.
 def _piece(x: Any, start: int, stop: int) -> Any:
     aval = aval_of(x)
     rest = aval.shape[1:]
@@ -371,6 +382,7 @@ ppermute_p = _collective(
 # ---- axis_index ----
 
 
+# The index of each element is its position along vmap's axis.
 def _index_batch(axis, args, dims, *, axis_name):
     return do.iota(dtype=np.dtype(np.int32), shape=(axis.size,), dimension=0, sharding=None), 0
 

@@ -1,8 +1,8 @@
-"""Convolution with strides, paddings, dilations of both operands and both kinds of groups.
+"""Convolution with strides, padding, dilations of both operands and both kinds of groups.
 
-Floor 2. In: lhs (images), rhs (kernels) and where each keeps its batch, feature and spatial axes.
-Out: one primitive; its NumPy rule lays the windows out as rows (in bounded pieces) and leaves the
-sums to BLAS.
+Floor 2. In: lhs (images), rhs (kernels) and where each has its batch, feature and spatial axes.
+Out: the primitive `conv_general_dilated`. Its NumPy rule lays the windows out as rows (im2col), in
+pieces of bounded size, and leaves the sums to BLAS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PIECE = 1 << 22  # elements of windows laid out at once: 16 MB of float32
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where axes are: (batch, feature, *spatial) of lhs and out, (out, in, *spatial) of rhs.
+    """Positions of axes: (batch, feature, *spatial) of lhs and out, (out, in, *spatial) of rhs.
 
     >>> ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)).lhs_spec
     (0, 3, 1, 2)
@@ -38,17 +38,17 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: Sequence[int]
 
 
-#: What the `dimension_numbers=` argument of a convolution may be.
+#: Types of the `dimension_numbers=` argument of a convolution.
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
 
 
 def _window_count(length: int, window: int, stride: int) -> int:
-    """How many windows fit."""
+    """Return how many windows fit into an axis."""
     return 0 if length < window else (length - window) // stride + 1
 
 
 def conv_shape(lhs, rhs, strides, padding, batch_group_count: int = 1) -> tuple[int, ...]:
-    """The result shape (batch, feature, *spatial) for dilated operands in standard order.
+    """Return the result shape (batch, feature, *spatial) for dilated operands in standard order.
 
     >>> conv_shape((1, 4, 5, 5), (6, 4, 3, 3), (1, 1), [(0, 0), (1, 1)])
     (1, 6, 3, 5)
@@ -89,6 +89,8 @@ def _check_conv(lhs: ShapedArray, rhs: ShapedArray, p: dict) -> None:
     n, lhs_feature = (lhs.shape[d] for d in numbers.lhs_spec[:2])
     out_feature, in_feature = (rhs.shape[d] for d in numbers.rhs_spec[:2])
     groups, batch_groups = p["feature_group_count"], p["batch_group_count"]
+    # Before the divisions below, which 0 would break; other counts are checked after them, as in
+    # JAX.
     if groups < 1:
         _check_counts("feature_group_count", groups, lhs_feature, out_feature)
     if lhs_feature // groups != in_feature or lhs_feature % groups:
@@ -129,6 +131,7 @@ def _result_dtype(dtype, preferred):
     if preferred is None:
         return dtype
     kinds = dtypes.kind_of(dtype), dtypes.kind_of(preferred)
+    # Integers may become floats, but nothing else changes its kind.
     if kinds[0] in "iu":
         compatible = kinds[1] in "iuf"
     else:
@@ -160,11 +163,13 @@ def _conv_aval(lhs: ShapedArray, rhs: ShapedArray, **p) -> ShapedArray:
             "conv_general_dilated dimension numbers must name every axis once, got "
             f"{p['dimension_numbers']} for operands of {lhs.ndim} dimensions."
         )
+    # Shapes in standard order, with dilations as holes.
     left = [lhs.shape[d] for d in lhs_spec]
     right = [rhs.shape[d] for d in rhs_spec]
     left[2:] = [dilated(n, d) for n, d in zip(left[2:], p["lhs_dilation"], strict=True)]
     right[2:] = [dilated(n, d) for n, d in zip(right[2:], p["rhs_dilation"], strict=True)]
     shape = conv_shape(left, right, p["window_strides"], p["padding"], p["batch_group_count"])
+    # Back to the order of axes that the caller wants.
     placed = [0] * len(shape)
     for axis, n in zip(out_spec, shape, strict=True):
         placed[axis] = n
@@ -176,7 +181,7 @@ def _conv_aval(lhs: ShapedArray, rhs: ShapedArray, **p) -> ShapedArray:
 
 
 def _prepared(x: np.ndarray, padding, dilation) -> np.ndarray:
-    """[N, C, *spatial] with zeros between its elements and around it (negative padding cuts)."""
+    """Insert zeros between and around the elements of [N, C, *spatial]; negative padding cuts."""
     trivial = all(d == 1 for d in dilation) and not any(itertools.chain(*padding))
     if trivial:
         return x
@@ -188,6 +193,7 @@ def _prepared(x: np.ndarray, padding, dilation) -> np.ndarray:
         # Element i lands at low + i * d: keep those inside.
         first = max(0, math.ceil(-low / d))
         last = min(n, math.ceil((total - low) / d))
+        # No element lands inside: the result is all padding.
         if last <= first:
             return out
         source.append(slice(first, last))
@@ -200,6 +206,7 @@ def _conv_numpy(avals, **p) -> Callable[..., Any]:
     aval = _conv_aval(*avals, **p)
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
     groups, batch_groups = p["feature_group_count"], p["batch_group_count"]
+    # Everything that does not depend on the elements is computed here, once.
     working = working_dtype(avals[0].dtype, aval.dtype)
     strides, padding = p["window_strides"], p["padding"]
     lhs_dilation, rhs_dilation = p["lhs_dilation"], p["rhs_dilation"]
@@ -209,20 +216,24 @@ def _conv_numpy(avals, **p) -> Callable[..., Any]:
         x, w = lhs.transpose(lhs_spec), rhs.transpose(rhs_spec)
         g = groups
         if batch_groups > 1:
-            # Batch groups are feature groups of another arrangement: group b sees its own part of
-            # the batch.
+            # Group b of the batch sees part b of the kernels: move the groups from the batch to the
+            # features, where they are feature groups.
             g = batch_groups
             split = x.reshape(g, x.shape[0] // g, *x.shape[1:])
             x = split.swapaxes(0, 1).reshape(split.shape[1], g * x.shape[1], *x.shape[2:])
+        # Integers are widened by the product itself, which knows how far they reach.
         floats = dtypes.kind_of(working) in "fc"
         if floats:
             x, w = x.astype(working, copy=False), w.astype(working, copy=False)
         x = _prepared(x, padding, lhs_dilation)
         result = np.empty(aval.shape, aval.dtype)
         out = result.transpose(out_spec)  # batch, feature, *spatial
+        # An empty sum is 0.
         if out.size == 0 or w.size == 0:
             result[...] = 0
+        # Three special cases are faster than windows: see each function.
         elif floats and _one_signal(x, w, strides, rhs_dilation):
+            # np.correlate conjugates its second operand.
             kernel = w[0, 0].conj() if w.dtype.kind == "c" else w[0, 0]
             out[0, 0] = np.correlate(x[0, 0], kernel, "valid")
         elif floats and g > 1 and w.shape[1] == 1:
@@ -235,7 +246,7 @@ def _conv_numpy(avals, **p) -> Callable[..., Any]:
 
 
 def _one_signal(x, w, strides, dilation) -> bool:
-    """One channel, one dimension, unit steps: np.correlate does it without laying windows out."""
+    """Whether it is one channel and one dimension with unit steps, which np.correlate computes."""
     return (
         x.ndim == 3
         and x.shape[:2] == w.shape[:2] == (1, 1)
@@ -245,11 +256,12 @@ def _one_signal(x, w, strides, dilation) -> bool:
 
 
 def _depthwise(out, x, w, groups: int, strides, dilation) -> None:
-    """Every channel by itself: the sum over kernel positions of shifted images."""
+    """Convolve each channel by itself: the sum over kernel positions of shifted images."""
     per = w.shape[0] // groups
     spatial = out.shape[2:]
     total = np.zeros((x.shape[0], groups, per, *spatial), w.dtype)
     flat = w.reshape(groups, per, -1)
+    # At each tap, all windows' elements are one strided slice.
     for position, tap in enumerate(np.ndindex(w.shape[2:])):
         shifted = tuple(
             slice(t * d, t * d + s * (m - 1) + 1, s)
@@ -261,7 +273,7 @@ def _depthwise(out, x, w, groups: int, strides, dilation) -> None:
 
 
 def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
-    """Windows laid out as a matrix times kernels as a matrix, a piece of the images at a time.
+    """Multiply windows as a matrix by kernels as a matrix (im2col), piece by piece.
 
     The layout follows the images': with channels last, every window is a row; with channels first,
     a column. Either way the innermost copies are long runs.
@@ -269,6 +281,7 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     n, features, per = x.shape[0], w.shape[0], w.shape[1]
     kernel, spatial = w.shape[2:], out.shape[2:]
     rank, depth = len(spatial), per * math.prod(kernel)
+    # Strides from one window to the next, and from one element of a window to the next.
     outer = [s * k for s, k in zip(x.strides[2:], strides, strict=True)]
     inner = [s * k for s, k in zip(x.strides[2:], dilation, strict=True)]
     # All windows at once, as a view: [group, image, *out, *kernel, channel].
@@ -280,8 +293,10 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     )
     target = out.reshape(n, groups, features // groups, *spatial)
     target = target.transpose(1, 0, *range(3, 3 + rank), 2)  # [group, image, *out, feature]
+    # Kernels as [group, feature, depth], in the order of the windows' elements.
     matrix = np.moveaxis(w.reshape(groups, features // groups, per, *kernel), 2, -1)
     matrix = matrix.reshape(groups, features // groups, depth)
+    # Channels are closer together in memory than pixels.
     rows_first = rank == 0 or x.strides[1] < x.strides[-1]
     to_columns = (0, *range(2 + rank, 3 + 2 * rank), *range(1, 2 + rank))
 
@@ -289,6 +304,7 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
         groups * depth * math.prod(spatial[1:])
     )  # elements of windows for one step of the first axis
     lines = spatial[0] if rank else 1
+    # As many lines of output as fit a piece; several images if a whole one fits.
     step = max(1, min(lines, _PIECE // max(1, line)))
     images = max(1, _PIECE // max(1, line * lines)) if step == lines else 1
     for first, start in itertools.product(range(0, n, images), range(0, lines, step)):
@@ -300,6 +316,7 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
             place[...] = product(rows, matrix.swapaxes(1, 2)).reshape(place.shape)
         else:
             columns = part.transpose(to_columns).reshape(groups, depth, -1)
+            # Features are the matrix's rows: put them in front of the positions.
             sums = np.moveaxis(place, -1, 1)
             sums[...] = product(matrix, columns).reshape(sums.shape)
 

@@ -1,7 +1,8 @@
-"""Transform rules of convolutions: its transposes are convolutions, and so are batches of them.
+"""Transform rules of convolution, whose transposes and batches are convolutions too.
 
-Floor 2. The rules of convolution.py. A transposed convolution takes steps where the other had
-holes and has holes where it took steps; groups of features turn into groups of the batch and back.
+Floor 2. In: the operands of a rule. Out: values made of convolutions and reshapes. In the transpose
+strides become dilations and dilations strides; groups of features become groups of the batch and
+the other way round.
 """
 
 from __future__ import annotations
@@ -17,40 +18,42 @@ from gpuarray.primitives.linear import cast_like, zeros
 
 
 def dilated(length: int, dilation: int) -> int:
-    """The length of an axis whose elements stand `dilation` apart."""
+    """Return the length of an axis whose elements stand `dilation` apart."""
     return 0 if length == 0 else 1 + dilation * (length - 1)
 
 
-# ---- axes cut and joined ----
+# ---- splitting and merging axes ----
 
 
 def _cut(x: Any, axis: int, outer: int) -> Any:
-    """An axis as two: `outer` blocks, and what is in each."""
+    """Split an axis into `outer` blocks and the elements of each."""
     shape = aval_of(x).shape
     new = (*shape[:axis], outer, shape[axis] // outer, *shape[axis + 1 :])
     return do.reshape(x, new_sizes=new, dimensions=None, sharding=None)
 
 
 def _joined(x: Any, source: int, destination: int) -> Any:
-    """An axis put in front of another (counted without it), and both made one."""
+    """Move an axis in front of another (counted without it), and merge the two."""
     shape = aval_of(x).shape
     order = [i for i in range(len(shape)) if i != source]
     order.insert(destination, source)
-    moved = [shape[i] for i in order]
-    moved[destination : destination + 2] = [moved[destination] * moved[destination + 1]]
+    sizes = [shape[i] for i in order]
+    sizes[destination : destination + 2] = [sizes[destination] * sizes[destination + 1]]
+    # Neighbours in order need no transpose.
     in_order = order == sorted(order)
     dimensions = None if in_order else tuple(order)
-    return do.reshape(x, new_sizes=tuple(moved), dimensions=dimensions, sharding=None)
+    return do.reshape(x, new_sizes=tuple(sizes), dimensions=dimensions, sharding=None)
 
 
 def _blocks_to(x: Any, source: int, destination: int, count: int) -> Any:
-    """The `count` blocks of one axis become blocks of another, in front of what is there."""
+    """Move the `count` blocks of one axis to another, in front of the elements there."""
     return x if count == 1 else _joined(_cut(x, source, count), source, destination)
 
 
 # ---- derivatives ----
 
 
+# Convolution is linear in each operand.
 def conv_left(t, out, lhs, rhs, **params):
     return do.conv_general_dilated(t, rhs, **params)
 
@@ -62,9 +65,11 @@ def conv_right(t, out, lhs, rhs, **params):
 def conv_transpose(ct, lhs, rhs, **params):
     to_left = is_undefined(lhs)
     wanted, other = (lhs.aval, aval_of(rhs)) if to_left else (rhs.aval, aval_of(lhs))
+    # An empty operand gets zeros: a convolution of nothing has no windows.
     if not (wanted.size and other.size and aval_of(ct).size):
         return (zeros(wanted), None) if to_left else (None, zeros(wanted))
     ct = cast_like(ct, other)
+    # Sums were kept in a wider type: cotangents are not.
     if params["preferred_element_type"] != wanted.dtype:
         params = params | {"preferred_element_type": None}
     if to_left:
@@ -73,7 +78,7 @@ def conv_transpose(ct, lhs, rhs, **params):
 
 
 def _lengths(lhs, rhs, ct, p) -> list[tuple[int, int, int]]:
-    """Of every spatial axis: how long lhs, rhs and the result are with their holes."""
+    """Return the dilated lengths of lhs, rhs and the result along each spatial axis."""
     numbers = p["dimension_numbers"]
     return [
         (dilated(lhs.shape[a], d), dilated(rhs.shape[b], e), dilated(ct.shape[c], s))
@@ -90,15 +95,20 @@ def _lengths(lhs, rhs, ct, p) -> list[tuple[int, int, int]]:
 
 
 def _to_left(ct, lhs, rhs, **p):
-    """Every element of lhs collects from the results it went into: kernels turned around."""
+    """Return the cotangent of lhs: each element collects from the results it went into.
+
+    It is the convolution of `ct` with flipped kernels, full where the other was valid.
+    """
     numbers, batches = p["dimension_numbers"], p["batch_group_count"]
     lhs_spec, rhs_spec, out_spec = map(tuple, numbers)
     groups = max(p["feature_group_count"], batches)
     padding = []
     lengths = _lengths(lhs, aval_of(rhs), aval_of(ct), p)
+    # Padding such that the result has the length of lhs; what one side lacks the other gets.
     for (n, k, m), (low, _) in zip(lengths, p["padding"], strict=True):
         before = k - 1 - low
         padding.append((before, n + k - 1 - m - before))
+    # Feature groups stay groups, with inputs and outputs of each swapped.
     kernel = _blocks_to(rhs, rhs_spec[0], rhs_spec[1], groups)
     if rhs_spec[2:]:
         kernel = do.rev(kernel, dimensions=rhs_spec[2:])
@@ -119,7 +129,10 @@ def _to_left(ct, lhs, rhs, **p):
 
 
 def _to_right(ct, lhs, rhs, **p):
-    """Every weight collects over the batch: images are the batch's features, results kernels."""
+    """Return the cotangent of rhs: each weight collects over the batch.
+
+    It is a convolution in which lhs's features are the batch, and its batch is summed over.
+    """
     numbers = p["dimension_numbers"]
     lhs_spec, rhs_spec, out_spec = map(tuple, numbers)
     padding = []
@@ -144,7 +157,7 @@ def _to_right(ct, lhs, rhs, **p):
 
 
 def _swapped(spec):
-    """The first two axes change places."""
+    """Swap the first two axes."""
     return (spec[1], spec[0], *spec[2:])
 
 
@@ -152,14 +165,15 @@ def _swapped(spec):
 
 
 def conv_batch(axis, args, dims, **params):
-    """The extra axis joins the images' batch, the kernels' features, or makes groups of both."""
+    """Merge the batch axis into that of the images, the features of the kernels, or the groups."""
     (lhs, rhs), (d, e) = args, dims
     lhs_spec, rhs_spec, out_spec = map(tuple, params["dimension_numbers"])
     features, batches = params["feature_group_count"], params["batch_group_count"]
+    # A convolution needs at least one group.
     if axis.size == 0:
         return _no_results(args, dims, params), 0
     if d is not None and e is not None:
-        # Each element sees its own part of everything.
+        # Each batch element has images and kernels of its own: it becomes a group.
         by_batch = batches > 1
         lhs = _with_blocks(lhs, d, lhs_spec[0 if by_batch else 1], 1)
         rhs = _with_blocks(rhs, e, rhs_spec[0], 1)
@@ -177,14 +191,14 @@ def conv_batch(axis, args, dims, **params):
     out = do.conv_general_dilated(lhs, rhs, **params)
     if groups == 1:
         return _cut(out, place, axis.size), place
-    # (groups, extra axis, features of a group): take the middle out.
+    # Features are ordered (groups, batch axis, features of a group): take the middle axis out.
     out = _cut(_cut(out, place, groups), place + 1, axis.size)
     out = move_axis(out, place + 1, 0)
     return _joined(out, place + 1, place + 1), 0
 
 
 def _with_blocks(x: Any, dim: int, axis: int, groups: int) -> Any:
-    """The extra axis joined to another (counted without it), inside each of its groups."""
+    """Merge the batch axis into another (counted without it), inside each of its groups."""
     if groups == 1:
         return _joined(x, dim, axis)
     x = _cut(move_axis(x, dim, 0), axis + 1, groups)
@@ -192,7 +206,7 @@ def _with_blocks(x: Any, dim: int, axis: int, groups: int) -> Any:
 
 
 def _no_results(args, dims, params) -> Any:
-    """What a batch of nothing gives."""
+    """Return the result for a batch of no elements."""
     one = [
         a if d is None else a.update(shape=a.shape[:d] + a.shape[d + 1 :])
         for a, d in zip(map(aval_of, args), dims, strict=True)

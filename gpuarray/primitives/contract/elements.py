@@ -1,8 +1,8 @@
-"""Convolutions of few steps: each element of the result is made by one thread, where it is read.
+"""Element rule of small convolutions: one thread computes each element of the result.
 
-Floor 2. In: equations. Out: accesses, as in core/element_rules.py. Filters of images and
-convolutions of each channel by itself multiply so little that a library's preparations take longer;
-as an access they fuse with what is around them.
+Floor 2. In: equations. Out: accesses, as in core/element_rules.py. For image filters and depthwise
+convolutions the overhead of a library call exceeds the arithmetic; as accesses, they fuse with the
+operations around them.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from gpuarray.primitives.elements import loops
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.reduce.ops import reduce_sum_p
 
-#: Steps of a convolution of each channel by itself, and of any other one, at most.
-ALONE, TOGETHER = 64, 16
+#: The most products per element: of a depthwise convolution, and of any other.
+DEPTHWISE, DENSE = 64, 16
 
 
 def _steps(eqn: Eqn) -> int:
-    """The products that are summed for one element."""
+    """Rule `times`: the number of products that are summed for one element."""
     kernel, spec = eqn.invars[1].aval.shape, eqn.params["dimension_numbers"][1]
     return math.prod(kernel[d] for d in spec[1:])
 
 
 def _is_short(eqn: Eqn) -> bool:
-    """Whether a thread makes an element of this convolution quickly."""
+    """Rule `when`: whether the convolution is small enough."""
     p, out = eqn.params, eqn.outvars[0].aval
     if p["batch_group_count"] != 1 or any(a.aval.dtype != out.dtype for a in eqn.invars):
         return False
     channels = eqn.invars[1].aval.shape[p["dimension_numbers"][1][1]]
-    return 0 < _steps(eqn) <= (ALONE if channels == 1 else TOGETHER)
+    return 0 < _steps(eqn) <= (DEPTHWISE if channels == 1 else DENSE)
 
 
 def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -51,6 +51,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     left, right, out = (a.aval for a in (*eqn.invars, *eqn.outvars))
     channels, *window = (right.shape[d] for d in right_spec[1:])
     axes, (channel, *steps) = loops([channels, *window])
+    # An output feature sees the input channels of its group.
     feature = at[out_spec[1]]
     group = feature.divided(out.shape[out_spec[1]] // p["feature_group_count"])[0]
     places = {left_spec[0]: at[out_spec[0]], left_spec[1]: group * channels + channel}
@@ -68,6 +69,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         strict=True,
     )
     for dim, own, to, w, stride, (low, _), holes, gap in geometry:
+        # Position in the dilated input; it counts if inside and on an element.
         place: Index = (at[to] * stride + w * gap).shifted(-low)
         length = left.shape[dim]
         tests.append(Below(place, (length - 1) * holes + 1 if length else 0))
@@ -86,7 +88,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _product(eqn: Eqn) -> Eqn:
-    """The product of two elements; of short floats as it is before it is rounded."""
+    """Return the product of two elements as an equation; for short floats in float32, unrounded."""
     aval = eqn.invars[0].aval.update(shape=(), weak_type=False)
     if storage_dtype(aval).kind not in "biufc" or storage_dtype(aval).itemsize < 4:
         wide = dtypes.kind_of(aval.dtype) == "f"

@@ -1,4 +1,4 @@
-"""Fourier transforms over the last axes: complex, real and inverse real, one primitive.
+"""Fourier transforms over the last axes: complex, real and inverse real, in one primitive.
 
 Floor 2. In: an array and the lengths of its last axes. Out: the `fft` primitive on SciPy's
 pocketfft, which works in the precision of its input (complex64 stays complex64).
@@ -25,7 +25,7 @@ _fft = lazy_module("scipy.fft")
 
 
 class FftType(enum.IntEnum):
-    """Which transform: complex (FFT, IFFT), real to half-spectrum (RFFT) and back (IRFFT).
+    """Kind of transform: complex (FFT, IFFT), real to half-spectrum (RFFT) and back (IRFFT).
 
     >>> FftType.RFFT
     <FftType.RFFT: 2>
@@ -59,6 +59,7 @@ def _aval(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
     if not rank:
         return x.strip_weak_type()
     outer, last = x.shape[: x.ndim - rank], fft_lengths[-1]
+    # IRFFT takes a half-spectrum; the length of the result cannot be told from it.
     expected = fft_lengths
     if fft_type is FftType.IRFFT:
         expected = (*fft_lengths[:-1], last // 2 + 1 if last else 0)
@@ -82,6 +83,7 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     aval = _aval(*avals, fft_type=fft_type, fft_lengths=fft_lengths)
     rank = len(fft_lengths)
     if not rank:
+        # No axes: the transform is the identity; np.positive copies.
         return np.positive
     if aval.size == 0 or prod(avals[0].shape) == 0:
         return lambda x: np.zeros(aval.shape, aval.dtype)
@@ -89,6 +91,7 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(
         fft_type, "irfftn"
     )
+    # Only IRFFT needs to be told: n // 2 + 1 frequencies belong to n or n + 1 samples.
     lengths = {"s": fft_lengths} if fft_type is FftType.IRFFT else {}
 
     def transform(x):
@@ -98,12 +101,12 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
 
 
 def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
-    """The matrix of a complex transform is symmetric; the real ones keep a half-spectrum of it."""
+    """Transposes: a complex transform's matrix is symmetric; real ones use half of its spectrum."""
     rank = len(fft_lengths)
     if fft_type in (FftType.FFT, FftType.IFFT) or not rank:
         return (fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths),)
     if fft_type is FftType.RFFT:
-        # rfft is the first half of fft of a real signal: pad with zeros, transform, take the real.
+        # rfft is the first half of the fft of a real signal: pad, transform, take the real part.
         missing = fft_lengths[-1] - aval_of(ct).shape[-1]
         zero = np.zeros((), aval_of(ct).dtype)[()]
         config = tuple((0, 0, 0) for _ in aval_of(ct).shape[:-1]) + ((0, missing, 0),)
@@ -116,6 +119,7 @@ def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
     twice[0] = 1.0
     if fft_lengths[-1] % 2 == 0 and twice.size > 1:
         twice[-1] = 1.0
+    # The inverse transform divides by the number of samples.
     scale = (twice / prod(fft_lengths)).astype(aval_of(half).dtype)
     shape = (1,) * (aval_of(half).ndim - 1) + scale.shape
     return (conj_p.bind(mul_p.bind(half, scale.reshape(shape)), input_dtype=aval_of(x).dtype),)

@@ -1,8 +1,8 @@
 """Sums of products: dot_general, and the matrix product that convolutions use too.
 
-Floor 2. In: arrays, and which of their axes are summed (contracting) or carried along (batch). Out:
+Floor 2. In: arrays, and which of their axes are summed (contracting) or paired (batch). Out:
 primitives whose NumPy rules bring both operands into the form [batch, rows, sum] x [batch, sum,
-columns] and call BLAS. Half types are multiplied and summed in float32, integers wrap as machine
+columns] and call BLAS. Half types are multiplied and summed in float32; integers wrap as machine
 integers do.
 """
 
@@ -37,18 +37,19 @@ _SMALL = 1 << 14  # multiplications below which NumPy's own integer loops are qu
 
 
 def _rank(dtype) -> tuple:
-    """Sorts dtypes by what they hold: kind, then width or largest value, signed before unsigned."""
+    """Sort key of dtypes by what they hold: kind, then width or largest value, then signedness."""
     kind = dtypes.kind_of(dtype)
     if kind == "b":
         return (0,)
     if kind in "iu":
         return (1, dtypes.iinfo(dtype).bits, kind == "i")
+    # Floats are ordered by range: bfloat16 is wider than float16.
     width = dtypes.finfo(dtype).max if kind == "f" else dtype.itemsize
     return (2 if kind == "f" else 3, float(width))
 
 
 def joined_dtype(op: str, lhs, rhs):
-    """The wider of two operand dtypes (contractions accept two different ones)."""
+    """Return the wider of two operand dtypes (contractions accept different ones)."""
     if lhs == rhs:
         return lhs
     left, right = _rank(lhs), _rank(rhs)
@@ -61,7 +62,7 @@ def joined_dtype(op: str, lhs, rhs):
 
 
 def check_preferred(joined, preferred) -> None:
-    """Raise where an integer result is narrower than its operands: its sums would be lost."""
+    """Raise TypeError if an integer result is narrower than its operands: sums would be lost."""
     kinds = dtypes.kind_of(joined), dtypes.kind_of(preferred)
     if kinds[0] in "iu" and kinds[1] in "biu":
         bits = 1 if kinds[1] == "b" else dtypes.iinfo(preferred).bits
@@ -73,8 +74,9 @@ def check_preferred(joined, preferred) -> None:
 
 
 def working_dtype(joined, out, accumulate=None):
-    """The dtype products are formed and summed in: at least float32 where anything is a float."""
+    """Return the dtype to form and sum products in: at least float32 if anything is a float."""
     kinds = dtypes.kind_of(joined) + dtypes.kind_of(out)
+    # Integers and booleans only: no floats anywhere.
     if not set(kinds) - set("biu"):
         return out
     wide = {joined, out} | ({accumulate} if accumulate is not None else set())
@@ -88,10 +90,10 @@ def working_dtype(joined, out, accumulate=None):
 
 
 def matrix_product(working, out) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A function [..., m, k] x [..., k, n] -> [..., m, n]: sums in `working`, result in `out`."""
+    """Return a function [..., m, k] x [..., k, n] -> [..., m, n] with sums in `working`."""
     kind = dtypes.kind_of(working)
     if kind == "b":
-        # A count of hits is exact enough to tell none from some.
+        # Any product of 1s: a float count, which BLAS makes fast, is 0 exactly if there is none.
         return lambda a, b: np.matmul(a.astype(np.float32), b.astype(np.float32)) != 0
     if kind in "iu":
         return lambda a, b: integer_product(a, b, working).astype(out, copy=False)
@@ -113,6 +115,7 @@ def narrow(x: np.ndarray, out) -> np.ndarray:
     return x.astype(out, copy=False)
 
 
+# The largest absolute value, as a Python int: abs of the lowest int64 would overflow.
 def _bound(x: np.ndarray) -> int:
     return max(abs(int(x.max(initial=0))), abs(int(x.min(initial=0))))
 
@@ -120,19 +123,22 @@ def _bound(x: np.ndarray) -> int:
 def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
     """[..., m, k] x [..., k, n] of integers modulo 2**bits, by float64 BLAS where that is exact.
 
-    NumPy has no fast integer product. Small values fit a double; 32-bit ones are cut into 16-bit
-    halves, of which three products matter: lo*lo + 2**16 * (hi*lo + lo*hi), the fourth being a
-    multiple of 2**32.
+    NumPy has no fast integer product. Small values fit into doubles. Integers of 32 bits are split
+    into halves of 16, of which three products matter: lo*lo + 2**16 * (hi*lo + lo*hi); the fourth
+    is a multiple of 2**32.
     """
     plain = dtypes.int64 if out.itemsize > 4 else out
     if dtypes.kind_of(out) in "iu" and out.name.endswith(("int4", "int2", "int1")):
         plain = dtypes.int32  # sub-byte types have no arithmetic of their own in NumPy
     depth = a.shape[-1]
     if a.size * b.shape[-1] <= _SMALL:
+        # Setting up the float products takes longer than this.
         return _wrapping_matmul(a, b, plain, out)
     a, b = (x if x.dtype.kind in "biu" else x.astype(np.int32) for x in (a, b))
+    # No partial sum can leave the integers that doubles hold.
     if depth * _bound(a) * _bound(b) < _EXACT:
         return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64).astype(out)
+    # 64-bit products do not fit; nor do sums of so many halves (2**16 * 2**16 * 2**20 < 2**53).
     if out.itemsize > 4 or depth >= 1 << 20:
         return _wrapping_matmul(a, b, plain, out)
     (alo, ahi), (blo, bhi) = (_halves(x) for x in (a, b))
@@ -145,6 +151,7 @@ def _wrapping_matmul(a, b, plain, out) -> np.ndarray:
     return np.matmul(a.astype(plain), b.astype(plain)).astype(out, copy=False)
 
 
+# The low half unsigned, the high half signed: x = lo + 2**16 * hi.
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = x.astype(np.int64)
     return (wide & 0xFFFF).astype(np.float64), (wide >> 16).astype(np.float64)
@@ -191,7 +198,7 @@ def _check_dot(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> None:
 
 
 def free_axes(ndim: int, *used: Sequence[int]) -> tuple[int, ...]:
-    """The axes in none of the given groups, in order."""
+    """Return the axes in none of the given groups, in order."""
     taken = {d for group in used for d in group}
     return tuple(d for d in range(ndim) if d not in taken)
 
@@ -209,6 +216,7 @@ def dot_aval(
     check_dtype("dot_general", rhs.dtype, ANY, 1)
     _check_dot(lhs, rhs, dimension_numbers)
     (lc, rc), (lb, rb) = dimension_numbers
+    # Batch axes, then the free axes of each side.
     shape = (
         *(lhs.shape[d] for d in lb),
         *(lhs.shape[d] for d in free_axes(lhs.ndim, lb, lc)),
@@ -222,7 +230,7 @@ def dot_aval(
 
 
 class _Side(NamedTuple):
-    """How one operand becomes a stack of matrices: transpose, reshape, swap to save a copy."""
+    """How to view one operand as a stack of matrices: transpose, reshape, swap to save a copy."""
 
     permutation: tuple[int, ...]
     shape: tuple[int, int, int]
@@ -235,7 +243,7 @@ class _Side(NamedTuple):
 
 def _side(shape, batch, contract, sum_last: bool) -> _Side:
     free = free_axes(len(shape), batch, contract)
-    # BLAS reads a transposed matrix as it lies, so axes stay in memory order where they can.
+    # BLAS reads a transposed matrix in place, so axes stay in memory order where they can.
     contract_first = bool(contract) and bool(free) and max(contract) < min(free)
     inner = (*contract, *free) if contract_first else (*free, *contract)
     sizes = [math.prod(shape[d] for d in group) for group in (batch, free, contract)]
@@ -245,7 +253,7 @@ def _side(shape, batch, contract, sum_last: bool) -> _Side:
 
 
 def _is_matmul(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
-    """Whether np.matmul means the same thing on the operands as they are."""
+    """Whether np.matmul computes this product on the operands as they are."""
     (lc, rc), (lb, rb) = dimension_numbers
     batch = tuple(range(len(lb)))
     if tuple(lb) != batch or tuple(rb) != batch or len(lc) != 1:
@@ -271,6 +279,7 @@ def _dot_numpy(
         dimension_numbers=dimension_numbers,
         preferred_element_type=preferred_element_type,
     )
+    # Decide once, from dtypes and shapes, which of NumPy's ways to take.
     round_lhs, round_rhs, accumulate = rounding_of(precision)
     joined = joined_dtype("dot_general", lhs.dtype, rhs.dtype)
     working = working_dtype(joined, aval.dtype, accumulate)
@@ -283,6 +292,7 @@ def _dot_numpy(
     product = _small_products if small else matrix_product(working, aval.dtype)
     if not plain and dtypes.kind_of(working) in "fc":
         product = _rounding(product, lhs.dtype, rhs.dtype, round_lhs, round_rhs)
+    # Broadcasting of matmul would treat vectors as something else.
     if direct and not small and lhs.ndim > 1 and rhs.ndim > 1:
         return product
     (lc, rc), (lb, rb) = dimension_numbers
@@ -295,10 +305,11 @@ def _dot_numpy(
     return dot
 
 
-#: Stacks of so many matrices are many; these are small if a product takes so few multiplications.
+#: A stack of at least this many matrices, each product of at most this many multiplications, is
+#: computed without BLAS, whose calls cost more than such a product.
 _MANY, _SMALL = 128, 32
-#: Matrices multiplied at a time, so that what lies between the steps stays in cache.
-_TOGETHER = 8192
+#: Matrices multiplied at a time, so that intermediate results stay in cache.
+_AT_ONCE = 8192
 
 
 def _is_many_small(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
@@ -310,11 +321,11 @@ def _is_many_small(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> boo
 
 
 def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Stacks of small matrices: the stack comes last, so that each step runs along all of it."""
+    """Multiply stacks of small matrices with the stack last, so that each step runs along it."""
     count, rows, steps = a.shape
     out = np.empty((count, rows, b.shape[2]), a.dtype)
-    for start in range(0, count, _TOGETHER):
-        some = slice(start, start + _TOGETHER)
+    for start in range(0, count, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
         x, y = (np.ascontiguousarray(m[some].transpose(1, 2, 0)) for m in (a, b))
         total = x[:, 0, None] * y[None, 0]
         term = np.empty_like(total)
@@ -326,7 +337,7 @@ def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _rounding(product, lhs, rhs, round_lhs, round_rhs):
-    """Round operands to an algorithm's types first, where they have more precision than that."""
+    """Round operands first to an algorithm's dtypes, where those are less precise."""
 
     def narrower(dtype, to):
         wider = to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize
@@ -344,6 +355,7 @@ def _rounding(product, lhs, rhs, round_lhs, round_rhs):
 
 
 def _show_dot(params: dict) -> dict:
+    # Lists instead of tuples, as JAX prints them.
     shown = _hide_dot(params)
     contract, batch = shown["dimension_numbers"]
     lists = tuple(tuple(list(dims) for dims in group) for group in (contract, batch))
@@ -354,7 +366,7 @@ _hide_dot = hide_defaults({"precision": None, "preferred_element_type": None, "o
 
 
 def _dot_work(avals, *, dimension_numbers, **_) -> float:
-    """Multiply-adds: the result's size times the length of what is summed."""
+    """Count multiply-adds: the result's size times the length of the sum."""
     (_, summed), (_, carried) = dimension_numbers
     x, y = avals
     rest = math.prod(n for d, n in enumerate(y.shape) if d not in (*summed, *carried))

@@ -1,7 +1,7 @@
-"""How exactly products are computed: `Precision`, named algorithms, and how arguments are read.
+"""Precision of products: `Precision`, named algorithms, and how arguments are read.
 
-Floor 2. In: a `precision=` argument. Out: None, a pair of `Precision`, or a named or described
-algorithm, which is what the contraction primitives keep among their params.
+Floor 2. In: a `precision=` argument. Out: None, a pair of `Precision`, or an algorithm (named or
+described), which the contraction primitives keep among their params.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from gpuarray import config
 from gpuarray.core import dtypes
 
+# Names that JAX accepts, by the member they mean.
 _SYNONYMS = {
     "highest": "HIGHEST",
     "float32": "HIGHEST",
@@ -28,10 +29,10 @@ _SYNONYMS = {
 
 
 class Precision(enum.Enum):
-    """How much of float32's precision a matrix unit keeps in products.
+    """Precision of float32 products on a matrix unit.
 
-    DEFAULT is the fastest, HIGH the middle way and HIGHEST full float32; on a CPU all three are
-    full float32.
+    DEFAULT is the fastest, HIGHEST full float32 and HIGH between them; on a CPU all three are full
+    float32.
 
     >>> Precision("float32"), Precision("tensorfloat32"), Precision(None)
     (Precision.HIGHEST, Precision.HIGH, Precision.DEFAULT)
@@ -43,6 +44,7 @@ class Precision(enum.Enum):
 
     @classmethod
     def _missing_(cls, value):
+        # Called by Enum for values that are no member: strings and None.
         name = _SYNONYMS.get(value) if value is None or isinstance(value, str) else None
         return None if name is None else cls[name]
 
@@ -54,9 +56,9 @@ class Precision(enum.Enum):
 
 
 class DotAlgorithm(NamedTuple):
-    """A way to multiply matrices, spelled out: operand types, and the type sums are kept in.
+    """A way to multiply matrices: the types of the operands and the type of the sums.
 
-    The component counts say how many narrow numbers stand for one wide operand (bf16_3x has 2 and
+    The component counts say how many narrow numbers represent one wide operand (bf16_3x has 2 and
     2), and `num_primitive_operations` how many narrow products make one wide product.
 
     >>> DotAlgorithm(np.float16, np.float16, np.float32).accumulation_type.__name__
@@ -73,7 +75,7 @@ class DotAlgorithm(NamedTuple):
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms by name: lhs type, rhs type, type of the sums, how often parts are multiplied.
+    """Algorithms by name: lhs type, rhs type, type of the sums, how many products are added.
 
     >>> DotAlgorithmPreset.BF16_BF16_F32
     DotAlgorithmPreset.BF16_BF16_F32
@@ -98,9 +100,10 @@ class DotAlgorithmPreset(enum.Enum):
 
     @property
     def accumulation_type(self) -> Any:
-        """The dtype sums are kept in, where the name says one."""
+        """The dtype that sums are kept in, if the name gives one."""
         names = {"F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32}
         names["F64"] = dtypes.float64
+        # "BF16_BF16_F32_X3" -> "F32"; DEFAULT and the ANY names give none.
         parts = self.name.split("_X")[0].removesuffix("_FAST_ACCUM").split("_")
         return names.get(parts[-1])
 
@@ -111,7 +114,7 @@ class DotAlgorithmPreset(enum.Enum):
         return self.name
 
 
-#: What the `precision=` argument of a contraction may be.
+#: Types of the `precision=` argument of a contraction.
 PrecisionLike = (
     None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
     | DotAlgorithm | DotAlgorithmPreset
@@ -119,7 +122,7 @@ PrecisionLike = (
 
 
 def _one(given) -> Any:
-    """The precision one word or value stands for, or None if it stands for none."""
+    """Return the precision that one string or value stands for, None if it is none."""
     if isinstance(given, (Precision, DotAlgorithm, DotAlgorithmPreset)):
         return given
     if isinstance(given, str):
@@ -130,7 +133,9 @@ def _one(given) -> Any:
 
 
 def canonicalize_precision(precision) -> Any:
-    """None, a pair of Precision, or an algorithm, from what a user wrote; None reads the setting.
+    """Return None, a pair of Precision, or an algorithm, for what a user wrote.
+
+    None reads the setting `default_matmul_precision`.
 
     >>> canonicalize_precision("highest")
     (Precision.HIGHEST, Precision.HIGHEST)
@@ -139,6 +144,7 @@ def canonicalize_precision(precision) -> Any:
         precision = config.state.default_matmul_precision
         if precision is None:
             return None
+    # One value for both operands, an algorithm, or a pair.
     found = _one(precision)
     if isinstance(found, Precision):
         return (found, found)
@@ -157,11 +163,11 @@ def canonicalize_precision(precision) -> Any:
 
 
 def rounding_of(precision) -> tuple[Any, Any, Any]:
-    """(lhs dtype, rhs dtype, sum dtype) an algorithm asks for; None means as they are.
+    """Return (lhs dtype, rhs dtype, sum dtype) that an algorithm asks for; None leaves it as it is.
 
-    Algorithms that add up several narrow products (the X3, X6, X9 ones) exist to come near float32:
-    the CPU, which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed
-    that a CPU would not gain.
+    Algorithms that add up several narrow products (X3, X6, X9) exist to come near float32: the CPU,
+    which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed that a CPU
+    would not gain.
     """
     if isinstance(precision, DotAlgorithm):
         wide = precision.num_primitive_operations > 1

@@ -1,7 +1,7 @@
-"""Ragged products: one axis of lhs is cut into groups, each with a matrix of its own.
+"""Ragged products: one axis of lhs is split into groups, each with a matrix of its own.
 
-Floor 2. In: lhs, rhs and the sizes of the groups. Out: `ragged_dot_general`, a loop over groups of
-ordinary products.
+Floor 2. In: lhs, rhs and the sizes of the groups. Out: `ragged_dot_general`, a loop of ordinary
+products over groups.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuarray.primitives.define import library
 
 
 class RaggedDotDimensionNumbers:
-    """Axes of a ragged product: those of dot_general, the ragged one, and rhs's axis of groups.
+    """Axes of a ragged product: those of dot_general, the ragged one, and rhs's group axis.
 
     >>> RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,)).lhs_ragged_dimensions
     (0,)
@@ -41,6 +41,7 @@ class RaggedDotDimensionNumbers:
         self.lhs_ragged_dimensions = ints(lhs_ragged_dimensions)
         self.rhs_group_dimensions = ints(rhs_group_dimensions)
 
+    # Compared and hashed by value: an equation's params are part of cache keys.
     def _key(self):
         return tuple(getattr(self, name) for name in self.__slots__)
 
@@ -56,14 +57,14 @@ class RaggedDotDimensionNumbers:
 
 
 def mode_of(numbers: RaggedDotDimensionNumbers) -> str:
-    """What the ragged axis is: a free row axis, the summed axis, or a batch axis."""
+    """Return the role of the ragged axis: a free row axis, the summed axis, or a batch axis."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     return "batch" if ragged in lb else "contracting" if ragged in lc else "rows"
 
 
 def _without(dims: Sequence[int], gone: int) -> tuple[int, ...]:
-    """Axis numbers after one axis has been removed."""
+    """Renumber axes after the axis `gone` has been removed."""
     return tuple(d - (d > gone) for d in dims)
 
 
@@ -106,6 +107,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
         raise TypeError(
             f"expected rhs group dimension size to be {count}, got {rhs.shape[groups[0]]}."
         )
+    # Sizes may be given for each entry of the axes in front of the ragged one.
     prefix = tuple(lhs.shape[d] for d in prefix_axes(numbers, lhs.ndim))
     if group_sizes.ndim != 1 and group_sizes.shape != (*prefix, count):
         expected = (count,) if group_sizes.ndim == 0 else (*prefix, count)
@@ -113,7 +115,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
 
 
 def rows_numbers(numbers: RaggedDotDimensionNumbers):
-    """The product of one group: rhs without its group axis."""
+    """Return the dimension numbers of one group's product: rhs without its group axis."""
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     (group,) = numbers.rhs_group_dimensions
     return ((lc, _without(rc, group)), (lb, _without(rb, group)))
@@ -138,6 +140,7 @@ def _aval(
         (group,) = numbers.rhs_group_dimensions
         rhs = rhs.update(shape=tuple(n for i, n in enumerate(rhs.shape) if i != group))
     aval = dot_aval(lhs, rhs, dimension_numbers=dims, preferred_element_type=preferred_element_type)
+    # Groups of a sum are results of their own, stacked in front.
     shape = (group_sizes.shape[-1], *aval.shape) if mode == "contracting" else aval.shape
     return aval.update(shape=shape, sharding=out_sharding)
 
@@ -159,26 +162,28 @@ def _numpy(
         ragged_dot_dimension_numbers=numbers,
         preferred_element_type=preferred_element_type,
     )
+    # Rows after the last group are zero.
     out = np.zeros(aval.shape, aval.dtype)
     params = {"precision": precision, "preferred_element_type": preferred_element_type}
     if group_sizes.ndim == 1:
         _fill(out, lhs, rhs, group_sizes, numbers, params)
         return out
-    # One row of group sizes for every entry of the leading axes: each entry is a ragged product by
+    # One row of group sizes for every entry of the leading axes: each is a ragged product by
     # itself.
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     shift = 1 if mode_of(numbers) == "contracting" else 0
-    places = (*lb, *free_axes(lhs.ndim, lb, lc))
+    out_axes = (*lb, *free_axes(lhs.ndim, lb, lc))
     axes = prefix_axes(numbers, lhs.ndim)
     for index in np.ndindex(group_sizes.shape[:-1]):
+        # The entry as slices of length 1, so that axis numbers stay what they are.
         one = {d: slice(i, i + 1) for d, i in zip(axes, index, strict=True)}
         left = lhs[tuple(one.get(d, slice(None)) for d in range(lhs.ndim))]
         there = dict(zip((*rb, *rc), (*lb, *lc), strict=True))  # rhs axis -> lhs axis
         right = rhs[tuple(one.get(there.get(d, -1), slice(None)) for d in range(rhs.ndim))]
         where = [slice(None)] * out.ndim
         for d, part in one.items():
-            if d in places:
-                where[places.index(d) + shift] = part
+            if d in out_axes:
+                where[out_axes.index(d) + shift] = part
         part = out[tuple(where)]
         # A summed axis is visited in pieces, which add up.
         target = np.zeros_like(part)
@@ -188,7 +193,7 @@ def _numpy(
 
 
 def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
-    """Write the products of all groups into `out`, zero where no group reaches."""
+    """Write the products of all groups into `out`, which is zero where no group is."""
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     mode = mode_of(numbers)
@@ -198,6 +203,7 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
     def cut(axis: int, start: int, end: int):
         return (slice(None),) * axis + (slice(start, end),)
 
+    # Sizes may add up to more than the axis has; what is beyond it is ignored.
     ends = np.minimum(np.cumsum(group_sizes.astype(np.int64)), lhs.shape[ragged])
     start = 0
     for index, end in enumerate(ends.tolist()):
@@ -217,7 +223,7 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
         start = end
 
 
-#: rows of lhs come in groups, each multiplied by its own matrix of rhs
+#: Rows of lhs come in groups, each multiplied by its own matrix of rhs.
 ragged_dot_general_p = library(
     "ragged_dot_general",
     aval=_aval,

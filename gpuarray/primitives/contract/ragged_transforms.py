@@ -1,8 +1,8 @@
-"""Transform rules of ragged products: their transposes are ragged products of another sort.
+"""Transform rules of ragged products, whose transposes are ragged products of another mode.
 
-Floor 2. The rules of `ragged_dot_general` in ragged.py. With rows in groups (each row times the
-matrix of its group), the cotangent of the rows is such a product again, that of the matrices sums
-over the rows of each group, and the other way round.
+Floor 2. In: the operands of a rule. Out: values made of ragged products. With rows in groups (each
+row times the matrix of its group), the cotangent of the rows is such a product again; that of the
+matrices sums over the rows of each group. With sums in groups it is the other way round.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import cast_like
 
 
+# The product is linear in each operand.
 def ragged_left(t, out, lhs, rhs, group_sizes, **params):
     return do.ragged_dot_general(t, rhs, group_sizes, **params)
 
@@ -28,13 +29,13 @@ def ragged_right(t, out, lhs, rhs, group_sizes, **params):
 
 
 def _ordered(x: Any, axes) -> Any:
-    """The axes of a value in the given order."""
+    """Transpose to the given order of axes."""
     axes = tuple(int(d) for d in axes)
     return x if axes == tuple(range(len(axes))) else do.transpose(x, permutation=axes)
 
 
 def _restored(x: Any, axes) -> Any:
-    """The reverse: axis k of `x` is axis axes[k] of what is wanted."""
+    """Undo `_ordered`: axis k of `x` becomes axis axes[k]."""
     return _ordered(x, np.argsort(axes))
 
 
@@ -52,8 +53,10 @@ def ragged_transpose(
     preferred_element_type=None,
     **params,
 ):
-    """All operands are laid out as (batch, summed, free) first, so that axes are where products
-    want them; the ragged one keeps its place among those before it.
+    """Transpose operands to (batch, summed, free) and take the product of the matching mode.
+
+    In that order the axes are where products want them; the ragged one keeps its place among those
+    before it.
     """
     numbers = ragged_dot_dimension_numbers
     make = type(numbers)
@@ -63,6 +66,7 @@ def ragged_transpose(
     right = rhs.aval if is_undefined(rhs) else aval_of(rhs)
     other = right if is_undefined(lhs) else left
     ct = cast_like(ct, other)
+    # lf, rf: free axes; nb, nc, nl, nr: how many batch, contracting and free axes there are.
     lf, rf = free_axes(left.ndim, lb, lc), free_axes(right.ndim, (*rb, *group), rc)
     nb, nc, nl, nr = len(lb), len(lc), len(lf), len(rf)
     batch = _span(0, nb)
@@ -114,7 +118,7 @@ def ragged_transpose(
 
 
 def ragged_batch(axis, args, dims, *, ragged_dot_dimension_numbers: Any, **params):
-    """The extra axis becomes the first batch axis of the product."""
+    """Make the batch axis the first batch axis of the product."""
     numbers = ragged_dot_dimension_numbers
     (lhs, rhs, sizes), (d, e, s) = args, dims
     lhs, rhs = with_axis(lhs, d, 0, axis.size), with_axis(rhs, e, 0, axis.size)
@@ -128,7 +132,7 @@ def ragged_batch(axis, args, dims, *, ragged_dot_dimension_numbers: Any, **param
         dot, shifted(numbers.lhs_ragged_dimensions), shifted(numbers.rhs_group_dimensions)
     )
     if s is not None or aval_of(sizes).ndim > 1:
-        # Sizes of their own for each element: then for each entry of all axes in front, too.
+        # Each batch element has its own sizes, which are then given for all axes in front, too.
         sizes = with_axis(sizes, s, 0, axis.size)
         shape = aval_of(sizes).shape
         lead = tuple(aval_of(lhs).shape[a] for a in prefix_axes(numbers, aval_of(lhs).ndim))
@@ -139,11 +143,12 @@ def ragged_batch(axis, args, dims, *, ragged_dot_dimension_numbers: Any, **param
             )
     out = do.ragged_dot_general(lhs, rhs, sizes, ragged_dot_dimension_numbers=numbers, **params)
     (ragged,) = numbers.lhs_ragged_dimensions
+    # Sums in groups put the group axis in front of the batch axis.
     return out, int(ragged in numbers.dot_dimension_numbers[0][0])
 
 
 def prefix_axes(numbers: Any, ndim: int) -> tuple[int, ...]:
-    """The lhs axes that may have group sizes of their own: batch axes, others before ragged."""
+    """Return the lhs axes that may have group sizes of their own: those before the ragged one."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     if ragged in lb:

@@ -1,6 +1,6 @@
-"""Products written in other ways: with operands exchanged, or as multiplications and sums.
+"""Rewrite rules of `dot_general`: with operands exchanged, or as multiplication and sum.
 
-Floor 2. In: an equation of `dot_general`. Out: what `core/rewrite.py` says of each rule.
+Floor 2. In: an equation. Out: as in core/rewrite.py.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ def _extents(eqn: Eqn) -> Extents:
 
 
 def _exchanged(eqn: Eqn, order: tuple[int | None, ...], out: Var) -> Eqn | None:
-    """The axes that come from the operands change places, those that are in both stay in front."""
+    """Exchange the operands, and so rows and columns of the result; batch axes stay in front."""
     batch, rows, columns, _ = map(len, _extents(eqn))
     end = batch + rows + columns
     exchanged = (*range(batch), *range(batch + rows, end), *range(batch, batch + rows))
     if not rows or not columns or order != exchanged:
         return None
     (left, right), (both, other) = eqn.params["dimension_numbers"]
+    # A pair of precisions is one for each operand.
     precision = eqn.params["precision"]
     if isinstance(precision, tuple) and len(precision) == 2:
         precision = precision[::-1]
@@ -37,7 +38,7 @@ def _exchanged(eqn: Eqn, order: tuple[int | None, ...], out: Var) -> Eqn | None:
 
 
 def _expanded(eqn: Eqn) -> list[Eqn]:
-    """The operands along all axes, (batch, rows, columns, steps), times one another, summed."""
+    """Broadcast both operands to (batch, rows, columns, steps), multiply, and sum the steps."""
     batch, rows, columns, steps = _extents(eqn)
     shape = (*batch, *rows, *columns, *steps)
     end = len(shape) - len(steps)
@@ -48,12 +49,13 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
         return new.outvars[0]
 
     def along(a: Atom, summed: tuple[int, ...], both: tuple[int, ...], own: int) -> Var:
-        """An operand along the axes of the whole; its own ones begin at `own`."""
+        """Broadcast an operand; the axes that only it has begin at `own`."""
         rest = iter(range(own, end))
         places = [
             both.index(d) if d in both else end + summed.index(d) if d in summed else next(rest)
             for d in range(a.aval.ndim)
         ]
+        # broadcast_in_dim takes increasing axes, so bring them in order first.
         order = tuple(sorted(range(len(places)), key=places.__getitem__))
         if order != tuple(range(len(order))):
             a = add(build.transpose(a, order, eqn.site))

@@ -1,6 +1,7 @@
 """Transform rules of sums of products: the derivative of a product is two products.
 
-Floor 2. Rules of `dot_general` and `fft`; each names its primitive only through what it is given.
+Floor 2. Rules of `dot_general`, which is passed in rather than imported, since it is defined with
+them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from gpuarray.primitives.movement.ops import transpose_p
 
 
 def _free(ndim: int, *used) -> list[int]:
-    """The axes that are neither summed nor carried along."""
+    """Return the axes that are neither summed nor batch axes."""
     taken = {d for group in used for d in group}
     return [d for d in range(ndim) if d not in taken]
 
 
 def _laid_out(x: Any, axes: list[int]) -> Any:
-    """A value whose axis k is axis `axes[k]` of what is wanted, brought into that order."""
+    """Transpose `x`, whose axis k is axis `axes[k]` of the result."""
     permutation = tuple(int(i) for i in np.argsort(axes))
     if permutation == tuple(range(len(axes))):
         return x
@@ -32,7 +33,7 @@ def _laid_out(x: Any, axes: list[int]) -> Any:
 
 
 def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
-    """The jvp, transpose and batch rules of dot_general, bound through `dot`."""
+    """Return the jvp, transpose and batch rules of dot_general, bound through `dot`."""
 
     def jvp_left(t, out, x, y, **params):
         return dot(t, y, **params)
@@ -41,22 +42,25 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
         return dot(x, t, **params)
 
     def pulled(ct, x: Any, y: Any, *, dimension_numbers, first: bool, **params):
-        """The cotangent of `x`, which is on the left if `first`: sum the free axes of `y` away."""
+        """Return the cotangent of `x` (left if `first`): the sum over the free axes of `y`."""
         (lc, rc), (lb, rb) = dimension_numbers
         ndim = x.aval.ndim
         free_y = _free(aval_of(y).ndim, rc, rb)
         free_x = _free(ndim, lc, lb)
         count = len(lb)
+        # The result's axes are (batch, free of left, free of right).
         start = count + len(free_x) if first else count
         ct_free_y = range(start, start + len(free_y))
         numbers = ((tuple(ct_free_y), tuple(free_y)), (tuple(range(count)), tuple(rb)))
         grad = dot(ct, y, dimension_numbers=numbers, **params)
+        # The product leaves y's contracting axes sorted; x has them in the order they were paired.
         summed = [lc[i] for i in np.argsort(rc)]
         return _laid_out(grad, [*lb, *free_x, *summed])
 
     def transpose(ct, x, y, *, dimension_numbers, preferred_element_type=None, **params):
         first = is_undefined(x)
         wanted, other = (x, y) if first else (y, x)
+        # Cotangents are multiplied in the operands' type, not in that of wide sums.
         if preferred_element_type is not None:
             ct = cast_like(ct, aval_of(other))
             same = preferred_element_type == aval_of(other).dtype
@@ -73,6 +77,7 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
         (x, y), (dx, dy) = args, dims
         (lc, rc), (lb, rb) = dimension_numbers
         if dx is not None and dy is not None:
+            # Batched on both sides: one more batch axis, in front.
             x, y = move_axis(x, dx, 0), move_axis(y, dy, 0)
             numbers = (
                 (_shifted(lc), _shifted(rc)),
@@ -80,6 +85,8 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
             )
             return dot(x, y, dimension_numbers=numbers, **params), 0
         if dx is not None:
+            # Batched on one side: one more free axis, which keeps its place among that side's free
+            # axes.
             numbers = ((_around(lc, dx), rc), (_around(lb, dx), rb))
             free = _free(aval_of(x).ndim, numbers[0][0], numbers[1][0])
             return dot(x, y, dimension_numbers=numbers, **params), len(lb) + free.index(dx)
@@ -97,5 +104,5 @@ def _shifted(axes) -> tuple[int, ...]:
 
 
 def _around(axes, new: int) -> tuple[int, ...]:
-    """Axes counted around one that was put in at `new`."""
+    """Renumber axes for a new one at `new`."""
     return tuple(d + (d >= new) for d in axes)

@@ -1,8 +1,11 @@
 """Pointwise primitives: arithmetic, rounding, comparison, choice and identity.
 
-Floor 2. In: the factory `elementwise` and NumPy. Out: primitives whose results follow the machine's
-rules where NumPy's differ: integer division truncates and x / 0 is -1, remainders have the
-dividend's sign, sign keeps -0.0.
+Floor 2. In: the factory `elementwise` and NumPy. Out: primitives that follow the machine where
+NumPy does not:
+
+- integer division truncates, and x / 0 is -1 (all ones);
+- remainders have the dividend's sign, and x % 0 is x;
+- sign keeps -0.0.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, order_key
 
 
 def everywhere(function):
-    """The `numpy_pick` rule for an op that one function does on every class of numbers."""
+    """Return the `numpy_pick` rule for one function that handles every class of numbers."""
     return by_dtype(integer=function, floating=function, complex=function, boolean=function)
 
 
@@ -67,6 +70,8 @@ _multiply = everywhere(np.multiply)
 
 
 def _mul_pick(avals, *, out_dtype=None):
+    # `out_dtype` widens the product (lax.mul(..., out_dtype=)): operands are converted first, so
+    # that nothing overflows at the narrow type.
     if out_dtype is None or out_dtype == avals[0].dtype:
         return _multiply(avals)
     multiply = _multiply([ShapedArray((), out_dtype)])
@@ -83,6 +88,7 @@ def _mul_cuda(avals, *, out_dtype=None):
 mul_p = elementwise(
     "mul",
     jvp=(
+        # Tangents take the same `out_dtype`: they are those of the wide product.
         lambda t, out, x, y, **given: do.mul(t, y, **given),
         lambda t, out, x, y, **given: do.mul(x, t, **given),
     ),
@@ -106,12 +112,14 @@ def _divide_signed(x, y):
 
 def _divide_unsigned(x, y):
     quotient = np.floor_divide(x, y)
+    # As on the machine, x / 0 is the largest integer: all bits set.
     zero = y == 0
     everything = quotient.dtype.type(np.iinfo(quotient.dtype).max)
     return np.where(zero, everything, quotient) if zero.any() else quotient
 
 
 def _remainder(x, y):
+    # fmod has the dividend's sign, where np.remainder has the divisor's.
     result = np.fmod(x, y)
     zero = y == 0
     return np.where(zero, x, result) if zero.any() else result
@@ -121,6 +129,7 @@ div_p = elementwise(
     "div",
     jvp=(
         lambda t, out, x, y: do.div(t, y),
+        # -t x / y²: integer_pow keeps this one division.
         lambda t, out, x, y: do.mul(do.mul(do.neg(t), x), do.integer_pow(y, y=-2)),
     ),
     transpose=lambda ct, x, y: (share_of(do.div(ct, y), x), None),
@@ -170,6 +179,7 @@ abs_p = elementwise(
 
 
 def _sign_complex(x):
+    # x / |x|, and 0 for 0.
     size = np.abs(x)
     out = np.empty(np.shape(x), x.dtype)
     # The parts are divided by a real number: complex division would mix them where one is infinite.
@@ -181,6 +191,7 @@ sign_p = elementwise(
     "sign",
     jvp=NOT_DIFFERENTIABLE,
     dtypes=NUMERIC,
+    # np.sign(-0.0) is 0.0: copysign puts the sign back.
     numpy_pick=by_dtype(
         integer=np.sign, floating=lambda x: np.copysign(np.sign(x), x), complex=_sign_complex
     ),
@@ -190,6 +201,7 @@ sign_p = elementwise(
 
 def _larger_complex(x, y):
     """The lexicographically larger one; y where a nan makes the comparison fail."""
+    # False where a nan takes part, so that y is the result.
     return np.where((x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag)), x, y)
 
 
@@ -239,7 +251,9 @@ def _check_integer_pow(x: ShapedArray, *, y: int) -> None:
 def _power_rule(y: int):
     def power(x):
         if y == 0:
+            # x ** 0 is 1, of nan and 0 too.
             return np.ones_like(x)
+        # Exponentiation by squaring: `square` is x ** (2 ** k) at step k.
         result, square, left = None, x, abs(y)
         while left:
             if left & 1:
@@ -247,8 +261,10 @@ def _power_rule(y: int):
             left >>= 1
             if left:
                 square = square * square
+        # The reciprocal of the power, as one division.
         if y < 0:
             return x.dtype.type(1) / result  # pyright: ignore[reportOptionalOperand]
+        # With y == 1 the result would be `x` itself, and must not share its memory.
         return fresh(result) if y == 1 else result
 
     return everywhere(np.square if y == 2 else power)
@@ -287,6 +303,7 @@ class RoundingMethod(enum.IntEnum):
 
 def _round_away(x):
     whole = np.trunc(x)
+    # Halves away from zero: |x - trunc(x)| is exact, which floor(x + 0.5) is not.
     return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
 
 
@@ -333,12 +350,13 @@ def _comparison(name: str, dtypes: frozenset[str], **rules) -> Primitive:
 
 
 def _words(keys):
-    """Stored random keys as 64-bit words on one more axis: bits are compared, not numbers."""
+    """Return stored random keys as 64-bit words on one more axis: bits compare, not numbers."""
     return np.asarray(keys, order="C").reshape(*keys.shape, 1).view(np.uint64)
 
 
 def _equal_pick(avals):
     if isinstance(avals[0].dtype, dtypes.KeyDtype):
+        # nan words would differ from themselves if keys were compared as numbers.
         return lambda x, y: (_words(x) == _words(y)).all(-1)
     return np.equal
 
@@ -428,7 +446,7 @@ def _select(which, *cases):
 
 
 def _chosen(eqn: Eqn) -> Atom | None:
-    """The case that a constant chooses."""
+    """Return the case that a constant condition chooses; None if the condition is no constant."""
     which = eqn.invars[0]
     if not isinstance(which, Literal) or len(eqn.invars) != 3:
         return None
@@ -467,6 +485,7 @@ def _clamp_aval(lower: ShapedArray, x: ShapedArray, upper: ShapedArray) -> Shape
 
 
 def _clamp_pick(avals):
+    # Extremes as `min` and `max` have them, so nan propagates from any operand.
     smaller, larger = min_p.numpy_function(avals, {}), max_p.numpy_function(avals, {})
     return lambda lower, x, upper: smaller(larger(x, lower), upper)
 
@@ -505,7 +524,7 @@ stop_gradient_p = _identity(
 stage_p = _identity("stage", jvp=LINEAR, transpose=lambda ct, x: (do.stage(ct),))
 
 
-#: All results are there before anything that uses one of them starts: nothing fuses across it.
+#: Makes all operands available before anything that uses a result starts: nothing fuses across it.
 optimization_barrier_p = Primitive(
     "optimization_barrier",
     Kind.LIBRARY,

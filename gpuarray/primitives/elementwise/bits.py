@@ -1,7 +1,8 @@
-"""Pointwise primitives on bits: logic, shifts, counting, and reading them as another type.
+"""Pointwise primitives on bits: logic, shifts, counting, and bitcasts.
 
 Floor 2. In: the factory `elementwise` and NumPy. Out: primitives that agree with the machine: a
-shift by the width or more (a negative amount counts as huge) leaves 0, or the sign if arithmetic.
+shift by the width or more (a negative amount counts as huge) leaves 0, or copies of the sign if it
+is arithmetic.
 """
 
 from __future__ import annotations
@@ -40,26 +41,30 @@ not_p = _logic("not", np.invert, by_class("~{0}", boolean="!{0}"), arity=1)
 
 
 def _as_unsigned(x):
-    """The same bits as an unsigned integer of NumPy's own; spare bits of narrow integers are 0."""
+    """View `x` as an unsigned NumPy integer; the spare bits of narrow integers are 0."""
     kind, bits = dtypes.kind_of(x.dtype), dtypes.itemsize_bits(x.dtype)
     if bits < 8:
+        # Integers below 8 bits lie in bytes of their own: mask what the sign extension set.
         return x.astype(np.int8).view(np.uint8) & np.uint8((1 << bits) - 1)
     return x.view(UNSIGNED_TWIN[x.dtype]) if kind == "i" else x
 
 
 def _as_signed(x):
-    """The same bits as a signed integer of NumPy's own, the sign spread over spare bits."""
+    """View `x` as a signed NumPy integer; the spare bits of narrow integers repeat the sign."""
     kind, bits = dtypes.kind_of(x.dtype), dtypes.itemsize_bits(x.dtype)
     if bits < 8:
+        # Through the narrow signed type and back, so that its sign bit is extended.
         return x.astype(np.int8).astype(SIGNED_TWIN.get(x.dtype, x.dtype)).astype(np.int8)
     return x.view(SIGNED_TWIN[x.dtype]) if kind == "u" else x
 
 
 def _same_bits(x, dtype):
+    # NumPy cannot view a byte as a 4-bit integer; the conversion drops the spare bits.
     return x.astype(dtype) if dtypes.itemsize_bits(dtype) < 8 else x.view(dtype)
 
 
 def _shift_right_logical(x, y):
+    # NumPy gives 0 for an amount of the width or more, and unsigned amounts are never negative.
     return _same_bits(np.right_shift(_as_unsigned(x), _as_unsigned(y)), x.dtype)
 
 
@@ -72,7 +77,7 @@ def _population_count(x):
 
 
 def _bit_length(x):
-    """Bits up to the highest 1 of unsigned integers below 2^32: the exponent of a double."""
+    """Return the position of the highest 1 of unsigned integers below 2^53, as a double has it."""
     return np.frexp(x.astype(np.float64))[1]
 
 
@@ -80,19 +85,22 @@ def _count_leading_zeros(x):
     bits, u = dtypes.itemsize_bits(x.dtype), _as_unsigned(x)
     if bits < 64:
         return (bits - _bit_length(u)).astype(x.dtype)
+    # A double holds 53 bits: words of 64 are counted in halves.
     high, low = u >> np.uint64(32), u & np.uint64(0xFFFFFFFF)
     return np.where(high != 0, 32 - _bit_length(high), 64 - _bit_length(low)).astype(x.dtype)
 
 
 def _multiply_high(x, y):
-    """The upper half of the product at twice the width."""
+    """Return the upper half of the product at twice the width."""
     bits, signed = dtypes.itemsize_bits(x.dtype), dtypes.kind_of(x.dtype) == "i"
     if bits < 64:
         wide = np.int64 if signed else np.uint64
         return ((x.astype(wide) * y.astype(wide)) >> wide(bits)).astype(x.dtype)
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     u, v = _as_unsigned(x), _as_unsigned(y)
+    # Schoolbook multiplication in halves of 32 bits: u v = (a c) 2^64 + (a d + b c) 2^32 + b d.
     a, b, c, d = u >> half, u & mask, v >> half, v & mask
+    # Carries into the upper word: neither sum can overflow 64 bits.
     middle = a * d + ((b * d) >> half)
     high = a * c + (middle >> half) + ((b * c + (middle & mask)) >> half)
     if signed:  # a negative factor was read as 2^64 too much
@@ -106,6 +114,7 @@ def _integers(name: str, function, arity: int = 2, weight: float = 1) -> Primiti
         name,
         arity=arity,
         dtypes=INTEGER,
+        # Shifts by the width or more are defined by our helper, not by C++.
         numpy=function if not isinstance(function, np.ufunc) else None,
         numpy_pick=by_dtype(integer=function) if isinstance(function, np.ufunc) else None,
         cuda=f"ga_{name}({', '.join(f'{{{i}}}' for i in range(arity))})",
@@ -132,6 +141,7 @@ def _bitcast_aval(x: ShapedArray, *, new_dtype) -> ShapedArray:
         )
     old_bits, new_bits = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
     if old_bits == new_bits:
+        # A wider element splits into a new last axis; narrower ones join along the last axis.
         shape = x.shape
     elif old_bits > new_bits:
         shape = (*x.shape, old_bits // new_bits)
@@ -158,6 +168,7 @@ def _bitcast_pick(avals, *, new_dtype):
     if old == new_dtype:
         return fresh
     old_bits, new_bits = dtypes.itemsize_bits(old), dtypes.itemsize_bits(new_dtype)
+    # Below 8 bits NumPy's elements are bytes with spare bits, which no view can pack.
     if min(old_bits, new_bits) < 8:
         return lambda x: _repack(x, old_bits, new_dtype, new_bits, shape)
     if old_bits == new_bits:
@@ -171,15 +182,18 @@ def _bitcast_pick(avals, *, new_dtype):
 
 
 def _repack(x, old_bits, new_dtype, new_bits, shape):
-    """Bit by bit, lowest first: NumPy keeps elements below 8 bits in bytes of their own."""
+    """Regroup bits, lowest first: NumPy keeps elements below 8 bits in bytes of their own."""
     data = np.array(x, order="C", ndmin=1)
+    # 4-bit integers unpack from plain bytes; narrow floats are viewed as such already.
     if old_bits < 8 and dtypes.kind_of(data.dtype) in "iu":
         data = data.astype(np.int8)
     bits = np.unpackbits(data.view(np.uint8), bitorder="little")
     if old_bits < 8:
         bits = bits.reshape(-1, 8)[:, :old_bits]
+    # Each row is one new element; packbits fills its byte with zeros.
     bits = bits.reshape(-1, new_bits)
     packed = np.packbits(bits, axis=-1, bitorder="little").reshape(-1)
+    # int8 first: NumPy's conversion to a signed narrow type keeps the low bits only from there.
     if new_bits < 8 and dtypes.kind_of(new_dtype) == "i":
         packed = packed.astype(np.int8)
     if new_bits < 8 and dtypes.kind_of(new_dtype) in "iu":
@@ -188,7 +202,7 @@ def _repack(x, old_bits, new_dtype, new_bits, shape):
 
 
 def _bitcast_batch(axis, args, dims, *, new_dtype):
-    """The extra axis in front: the last one may be split or joined."""
+    """Move the batch axis to the front: the last axis may be split or joined."""
     return do.bitcast_convert_type(move_axis(args[0], dims[0], 0), new_dtype=new_dtype), 0
 
 
@@ -221,6 +235,7 @@ def _check_precision(_: ShapedArray, *, exponent_bits: int, mantissa_bits: int) 
         )
 
 
+# The word of each format: sign, exponent, mantissa from high to low.
 def _precision_pick(avals, *, exponent_bits, mantissa_bits):
     dtype = avals[0].dtype
     info = dtypes.finfo(dtype)
@@ -237,15 +252,21 @@ def _precision_pick(avals, *, exponent_bits, mantissa_bits):
         if mantissa_bits < mantissa:  # round to nearest, halves to even
             last = 1 << (mantissa - mantissa_bits)
             odd = (bits >> unsigned(mantissa - mantissa_bits)) & unsigned(1)
+            # Adding half a unit less one, plus the lowest kept bit, carries exactly where it must
+            # round up.
             out = (out + (odd + unsigned((last >> 1) - 1))) & unsigned((1 << 8 * x.itemsize) - last)
         if exponent_bits < exponent:
+            # Largest exponent, unbiased, of the narrow format.
             reach = (1 << (exponent_bits - 1)) - 1
             power = out & unsigned(exponent_mask)
             signs = bits & unsigned(sign)
+            # Too large becomes infinite, too small a zero of the same sign: there are no
+            # subnormals.
             out = np.where(
                 power > unsigned((bias + reach) << mantissa), signs | unsigned(exponent_mask), out
             )
             out = np.where(power <= unsigned((bias - reach) << mantissa), signs, out)
+        # The payload of a nan might round to infinity: it is passed through.
         return np.where(np.isnan(x), x, out.view(dtype))
 
     return rule

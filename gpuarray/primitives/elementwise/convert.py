@@ -25,6 +25,7 @@ from gpuarray.primitives.numpy_rules import fresh, join
 
 
 def _convert_aval(x: ShapedArray, *, new_dtype, weak_type: bool, sharding=None) -> ShapedArray:
+    # Keys are opaque: they convert to themselves only.
     key_in = isinstance(x.dtype, dtypes.KeyDtype)
     if (key_in or isinstance(new_dtype, dtypes.KeyDtype)) and x.dtype != new_dtype:
         raise ValueError(
@@ -39,6 +40,7 @@ def _convert_pick(avals, *, new_dtype, weak_type, sharding=None):
     if old == new_dtype:
         return fresh
     source, target = dtypes.kind_of(old), dtypes.kind_of(new_dtype)
+    # As in JAX, the imaginary part is dropped without a warning.
     if source == "c" and target != "c":
         rule = _real_rule(dtypes.to_real_dtype(old), new_dtype)
         return lambda x: rule(x.real)
@@ -48,6 +50,7 @@ def _convert_pick(avals, *, new_dtype, weak_type, sharding=None):
 def _real_rule(old, new):
     source, target = dtypes.kind_of(old), dtypes.kind_of(new)
     if target == "b":
+        # Not astype(bool), which the narrow floats lack; nan is true.
         return lambda x: x != x.dtype.type(0)
     if source == "f" and target in "iu":
         return lambda x: float_to_int(x, new)
@@ -57,17 +60,19 @@ def _real_rule(old, new):
 
 
 def float_to_int(x, dtype):
-    """Floats as integers of `dtype`: towards zero, nan to 0, what is out of range to its end.
+    """Convert floats to integers of `dtype` towards zero; nan gives 0, out of range saturates.
 
     >>> with np.errstate(invalid="ignore"):
     ...     float_to_int(np.array([2.7, -2.7, 300.0, np.nan], np.float32), np.dtype("int8"))
     array([  2,  -2, 127,   0], dtype=int8)
     """
     x = np.asarray(x)
+    # NumPy's narrow floats have no conversion to every integer type.
     if x.dtype.itemsize < 4:
         x = x.astype(np.float32)
     bits = dtypes.itemsize_bits(dtype)
     signed = dtypes.kind_of(dtype) == "i"
+    # Two halves of the range, each within int64.
     if bits == 64 and not signed:
         half = 2.0**63
         low = _to_signed(np.where(x < half, x, 0), np.int64)
@@ -76,6 +81,7 @@ def float_to_int(x, dtype):
         return np.where(
             x >= half, np.where(x >= 2 * half, np.uint64(2**64 - 1), top), _positive(low)
         )
+    # Wide enough that clipping afterwards sees the true value: uint32 needs int64.
     wide = _to_signed(x, np.int32 if bits < 32 or (bits == 32 and signed) else np.int64)
     if bits == 8 * wide.dtype.itemsize:
         return wide
@@ -84,11 +90,12 @@ def float_to_int(x, dtype):
 
 
 def _positive(x):
+    # Negative numbers saturate at 0.
     return np.maximum(x, 0).astype(np.uint64)
 
 
 def _to_signed(x, dtype):
-    """Saturating conversion to int32 or int64."""
+    """Convert floats to int32 or int64, saturating."""
     out = np.asarray(x.astype(dtype))
     lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
     # Processors mark what did not fit (nan included) with the lowest integer, or saturate as we
@@ -100,6 +107,7 @@ def _to_signed(x, dtype):
     return out
 
 
+# No tangent passes to integers.
 def _convert_jvp(primals, tangents, **params):
     out = do.convert_element_type(*primals, **params)
     if not is_inexact(aval_of(out)):
@@ -120,6 +128,7 @@ def _convert_text(avals, *, new_dtype, weak_type, sharding=None) -> str:
     if old == new_dtype:
         return "{0}"
     source, target = dtypes.kind_of(old), dtypes.kind_of(new_dtype)
+    # The imaginary part is dropped, unless the result is complex or asks whether the number is 0.
     if source == "c":
         if target == "b":
             return "{0}.re != 0 || {0}.im != 0"
@@ -135,6 +144,7 @@ def _convert_text(avals, *, new_dtype, weak_type, sharding=None) -> str:
         return f"{{T}}{{{{({part}){{0}}, 0}}}}"
     if source == "f" and target in "iu":
         return "ga_saturate<{T}>({0})"
+    # Round to odd on the way through float, so that the two roundings equal one.
     if old == dtypes.float64 and new_dtype == dtypes.float16:
         return "ga_odd({0})"
     return "({T}){0}"
@@ -159,6 +169,7 @@ convert_element_type_p = Primitive(
 
 # ---- complex numbers ----
 
+# The dtypes that complex numbers are made of.
 _PARTS = ("float32", "float64")
 
 
@@ -177,6 +188,7 @@ def _check_parts(*avals: ShapedArray) -> None:
 
 
 def _check_conj(x: ShapedArray, **_: Any) -> None:
+    # conj of a real number makes a complex one, so its dtype must have one.
     if x.dtype.name not in _PARTS and dtypes.kind_of(x.dtype) != "c":
         raise TypeError(
             f"conj does not accept dtype {x.dtype.name}. Accepted dtypes are subtypes of float32, "
@@ -197,6 +209,7 @@ def _real_as_complex(x):
 
 
 def _complex_transpose(ct, x, y):
+    # Linear over the reals: <ct, x + iy> without conjugation, hence the sign of y's part.
     return (
         share_of(do.real(ct), x) if is_undefined(x) else None,
         share_of(do.imag(do.neg(ct)), y) if is_undefined(y) else None,
@@ -204,6 +217,7 @@ def _complex_transpose(ct, x, y):
 
 
 def _conj_transpose(ct, x, *, input_dtype):
+    # The transpose of real -> complex keeps the real part.
     is_complex = dtypes.kind_of(x.aval.dtype) == "c"
     return (do.conj(ct, input_dtype=input_dtype) if is_complex else do.real(ct),)
 
@@ -222,7 +236,7 @@ complex_p = elementwise(
 
 
 def _strong_zero(x):
-    """A zero that makes results strongly typed: a complex number has had parts of its own."""
+    """Return a strongly typed 0: the parts of a complex number are never weakly typed."""
     return aval_of(x).dtype.type(0)
 
 

@@ -1,4 +1,4 @@
-"""The same bits as elements of another width, read where they are.
+"""Element rule of bitcasts between elements of different widths.
 
 Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
 """
@@ -19,12 +19,15 @@ def _bitcast(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     old, new = eqn.invars[0].aval, eqn.outvars[0].aval
     if old.ndim == new.ndim and old.dtype.itemsize == new.dtype.itemsize:
         return pointwise(eqn, number, at, get)
+    # The narrower of the two types, as an unsigned integer; low bits come first.
     piece = np.dtype(f"u{min(old.dtype.itemsize, new.dtype.itemsize)}")
     bits = 8 * piece.itemsize
+    # To narrower elements: shift the wanted piece down.
     if old.ndim < new.ndim:
         word = word_of(old.dtype, "{0}")
         text = from_word(new.dtype, f"({{{piece.name}}})({word} >> {{1}} * {bits}u)")
         return called(eqn, text, [get(0, at[:-1])], [at[-1]])
+    # To wider elements: put the pieces together.
     count = old.shape[-1]
     whole = np.dtype(f"u{new.dtype.itemsize}").name
     words = [f"({{{whole}}}){word_of(old.dtype, f'{{{j}}}')} << {j * bits}" for j in range(count)]

@@ -1,6 +1,6 @@
-"""Pointwise primitives: the gamma function, and integrals of exponentials that have no closed form.
+"""Pointwise primitives: the gamma function, and integrals of exponentials without a closed form.
 
-Floor 2. In: the factory of `special.py`, NumPy, and SciPy at the first call. Out: one primitive a
+Floor 2. In: the factory of `special.py`, NumPy, and SciPy at the first call. Out: one primitive per
 function. All are computed in double precision and rounded once; their derivatives are elementary.
 """
 
@@ -45,31 +45,37 @@ gamma_p = special_function(
 # ---- exponential integrals ----
 
 
+# SciPy's expn takes whole orders only; others come from the series or the fraction below.
 def _expn(n, x):
     whole = (n == np.floor(n)) & np.isfinite(n)
     with np.errstate(all="ignore"):
         out = sp.expn(np.where(whole, n, 0).astype(np.int64), x)
-        broken = ~whole & (n >= 0) & (x >= 0)
-        if np.any(broken):
-            out = np.where(broken, _broken_order(n, x), out)
+        fractional = ~whole & (n >= 0) & (x >= 0)
+        if np.any(fractional):
+            out = np.where(fractional, _fractional_order(n, x), out)
     return np.where((n >= 0) & (n < np.inf) & (x >= 0), out, np.nan)
 
 
-def _broken_order(n, x):
-    """E_n(x) for an order that is no whole number: a series up to 1, a continued fraction above."""
+def _fractional_order(n, x):
+    """E_n(x) of fractional order: a power series up to x = 1, a continued fraction above."""
+    # Each side gets arguments of its own range, so that neither overflows for the other's.
     low, high = np.minimum(x, 1.0), np.maximum(x, 1.0)
+    # E_n(x) = Γ(1 - n) x^(n - 1) - Σ (-x)^k / (k! (1 - n + k)), DLMF 8.19.10.
     series, term = np.zeros_like(low + n), 1.0
     for k in range(24):
         series = series + term / (1 - n + k)
         term = term * -low / (k + 1)
     near = sp.gamma(1 - n) * low ** (n - 1) - series
+    # E_n(0) is 1 / (n - 1), and infinite for n <= 1.
     near = np.where(low == 0, np.where(n > 1, 1 / (n - 1), np.inf), near)
+    # The even part of DLMF 8.19.17, evaluated from its end: 160 levels suffice at x = 1.
     tail = np.zeros_like(high + n)
     for k in range(160, 0, -1):
         tail = k * (n - 1 + k) / (high + n + 2 * k - tail)
     return np.where(x <= 1, near, np.exp(-high) / (high + n - tail))
 
 
+# d/dx E_n(x) = -E_{n-1}(x).
 def _expn_derivative(t, y, n, x):
     n = do.add(n, full_like(y, 0))  # of the result's shape
     below = do.sub(n, constant(n, 1))
@@ -98,7 +104,7 @@ expn_p = special_function(
 
 def _fresnel(part: int):
     def rule(x):
-        # From here on doubles do not tell the phase, and the rest is below 4e-9.
+        # From here on doubles cannot represent the phase, and the oscillation is below 4e-9.
         far = np.abs(x) > 1e8
         return np.where(far, np.copysign(0.5, x), sp.fresnel(np.where(far, 0.0, x))[part])
 
@@ -106,13 +112,15 @@ def _fresnel(part: int):
 
 
 def _sinc_derivative(t, y, x):
-    """t sin(x) / x; the limit at 0 is 1."""
+    """t sin(x) / x, with the limit 1 at 0."""
     zero = do.eq(x, constant(x, 0))
+    # The quotient is taken at 1 instead of 0, so that no nan reaches derivatives of higher order.
     safe = do.select_n(zero, x, full_like(x, 1))
     slope = do.div(do.sin(safe, accuracy=None), safe)
     return do.mul(t, do.select_n(zero, slope, full_like(x, 1)))
 
 
+# The argument of the sine and cosine in Fresnel's integrals.
 def _phase(x):
     """π x² / 2"""
     return _scaled(math.pi / 2, do.square(x))
@@ -120,6 +128,7 @@ def _phase(x):
 
 sine_integral_p = special_function(
     "sine_integral",
+    # SciPy loses the sign of -0.0.
     in_double(lambda x: np.copysign(sp.sici(x)[0], x)),
     weight=80,
     jvp=(_sinc_derivative,),
@@ -147,7 +156,7 @@ fresnel_cos_p = special_function(
 
 
 def _spence_derivative(t, y, x):
-    """t log(x) / (1 - x); the limit at 1 is -1."""
+    """t log(x) / (1 - x), with the limit -1 at 1."""
     one = constant(x, 1)
     there = do.eq(x, one)
     safe = do.select_n(there, x, full_like(x, 2))
@@ -157,6 +166,7 @@ def _spence_derivative(t, y, x):
 
 spence_p = special_function(
     "spence",
+    # SciPy has nan at infinity.
     in_double(lambda x: np.where(x == np.inf, -np.inf, sp.spence(x))),
     weight=60,
     jvp=(_spence_derivative,),
@@ -179,7 +189,7 @@ erfcx_p = special_function(
 
 
 def _wofz_derivative(t, y, z):
-    """t (2i/√π - 2 z w(z))"""
+    """t (2i/√π - 2 z w(z)), DLMF 7.10.2."""
     start: Any = 2j / _ROOT_PI
     return do.mul(t, do.sub(constant(z, start), do.mul(_scaled(2, z), y)))
 
@@ -202,9 +212,9 @@ def _owens_t_by_h(t, y, h, a):
 
 def _owens_t_by_a(t, y, h, a):
     """t e^(-h² (1 + a²) / 2) / (2π (1 + a²))"""
-    spread = do.add(constant(a, 1), do.square(a))
-    density = _scaled(1 / (2 * math.pi), _exp(_scaled(-0.5, do.mul(do.square(h), spread))))
-    return do.mul(t, do.div(density, spread))
+    square_sum = do.add(constant(a, 1), do.square(a))
+    density = _scaled(1 / (2 * math.pi), _exp(_scaled(-0.5, do.mul(do.square(h), square_sum))))
+    return do.mul(t, do.div(density, square_sum))
 
 
 owens_t_p = special_function(

@@ -1,6 +1,6 @@
 """Pointwise primitives: error functions, gamma, beta and zeta functions, Bessel functions.
 
-Floor 2. In: the factory `elementwise`, NumPy, and SciPy at the first call. Out: one primitive a
+Floor 2. In: the factory `elementwise`, NumPy, and SciPy at the first call. Out: one primitive per
 function. All but the error functions are computed in double precision and rounded once.
 """
 
@@ -24,7 +24,7 @@ sp = util.lazy_module("scipy.special")
 def special_function(
     name: str, function, arity: int = 1, *, weight: float, jvp: tuple
 ) -> Primitive:
-    """A primitive of floats whose CUDA helper is called ga_name and takes doubles."""
+    """Define a primitive of floats whose CUDA helper is called ga_name and takes doubles."""
     return elementwise(
         name,
         arity=arity,
@@ -37,7 +37,7 @@ def special_function(
 
 
 def in_double(function):
-    """A NumPy rule that computes in float64 and rounds once."""
+    """Return a NumPy rule that computes in float64 and rounds once."""
 
     def rule(*xs):
         out = function(*[np.asarray(x, np.float64) for x in xs])
@@ -47,7 +47,7 @@ def in_double(function):
 
 
 def no_derivative(name: str, operand: str):
-    """The rule of an operand in which the derivative has no closed form."""
+    """Return the rule of an operand whose derivative has no closed form."""
 
     def rule(*_, **__):
         raise ValueError(
@@ -102,7 +102,8 @@ _LOG = (
     (2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
 _LOG_2_HIGH, _LOG_2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-# For doubles, each row is (where it ends, whether it is in the root of w, the shift, coefficients).
+# For doubles, by Giles too. Each row: the end of its range of w, whether it is in √w, the shift,
+# and the coefficients.
 _DOUBLE = (
     (
         6.25,
@@ -147,6 +148,7 @@ _DOUBLE = (
 _BLOCK = 1 << 14
 
 
+# Horner's scheme in place, in the dtype of `x`.
 def _polynomial(x, coefficients):
     out = x * x.dtype.type(coefficients[0])
     out += x.dtype.type(coefficients[1])
@@ -165,7 +167,7 @@ def _fma(a, b, c):
 
 
 def _contracted(x, coefficients):
-    """The polynomial in float32 with one rounding a step."""
+    """Evaluate a polynomial in float32 with one rounding per step, as fused multiply-adds do."""
     x = x.astype(np.float64)
     out = np.float32(coefficients[0])
     for c in coefficients[1:]:
@@ -175,6 +177,7 @@ def _contracted(x, coefficients):
 
 def _erf_single(x):
     x = np.clip(x, np.float32(-4.4), np.float32(4.4))  # the result is 1 long before
+    # tanh(x (1 + p(x²))): |erf| can never exceed 1.
     out = _polynomial(x * x, _ERF)
     out *= x
     out += x
@@ -182,7 +185,7 @@ def _erf_single(x):
 
 
 def _erfc_block(x, out):
-    """By doubles: e^(-x²) multiplies the relative error of x² by x²."""
+    """Compute in doubles: e^(-x²) multiplies the relative error of x² by x²."""
     size = x.astype(np.float64)
     np.abs(size, out=size)
     np.minimum(size, 11.0, out=size)  # the result is 0 before
@@ -196,6 +199,7 @@ def _erfc_block(x, out):
 
 
 def _erfc_single(x):
+    # Block by block, since the doubles take twice the memory of the operand.
     out = np.empty_like(x)
     for start in range(0, x.size, _BLOCK):
         _erfc_block(x[start : start + _BLOCK], out[start : start + _BLOCK])
@@ -205,9 +209,11 @@ def _erfc_single(x):
 def _minus_log1p(x):
     """-log(1 - x²) for x² in (0.36, 0.5), with the roundings that XLA's float32 code makes.
 
-    With Z = X²: up to √2 - 1 it is X + (X Z p / q - Z/2) for X = -x². Beyond that it takes the
-    logarithm of v = 1 - x² as ((X - Z/2) + (X Z p - low)) - high for X = 2v - 1, where high + low
-    is log 2.
+    With Z = X² it is
+
+    - X + (X Z p / q - Z/2) for X = -x² up to √2 - 1;
+    - ((X - Z/2) + (X Z p - low)) - high beyond, for X = 2v - 1 and v = 1 - x², where high + low
+      is log 2.
     """
     x = -(x * x)
     out = np.empty_like(x)
@@ -227,11 +233,12 @@ def _minus_log1p(x):
 
 
 def _erf_inv_single(x):
-    """√2 erf_inv(u), a normal number, is within 2 units in the last place of JAX's for every u.
+    """Inverse of erf such that √2 erf_inv(u), a normal variate, is within 2 ulp of JAX's.
 
-    That takes XLA's roundings, step by step, only at u of about 0.62 to 0.68, where the result and
-    its factors lie at unlucky places between powers of two, and in the rare tails.
+    XLA's roundings are followed step by step only where they matter: at u of about 0.62 to 0.68,
+    where the result and its factors lie at unlucky places between powers of two, and in the tails.
     """
+    # w = -log(1 - x²), in place.
     w = x * x
     np.negative(w, out=w)
     np.log1p(w, out=w)
@@ -250,7 +257,9 @@ def _erf_inv_single(x):
 
 
 def _erf_inv_double(x):
+    # Giles's variable; (1 - x)(1 + x) is as exact as -x² here.
     w = -np.log1p(-x * x)
+    # The middle for all elements, then the tails over it.
     (end, _, shift, coefficients), *rest = _DOUBLE
     out = _polynomial(w - shift, coefficients)
     start = end
@@ -265,7 +274,7 @@ def _erf_inv_double(x):
 
 
 def _by_width(single, double):
-    """The rule of a function that is computed in another way for float32 than for doubles."""
+    """Return the rule of a function that is computed differently for float32 and doubles."""
 
     def rule(x):
         function = single if x.dtype == np.float32 else double
@@ -279,6 +288,7 @@ def _erf_derivative(scale: float):
     return lambda t, y, x: do.mul(constant(x, scale), do.mul(t, _exp(do.neg(do.square(x)))))
 
 
+# (√π / 2) e^(y²)
 def _erf_inv_derivative(t, y, x):
     return do.mul(constant(x, math.sqrt(math.pi) / 2), do.mul(t, _exp(do.square(y))))
 
@@ -303,10 +313,12 @@ erf_inv_p = special_function(
 
 
 def _lgamma(x):
+    # SciPy has -inf at -inf.
     return np.where(np.isinf(x), np.inf, sp.gammaln(x))
 
 
 def _digamma(x):
+    # Poles at 0, -1, -2, ... are nan, as in JAX; SciPy has an infinity at 0.
     out = sp.digamma(x)
     return np.where((x <= 0) & (x == np.floor(x)), np.nan, out)
 
@@ -319,12 +331,15 @@ def _zeta(x, q):
 
 def _polygamma(m, x):
     """The m-th derivative of digamma: (-1)^(m+1) m! ζ(m+1, x)."""
+    # Derivatives of odd order are positive.
     sign = np.where(m % 2 == 0, -1.0, 1.0)
     out = np.where(m == 0, _digamma(x), sign * sp.gamma(m + 1) * _zeta(m + 1, x))
+    # The order must be a whole number.
     return np.where((m >= 0) & (m == np.floor(m)), out, np.nan)
 
 
 def _igamma(a, x):
+    # P(0, x) is 1; there is no value at (0, 0), nor for negative orders.
     return np.where(a > 0, sp.gammainc(a, x), np.where((a == 0) & (x > 0), 1.0, np.nan))
 
 
@@ -335,6 +350,7 @@ def _density(a, x):
 
 def _slope(log, a):
     """d log(a) / da by central differences of eighth order, on the scale √a of gamma functions."""
+    # All four steps to either side stay positive.
     step = np.minimum(0.08 * np.sqrt(a), a / 5)
     total = np.zeros_like(a)
     for k, weight in ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280)):
@@ -343,18 +359,25 @@ def _slope(log, a):
 
 
 def _lower_slope(a, x):
-    """dP/da for x < a. Below 5 through P(a, x) = P(a + 1, x) + density: log P is smooth above."""
+    """dP/da for x < a.
+
+    log P is smooth for a >= 5; smaller a are raised by P(a, x) = P(a + 1, x) + density(a, x).
+    """
     out = np.zeros_like(a)
     for _ in range(5):
         small = a < 5
         out += np.where(small, _density(a, x) * (np.log(x) - sp.digamma(a + 1)), 0.0)
         a = np.where(small, a + 1, a)
     rest = _slope(lambda s: np.log(sp.gammainc(s, x)), a) * sp.gammainc(a, x)
+    # Where P underflows, so does its derivative.
     return out + np.where(np.isfinite(rest), rest, 0.0)
 
 
 def _upper_slope(a, x):
-    """-dQ/da for x >= a, where Q = 1 - P has zeros at 0, -1, -2: log Q is smooth without them."""
+    """-dQ/da for x >= a, where Q = 1 - P.
+
+    Q has zeros at a = 0, -1, -2, so log(Q / (a (a + 1) (a + 2))) is differentiated.
+    """
     log = lambda s: np.log(sp.gammaincc(s, x) / (s * (s + 1) * (s + 2)))
     slope = _slope(log, a) + 1 / a + 1 / (a + 1) + 1 / (a + 2)
     rest = -slope * sp.gammaincc(a, x)
@@ -362,10 +385,11 @@ def _upper_slope(a, x):
 
 
 def _igamma_slope(a, x):
-    """dP/da, from whichever of P and Q is the small one; nan outside a > 0, x >= 0."""
+    """dP/da, computed from the smaller one of P and Q; nan outside a > 0, x >= 0."""
     a, x = np.broadcast_arrays(a, x)
     out = np.where((a > 0) & (x >= 0), 0.0, np.nan)
     inside = (a > 0) & (x > 0)
+    # Each half sees only elements of its own.
     for where, rule in ((inside & (x < a), _lower_slope), (inside & (x >= a), _upper_slope)):
         if where.any():
             out[where] = rule(a[where], x[where])
@@ -373,7 +397,7 @@ def _igamma_slope(a, x):
 
 
 def _random_gamma_grad(a, x):
-    """dx/da of a gamma variate x(a) at a fixed uniform: -(dP/da) / (dP/dx)."""
+    """dx/da of a gamma variate x(a) for a fixed uniform: -(dP/da) / (dP/dx)."""
     out = -_igamma_slope(a, x) * x / (a * _density(a, x))
     # Where P itself vanishes in double precision, P = x^a / Γ(a + 1) is exact.
     tiny = (x > 0) & (sp.gammainc(a, x) == 0)
@@ -383,12 +407,13 @@ def _random_gamma_grad(a, x):
 
 def _igamma_derivative(t, y, a, x):
     """t x^(a - 1) e^-x / Γ(a)"""
+    # In logarithms: powers and Γ overflow long before their quotient does.
     power = do.add(do.neg(x), do.mul(do.sub(a, full_like(a, 1)), _log(x)))
     return do.mul(t, _exp(do.sub(power, do.lgamma(a))))
 
 
 def _score(a, x):
-    """d log(density) / da of the gamma distribution: log x - ψ(a)"""
+    """d log(density) / da of the gamma distribution: log x - ψ(a)."""
     return do.sub(_log(x), do.digamma(a))
 
 
@@ -397,7 +422,7 @@ def _igamma_grad_derivative(t, y, a, x):
 
 
 def _variate_slope_derivative(t, y, a, x):
-    """-(dP/da) / p by x, p being the density: log p has the slope (a - 1) / x - 1."""
+    """d/dx of -(dP/da) / p, where p is the density and d log p / dx = (a - 1) / x - 1."""
     one = constant(a, 1)
     slope = do.sub(do.div(do.sub(a, one), x), one)
     return do.mul(t, do.neg(do.add(_score(a, x), do.mul(y, slope))))
@@ -487,9 +512,10 @@ regularized_incomplete_beta_p = special_function(
 
 
 def _bessel_i1e_derivative(t, y, x):
-    """t (i0e(x) - i1e(x) (sign(x) + 1 / x)); the limit at 0 is a half."""
+    """t (i0e(x) - i1e(x) (sign(x) + 1 / x)), with the limit 1/2 at 0."""
     tiny = constant(x, float(dtypes.finfo(aval_of(x).dtype).eps))
     far = do.gt(do.abs(x), tiny)
+    # 1 / x overflows below eps; the quotient is taken at eps there, and the result replaced.
     safe = do.select_n(far, broadcast_like(tiny, aval_of(x)), x)
     even = do.bessel_i0e(safe)
     slope = do.add(do.sign(safe), do.integer_pow(safe, y=-1))

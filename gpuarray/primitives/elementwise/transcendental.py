@@ -1,6 +1,6 @@
 """Pointwise primitives: exponentials, logarithms, roots, powers, trigonometry.
 
-Floor 2. In: the factory `elementwise` and NumPy. Out: one primitive a function. Floats below 32
+Floor 2. In: the factory `elementwise` and NumPy. Out: one primitive per function. Floats below 32
 bits are computed in float32 and rounded once; complex functions keep the usual branch cuts.
 """
 
@@ -22,7 +22,7 @@ from gpuarray.primitives.numpy_rules import by_dtype, join
 
 
 class AccuracyMode(enum.Enum):
-    """Which implementation of a function to take where a device has several."""
+    """Which implementation of a function to use where a device has several."""
 
     HIGHEST = 1
     DEFAULT = 2
@@ -30,7 +30,7 @@ class AccuracyMode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """The error a caller accepts: absolute, relative, and in units in the last place."""
+    """The error that a caller accepts: absolute, relative, and in units in the last place."""
 
     atol: float = 0.0
     rtol: float = 0.0
@@ -43,7 +43,7 @@ class Tolerance:
             raise ValueError("At least one of atol, rtol, or ulps must be set.")
 
 
-# How exact a result is asked to be is written into the graph. The NumPy rules below are as exact as
+# The accuracy that was asked for is written into the graph. The NumPy rules below are as exact as
 # they can be and have nothing to choose.
 _ACCURACY = {"accuracy": None}
 
@@ -51,7 +51,7 @@ _ACCURACY = {"accuracy": None}
 def _function(
     name: str, real, complex=None, *, derivative, weight: float, accuracy: bool = False
 ) -> Primitive:
-    """derivative(t, y, x): the tangent of y = f(x) along t."""
+    """Define a function of one operand; derivative(t, y, x) is the tangent of y = f(x) along t."""
     accepted = FLOATING if complex is None else FLOATING | COMPLEX
     return elementwise(
         name,
@@ -72,8 +72,12 @@ def _exp2_complex(x):
 
 
 def _expm1_complex(x):
-    """exp(x) - 1, with C99's values where there is no angle to turn by, or none is known."""
+    """exp(x) - 1, with C99's special values (Annex G).
+
+    They matter where the imaginary part is 0, or is not finite while the real part is infinite.
+    """
     out, a, b = np.expm1(x), x.real, x.imag
+    # "straight": no rotation. "lost": an infinite length with no angle.
     straight, lost = b == 0, np.isinf(a) & ~np.isfinite(b)
     real = np.where(lost, np.where(a > 0, a, -1), out.real)
     imag = np.where(lost, np.where(a > 0, np.nan, 0), out.imag)
@@ -81,7 +85,7 @@ def _expm1_complex(x):
 
 
 def _log1p_complex(x):
-    """log(1 + x), for small x = a + ib through |1 + x|² - 1 = a (2 + a) + b² in doubles."""
+    """log(1 + x); for small x = a + ib by |1 + x|² - 1 = a (2 + a) + b² in doubles."""
     a, b = x.real.astype(np.float64), x.imag.astype(np.float64)
     small = np.maximum(np.abs(a), np.abs(b)) < 2
     size = np.where(small, 0.5 * np.log1p(a * (2 + a) + b * b), np.log(np.hypot(1 + a, b)))
@@ -89,6 +93,7 @@ def _log1p_complex(x):
 
 
 def _logistic(x):
+    # Overflow of exp(-x) gives 1 / inf = 0, as it should.
     return x.dtype.type(1) / (1 + np.exp(-x))
 
 
@@ -174,6 +179,7 @@ def _check_pow(x: ShapedArray, y: ShapedArray) -> None:
 
 
 _power = by_dtype(floating=np.power, complex=np.power)
+# NumPy's power with an integer exponent would promote to float64.
 _integer_power = by_dtype(
     floating=lambda x, y: np.power(x, y.astype(x.dtype)),
     complex=lambda x, y: np.power(x, y.astype(x.dtype)),
@@ -181,17 +187,19 @@ _integer_power = by_dtype(
 
 
 def _less_one(y):
-    """y - 1, strongly typed: what is derived from a power is."""
+    """y - 1, strongly typed, as a derived power is in JAX."""
     return do.sub(y, broadcast_like(aval_of(y).dtype.type(1), aval_of(y)))
 
 
 def _pow_derivative_x(t, out, x, y):
-    """t y x^(y - 1); of an integer power 0 it is 0, though x is 0 too."""
+    """t y x^(y - 1); for an integer power 0 the result is 0, even at x = 0."""
     if dtypes.kind_of(aval_of(y).dtype) not in "iu":
+        # A float exponent 0 at x = 0 gives 0 * inf = nan, as in JAX.
         return do.mul(t, do.mul(y, do.pow(x, _less_one(y))))
     y = cast_like(y, aval_of(x))
     constantly = do.eq(y, constant(y, 0))
     nothing = full_like(out, 0)
+    # The discarded branch has factor 1, not 0: 0 * inf would be nan, and reach derivatives of this.
     factor = do.select_n(constantly, y, full_like(y, 1))
     slope = do.mul(factor, do.pow(x, _less_one(y)))
     return do.mul(t, do.select_n(broadcast_like(constantly, aval_of(out)), slope, nothing))
@@ -205,6 +213,7 @@ def _pow_derivative_y(t, out, x, y):
 def _pow_text(avals) -> str:
     base, exponent = avals
     if dtypes.kind_of(base.dtype) != "c":
+        # The exponent is converted to the base's type; NumPy's rule above does the same.
         return "ga_pow({0}, {1})" if base.dtype == exponent.dtype else "ga_pow({0}, ({T}){1})"
     if base.dtype == exponent.dtype:
         return "ga_cpow({0}, {1})"
@@ -235,6 +244,7 @@ def _rsqrt(x):
 
 
 def _acosh_derivative(t, y, x):
+    # sqrt(x - 1) sqrt(x + 1), in complex numbers.
     one = constant(x, 1)
     if dtypes.kind_of(aval_of(x).dtype) == "c":  # the root of the product has another branch cut
         return do.mul(t, do.mul(_rsqrt(do.sub(x, one)), _rsqrt(do.add(x, one))))
@@ -243,6 +253,7 @@ def _acosh_derivative(t, y, x):
 
 def _atanh_derivative(t, y, x):
     one = constant(x, 1)
+    # (1 - x)(1 + x) is exact near ±1, where 1 - x² is not.
     return do.mul(do.integer_pow(do.add(one, x), y=-1), do.div(t, do.sub(one, x)))
 
 
@@ -303,6 +314,7 @@ tanh_p = _function(
     np.tanh,
     weight=12,
     accuracy=True,
+    # t (1 + y)(1 - y): 1 - y² would cancel where y is near 1.
     derivative=lambda t, y, x, **_: do.mul(do.add(t, do.mul(t, y)), do.sub(constant(x, 1), y)),
 )
 asinh_p = _function(
@@ -317,11 +329,12 @@ atanh_p = _function("atanh", np.arctanh, np.arctanh, weight=14, derivative=_atan
 
 
 def _atan2_complex(y, x):
-    """-i log((x + iy) / sqrt(x² + y²)), the analytic continuation of the angle."""
+    """-i log((x + iy) / √(x² + y²)), the analytic continuation of the angle."""
     return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
 
 
 def _atan2_slope(a, y, x):
+    # The quotient both partial derivatives share.
     return do.div(a, do.add(do.square(y), do.square(x)))
 
 

@@ -1,7 +1,7 @@
 """Derivatives and batching of pointwise operations: arithmetic, extremes, choice.
 
-Floor 2. In: the operands of a rule. Out: values made of other primitives, bound by name.
-`gpuarray.primitives.elementwise.arithmetic` says which rule belongs to which primitive.
+Floor 2. In: the operands of a rule. Out: values made of other primitives, bound by name. Which rule
+belongs to which primitive is said in `gpuarray.primitives.elementwise.arithmetic`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gpuarray.primitives.linear import (
 
 def add_jvp(primals, tangents):
     out = do.add(*primals)
+    # A symbolic zero costs no addition, but the tangent must have the result's shape.
     t, u = tangents
     if is_zero(t) or is_zero(u):
         return out, broadcast_like(t if is_zero(u) else u, aval_of(out))
@@ -45,9 +46,10 @@ def sub_transpose(ct, x, y):
 
 
 def mul_transpose(ct, x, y, *, out_dtype=None):
-    """The product of `ct` and the known factor; both in the wider type, if there is one."""
+    """Multiply `ct` by the known factor, both in the wider type if there is one."""
     unknown, known = (x, y) if is_undefined(x) else (y, x)
     known = cast_like(known, aval_of(ct))
+    # In the order of the operands, so that a printed graph reads alike.
     product = do.mul(ct, known) if unknown is x else do.mul(known, ct)
     share = share_of(cast_like(product, unknown.aval), unknown)
     return (share, None) if unknown is x else (None, share)
@@ -61,10 +63,11 @@ def whole_quotient(x, y):
 def abs_derivative(t, out, x):
     if dtypes.kind_of(aval_of(x).dtype) != "c":
         return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
-    turned = do.conj(x, input_dtype=aval_of(x).dtype)
+    # d|x| = Re(conj(x) dx) / |x|.
+    conjugate = do.conj(x, input_dtype=aval_of(x).dtype)
     size = cast_like(out, aval_of(x))
     safe = do.select_n(do.eq(size, constant(x, 0)), size, full_like(x, 1))  # 0 / 0 would be nan
-    return do.real(do.mul(t, do.div(turned, safe)))
+    return do.real(do.mul(t, do.div(conjugate, safe)))
 
 
 def _where(mask, true, false, like):
@@ -73,13 +76,16 @@ def _where(mask, true, false, like):
 
 
 def where_chosen(t, out, this, other):
-    """The tangent where the result is this operand; half of it where both are."""
+    """The tangent where the result is this operand, and half of it where both operands are equal.
+
+    The other operand's rule gives the other half, as in JAX.
+    """
     chosen = _where(do.eq(this, out), 1, 0, out)
     count = _where(do.eq(other, out), 2, 1, out)
     return do.mul(t, do.div(chosen, count))
 
 
-#: Of `max` and `min`.
+#: Derivatives of `max` and `min`.
 EXTREME_JVP = (
     lambda t, out, x, y: where_chosen(t, out, x, y),
     lambda t, out, x, y: where_chosen(t, out, y, x),
@@ -93,6 +99,7 @@ def integer_pow_jvp(primals, tangents, *, y: int):
         return out, Zero(tangent_aval(aval_of(out)))
     if y == 1:
         return out, t
+    # No power for y == 2: the graph has 2 x, not 2 x ** 1.
     power = x if y == 2 else do.integer_pow(x, y=y - 1)
     return out, do.mul(t, do.mul(constant(x, y), power))
 
@@ -109,6 +116,7 @@ def nextafter_jvp(primals, tangents):
 
 def select_n_jvp(primals, tangents):
     out = do.select_n(*primals)
+    # Zeros are materialised: the choice is made element by element.
     return out, do.select_n(primals[0], *[instantiate(t) for t in tangents[1:]])
 
 
@@ -116,6 +124,7 @@ def select_n_transpose(ct, which, *cases):
     nothing = zeros(aval_of(ct))
 
     def share(number, case):
+        # The cotangent where this case was chosen, zero elsewhere.
         if not is_undefined(case):
             return None
         return do.select_n(which, *[ct if k == number else nothing for k in range(len(cases))])
@@ -124,10 +133,14 @@ def select_n_transpose(ct, which, *cases):
 
 
 def batch_with_scalars(name: str, scalars: tuple[int, ...]):
-    """The batch rule of an op whose operands are of one shape, those at `scalars` perhaps ()."""
+    """Return the batch rule of an op with operands of one shape, or scalars at `scalars`.
+
+    A scalar that is not batched stays a scalar; a batched one becomes a full operand.
+    """
 
     def rule(axis, args, dims, **params):
         avals = [aval_of(x) for x in args]
+        # The rank of the operands without the batch axis.
         whole = max((a.ndim - (d is not None) for a, d in zip(avals, dims, strict=True)))
         stays = [
             i in scalars and d is None and not a.ndim
@@ -135,6 +148,7 @@ def batch_with_scalars(name: str, scalars: tuple[int, ...]):
         ]
         moving = [(a, d) for a, d, stay in zip(avals, dims, stays, strict=True) if not stay]
         _, dim = moving[0]
+        # All batched at the same axis: nothing moves. Otherwise the batch axis goes to the front.
         if dim is None or any(d != dim or a.ndim != whole + 1 for a, d in moving):
             shape = next(
                 a.shape if d is None else a.shape[:d] + a.shape[d + 1 :]
@@ -152,22 +166,24 @@ def batch_with_scalars(name: str, scalars: tuple[int, ...]):
 
 
 def _stretch(x, dim: int | None, shape: tuple[int, ...]):
-    """`x` in a shape whose first axis is the extra one, which is at `dim` or not yet there."""
+    """Broadcast `x` to `shape`, whose first axis is the batch axis; `dim` is where `x` has it."""
     if dim is not None:
         x = move_axis(x, dim, 0)
     if aval_of(x).shape == shape:
         return x
+    # Unbatched operands align behind the batch axis.
     start = 1 if dim is None else 0
     axes = tuple(range(start, start + aval_of(x).ndim))
     return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
 
 
 def _masked(kept, t, out):
-    """The tangent where it is kept, 0 elsewhere."""
+    """Return the tangent where `kept`, 0 elsewhere."""
     return do.select_n(kept, full_like(out, 0), broadcast_like(t, aval_of(out)))
 
 
-#: Where the lower bound, the operand, and the upper bound are the result.
+#: The tangents pass where the lower bound, the operand, or the upper bound is the result; on a
+#: bound none does, as in JAX.
 CLAMP_JVP = (
     lambda t, out, low, x, high: _masked(do.and_(do.gt(low, x), do.lt(low, high)), t, out),
     lambda t, out, low, x, high: _masked(do.and_(do.gt(x, low), do.lt(x, high)), t, out),
@@ -176,7 +192,7 @@ CLAMP_JVP = (
 
 
 def barrier(xs):
-    """All values through one barrier together, zeros too; symbolic ones of integers stay."""
+    """Pass all values through one barrier, zeros included; float0 tangents of integers stay out."""
     values = [x if not is_zero(x) or x.aval.dtype == dtypes.float0 else zeros(x.aval) for x in xs]
     passed = iter(do.optimization_barrier(*[x for x in values if not is_zero(x)]))
     return [x if is_zero(x) else next(passed) for x in values]

@@ -1,1 +1,1 @@
-"""Primitives that read and write where arrays of indices say."""
+"""Primitives that read and write at positions given by arrays of indices."""

@@ -1,8 +1,8 @@
-"""Elements of gathers and scatters, made where they are read, and where updates go.
+"""Element rules of gathers and scatters, and update rules of scatters.
 
-Floor 2. In: equations. Out: accesses and places, as in core/element_rules.py. Of few updates every
-element of a scatter's result looks at all of them, in their order; many are written where they
-belong, or first brought into the order of their places (in_order.py).
+Floor 2. In: equations. Out: accesses and coordinates, as in core/element_rules.py. With few
+updates, each element of a scatter's result goes through all of them in order; many are written to
+their targets, or first sorted by them (in_order.py).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from gpuarray.primitives.indexing.windows import Windows
 def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     numbers, sizes, mode = (eqn.params[k] for k in ("dimension_numbers", "slice_sizes", "mode"))
     operand = eqn.invars[0].aval
+    # Position within a window, then plus the batch axis or the start that was looked up.
     batch = [c for i, c in enumerate(at) if i not in numbers.offset_dims]
     removed = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     offsets = iter(at[i] for i in numbers.offset_dims)
@@ -49,7 +50,7 @@ def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     for k, d in enumerate(numbers.start_index_map):
         most = operand.shape[d] - sizes[d]
         looked = Lookup(get(1, [*batch, Index(constant=k)]), most)
-        if fills:
+        if fills:  # tested, else clamped
             inside, test = found(looked)
             tests.append(test)
             places[d] = places[d] + inside
@@ -78,7 +79,7 @@ GATHER = ElementRule(
 
 
 def _windows_of(eqn: Eqn) -> int:
-    """How many windows of updates there are."""
+    """Return the number of windows of updates."""
     return math.prod(eqn.invars[1].aval.shape[:-1])
 
 
@@ -88,11 +89,12 @@ def _times(eqn: Eqn) -> int:
 
 def _reads(eqn: Eqn, operand: int) -> int:
     size, own = eqn.outvars[0].aval.size, eqn.invars[operand].aval.size
+    # Each element reads all indices, and about one element of the operand and of the updates.
     return size * _times(eqn) if operand == 1 else max(size, own)
 
 
 def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
-    """The place of an update in the operand, and tests of its being there."""
+    """Return where an update goes in the operand, and tests of whether that is in bounds."""
     w = Windows(eqn)
     axes = w.numbers.update_window_dims
     batch = [c for i, c in enumerate(at) if i not in axes]
@@ -105,8 +107,9 @@ def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
 def scatter_rules(
     merge: Primitive | None, atomic: Callable[..., str] | None
 ) -> tuple[ElementRule, UpdateRule]:
-    """The rules of a scatter whose updates are merged by a pointwise primitive; without one by the
-    equation's own Graph, or else they take the place of what is there.
+    """Return the rules of a scatter whose updates are merged by the primitive `merge`.
+
+    With None they are merged by the equation's own Graph, or replace what is there if it has none.
     """
 
     def merged(eqn: Eqn) -> Eqn | Graph | None:
@@ -121,7 +124,7 @@ def scatter_rules(
         return is_scalar_graph(by) if isinstance(by, Graph) else by is None or has_text(by)
 
     def scatter(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-        """Every element looks at all updates, in their order."""
+        """Fold each element with all updates, in order, that have it as target."""
         w, aval = Windows(eqn), eqn.outvars[0].aval
         axes, batch = loops(w.batch)
         starts, tests = w.starts(batch, get)
@@ -129,6 +132,7 @@ def scatter_rules(
         tests += [Below(c, n) for c, n in zip(window, w.sizes, strict=True)]
         update = w.update(batch, window)
         by = merged(eqn)
+        # One window that replaces: a choice between two elements.
         if not axes and by is None:
             return guarded(tests, aval, lambda: get(2, update), lambda: get(0, at))
         if w.count == 0 or 0 in w.sizes or any(t.always is False for t in tests):

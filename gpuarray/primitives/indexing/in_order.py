@@ -1,7 +1,10 @@
-"""Scatters of many updates that may meet, in the order of their places: the same in every run.
+"""Scatters of many updates that may overlap, with the same result in every run.
 
-Floor 2. In: an equation of a scatter. Out: equations that compute it: a number for the place of
-each update, these numbers sorted, and a fold at every place of its own updates, in their order.
+Floor 2. In: an equation of a scatter. Out: equations that compute it in three steps:
+
+1. the linear index of each update's target;
+2. a stable sort of these, which keeps the updates of a target in their order;
+3. for each element of the result, a fold over its own updates, found by binary search.
 """
 
 from __future__ import annotations
@@ -34,8 +37,9 @@ from gpuarray.primitives.order.sort import sort_p
 
 
 def in_order(eqn: Eqn) -> list[Eqn]:
-    """A scatter of many updates that may meet: places, their order, and a fold at every place."""
+    """Return the equations of a scatter: targets, their order, and a fold at each target."""
     w = Windows(eqn)
+    # The largest number is that of "no target": see _place.
     n = math.prod(w.rows)
     looked_up = math.prod(w.shape[d] for d in w.looked_up)
     number = np.dtype(np.int32 if max(n, looked_up) < 2**31 - 1 else np.int64)
@@ -53,9 +57,10 @@ def in_order(eqn: Eqn) -> list[Eqn]:
 
 
 def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """The number of an update's place; one beyond all where it has none."""
+    """Linear index of an update's target; one past the last if it is out of bounds."""
     w, aval = Windows(eqn.params["of"]), eqn.outvars[0].aval
     rows = split(at[0], w.rows)
+    # A row is an index vector, and an offset along each axis on which windows are longer than 1.
     batch, offsets = rows[: len(w.batch)], rows[len(w.batch) :]
     starts, tests = w.starts(batch, lambda i, at: get(0, at), True)
     for d, offset in zip(w.inner, offsets, strict=True):
@@ -67,7 +72,7 @@ def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """An element changed by the updates of its place, which are found by searching for it."""
+    """An element folded with the updates that have it as target."""
     of: Eqn = eqn.params["of"]
     w, aval = Windows(of), eqn.outvars[0].aval
     shape, axes = w.rows, w.looked_up
@@ -75,6 +80,7 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     plain = [Below(at[d], w.sizes[d]) for d in range(len(w.shape)) if d not in axes]
     if any(t.always is False for t in plain):
         return get(0, at)
+    # The updates of this target are consecutive among the sorted ones: search for both ends.
     first = get(1, [Index()])
     assert isinstance(first, Element)
     address = Address(first.source, first.index)
@@ -86,6 +92,7 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         text = f"ga_search<{right}, false>({{0}}, {{1}}, ({{{kind}}}){{2}})"
         return Applied((address, Constant(n, count)), count, (place,), text)
 
+    # Loop between them; `order` says which update each is.
     axis = new_axis(n)
     which = Lookup(get(2, [Index(((axis, 1),))]), n - 1)
     rows = split(Index(((which, 1),)), shape)

@@ -1,12 +1,15 @@
-"""Gather and scatter: reading and writing windows at places that arrays of indices name.
+"""Gather and scatter: reading and writing windows at positions that arrays of indices give.
 
-In: an array, integer indices whose last axis is the index vector, and dimension numbers that say
-what the vector's components and the windows' axes are. Out: for gather the windows, for scatter the
-array with windows set, added, multiplied and so on. Floor 2.
+Floor 2. In: an array, integer indices whose last axis is the index vector, and dimension numbers
+that say what the vector's components and the windows' axes are. Out: for gather the windows, for
+scatter the array with windows set, added, multiplied and so on.
 
-Where an index is out of bounds, `mode` decides: CLIP moves the window inside; FILL_OR_DROP fills
-what is read and skips what is written; PROMISE_IN_BOUNDS says that it does not happen (reads are
-clipped then, writes skipped).
+Where an index is out of bounds, `mode` decides:
+
+- CLIP moves the window inside;
+- FILL_OR_DROP fills what is read, and skips what would be written;
+- PROMISE_IN_BOUNDS: the caller says that it does not happen (reads are clipped, writes skipped);
+- ONE_HOT reads zeros, as a product with a row of zeros does.
 """
 
 from __future__ import annotations
@@ -41,43 +44,56 @@ _INT_MAX = np.iinfo(np.intp).max
 
 
 def machine_integers(indices) -> np.ndarray:
-    """Indices in the integer type that NumPy indexes with."""
+    """Convert indices to the integer type that NumPy indexes with."""
     if indices.dtype == np.uint64:
+        # Huge unsigned indices must not become negative ones.
         indices = np.minimum(indices, np.uint64(_INT_MAX))
     return np.asarray(indices.astype(np.intp))
 
 
-class _Places:
-    """Turns index vectors into NumPy indices, for gather and scatter alike.
+class _WindowIndexer:
+    """Converts index vectors to NumPy indices, for gather and scatter alike.
 
-    Operand axes are *looked up* (an index component or a batching axis chooses the place, or the
-    window's only place is left out of its shape) or *plain* (the window starts at 0 there).
-    Looked-up axes are moved to the front of the operand; a NumPy index for them has the shape
-    `batch + lookup window`, and the plain axes follow.
+    Operand axes are of two kinds:
+
+    - *indexed*: an index component or a batching axis gives the position, or the window has length
+      1 there and its axis is left out of the window's shape;
+    - *plain*: the window starts at 0.
+
+    Indexed axes are moved to the front of the operand. A NumPy index for them has the shape
+    `batch + window along the indexed axes`, and the plain axes follow.
     """
 
     def __init__(self, shape, index_shape, windows, mapped, removed, batching, index_batching):
         self.shape = shape
         self.batch = index_shape[:-1]
         self.windows = windows
+        # Operand axes: of each index component, left out of the windows, and paired with index
+        # axes.
         self.mapped = mapped
-        self.looked_up = sorted({*mapped, *batching, *removed})
-        self.plain = [d for d in range(len(shape)) if d not in self.looked_up]
-        self.order = (*self.looked_up, *self.plain)
+        self.indexed = sorted({*mapped, *batching, *removed})
+        self.plain = [d for d in range(len(shape)) if d not in self.indexed]
+        self.order = (*self.indexed, *self.plain)
         self.in_order = self.order == tuple(range(len(shape)))
+        # The last start at which a window still fits.
         self.limits = np.array([max(shape[d] - windows[d], 0) for d in mapped], np.uintp)
         self.batching = dict(zip(batching, index_batching))
-        # Axes of a looked-up window: those that stay in the result, in operand order.
-        self.inner = [d for d in self.looked_up if d not in removed and d not in batching]
+        # Indexed axes that stay in the window's shape, in operand order.
+        self.inner = [d for d in self.indexed if d not in removed and d not in batching]
         self.window_shape = tuple(windows[d] for d in self.inner)
+        # Along plain axes a window may be shorter than the operand.
         self.trim = tuple(slice(0, windows[d]) for d in self.plain)
         self.trimmed = any(windows[d] != shape[d] for d in self.plain)
-        # What an axis of `batch + lookup window + plain` is: ("batch", number) or ("window", axis).
+        # What each axis of `batch + indexed window + plain` is: ("batch", number) or ("window",
+        # axis).
         self.labels = [("batch", i) for i in range(len(self.batch))]
         self.labels += [("window", d) for d in (*self.inner, *self.plain)]
 
     def permutation(self, window_axes, rank: int) -> tuple[int, ...] | None:
-        """From our axis order to the caller's, where windows are `window_axes`; None if equal."""
+        """Return the permutation from `labels` to the caller's axis order; None if they agree.
+
+        In the caller's order, `window_axes` are the windows' axes.
+        """
         windows = sorted(d for kind, d in self.labels if kind == "window")
         to_window = dict(zip(window_axes, windows))
         batch = iter(range(rank))
@@ -89,46 +105,54 @@ class _Places:
         return None if order == tuple(range(rank)) else order
 
     def starts(self, indices, mode):
-        """Index vectors moved inside, and a mask of those that were there (None: all, or CLIP)."""
+        """Return index vectors clamped into bounds, and a mask of those that were (None: all)."""
         indices = machine_integers(indices)
         # As unsigned numbers the negative ones are too large as well: one comparison does both.
         inside = indices.view(np.uintp) <= self.limits
         if inside.all():
             return indices, None
         clipped = np.minimum(np.maximum(indices, 0), self.limits.view(np.intp))
+        # With CLIP it does not matter which were out of bounds.
         return clipped, None if mode is GatherScatterMode.CLIP else inside.all(-1)
 
     def index(self, starts) -> tuple[np.ndarray, ...]:
-        """A NumPy index for the looked-up axes, which broadcasts to `batch + lookup window`."""
+        """Return a NumPy index for the indexed axes, of shape `batch + indexed window`."""
         batch, inner = len(self.batch), len(self.inner)
         parts = []
-        for d in self.looked_up:
+        for d in self.indexed:
+            # An index component: its value for each index vector.
             if d in self.mapped:
                 part = starts[..., self.mapped.index(d)].reshape(*self.batch, *(1,) * inner)
             elif d not in self.batching:
+                # The window has length 1 here and nothing moves it: position 0.
                 part = np.zeros((1,) * (batch + inner), np.intp)
             else:
+                # A batching axis: its own position, along the index axis it is paired with.
                 axis = self.batching[d]
                 part = np.arange(self.shape[d]).reshape(-1, *(1,) * (batch - axis - 1 + inner))
+            # Add the offsets within the window, along an axis of their own.
             if d in self.inner and self.windows[d] != 1:
                 after = inner - self.inner.index(d) - 1
                 part = part + np.arange(self.windows[d]).reshape(-1, *(1,) * after)
             parts.append(part)
+        # One full part makes the others broadcast to it.
         parts[0] = np.broadcast_to(parts[0], self.batch + self.window_shape)
         return tuple(parts)
 
     def linear(self, starts) -> np.ndarray:
-        """The same index as one number into the looked-up axes laid out in a row."""
-        if len(self.looked_up) == 1 and self.mapped and not self.inner:
+        """Return the same index as one number into the indexed axes, flattened."""
+        # A plain row lookup: the component is the number.
+        if len(self.indexed) == 1 and self.mapped and not self.inner:
             return starts[..., 0]
         parts = self.index(starts)
         total = parts[0]
-        for d, part in zip(self.looked_up[1:], parts[1:]):
+        # Row-major strides, by Horner's scheme.
+        for d, part in zip(self.indexed[1:], parts[1:]):
             total = total * self.shape[d] + part
         return total
 
     def single(self, starts) -> tuple[slice, ...]:
-        """The only window as slices of the operand, where there is just one index vector."""
+        """Return the window of the only index vector, as slices of the operand."""
         first = dict(zip(self.mapped, starts.reshape(-1).tolist()))
         return tuple(
             slice(first.get(d, 0), first.get(d, 0) + n) for d, n in enumerate(self.windows)
@@ -157,7 +181,8 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
     operand, indices = avals
     numbers = dimension_numbers
     shape = check_gather(operand, indices, numbers, slice_sizes)
-    places = _Places(
+    # Translate the dimension numbers once; the closures below run at every call.
+    indexer = _WindowIndexer(
         operand.shape,
         indices.shape,
         slice_sizes,
@@ -166,7 +191,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
         numbers.operand_batching_dims,
         numbers.start_indices_batching_dims,
     )
-    permutation = places.permutation(numbers.offset_dims, len(shape))
+    permutation = indexer.permutation(numbers.offset_dims, len(shape))
     dtype = storage_dtype(operand)
     fills = mode in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
     mode = mode if fills else GatherScatterMode.CLIP
@@ -175,35 +200,40 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
     elif fill_value is None:
         fill_value = default_fill(operand.dtype)
     fill = fill_element(operand, fill_value) if fills else None
+    # An empty result; the operand may be empty too, and not be indexable.
     if math.prod(shape) == 0:
         return lambda x, at: np.empty(shape, dtype)
 
     def finish(out, good):
+        # Fill windows that were out of bounds, and put axes in the caller's order.
         if good is not None:
             out[~good] = fill
         return out if permutation is None else out.transpose(permutation)
 
-    if not places.looked_up:
+    if not indexer.indexed:
+        # No axis is indexed: every window is the same one.
         return lambda x, at: finish(
-            np.broadcast_to(x[places.trim], places.batch + slice_sizes).copy(), None
+            np.broadcast_to(x[indexer.trim], indexer.batch + slice_sizes).copy(), None
         )
 
-    if math.prod(places.batch) == 1 and not places.batching:
-        aligned = places.batch + tuple(n for kind, n in _lengths(places) if kind == "window")
-        order = places.order
+    # One window: a slice, without an array of indices.
+    if math.prod(indexer.batch) == 1 and not indexer.batching:
+        aligned = indexer.batch + tuple(n for kind, n in _lengths(indexer) if kind == "window")
+        order = indexer.order
 
         def one(x, at):
-            starts, good = places.starts(at, mode)
-            window = x[places.single(starts)].transpose(order)
+            starts, good = indexer.starts(at, mode)
+            window = x[indexer.single(starts)].transpose(order)
             return finish(window.reshape(aligned).copy(), good)
 
         return one
 
-    lookup = places.looked_up
+    # Neighbouring indexed axes can be flattened into one, and NumPy's take is its fastest indexing.
+    lookup = indexer.indexed
     first, count = lookup[0], len(lookup)
-    together = lookup == list(range(first, first + count)) and not places.trimmed
-    simple = places.mapped == (first,) and count == 1 and not places.inner and not fills
-    if together and first == 0:
+    adjacent = lookup == list(range(first, first + count)) and not indexer.trimmed
+    simple = indexer.mapped == (first,) and count == 1 and not indexer.inner and not fills
+    if adjacent and first == 0:
         rows = (math.prod(operand.shape[:count]), *operand.shape[count:])
         if simple:
 
@@ -214,46 +244,48 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
             return take
 
         def by_row(x, at):
-            starts, good = places.starts(at, mode)
-            return finish(x.reshape(rows).take(places.linear(starts), 0), good)
+            starts, good = indexer.starts(at, mode)
+            return finish(x.reshape(rows).take(indexer.linear(starts), 0), good)
 
         return by_row
 
-    if together and simple:
+    if adjacent and simple:
         # A lookup along a later axis: NumPy's take leaves the axes before it where they are.
-        moved = _after_take(places, first, permutation, len(shape))
+        from_take = _after_take(indexer, first, permutation, len(shape))
 
         def take_along(x, at):
-            return x.take(machine_integers(at[..., 0]), first, None, "clip").transpose(moved)
+            return x.take(machine_integers(at[..., 0]), first, None, "clip").transpose(from_take)
 
         return take_along
 
-    whole = (slice(None),) * count + places.trim
+    # The general case: NumPy's advanced indexing on the indexed axes, moved to the front.
+    whole = (slice(None),) * count + indexer.trim
 
     def general(x, at):
-        starts, good = places.starts(at, mode)
-        x = (x if places.in_order else x.transpose(places.order))[whole]
-        return finish(x[places.index(starts)], good)
+        starts, good = indexer.starts(at, mode)
+        x = (x if indexer.in_order else x.transpose(indexer.order))[whole]
+        return finish(x[indexer.index(starts)], good)
 
     return general
 
 
-def _lengths(places) -> list[tuple[str, int]]:
-    """The kind and length of each axis of `batch + lookup window + plain`."""
+def _lengths(indexer) -> list[tuple[str, int]]:
+    """Return the kind and length of each axis of `batch + indexed window + plain`."""
     return [
-        (kind, places.batch[d] if kind == "batch" else places.windows[d])
-        for kind, d in places.labels
+        (kind, indexer.batch[d] if kind == "batch" else indexer.windows[d])
+        for kind, d in indexer.labels
     ]
 
 
-def _after_take(places, axis: int, permutation, rank: int) -> tuple[int, ...]:
-    """From the axes of `take` along `axis` (plain before, batch, plain after) to the result's."""
-    before = [("window", d) for d in places.plain if d < axis]
-    after = [("window", d) for d in places.plain if d > axis]
-    batch = [("batch", i) for i in range(len(places.batch))]
+def _after_take(indexer, axis: int, permutation, rank: int) -> tuple[int, ...]:
+    """Return the permutation from the axes of `take` along `axis` to the result's."""
+    # take keeps the axes before `axis`, inserts those of the batch, and keeps the ones behind.
+    before = [("window", d) for d in indexer.plain if d < axis]
+    after = [("window", d) for d in indexer.plain if d > axis]
+    batch = [("batch", i) for i in range(len(indexer.batch))]
     have = [*before, *batch, *after]
     wanted = permutation or range(rank)
-    return tuple(have.index(places.labels[i]) for i in wanted)
+    return tuple(have.index(indexer.labels[i]) for i in wanted)
 
 
 gather_p = Primitive(
@@ -290,15 +322,15 @@ def _scatter_aval(
 
 
 def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
-    """The NumPy rule: `ufunc` merges an update into what is there; None replaces it.
+    """Return the NumPy rule of a scatter; `ufunc` merges an update into an element, None replaces.
 
-    inplace: the operand may be written to, as nobody will look at it again
+    With `inplace` the operand may be written to: the compiler found that it is dead.
     """
 
     def pick(avals, *, dimension_numbers, mode, unique_indices, update_jaxpr, **_):
         operand, indices, updates = avals
         numbers = dimension_numbers
-        places = _Places(
+        indexer = _WindowIndexer(
             operand.shape,
             indices.shape,
             windows_of(operand.shape, updates.shape, numbers),
@@ -307,42 +339,49 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
             numbers.operand_batching_dims,
             numbers.scatter_indices_batching_dims,
         )
-        permutation = places.permutation(numbers.update_window_dims, updates.ndim)
+        permutation = indexer.permutation(numbers.update_window_dims, updates.ndim)
+        # From the updates' axis order to `batch + window`: the inverse permutation.
         backwards = None if permutation is None else tuple(np.argsort(permutation))
         mode = mode if mode is GatherScatterMode.CLIP else GatherScatterMode.FILL_OR_DROP
         body = None
         if ufunc is None and update_jaxpr is not None:
             body = on_arrays(update_jaxpr)
         merge = _merge(ufunc, body, unique_indices)
+        # Nothing to write; a zero-size operand cannot be indexed.
         if updates.size == 0 or operand.size == 0:
             return lambda x, at, values: np.array(x)
 
-        single = math.prod(places.batch) == 1 and not places.batching
-        count = len(places.looked_up)
-        rows = (math.prod(operand.shape[d] for d in places.looked_up),)
-        rows += tuple(operand.shape[d] for d in places.plain)
-        flat = count > 0 and not places.trimmed
+        # How updates are written: one window by slices, rows of flattened axes, or advanced
+        # indexing.
+        single = math.prod(indexer.batch) == 1 and not indexer.batching
+        count = len(indexer.indexed)
+        rows = (math.prod(operand.shape[d] for d in indexer.indexed),)
+        rows += tuple(operand.shape[d] for d in indexer.plain)
+        flat = count > 0 and not indexer.trimmed
 
         def scatter(x, at, values):
-            out = x if inplace else np.array(x, order="C")  # nobody else's: writing is fine
+            out = x if inplace else np.array(x, order="C")  # our own copy: writing is fine
             if backwards is not None:
                 values = values.transpose(backwards)
-            starts, good = places.starts(at, mode)
+            starts, good = indexer.starts(at, mode)
             if single:
+                # The one window was out of bounds: dropped.
                 if good is None:
-                    target = out[places.single(starts)].transpose(places.order)
-                    target = _without_removed(target, places)
+                    target = out[indexer.single(starts)].transpose(indexer.order)
+                    target = _without_removed(target, indexer)
                     merge(target, (), values.reshape(target.shape))
                 return out
-            target = out if places.in_order else out.transpose(places.order)
-            if flat and places.in_order:
-                index: tuple = (places.linear(starts),)
+            target = out if indexer.in_order else out.transpose(indexer.order)
+            if flat and indexer.in_order:
+                index: tuple = (indexer.linear(starts),)
                 target = target.reshape(rows)
             else:
-                index = places.index(starts) if count else (np.zeros(places.batch, np.intp),)
+                # No axis is indexed: a new axis of length 1 stands for them, at position 0.
+                index = indexer.index(starts) if count else (np.zeros(indexer.batch, np.intp),)
                 target = target if count else target[None]
-                target = target[(slice(None),) * len(index) + places.trim]
+                target = target[(slice(None),) * len(index) + indexer.trim]
                 index = tuple(np.broadcast_to(i, index[0].shape) for i in index)
+            # Drop the updates that were out of bounds.
             if good is not None:
                 index, values = tuple(i[good] for i in index), values[good]
             merge(target, index, values)
@@ -353,33 +392,37 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
     return pick
 
 
-def _without_removed(target, places):
-    """A view without the window axes that the updates lack."""
-    kept = {*places.inner, *places.plain}
-    return target[(*(slice(None) if d in kept else 0 for d in places.order), ...)]
+def _without_removed(target, indexer):
+    """Return a view without the window axes that the updates lack."""
+    kept = {*indexer.inner, *indexer.plain}
+    return target[(*(slice(None) if d in kept else 0 for d in indexer.order), ...)]
 
 
 def _merge(ufunc, body, unique: bool):
-    """In-place `target[index] = merged`, right also where an index occurs more than once."""
+    """Return the in-place `target[index] = merged`, right also for indices that occur twice."""
 
     def replace(target, index, values):
         target[index] = values
 
     def once(target, index, values):
+        # Wrong for repeated indices: NumPy reads all elements before it writes one.
         there = target[index]
         target[index] = ufunc(there, values) if body is None else body(there, values)[0]
 
     def at(target, index, values):
+        # An empty index is the whole target, each element once; ufunc.at is slow.
         if index == ():
             once(target, (...,), values)
         else:
             ufunc.at(target, index if len(index) > 1 else index[0], values)
 
     def in_turn(target, index, values):
-        # Occurrence by occurrence: within one round no place is written twice.
+        # Occurrence by occurrence: within one round no element is written twice.
         if index == ():
             once(target, (...,), values)
             return
+        # Number of each index among equal ones: sort, mark where a new value starts, count from
+        # there.
         number = np.ravel_multi_index(index, target.shape[: len(index)]).ravel()
         order = np.argsort(number, kind="stable")
         ranked = number[order]

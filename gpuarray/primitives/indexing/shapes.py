@@ -1,7 +1,7 @@
-"""The terms of gather and scatter, and their shape rules: every way in which they can be wrong.
+"""Dimension numbers and modes of gather and scatter, and their shape rules.
 
-In: avals and dimension numbers. Out: the shape of a gather's result, or a TypeError that names the
-field, what it was and what it may be. Floor 2.
+Floor 2. In: avals and dimension numbers. Out: the shape of a gather's result, or a TypeError that
+names the field, its value and what it may be.
 """
 
 from __future__ import annotations
@@ -18,12 +18,18 @@ from gpuarray.core.graph import storage_dtype
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """What the axes of a gather's operand, indices and result are.
+    """Meaning of the axes of a gather's operand, indices and result.
 
-    offset_dims: the result's axes that are axes of the windows
-    collapsed_slice_dims: operand axes on which the windows have length 1, left out of the result
-    start_index_map: the operand axis of each component of an index vector
-    operand_batching_dims, start_indices_batching_dims: axes that both walk together
+    Attributes
+    ----------
+    offset_dims :
+        Axes of the result that are axes of the windows.
+    collapsed_slice_dims :
+        Operand axes on which the windows have length 1, left out of the result.
+    start_index_map :
+        Operand axis of each component of an index vector.
+    operand_batching_dims, start_indices_batching_dims :
+        Pairs of axes that run in step.
     """
 
     offset_dims: tuple[int, ...]
@@ -34,12 +40,18 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """What the axes of a scatter's operand, indices and updates are.
+    """Meaning of the axes of a scatter's operand, indices and updates.
 
-    update_window_dims: the axes of the updates that are axes of the windows
-    inserted_window_dims: operand axes on which the windows have length 1, missing in the updates
-    scatter_dims_to_operand_dims: the operand axis of each component of an index vector
-    operand_batching_dims, scatter_indices_batching_dims: axes that both walk together
+    Attributes
+    ----------
+    update_window_dims :
+        Axes of the updates that are axes of the windows.
+    inserted_window_dims :
+        Operand axes on which the windows have length 1, missing in the updates.
+    scatter_dims_to_operand_dims :
+        Operand axis of each component of an index vector.
+    operand_batching_dims, scatter_indices_batching_dims :
+        Pairs of axes that run in step.
     """
 
     update_window_dims: tuple[int, ...]
@@ -50,7 +62,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens where an index is out of bounds."""
+    """What to do where an index is out of bounds."""
 
     CLIP = 1
     FILL_OR_DROP = 2
@@ -59,7 +71,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(given: str | GatherScatterMode | None) -> GatherScatterMode:
-        """A mode from its name: clip, fill, drop or promise_in_bounds; None fills or drops."""
+        """Return the mode of a name (clip, fill, drop, promise_in_bounds); None fills or drops."""
         if isinstance(given, GatherScatterMode):
             return given
         if given is None:
@@ -72,6 +84,7 @@ class GatherScatterMode(enum.Enum):
             ) from None
 
 
+# Reading fills and writing drops: two names of one mode.
 _MODES = {
     "clip": GatherScatterMode.CLIP,
     "fill": GatherScatterMode.FILL_OR_DROP,
@@ -127,6 +140,7 @@ def _check_batching(op: str, operand, indices, of_operand, of_indices, name: str
             f"{tuple(of_operand)} and {tuple(of_indices)}."
         )
     _check_axes(op, name, of_indices, indices.ndim, ordered=False)
+    # The last axis of the indices is the index vector.
     if indices.ndim - 1 in of_indices:
         raise TypeError(
             f"{op.capitalize()} op cannot have the index vector dimension as a batching dimension; "
@@ -155,10 +169,11 @@ def _check_indices(op: str, indices: ShapedArray) -> None:
 
 
 def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
-    """The shape of a gather's result; raises where the dimension numbers do not fit."""
+    """Return the shape of a gather's result; raise TypeError if the arguments do not fit."""
     op, ndim = "gather", operand.ndim
     _check_indices(op, indices)
     offset = numbers.offset_dims
+    # The result has the windows' axes and all of the indices' but the vector.
     rank = len(offset) + indices.ndim - 1
     if list(offset) != sorted(offset):
         raise TypeError(f"offset_dims in gather op must be sorted; got {tuple(offset)}")
@@ -170,6 +185,7 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
                 f"Offset dimension {i} in gather op is out of bounds; got {d}, but should have "
                 f"been in [0, {rank})"
             )
+    # Each operand axis has one role: indexed, collapsed or batching.
     mapped, collapsed = numbers.start_index_map, numbers.collapsed_slice_dims
     batching = numbers.operand_batching_dims
     _check_map(op, "start_index_map", mapped, indices.shape[-1], ndim)
@@ -184,6 +200,7 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
             "Gather op must have one slice size for every input dimension; got: "
             f"len(slice_sizes)={len(slice_sizes)}, input_shape.rank={ndim}"
         )
+    # Axes that windows lack in the result.
     removed = {*collapsed, *batching}
     if len(slice_sizes) != len(offset) + len(removed):
         raise TypeError(
@@ -198,6 +215,7 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
                 f"Slice size at index {i} in gather op is out of range, must be within "
                 f"[0, {length} + 1), got {size}."
             )
+    # A batching axis may be empty, a collapsed one may not.
     for d in sorted(removed):
         if slice_sizes[d] > 1 or (d in collapsed and slice_sizes[d] != 1):
             kind = "collapse slice" if d in collapsed else "have operand batching"
@@ -206,13 +224,14 @@ def check_gather(operand, indices, numbers, slice_sizes) -> tuple[int, ...]:
                 f"index {d}."
             )
     _check_integers(op, indices)
+    # Interleave the windows' and the indices' lengths, in the order that offset_dims gives.
     windows = iter(n for d, n in enumerate(slice_sizes) if d not in removed)
     batch = iter(indices.shape[:-1])
     return tuple(next(windows) if d in offset else next(batch) for d in range(rank))
 
 
 def check_scatter(operand, indices, updates, numbers) -> None:
-    """Raise where updates, indices and the dimension numbers of a scatter do not fit."""
+    """Raise TypeError unless updates, indices and dimension numbers of a scatter fit."""
     op, ndim = "scatter", operand.ndim
     _check_indices(op, indices)
     windows, inserted = numbers.update_window_dims, numbers.inserted_window_dims
@@ -231,6 +250,7 @@ def check_scatter(operand, indices, updates, numbers) -> None:
     _check_disjoint(op, "scatter_dims_to_operand_dims", mapped, batching)
     name = "scatter_indices_batching_dims"
     _check_batching(op, operand, indices, batching, numbers.scatter_indices_batching_dims, name)
+    # Every operand axis belongs to the window, is inserted, or is a batching axis.
     size = len(windows) + len(inserted) + len(batching)
     if size != ndim:
         raise TypeError(
@@ -246,6 +266,7 @@ def check_scatter(operand, indices, updates, numbers) -> None:
                 f"corresponding dimensions of operand. For dimension {axis}, updates bound is "
                 f"{updates.shape[axis]}, operand bound is {operand.shape[d]}."
             )
+    # The updates' other axes follow the indices.
     scattered = [a for a in range(updates.ndim) if a not in windows]
     for axis, length in zip(scattered, indices.shape[:-1]):
         if updates.shape[axis] != length:
@@ -261,7 +282,7 @@ def check_scatter(operand, indices, updates, numbers) -> None:
 
 
 def default_fill(dtype) -> Any:
-    """What FILL_OR_DROP reads out of bounds: NaN, the lowest signed, the highest unsigned value."""
+    """Return the value of out-of-bounds reads: NaN, the lowest signed, the highest unsigned one."""
     if isinstance(dtype, dtypes.KeyDtype):
         return 0xFFFFFFFF
     kind = dtypes.kind_of(dtype)
@@ -274,7 +295,7 @@ def default_fill(dtype) -> Any:
 
 
 def fill_element(aval: ShapedArray, fill_value) -> Any:
-    """One element of the storage dtype; a key is filled word by word."""
+    """Return an element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
     if isinstance(aval.dtype, dtypes.KeyDtype):
         word = np.uint32(fill_value).tobytes()

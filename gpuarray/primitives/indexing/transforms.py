@@ -1,7 +1,7 @@
-"""Derivatives and batching of gather and scatter, which are one another's transposes.
+"""Derivatives and batching of gather and scatter, which are each other's transposes.
 
-Floor 2. In: the operands of a rule. Out: values made of other primitives, bound by name.
-`gpuarray.primitives.indexing.ops` says which rule belongs to which primitive.
+Floor 2. In: the operands of a rule. Out: values made of other primitives, bound by name. Which rule
+belongs to which primitive is said in `gpuarray.primitives.indexing.ops`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuarray.primitives.indexing.shapes import (
 )
 from gpuarray.primitives.linear import add_any, broadcast_like, full_like, instantiate, zeros
 
-#: The scalar op inside each scatter that merges.
+#: The scalar operation by which each scatter merges.
 MERGES = {
     "scatter-add": "add",
     "scatter-sub": "sub",
@@ -36,7 +36,7 @@ MERGES = {
 
 @functools.cache
 def update_graph(prim: Primitive, dtype) -> Graph | None:
-    """The `update_jaxpr` of a scatter: how it merges one element, as a Graph of two scalars."""
+    """Return the `update_jaxpr` of a scatter: how it merges one element, as a scalar Graph."""
     if prim.name not in MERGES:
         return None
     merge = registry[MERGES[prim.name]]
@@ -44,41 +44,44 @@ def update_graph(prim: Primitive, dtype) -> Graph | None:
     there, update = Var(aval), Var(aval)
     (result,) = merge.out_avals([aval, aval], {})
     out = Var(result)
+    # The graph `lambda there, update: merge(there, update)`, made once for each dtype.
     return Graph([there, update], [out], [Eqn(merge, [there, update], [out], {})])
 
 
 def _up(axes) -> tuple[int, ...]:
-    """Axes after one was put before all of them."""
+    """Shift axis numbers by one, for a new axis in front."""
     return tuple(a + 1 for a in axes)
 
 
-# ---- the transposes of one another ----
+# ---- the correspondence of gather and scatter ----
 
 
 def _scatter_numbers(numbers: GatherDimensionNumbers) -> ScatterDimensionNumbers:
-    """The scatter that writes where the gather reads."""
+    """Return the numbers of the scatter that writes where the gather reads."""
+    # The two tuples have the same fields under different names, in the same order.
     return ScatterDimensionNumbers(*numbers)
 
 
 def _gather_numbers(numbers: ScatterDimensionNumbers) -> GatherDimensionNumbers:
-    """The gather that reads where the scatter writes."""
+    """Return the numbers of the gather that reads where the scatter writes."""
     return GatherDimensionNumbers(*numbers)
 
 
 def windows_of(shape, updates, numbers: ScatterDimensionNumbers) -> tuple[int, ...]:
-    """The length of a window on every axis of an operand of that shape."""
+    """Return the length of a window along every axis of an operand of shape `shape`."""
     lengths = iter(updates[d] for d in numbers.update_window_dims)
     removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     return tuple(min(1, n) if d in removed else next(lengths) for d, n in enumerate(shape))
 
 
 def _read_back(x, indices, updates, *, dimension_numbers, mode, fill_value: Any = 0, **_):
-    """Of `x`, a scatter's operand, what lies where the updates go: an array like the updates."""
+    """Gather from `x` the elements that a scatter of `updates` would write to."""
     return do.gather(
         x,
         indices,
         dimension_numbers=_gather_numbers(dimension_numbers),
         slice_sizes=windows_of(aval_of(x).shape, aval_of(updates).shape, dimension_numbers),
+        # The scatter's promises need not hold for a read.
         indices_are_sorted=False,
         unique_indices=False,
         mode=mode,
@@ -87,7 +90,7 @@ def _read_back(x, indices, updates, *, dimension_numbers, mode, fill_value: Any 
 
 
 def _add_up(x, indices, updates, **params):
-    """The scatter-add with the geometry of another scatter."""
+    """Bind the scatter-add with the geometry of another scatter."""
     prim = registry["scatter-add"]
     params |= {"update_jaxpr": update_graph(prim, aval_of(x).dtype), "update_consts": ()}
     return prim.bind(x, indices, updates, **params)
@@ -97,7 +100,7 @@ def _add_up(x, indices, updates, **params):
 
 
 def gather_jvp(primals, tangents, **params):
-    """vjp: ct ↦ scatter-add of ct at the indices. What was filled in has no tangent."""
+    """The same gather of the tangent; elements that are filled in have no tangent."""
     _, indices = primals
     out = do.gather(*primals, **params)
     return out, do.gather(tangents[0], indices, **(params | {"fill_value": 0}))
@@ -122,7 +125,7 @@ def gather_transpose(
         dimension_numbers=_scatter_numbers(dimension_numbers),
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
-        # Scatters skip what a product with a one-hot matrix does not reach.
+        # Out of bounds ONE_HOT reads zeros, so nothing flows back.
         mode=GatherScatterMode.FILL_OR_DROP if mode is GatherScatterMode.ONE_HOT else mode,
     )
     return back, None
@@ -134,6 +137,7 @@ def gather_batch(axis, args, dims, *, dimension_numbers, slice_sizes, **params):
     collapsed, start_map = n.collapsed_slice_dims, n.start_index_map
     of_operand, of_indices = n.operand_batching_dims, n.start_indices_batching_dims
     offset = _up(n.offset_dims)
+    # Gather with a new axis in front of the operand, the indices, or both.
     if d is not None:
         x = move_axis(x, d, 0)
         collapsed, start_map, of_operand = _up(collapsed), _up(start_map), _up(of_operand)
@@ -143,6 +147,7 @@ def gather_batch(axis, args, dims, *, dimension_numbers, slice_sizes, **params):
     else:
         indices = move_axis(indices, index_d, 0)
         of_indices = _up(of_indices)
+        # Both batched: the axes run in step, as batching dimensions.
         if d is not None:
             of_operand, of_indices = (0, *of_operand), (0, *of_indices)
             slice_sizes = (min(1, axis.size), *slice_sizes)
@@ -158,7 +163,7 @@ def gather_batch(axis, args, dims, *, dimension_numbers, slice_sizes, **params):
 
 
 def scatter_batch(name: str):
-    """The batch rule of the scatter with that name."""
+    """Return the batch rule of the scatter with that name."""
 
     def batch(axis, args, dims, *, dimension_numbers, **params):
         (x, indices, updates), (d, index_d, update_d) = args, dims
@@ -167,6 +172,7 @@ def scatter_batch(name: str):
         updates = with_axis(updates, update_d, 0, axis.size)
         windows, of_operand = _up(n.update_window_dims), _up(n.operand_batching_dims)
         of_indices = n.scatter_indices_batching_dims
+        # Shared indices: the batch axis is one more axis of the windows.
         if index_d is None:
             windows = (0, *windows)
         else:
@@ -186,10 +192,12 @@ def scatter_batch(name: str):
 
 
 def _linear_jvp(name: str):
-    """The jvp of a scatter that is linear in operand and updates together."""
+    """Return the jvp of a scatter that is linear in operand and updates together."""
 
     def jvp(primals, tangents, **params):
         bind, indices = registry[name].bind, primals[1]
+        # Zeros are materialised: where an update replaces nothing, t passes; where it adds, both
+        # do.
         t, _, u = map(instantiate, tangents)
         return bind(*primals, **params), bind(t, indices, u, **params)
 
@@ -197,6 +205,7 @@ def _linear_jvp(name: str):
 
 
 def add_transpose(ct, operand, indices, updates, **params):
+    # Updates are added, so each receives the cotangent of its element.
     back = _read_back(ct, indices, updates, **params) if is_undefined(updates) else None
     return ct if is_undefined(operand) else None, None, back
 
@@ -213,7 +222,7 @@ add_jvp, sub_jvp = _linear_jvp("scatter-add"), _linear_jvp("scatter-sub")
 
 
 def set_jvp(primals, tangents, **params):
-    """Where no place is written twice, scatter is linear. Where one may be, find out who won it."""
+    """Linear where no element is written twice; otherwise the kept update is found first."""
     x, indices, updates = primals
     t, _, u = tangents
     if params["update_jaxpr"] is not None:
@@ -224,7 +233,7 @@ def set_jvp(primals, tangents, **params):
     if params["unique_indices"]:
         out = do.scatter(x, indices, updates, **params)
         return out, do.scatter(instantiate(t), indices, instantiate(u), **params)
-    # Each index vector writes its number (from 1); 0 remains where nobody wrote.
+    # Each index vector writes its number (from 1); 0 remains where nothing was written.
     shape = aval_of(updates).shape
     windows = params["dimension_numbers"].update_window_dims
     batch = tuple(1 if d in windows else n for d, n in enumerate(shape))
@@ -234,10 +243,12 @@ def set_jvp(primals, tangents, **params):
     numbers = do.add(numbers, broadcast_like(np.uint32(1), ShapedArray(shape, np.uint32)))
     nobody = zeros(ShapedArray(aval_of(x).shape, np.uint32))
     winners = do.scatter(nobody, indices, numbers, **params)
+    # What was dropped reads some number that is not its own.
     seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}
     mine = do.eq(numbers, _read_back(winners, indices, updates, **seen))
     kept = do.eq(winners, nobody)
 
+    # Elements that stay, plus the updates that were kept: no element gets two.
     def masked(x, u):
         x = do.select_n(kept, full_like(x, 0), x)
         return _add_up(x, indices, do.select_n(mine, full_like(u, 0), u), **params)
@@ -253,6 +264,7 @@ def set_transpose(ct, operand, indices, updates, **params):
         )
     own = back = None
     if is_undefined(operand):
+        # Elements that were overwritten have no influence.
         own = do.scatter(ct, indices, zeros(aval_of(updates)), **params)
     if is_undefined(updates):
         back = _read_back(ct, indices, updates, **params)
@@ -270,6 +282,7 @@ def mul_jvp(primals, tangents, **params):
     total: Any = Zero(tangent_aval(aval_of(out)))
     if not is_zero(t):
         total = bind(t, indices, updates, **params)
+    # Each update multiplies its element: x u, for unique indices.
     if not is_zero(u):
         _check_unique(params)
         total = add_any(total, do.mul(x, _add_up(zeros(aval_of(x)), indices, u, **params)))
@@ -298,7 +311,7 @@ def _check_unique(params) -> None:
 
 
 def extreme_jvp(name: str):
-    """The jvp of scatter-max or -min: the mean of the tangents of all that reach the result."""
+    """Return the jvp of scatter-max or -min: the mean of the tangents of all equal candidates."""
 
     def jvp(primals, tangents, **params):
         x, indices, updates = primals
@@ -306,10 +319,10 @@ def extreme_jvp(name: str):
         out = registry[name].bind(x, indices, updates, **params)
         seen = {**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS, "fill_value": None}
         won = _as(do.eq(updates, _read_back(out, indices, updates, **seen)), u)
-        held = _as(do.or_(do.eq(x, out), do.ne(x, x)), t)  # a NaN stays where nobody writes
+        held = _as(do.or_(do.eq(x, out), do.ne(x, x)), t)  # a nan stays where nothing is written
         winners = _add_up(held, indices, won, **params)
         shares = _add_up(do.mul(t, held), indices, do.mul(u, won), **params)
-        # Where a NaN was written nobody won: no tangent.
+        # Where nan was written, nothing equals the result: no tangent, and no division by 0.
         return out, do.div(shares, do.max(winners, full_like(winners, 1)))
 
     return jvp

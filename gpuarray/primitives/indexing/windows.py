@@ -1,6 +1,7 @@
-"""Where the updates of a scatter go, as index arithmetic.
+"""Targets of a scatter's updates, as index arithmetic.
 
-Floor 2. In: an equation of a scatter, and places. Out: places in its operand and in its updates.
+Floor 2. In: an equation of a scatter, and coordinates. Out: coordinates in its operand and in its
+updates.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpuarray.primitives.indexing.transforms import windows_of
 
 
 class Windows:
-    """Where the updates of a scatter go."""
+    """The windows of a scatter: index arithmetic between updates and their targets."""
 
     def __init__(self, eqn: Eqn):
         operand, indices, updates = (a.aval for a in eqn.invars[:3])
@@ -31,8 +32,9 @@ class Windows:
     def starts(
         self, batch: Places, get: Get, every: bool = False
     ) -> tuple[list[Index], list[Below]]:
-        """Where the window of an index vector begins, and tests of whether it counts at all:
-        `every` one, or only those that do not follow where an element's place is compared with it.
+        """Return where the window of an index vector starts, and tests of whether it is in bounds.
+
+        Without `every`, tests are left out that hold wherever an element lies inside the window.
         """
         numbers = self.numbers
         places: list[Index] = [Index()] * len(self.shape)
@@ -47,6 +49,7 @@ class Windows:
             looked = Lookup(get(1, [*batch, Index(constant=k)]), most)
             if not self.clips:
                 places[d], test = found(looked)
+                # A window of length 1 at an element of the operand is in bounds.
                 if every or self.sizes[d] != 1 or not most:
                     tests.append(test)
             elif most:
@@ -54,25 +57,25 @@ class Windows:
         return places, tests
 
     def update(self, batch: Places, window: Places) -> list[Index]:
-        """The place in the updates of an element of a window."""
+        """Return the coordinates in the updates of an element of a window."""
         inner = iter(c for d, c in enumerate(window) if d not in self.removed)
         outer = iter(batch)
         rank = len(self.batch) + len(self.numbers.update_window_dims)
         axes = self.numbers.update_window_dims
         return [next(inner) if i in axes else next(outer) for i in range(rank)]
 
-    # ---- by index vectors ----
+    # ---- axes ----
     @property
     def looked_up(self) -> list[int]:
-        """The axes along which an index decides the place."""
+        """Axes of the operand along which indices decide the target."""
         return sorted({*self.numbers.scatter_dims_to_operand_dims, *self.removed})
 
     @property
     def inner(self) -> list[int]:
-        """Those of them along which windows have a length of their own."""
+        """Those of them that windows keep: they may be longer than 1 there."""
         return [d for d in self.looked_up if d not in self.removed]
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The shape of what is sorted: index vectors, and places in a window along those axes."""
+        """Shape of the targets that are sorted: index vectors, then offsets along `inner`."""
         return (*self.batch, *(self.sizes[d] for d in self.inner))

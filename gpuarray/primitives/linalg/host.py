@@ -1,9 +1,8 @@
 """Factorisations of many small matrices at once.
 
 Floor 2. In: a stack of matrices, (count, rows, columns). Out: their factors, as LAPACK gives them
-for each. A call of LAPACK for each matrix takes microseconds before it computes anything; here
-every step of the algorithm is a few NumPy calls along the whole stack, which lies innermost in
-memory.
+for each. A call of LAPACK takes microseconds before it computes anything; here every step of the
+algorithm is a few NumPy calls along the whole stack, which is the innermost axis in memory.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-#: Stacks of so many matrices are many; matrices of so many rows or columns at most are small.
+#: A stack is of many small matrices from this many matrices, of at most this many rows or columns.
 MANY, SMALL = 32, 16
-#: Elements worked on at a time, so that what lies between the steps stays in cache.
-TOGETHER = 1 << 16
+#: Elements worked on at a time, so that intermediate results stay in cache.
+AT_ONCE = 1 << 16
 
 
 def is_many_small(shape: tuple[int, ...]) -> bool:
-    """Whether a stack of this shape, (..., rows, columns), is one of many small matrices.
+    """Whether a stack of shape (..., rows, columns) is one of many small matrices.
 
     >>> is_many_small((100, 3, 3)), is_many_small((100, 30, 30)), is_many_small((3, 3))
     (True, False, False)
@@ -30,8 +29,9 @@ def is_many_small(shape: tuple[int, ...]) -> bool:
 
 
 def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
-    """The lower factors of positive definite matrices; NaN throughout where one has no factor, and
-    behind a NaN.
+    """Return the lower Cholesky factors of positive definite matrices.
+
+    A matrix without a factor gives nan throughout, as does one with a nan.
 
     >>> cholesky(np.array([[[4.0, 2.0], [2.0, 5.0]]]))[0]
     array([[[2., 0.],
@@ -39,15 +39,17 @@ def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
     """
     out = np.empty(a.shape, a.dtype)
     for some, x in _parts(a):
+        # Right-looking algorithm: scale column k, then update the columns behind it.
         bad = np.zeros(x.shape[2], bool)
         for k in range(len(x)):
             pivot = x[k, k].real.copy()
+            # A nan pivot is not <= 0; it makes the rest nan without being marked.
             bad |= pivot <= 0
             x[k, k] = np.sqrt(pivot)
             x[k, k + 1 :] = 0
             x[k + 1 :, k] /= x[k, k].real
             below = x[k + 1 :, k]
-            for i in range(len(below)):  # only what lies below the diagonal is read
+            for i in range(len(below)):  # only entries below the diagonal are read
                 x[k + 1 + i :, k + 1 + i] -= below[i:] * below[i].conj()
         x[:, :, bad] = np.nan
         out[some] = x.transpose(2, 0, 1)
@@ -55,7 +57,7 @@ def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
 
 
 def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lower and upper factors in one, the row exchanged with each, and where each row came from.
+    """LU factors in one matrix, the row exchanged at each step, and where each row came from.
 
     >>> factors, exchanged, order = lu(np.array([[[1.0, 2.0], [4.0, 4.0]]]))
     >>> factors[0], exchanged[0], order[0]
@@ -71,8 +73,10 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         each = np.arange(x.shape[2])
         came = np.repeat(np.arange(rows, dtype=np.int32)[:, None], len(each), 1)
         for k in range(steps):
+            # Partial pivoting: the largest element of the column, the first of equal ones.
             best = k + np.argmax(_size(x[k:, k]), axis=0)
             pivots[some, k] = best
+            # Exchange row k with the pivot row, in each matrix another one.
             for whole in (x, came):
                 here = whole[k].copy()
                 there = whole[best, ..., each]
@@ -80,6 +84,7 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 whole[best, ..., each] = here.T
             pivot = x[k, k]
             x[k + 1 :, k] /= np.where(pivot == 0, 1, pivot)  # below a zero all are zero
+            # The outer product that eliminates column k, in all matrices.
             x[k + 1 :, k + 1 :] -= x[k + 1 :, k, None] * x[k, None, k + 1 :]
         out[some] = x.transpose(2, 0, 1)
         order[some] = came.T
@@ -87,12 +92,12 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _size(x: Any) -> Any:
-    """How large LAPACK takes a pivot to be."""
+    """Return the size of a pivot as LAPACK measures it: |re| + |im|."""
     return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
 def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Upper factors with the reflectors below the diagonal, and their weights.
+    """QR: upper factors with Householder reflectors below the diagonal, and their weights (tau).
 
     >>> packed, weights = geqrf(np.array([[[3.0], [4.0]]]))
     >>> packed[0, 0], weights.round(2)
@@ -109,17 +114,20 @@ def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reflect(x: Any, k: int) -> Any:
-    """Clear column k below the diagonal; the reflector takes its place. Returns its weight."""
+    """Clear column k below the diagonal and store the reflector there; return its weight."""
     alpha, below = x[k, k].copy(), x[k + 1 :, k]
+    # Scaled by the largest element, so that squares neither overflow nor vanish (as dnrm2).
     largest = np.abs(x[k:, k]).max(axis=0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1)
     length = scale * np.sqrt(((np.abs(x[k:, k]) / scale) ** 2).sum(axis=0))
+    # The sign that adds to alpha, so that alpha - beta does not cancel.
     beta = -np.copysign(length, alpha.real)
     still = (np.abs(below) == 0).all(axis=0) & (alpha.imag == 0)  # nothing to reflect
     beta = np.where(still, 1, beta)
     weight = np.where(still, 0, (beta - alpha) / beta)
     below /= np.where(still, 1, alpha - beta)
     x[k, k] = np.where(still, alpha, beta)
+    # Apply I - conj(weight) v v^H to the columns behind, with v = (1, below).
     rest = x[k:, k + 1 :]
     shadow = rest[0] + (below.conj()[:, None] * rest[1:]).sum(axis=0)
     shadow *= weight.conj()
@@ -129,7 +137,7 @@ def _reflect(x: Any, k: int) -> Any:
 
 
 def q_of(packed: np.ndarray, weights: np.ndarray, columns: int) -> np.ndarray:
-    """The first columns of the orthogonal factors that reflectors amount to.
+    """Return the first columns of the orthogonal factors that reflectors stand for.
 
     >>> q_of(*geqrf(np.array([[[3.0], [4.0]]])), 1).round(2)
     array([[[-0.6],
@@ -140,6 +148,8 @@ def q_of(packed: np.ndarray, weights: np.ndarray, columns: int) -> np.ndarray:
     for some, x in _parts(packed):
         q = np.zeros((rows, columns, x.shape[2]), packed.dtype)
         q[range(min(rows, columns)), range(min(rows, columns))] = 1
+        # From the last reflector to the first, so that each works on the smallest block (as
+        # dorgqr).
         for k in range(weights.shape[1] - 1, -1, -1):
             below = x[k + 1 :, k]
             shadow = q[k] + (below.conj()[:, None] * q[k + 1 :]).sum(axis=0)
@@ -151,7 +161,7 @@ def q_of(packed: np.ndarray, weights: np.ndarray, columns: int) -> np.ndarray:
 
 
 def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> np.ndarray:
-    """x with a x = b, for triangular a.
+    """Solve a x = b for triangular a.
 
     >>> a, b = np.array([[[2.0, 0.0], [1.0, 4.0]]]), np.array([[[2.0], [9.0]]])
     >>> solve_triangular(a, b, lower=True, unit=False)[0]
@@ -162,6 +172,7 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> n
     n = a.shape[1]
     for some, m in _parts(a):
         x = b[some].transpose(1, 2, 0).copy()
+        # Substitution by columns: subtract each solved unknown from the rows that are left.
         for i in range(n) if lower else range(n - 1, -1, -1):
             if not unit:
                 x[i] /= m[i, i]
@@ -172,7 +183,7 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> n
 
 
 def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]:
-    """What an iteration of NumPy's finds for a stack: NaN for matrices on which it would not end.
+    """Apply an iterative `function` to a stack; matrices on which it fails give nan.
 
     >>> of_finite(lambda x: (np.linalg.eigvalsh(x),), np.array([[[2.0]], [[np.inf]]]))[0]
     array([[ 2.],
@@ -180,8 +191,9 @@ def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]
     """
     bad: Any = ~np.isfinite(a).all(axis=(1, 2))
     try:
+        # A matrix with inf or nan would end LAPACK's run for the whole stack.
         outs = function(np.where(bad[:, None, None], a.dtype.type(0), a) if bad.any() else a)
-    except np.linalg.LinAlgError:  # one of them is enough
+    except np.linalg.LinAlgError:  # one matrix is enough: find it by running them one by one
         if len(a) == 1:
             return of_finite(function, np.full_like(a, np.nan))
         alone = [of_finite(function, a[k : k + 1]) for k in range(len(a))]
@@ -193,15 +205,15 @@ def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]
 
 
 def _parts(a: np.ndarray) -> Iterator[tuple[slice, Any]]:
-    """Pieces of a stack, each as a copy with the stack innermost."""
-    step = max(MANY, TOGETHER // (a.shape[1] * a.shape[2]))
+    """Yield pieces of a stack, each as a copy with the stack innermost."""
+    step = max(MANY, AT_ONCE // (a.shape[1] * a.shape[2]))
     for start in range(0, len(a), step):
         some = slice(start, start + step)
         yield some, a[some].transpose(1, 2, 0).copy()
 
 
 def on_stacks(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
-    """A function of stacks with one leading axis, for those with any number of them."""
+    """Extend a function of stacks with one leading axis to any number of them."""
 
     def run(*arrays: np.ndarray) -> list[np.ndarray]:
         lead = arrays[0].shape[:-2]

@@ -1,8 +1,8 @@
-"""What derivatives of matrix functions are put together from: products, triangles, solutions.
+"""Building blocks of derivatives of matrix functions: products, triangles, solutions.
 
-Floor 2. In: stacks of matrices (the last two axes), at any shared leading axes. Out: the same, made
-of primitives. Products are as exact as the hardware makes them: an error in a derivative of a
-factorisation is divided by small gaps.
+Floor 2. In: stacks of matrices (the last two axes) with the same leading axes. Out: the same, made
+of primitives. Products have the highest precision, because a factorisation's derivative divides
+errors by small gaps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuarray.primitives.linear import full_like
 
 
 def product(x: Any, y: Any) -> Any:
-    """The matrix product of two stacks."""
+    """Matrix product of two stacks."""
     rank = aval_of(x).ndim
     stack = tuple(range(rank - 2))
     return do.dot_general(
@@ -37,7 +37,7 @@ def product(x: Any, y: Any) -> Any:
 
 
 def transposed(x: Any) -> Any:
-    """Rows and columns swapped."""
+    """Swap rows and columns."""
     rank = aval_of(x).ndim
     return do.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
@@ -47,22 +47,22 @@ def is_complex(x: Any) -> bool:
 
 
 def conjugate(x: Any) -> Any:
-    """The complex conjugate; what is real stays as it is."""
+    """Complex conjugate; real values are returned as they are."""
     return do.conj(x, input_dtype=aval_of(x).dtype) if is_complex(x) else x
 
 
 def adjoint(x: Any) -> Any:
-    """The conjugate transpose."""
+    """Conjugate transpose."""
     return conjugate(transposed(x))
 
 
 def real(x: Any) -> Any:
-    """The real part; what is real stays as it is."""
+    """Real part; real values are returned as they are."""
     return do.real(x) if is_complex(x) else x
 
 
 def in_dtype_of(x: Any, like: Any) -> Any:
-    """A boolean or real value in the dtype of `like`, which may be complex."""
+    """Convert a boolean or real value to the dtype of `like`, which may be complex."""
     dtype = aval_of(like).dtype
     if aval_of(x).dtype == dtype:
         return x
@@ -74,20 +74,20 @@ def scaled(x: Any, number: float) -> Any:
 
 
 def column(v: Any) -> Any:
-    """Vectors as matrices of one column."""
+    """View vectors as matrices of one column."""
     return add_axis(v, aval_of(v).ndim)
 
 
 def row(v: Any) -> Any:
-    """Vectors as matrices of one row."""
+    """View vectors as matrices of one row."""
     return add_axis(v, aval_of(v).ndim - 1)
 
 
 # ---- parts of a matrix ----
 
 
-def _places(x: Any, offset: int = 0) -> tuple[Any, Any]:
-    """Row and column numbers, as large as one matrix; rows counted from `offset`."""
+def _row_and_column(x: Any, offset: int = 0) -> tuple[Any, Any]:
+    """Return row and column numbers of one matrix; rows count from `offset`."""
     shape = aval_of(x).shape[-2:]
     made = {"dtype": np.dtype(np.int32), "shape": shape, "sharding": None}
     rows = do.add(do.iota(dimension=0, **made), np.int32(offset))
@@ -95,8 +95,9 @@ def _places(x: Any, offset: int = 0) -> tuple[Any, Any]:
 
 
 def _chosen(mask: Any, x: Any, otherwise: Any) -> Any:
-    """`x` where the mask of one matrix holds."""
+    """Return `x` where the mask of one matrix is true, else `otherwise`."""
     aval = aval_of(x)
+    # The mask is the same for all matrices of the stack.
     if aval.ndim > 2:
         dims = (aval.ndim - 2, aval.ndim - 1)
         mask = do.broadcast_in_dim(mask, shape=aval.shape, broadcast_dimensions=dims, sharding=None)
@@ -104,36 +105,38 @@ def _chosen(mask: Any, x: Any, otherwise: Any) -> Any:
 
 
 def lower(x: Any, offset: int = 0) -> Any:
-    """Entries on and below a diagonal, zero elsewhere."""
-    return _chosen(do.ge(*_places(x, offset)), x, full_like(x, 0))
+    """Keep entries on and below a diagonal; others are zero."""
+    return _chosen(do.ge(*_row_and_column(x, offset)), x, full_like(x, 0))
 
 
 def upper(x: Any, offset: int = 0) -> Any:
-    """Entries on and above a diagonal, zero elsewhere."""
-    return _chosen(do.le(*_places(x, offset)), x, full_like(x, 0))
+    """Keep entries on and above a diagonal; others are zero."""
+    return _chosen(do.le(*_row_and_column(x, offset)), x, full_like(x, 0))
 
 
 def on_diagonal(x: Any) -> Any:
-    """Entries on the diagonal, zero elsewhere."""
-    return _chosen(do.eq(*_places(x)), x, full_like(x, 0))
+    """Keep entries on the diagonal; others are zero."""
+    return _chosen(do.eq(*_row_and_column(x)), x, full_like(x, 0))
 
 
 def with_ones(x: Any, start: int = 0) -> Any:
-    """The matrix with ones on its diagonal from row `start` on."""
-    rows, columns = _places(x)
+    """Put ones on the diagonal, from row `start` on."""
+    rows, columns = _row_and_column(x)
     mask = do.and_(do.eq(rows, columns), do.ge(rows, np.int32(start)))
     return _chosen(mask, full_like(x, 1), x)
 
 
 def diagonal(x: Any) -> Any:
-    """The diagonals of square matrices as vectors."""
+    """Return the diagonals of square matrices as vectors."""
+    # A masked sum fuses into a kernel, where a gather would read through indices.
     return do.reduce_sum(on_diagonal(x), axes=(aval_of(x).ndim - 1,), out_sharding=None)
 
 
 def identity_like(x: Any) -> Any:
-    """Identities of the shape and dtype of `x`, with axes of length 1 for those of the stack."""
+    """Return identity matrices like `x`, with axes of length 1 for those of the stack."""
     aval = aval_of(x)
-    eye = in_dtype_of(do.eq(*_places(x)), x)
+    # One identity, broadcast over the stack where it is used.
+    eye = in_dtype_of(do.eq(*_row_and_column(x)), x)
     if aval.ndim == 2:
         return eye
     shape = (*(1 for _ in aval.shape[:-2]), *aval.shape[-2:])
@@ -142,7 +145,7 @@ def identity_like(x: Any) -> Any:
 
 
 def part(x: Any, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None):
-    """Rows and columns from start to stop of every matrix."""
+    """Return rows and columns from start to stop of every matrix."""
     shape = aval_of(x).shape
     ends = [(0, n) for n in shape[:-2]]
     ends += [rows or (0, shape[-2]), columns or (0, shape[-1])]
@@ -153,7 +156,7 @@ def part(x: Any, rows: tuple[int, int] | None = None, columns: tuple[int, int] |
 
 
 def grown(x: Any, rows: int, columns: int) -> Any:
-    """Zeros added below and on the right until every matrix is that large."""
+    """Pad with zeros below and on the right to `rows` by `columns`."""
     shape = aval_of(x).shape
     if shape[-2:] == (rows, columns):
         return x
@@ -163,14 +166,15 @@ def grown(x: Any, rows: int, columns: int) -> Any:
 
 
 def beside(axis: int, *matrices: Any) -> Any:
-    """Matrices one after another: -2 below, -1 on the right."""
+    """Concatenate matrices: axis -2 below each other, -1 side by side."""
     return do.concatenate(*matrices, dimension=aval_of(matrices[0]).ndim + axis)
 
 
 def permuted_rows(x: Any, permutation: Any) -> Any:
-    """Row i is row permutation[i] of `x`."""
+    """Permute rows: row i is row permutation[i] of `x`."""
     shape = aval_of(x).shape
     rank = len(shape)
+    # A gather from nothing would have no window to read.
     if 0 in shape:
         return x
     stack = tuple(range(rank - 2))
@@ -206,10 +210,11 @@ def triangular(
 
 
 def solver(a: Any) -> Callable[[Any], Any]:
-    """b -> x with a x = b, by elimination: done once for any number of right-hand sides."""
+    """Return the function b -> x with a x = b; `a` is factored once for all right-hand sides."""
     packed, _, permutation = do.lu(a)
 
     def solve(b):
+        # P a = L U: forward, then backward substitution.
         y = triangular(packed, permuted_rows(b, permutation), unit=True)
         return triangular(packed, y, lower=False)
 
@@ -220,19 +225,19 @@ def solver(a: Any) -> Callable[[Any], Any]:
 
 
 def stack_in_front(name: str) -> Callable[..., Any]:
-    """The batch rule of what works on stacks: the extra axis joins the stack's, in front."""
+    """Return the batch rule of a primitive on stacks: the batch axis is one more leading axis."""
 
     def batch(axis, args, dims, **params):
         primitive = registry[name]
-        moved = [with_axis(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
-        out = primitive.bind(*moved, **params)
+        stacked = [with_axis(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
+        out = primitive.bind(*stacked, **params)
         return out, [0] * len(out) if primitive.multiple_results else 0
 
     return batch
 
 
 def no_derivative(name: str, instead: str) -> Callable[..., Any]:
-    """The jvp rule of what has none: an error that says what to use."""
+    """Return a jvp rule that raises an error which says what to use instead."""
 
     def jvp(primals, tangents, **params):
         raise NotImplementedError(

@@ -3,7 +3,7 @@
 Floor 2. In: arrays whose last two axes are matrices. Out: primitives that call LAPACK (through
 SciPy) on every matrix of the stack, in the precision they are given. A factorisation that does not
 exist (a matrix that is not positive definite, an iteration that does not converge, an input with
-NaN) is NaN throughout, never an exception.
+nan) is nan throughout, never an exception.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gpuarray.util import lazy_module
 
 _lapack = lazy_module("scipy.linalg.lapack")
 
+# First letter of a LAPACK routine's name, by dtype.
 _LETTER = {
     dtypes.float32: "s",
     dtypes.float64: "d",
@@ -42,7 +43,7 @@ _USE_EIGH = "gpuarray.lax.linalg.eigh has a derivative."
 
 
 class SvdAlgorithm(enum.Enum):
-    """How singular values are found; a CPU has QR and DIVIDE_AND_CONQUER (its default)."""
+    """Algorithm for singular values; a CPU has QR and DIVIDE_AND_CONQUER (its default)."""
 
     DEFAULT = "default"
     QR = "QR"
@@ -52,7 +53,7 @@ class SvdAlgorithm(enum.Enum):
 
 
 class EighImplementation(enum.Enum):
-    """How eigenvalues of symmetric matrices are found; a CPU has QR."""
+    """Algorithm for eigenvalues of symmetric matrices; a CPU has QR."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -60,18 +61,18 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """Which library finds eigenvalues of general matrices; a CPU has LAPACK."""
+    """Library for eigenvalues of general matrices; a CPU has LAPACK."""
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
     LAPACK = "lapack"
 
 
-# ---- what all of them share ----
+# ---- shared by all factorisations ----
 
 
 def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., Any]:
-    """The LAPACK routine of this name for a dtype (some have another name for complex matrices)."""
+    """Return LAPACK's routine for a dtype; `complex_name` is its name for complex matrices."""
     letter = _LETTER.get(dtype)
     if letter is None:
         raise NotImplementedError(
@@ -82,12 +83,12 @@ def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., 
 
 
 def real_dtype(dtype):
-    """The dtype of a number's real part."""
+    """Return the dtype of the real part of a number."""
     return _REAL.get(dtype, dtype)
 
 
 def check_matrix(op: str, x: ShapedArray, position: int = 0, rank: int = 2) -> None:
-    """Raise unless `x` is a stack of floating-point matrices."""
+    """Raise TypeError unless `x` is a stack of floating-point matrices."""
     check_dtype(op, x.dtype, FLOATING | COMPLEX, position)
     if x.ndim < rank:
         raise TypeError(
@@ -105,9 +106,10 @@ def check_square(op: str, x: ShapedArray) -> None:
 def stacked(
     function: Callable[..., Any], arrays: Sequence[np.ndarray], ranks: Sequence[int], avals
 ) -> list[np.ndarray]:
-    """Apply `function` to every matrix of a stack; None from it means NaN in all its results."""
+    """Apply `function` to every matrix of a stack; None from it gives nan in all its results."""
     results = [np.zeros(a.shape, a.dtype) for a in avals]
     first = arrays[0]
+    # Every array has the same leading axes; `ranks` says how many of the last ones are one operand.
     for index in np.ndindex(first.shape[: first.ndim - ranks[0]]):
         outs = function(*(x[index] for x in arrays))
         for i, result in enumerate(results):
@@ -119,18 +121,27 @@ def stacked(
 
 
 def _matrices(out: Sequence[tuple[tuple[int, ...], Any]], x: ShapedArray) -> list[ShapedArray]:
-    """Avals with the leading axes of `x` and the given trailing shapes and dtypes."""
+    """Return avals with the leading axes of `x` and the given trailing shapes and dtypes."""
     return [ShapedArray((*x.shape[:-2], *shape), dtype) for shape, dtype in out]
 
 
 def factorisation(name: str, aval, build, *, single: bool = False, jvp, many=None) -> Primitive:
-    """A primitive on a stack of matrices; `build(dtype, shape, **params)` handles one of them, and
-    `many(**params)`, where there is such a thing, a stack of many small ones (or is None).
+    """Define a primitive on a stack of matrices.
+
+    Parameters
+    ----------
+    aval :
+        Function of (aval, **params) that returns the avals of the results (one if `single`).
+    build :
+        Function of (dtype, shape, **params) that returns the function of one matrix.
+    many :
+        Function of (**params) that returns the function of a stack of small matrices, or None.
     """
 
     def pick(avals, **params):
         (x,) = avals
         outs = [aval(x, **params)] if single else aval(x, **params)
+        # LAPACK takes no matrices without elements.
         if x.size == 0:
             return lambda a: _of_empty(a, outs, single)
         function = build(x.dtype, x.shape[-2:], **params)
@@ -159,13 +170,14 @@ def factorisation(name: str, aval, build, *, single: bool = False, jvp, many=Non
 
 
 def _of_empty(a: np.ndarray, outs, single: bool):
-    """Results for matrices without elements: factors are identities, all else is empty."""
+    """Return results for matrices without elements: factors are identities, all else is empty."""
     results = []
     for o in outs:
         square = len(o.shape) >= 2 and o.shape[-1] == o.shape[-2] and o.dtype.kind in "fc"
         full = np.zeros(o.shape, o.dtype)
         if square:
             full[...] = np.eye(o.shape[-1], dtype=o.dtype)
+        # Integer results are permutations: the identity.
         elif o.dtype == _int32 and len(o.shape) >= 1:
             full[...] = np.arange(o.shape[-1], dtype=o.dtype)
         results.append(full)
@@ -173,7 +185,7 @@ def _of_empty(a: np.ndarray, outs, single: bool):
 
 
 def _finite(function):
-    """LAPACK's iterations may not end on NaN or inf: such a matrix has no answer."""
+    """Skip matrices with nan or inf, on which LAPACK's iterations may not end."""
     return lambda a: function(a) if np.isfinite(a).all() else None
 
 
@@ -189,6 +201,7 @@ def _cholesky(dtype, shape):
     potrf = routine("potrf", dtype)
 
     def one(a):
+        # `clean` zeroes the other triangle.
         factor, info = potrf(a, lower=1, clean=1)
         return (factor,) if info == 0 else None
 
@@ -212,13 +225,14 @@ def _lu_aval(x: ShapedArray):
 
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
-    """The permutation that row swaps (i with pivots[i], in order) amount to; leading axes stack."""
+    """Return the permutation that row swaps (i with pivots[i], in order) amount to."""
     permutation = np.empty((*pivots.shape[:-1], size), np.int32)
     permutation[...] = np.arange(size, dtype=np.int32)
     count = math.prod(pivots.shape[:-1])
     rows = pivots.reshape(count, pivots.shape[-1])
     flat = permutation.reshape(count, size)
     every = np.arange(flat.shape[0])
+    # Swap by swap, in all permutations of the stack at once.
     for i in range(pivots.shape[-1]):
         j = rows[:, i]
         here, there = flat[:, i].copy(), flat[every, j]
@@ -232,6 +246,7 @@ def _lu(dtype, shape):
 
     def one(a):
         lu, pivots, info = getrf(a)
+        # info > 0 is a zero pivot: the factors exist all the same.
         if info < 0:
             return None
         return lu, pivots, permutation_of(pivots, shape[0])
@@ -281,12 +296,12 @@ def _geqrf_aval(x: ShapedArray):
 
 
 def best_workspace(function, *args) -> int:
-    """The workspace LAPACK likes best for such arguments: it decides about working in blocks."""
+    """Ask LAPACK for its best workspace, on which it decides whether to work in blocks."""
     return int(function(*args, lwork=-1)[-2][0].real)
 
 
 def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
-    """The same from the routines that SciPy wraps for the purpose."""
+    """Ask for the best workspace of routines whose query SciPy wraps by itself."""
     complex_name = f"{complex_name or name}_lwork"
     return int(np.real(routine(f"{name}_lwork", dtype, complex_name)(*sizes, **options)[0]))
 
@@ -331,8 +346,9 @@ def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
     def one(a):
         order = ()
         if pivoting:
-            packed, places, taus, _, info = geqrf(a, lwork=lwork)
-            order = (places - 1,)
+            packed, columns_from_1, taus, _, info = geqrf(a, lwork=lwork)
+            # LAPACK counts columns from 1.
+            order = (columns_from_1 - 1,)
         else:
             packed, taus, _, info = geqrf(a, lwork=lwork)
         if info != 0:
@@ -347,6 +363,7 @@ def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
 
 
 def _many_qr(*, pivoting: bool, full_matrices: bool, use_magma=None):
+    # Small matrices: the stack's own reflections. Column pivoting is left to LAPACK.
     def qr(a):
         packed, weights = stacks.geqrf(a)
         rows, columns = a.shape[1:]
@@ -378,6 +395,7 @@ def _eigh(dtype, shape, *, lower, sort_eigenvalues, subset_by_index, algorithm=N
             f"{algorithm.name} implementation is not available on CPU, only EighImplementation.QR "
             "is"
         )
+    # The divide-and-conquer routine; hermitian matrices have a name of their own.
     syevd = routine("syevd", dtype, "heevd")
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
 
@@ -416,8 +434,9 @@ def _eig_aval(
 
 
 def _complex_vectors(v: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
-    """Real eigenvectors as LAPACK packs them: a conjugate pair is its real and imaginary part."""
+    """Unpack real eigenvectors of LAPACK: a conjugate pair is stored as real and imaginary part."""
     out = v.astype(_COMPLEX[v.dtype])
+    # Only the first of a pair has a positive imaginary part.
     for j in np.flatnonzero(imaginary > 0):
         out[:, j] = v[:, j] + 1j * v[:, j + 1]
         out[:, j + 1] = out[:, j].conj()
@@ -444,6 +463,7 @@ def _eig(
         *values, vl, vr, info = geev(a, lwork=lwork, **params)
         if info != 0:
             return None
+        # Real matrices give real and imaginary parts apart; complex ones one array.
         wanted = [v for v, want in ((vl, left), (vr, right)) if want]
         if len(values) == 1:
             return (values[0], *wanted)
@@ -491,6 +511,7 @@ def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=
     }
     lwork = _workspace(name, dtype, *shape, **params)
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
+    # Full matrices are not cut: they complete a basis.
     cut = part if not full_matrices else slice(None)
 
     def one(a):
@@ -535,6 +556,7 @@ def _schur(dtype, shape, *, compute_schur_vectors, sort_eig_vals, select_callabl
         raise NotImplementedError("The sort feature of LAPACK's gees routine is not implemented.")
     gees = routine("gees", dtype)
 
+    # LAPACK asks for a sorting function even where nothing is sorted.
     def nothing(*_):
         return None
 
@@ -590,7 +612,7 @@ def _tridiagonal(dtype, shape, *, lower: bool):
 
     def one(a):
         packed, d, e, taus, info = sytrd(a, lower=int(lower), lwork=lwork)
-        # LAPACK leaves the other triangle as it was: it is the input's.
+        # LAPACK leaves the other triangle as it was in its copy: take the input's.
         other = np.triu(a, 1) if lower else np.tril(a, -1)
         packed = (np.tril(packed) if lower else np.triu(packed)) + other
         return (packed, d, e, taus) if info == 0 else None

@@ -1,4 +1,4 @@
-"""Solving triangular and tridiagonal systems, and products with packed orthogonal factors.
+"""Triangular and tridiagonal systems, and products with packed orthogonal factors.
 
 Floor 2. In: stacks of triangular, tridiagonal or packed matrices. Out: primitives on BLAS and
 LAPACK through SciPy.
@@ -54,8 +54,10 @@ def _triangular_aval(
 def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
     a, b = avals
     out = _triangular_aval(a, b, left_side=left_side, lower=lower, transpose_a=transpose_a)
+    # BLAS has no half precision: solve in float32 and round once.
     half = out.dtype.itemsize < 4
     working = dtypes.float32 if half else out.dtype
+    # BLAS conjugates only together with a transpose; alone it is done beforehand.
     trans = 2 if transpose_a and conjugate_a else int(transpose_a)
     conjugate = conjugate_a and not transpose_a
     options = {"side": int(not left_side), "lower": int(lower), "trans_a": trans}
@@ -63,8 +65,8 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     if out.size == 0:
         return lambda a, b: np.zeros(out.shape, out.dtype)
     if stacks.is_many_small(a.shape):
-        turn = transpose_a == left_side  # x a = b is a.T x.T = b.T
-        options = left_side, lower != turn, turn, conjugate_a, unit_diagonal
+        flip = transpose_a == left_side  # x a = b is a.T x.T = b.T
+        options = left_side, lower != flip, flip, conjugate_a, unit_diagonal
         return _many_triangular(out, working, *options)
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[working.name]
 
@@ -82,13 +84,13 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     return solve
 
 
-def _many_triangular(out, working, left_side, lower, turn, conjugate, unit):
-    """Many small systems at once; `lower` says it of the matrix as it is used, turned or not."""
+def _many_triangular(out, working, left_side, lower, flip, conjugate, unit):
+    """Solve many small systems at once; `lower` describes the matrix after the transpose."""
 
     def solve(a, b):
         a, b = a.astype(working, copy=False), b.astype(working, copy=False)
         a = a.conj() if conjugate else a
-        a = a.swapaxes(1, 2) if turn else a
+        a = a.swapaxes(1, 2) if flip else a
         b = b if left_side else b.swapaxes(1, 2)
         x = stacks.solve_triangular(a, b, lower, unit)
         return ((x if left_side else x.swapaxes(1, 2)).astype(out.dtype, copy=False),)
@@ -96,7 +98,7 @@ def _many_triangular(out, working, left_side, lower, turn, conjugate, unit):
     return lambda a, b: stacks.on_stacks(solve)(a, b)[0]
 
 
-#: x with op(a) x = b (left side) or x op(a) = b
+#: x with op(a) x = b (left side) or x op(a) = b.
 triangular_solve_p = _library(
     "triangular_solve",
     _triangular_aval,
@@ -147,8 +149,9 @@ def _tridiagonal_solve(avals, *, perturb_singular: bool = False):
 
 
 def _perturbed_solve(dl, d, du, b) -> np.ndarray:
-    """Elimination with row swaps; the smallest normal number stands in for a pivot that is zero."""
+    """Gaussian elimination with row swaps; zero pivots become the smallest normal number."""
     n, tiny, zero = d.shape[0], np.finfo(d.dtype).tiny, d.dtype.type(0)
+    # Upper factor with two diagonals above the main one, because of the swaps.
     x, rows = b.copy(), []
     row = (d[0], du[0], zero)  # what row i has at columns i, i + 1, i + 2
     for i in range(n - 1):
@@ -158,10 +161,12 @@ def _perturbed_solve(dl, d, du, b) -> np.ndarray:
             x[[i, i + 1]] = x[[i + 1, i]]
         row = (row[0] or tiny, *row[1:])
         factor = below[0] / row[0]
+        # Eliminate row i + 1; what is left of it becomes the next row.
         x[i + 1] -= factor * x[i]
         rows.append(row)
         row = (below[1] - factor * row[1], below[2] - factor * row[2], zero)
     rows.append((row[0] or tiny, zero, zero))
+    # Back substitution.
     for i in reversed(range(n)):
         for k in range(1, min(3, n - i)):
             x[i] -= rows[i][k] * x[i + k]
@@ -233,8 +238,8 @@ def _householder(avals):
     return lambda a, taus: stacked(one, [a, taus], [2, 1], [out])[0]
 
 
-#: the first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i lies below the
-#: diagonal of a
+#: The first columns of H_1 H_2 ... H_k, where H_i = I - tau_i v_i v_i^H and v_i is stored below the
+#: diagonal of a.
 householder_product_p = _library(
     "householder_product",
     _householder_aval,
@@ -273,6 +278,7 @@ def _ormqr(avals, *, left: bool, transpose: bool):
     ormqr = routine("ormqr", out.dtype, "unmqr")
     flip = ("C" if out.dtype.kind == "c" else "T") if transpose else "N"
     side = "L" if left else "R"
+    # A workspace query on operands of the right shapes.
     empty = [np.zeros(s, out.dtype) for s in ((a.shape[-2], k), (k,), c.shape[-2:])]
     lwork = best_workspace(ormqr, side, flip, *empty)
 
@@ -283,7 +289,7 @@ def _ormqr(avals, *, left: bool, transpose: bool):
     return lambda *arrays: stacked(one, arrays, [2, 1, 2], [out])[0]
 
 
-#: Q c, Q^H c, c Q or c Q^H for the Q that householder vectors stand for
+#: Q c, Q^H c, c Q or c Q^H for the Q that Householder vectors represent.
 ormqr_p = _library(
     "ormqr",
     _ormqr_aval,
@@ -311,13 +317,14 @@ def _symmetric_product_aval(a: ShapedArray, c: ShapedArray, *, alpha, beta) -> S
 
 
 def _symmetric_product(a, c, *, alpha, beta):
+    # Half precision is computed in float32 and rounded once.
     wide = np.promote_types(a.dtype, np.float32) if a.dtype.itemsize < 4 else a.dtype
     left = a.astype(wide, copy=False)
     product = wide.type(alpha) * np.matmul(left, left.swapaxes(-1, -2))
     return (product + wide.type(beta) * c.astype(wide, copy=False)).astype(a.dtype, copy=False)
 
 
-#: alpha a a^T + beta c
+#: alpha a a^T + beta c.
 symmetric_product_p = Primitive(
     "symmetric_product",
     Kind.LIBRARY,
@@ -344,6 +351,7 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> ShapedArray:
 
 
 def _cholesky_update(r, w):
+    # One Givens rotation for each row, as in LINPACK's dchud.
     r, w = r.copy(), w.copy()
     for k in range(r.shape[-1]):
         # The rotation that empties w[k] into the diagonal.
@@ -356,7 +364,7 @@ def _cholesky_update(r, w):
     return r
 
 
-#: the upper factor of r^T r + w w^T
+#: The upper Cholesky factor of r^T r + w w^T.
 cholesky_update_p = Primitive(
     "cholesky_update",
     Kind.LIBRARY,

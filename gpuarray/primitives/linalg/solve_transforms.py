@@ -1,6 +1,7 @@
 """Transform rules of systems of equations and of updates.
 
-Floor 2. The rules of solve.py: the solution of op(A) x = b moves by op(A)^-1 (db - op(dA) x).
+Floor 2. In: the operands of a rule. Out: values made of solves and products. The tangent of the
+solution of op(A) x = b is op(A)^-1 (db - op(dA) x).
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ def triangular_solve_jvp(
     (a, b), (t, t_b) = primals, tangents
     x = do.triangular_solve(a, b, **params)
     if not is_zero(t_b):
+        # The tangent of b.
         t_b = do.triangular_solve(a, t_b, **params)
     if is_zero(t):
         return x, t_b
+    # -op(dA), of which only the triangle counts that the solver reads.
     t = do.neg(_triangle(t, lower, unit_diagonal))
     t = transposed(t) if transpose_a else t
     t = conjugate(t) if conjugate_a else t
@@ -47,18 +50,19 @@ def triangular_solve_jvp(
     # The product is the same in either order: solve for the side with fewer columns.
     columns = aval_of(b).shape[-1 if left_side else -2]
     if columns >= aval_of(a).shape[-1]:
-        moved = times_x(do.triangular_solve(a, t, **params))
+        from_a = times_x(do.triangular_solve(a, t, **params))
     else:
-        moved = do.triangular_solve(a, times_x(t), **params)
-    return x, add_any(moved, t_b)
+        from_a = do.triangular_solve(a, times_x(t), **params)
+    return x, add_any(from_a, t_b)
 
 
 def _triangle(x: Any, below: bool, strict: bool) -> Any:
-    """The part of a matrix that the solver reads."""
+    """Return the triangle of a matrix that the solver reads."""
     return lower(x, -int(strict)) if below else upper(x, int(strict))
 
 
 def triangular_solve_transpose(ct, a, b, *, transpose_a, **params):
+    # The rule of linear solves is in b alone.
     if is_undefined(a) or not is_undefined(b):
         raise TypeError("triangular_solve is not linear in its matrix")
     return None, do.triangular_solve(a, ct, transpose_a=not transpose_a, **params)
@@ -71,7 +75,7 @@ def triangular_solve_batch(axis, args, dims, *, left_side, **params):
     (a, b), (d, d_b) = args, dims
     if d is not None:
         return _triangular_stack(axis, args, dims, left_side=left_side, **params)
-    # One matrix for all: the extra axis joins the right-hand sides.
+    # One matrix for all: the batch axis joins the right-hand sides.
     rank = aval_of(b).ndim
     place = rank - 2 if left_side else rank - 3
     b = move_axis(b, d_b, place)
@@ -85,8 +89,8 @@ def triangular_solve_batch(axis, args, dims, *, left_side, **params):
 # ---- tridiagonal systems ----
 
 
-def _moved(diagonal: Any, step: int) -> Any:
-    """Entry i comes from place i + step, zero from outside."""
+def _shifted(diagonal: Any, step: int) -> Any:
+    """Shift a diagonal: entry i is entry i + step, zero from outside."""
     aval = aval_of(diagonal)
     if aval.shape[-1] == 0:
         return diagonal
@@ -94,9 +98,9 @@ def _moved(diagonal: Any, step: int) -> Any:
     return do.pad(diagonal, aval.dtype.type(0), padding_config=config)
 
 
-def _moved_rows(x: Any, step: int) -> Any:
-    """Row i comes from row i + step, zeros from outside."""
-    return transposed(_moved(transposed(x), step))
+def _shifted_rows(x: Any, step: int) -> Any:
+    """Shift rows: row i is row i + step, zeros from outside."""
+    return transposed(_shifted(transposed(x), step))
 
 
 def tridiagonal_solve_jvp(primals, tangents, **params):
@@ -106,7 +110,7 @@ def tridiagonal_solve_jvp(primals, tangents, **params):
     # Row i of the matrix is dl[i], d[i], du[i]; dl[0] and du[-1] lie outside.
     for t, step in zip(tangents[:3], (-1, 0, 1), strict=True):
         if not is_zero(t):
-            t_b = add_any(t_b, do.neg(do.mul(column(t), _moved_rows(x, step) if step else x)))
+            t_b = add_any(t_b, do.neg(do.mul(column(t), _shifted_rows(x, step) if step else x)))
     if is_zero(t_b):
         return x, Zero(tangent_aval(aval_of(x)))
     return x, do.tridiagonal_solve(dl, d, du, t_b, **params)
@@ -115,14 +119,20 @@ def tridiagonal_solve_jvp(primals, tangents, **params):
 def tridiagonal_solve_transpose(ct, dl, d, du, b, **params):
     if not is_undefined(b) or any(map(is_undefined, (dl, d, du))):
         raise TypeError("tridiagonal_solve is not linear in its matrix")
-    return None, None, None, do.tridiagonal_solve(_moved(du, -1), d, _moved(dl, 1), ct, **params)
+    # The transpose swaps the diagonals and shifts each by a row.
+    return (
+        None,
+        None,
+        None,
+        do.tridiagonal_solve(_shifted(du, -1), d, _shifted(dl, 1), ct, **params),
+    )
 
 
 # ---- updates ----
 
 
 def symmetric_product_jvp(primals, tangents, *, alpha, beta):
-    """alpha A A^T + beta C moves by alpha (T A^T + A T^T) + beta T_C."""
+    """alpha (T A^T + A T^T) + beta T_C, the tangent of alpha A A^T + beta C."""
     (a, c), (t, t_c) = primals, tangents
     out = do.symmetric_product(a, c, alpha=alpha, beta=beta)
     total = Zero(tangent_aval(aval_of(out))) if is_zero(t_c) else scaled(t_c, beta)

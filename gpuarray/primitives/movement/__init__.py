@@ -1,1 +1,1 @@
-"""Primitives that move elements and compute nothing, and those that make arrays from nothing."""
+"""Primitives that move elements and compute nothing, and those that make arrays."""

@@ -1,7 +1,7 @@
-"""Equations that move elements, as functions: for compilers, which write Graphs without tracing.
+"""Functions that build equations of data movement, for compilers, which do not trace.
 
-Floor 2. In: operands, and how they move. Out: an Eqn; its result is `out`, or a new variable of the
-shape and type that the operands give. The line of the user's that it stands for is `site`.
+Floor 2. In: operands and parameters. Out: an Eqn. Its result is `out`, or a new variable of the
+resulting shape and dtype; `site` is the line of the user's program that it belongs to.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ def _result(a: Atom, shape: Sequence[int], out: Var | None) -> Var:
 
 
 def broadcast(a: Atom, shape: Shape, dims: Shape, site: Any, out: Var | None = None) -> Eqn:
-    """`a` along the axes `dims` of an array of a shape, the same along all others."""
+    """Broadcast `a`, whose axes are the axes `dims` of the result."""
     params = {"shape": shape, "broadcast_dimensions": dims, "sharding": None}
     return Eqn(broadcast_in_dim_p, [a], [_result(a, shape, out)], params, site)
 
 
 def reshape(a: Atom, shape: Shape, site: Any, out: Var | None = None) -> Eqn:
-    """The elements of `a` in their order, in another shape."""
+    """Reshape `a`, in row-major order."""
     params = {"new_sizes": shape, "dimensions": None, "sharding": None}
     return Eqn(reshape_p, [a], [_result(a, shape, out)], params, site)
 
 
 def transpose(a: Atom, order: Shape, site: Any, out: Var | None = None) -> Eqn:
-    """`a` with its axes in another order."""
+    """Transpose `a`: axis i of the result is axis `order[i]`."""
     out = _result(a, [a.aval.shape[d] for d in order], out)
     return Eqn(transpose_p, [a], [out], {"permutation": order}, site)
 
 
 def piece(a: Atom, axis: int, first: int, length: int, site: Any, out: Var | None = None) -> Eqn:
-    """`length` elements of `a` along an axis, from `first` on."""
+    """Slice `length` elements of `a` along an axis, from `first` on."""
     shape = a.aval.shape
     low = tuple(first if d == axis else 0 for d in range(len(shape)))
     high = tuple(first + length if d == axis else n for d, n in enumerate(shape))
@@ -56,15 +56,15 @@ def piece(a: Atom, axis: int, first: int, length: int, site: Any, out: Var | Non
 
 
 def stack(parts: Sequence[Atom], axis: int, site: Any, out: Var) -> Eqn:
-    """Arrays of one shape along a new axis."""
+    """Stack arrays of the same shape along a new axis."""
     return Eqn(stack_p, parts, [out], {"axis": axis}, site)
 
 
 def concatenate(parts: Sequence[Atom], axis: int, site: Any, out: Var) -> Eqn:
-    """Arrays one behind the other along an axis."""
+    """Concatenate arrays along an axis."""
     return Eqn(concatenate_p, parts, [out], {"dimension": axis}, site)
 
 
 def copy(a: Atom, site: Any, out: Var) -> Eqn:
-    """`a` under another name."""
+    """Copy `a` to another variable."""
     return Eqn(copy_p, [a], [out], {}, site)

@@ -1,7 +1,6 @@
-"""Elements of what moves elements, and of what is made from nothing, made where they are read.
+"""Element rules of data movement that is no view, and of generators such as iota.
 
-Floor 2. In: equations of index maps with guards, and of generators. Out: accesses, as in
-core/element_rules.py.
+Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from gpuarray.core.graph import Eqn
 from gpuarray.core.index import Index, linear
 from gpuarray.primitives.elements import chosen_along, start
 
-# ---- index maps with guards ----
+# ---- index maps with tests ----
 
 
 def _pad(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -31,6 +30,7 @@ def _pad(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     inner: list[Index] = []
     shape = eqn.invars[0].aval.shape
     for c, n, (low, _, holes) in zip(at, shape, eqn.params["padding_config"], strict=True):
+        # Inside, and not on one of the holes between elements.
         c = c.shifted(-low)
         tests.append(Below(c, (n - 1) * (holes + 1) + 1 if n else 0))
         if holes:
@@ -41,6 +41,7 @@ def _pad(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 def _concatenate(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     axis = eqn.params["dimension"]
+    # Empty operands have no elements to choose.
     full = [i for i, a in enumerate(eqn.invars) if a.aval.shape[axis]]
     ends = list(accumulate(eqn.invars[i].aval.shape[axis] for i in full))
 
@@ -73,7 +74,7 @@ def _tile(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _first_is_own(first: int):
-    """A rule `reads`: operand `first` is moved, the others are read for every element."""
+    """Rule `reads`: operand `first` is read once; the others, for every element."""
 
     def reads(eqn: Eqn, operand: int) -> int:
         return own_elements(eqn, operand) if operand == first else eqn.outvars[0].aval.size
@@ -89,7 +90,7 @@ SPLIT = ElementRule(_split, cost=free, reads=own_elements)
 TILE = ElementRule(_tile, cost=choosing)
 
 
-# ---- windows at places that are read ----
+# ---- windows whose start is read from memory ----
 
 
 def _dynamic_slice(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
@@ -105,14 +106,14 @@ def _dynamic_update_slice(eqn: Eqn, number: int, at: Places, get: Get) -> Access
     shape, sizes = (eqn.invars[i].aval.shape for i in (0, 1))
     tests, inner = [], []
     for i, (c, n, size) in enumerate(zip(at, shape, sizes, strict=True), 2):
-        c = c + start(eqn, i, n - size, get) * -1
+        c = c + start(eqn, i, n - size, get) * -1  # the position within the window
         tests.append(Below(c, size))
         inner.append(c)
     return guarded(tests, eqn.outvars[0].aval, lambda: get(1, inner), lambda: get(0, at))
 
 
 def _window(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Test]]:
-    """Where an element of the update goes: the window is moved inside, so it is always there."""
+    """Return where an element of the update goes: windows are clamped, so always in bounds."""
     shape, sizes = (eqn.invars[i].aval.shape for i in (0, 1))
     pairs = zip(at, shape, sizes, strict=True)
     return [c + start(eqn, i, n - k, get) for i, (c, n, k) in enumerate(pairs, 2)], []

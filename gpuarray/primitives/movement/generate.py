@@ -1,7 +1,7 @@
-"""Arrays from nothing: counting, blank memory, and a device's own random numbers.
+"""Arrays without operands: `iota`, `empty`, and a device's own random numbers.
 
-In: a shape and a dtype. Out: an array in which each element depends on its index alone (`iota`), on
-nothing (`empty`), or on the generator behind `rng_uniform`. Floor 2.
+Floor 2. In: a shape and a dtype. Out: an array in which each element depends on its index alone
+(`iota`), is 0 (`empty`), or comes from the generator behind `rng_uniform`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def _iota_pick(avals, *, dtype, shape, dimension, sharding=None):
     length = shape[dimension]
     column = [1] * len(shape)
     column[dimension] = length
+    # Types in which np.arange counts exactly as a conversion of the counter would.
     wide = np.dtype(dtype).kind in "iufc" and np.dtype(dtype).itemsize >= 4
 
     def iota():
@@ -40,19 +41,20 @@ def _iota_pick(avals, *, dtype, shape, dimension, sharding=None):
         counted = np.arange(length, dtype=dtype) if wide else np.arange(length).astype(dtype)
         if len(shape) == 1:
             return counted
+        # A view: the count repeats along the other axes without memory.
         return np.broadcast_to(counted.reshape(column), shape)
 
     return iota
 
 
 def _iota_text(avals, *, dtype, shape, dimension, sharding=None) -> str:
-    """{0} is the position along the counted axis."""
+    """Return the text of an element; {0} is its position along the counted axis."""
     if dtypes.kind_of(dtype) == "c":
         return f"{{T}}{{{{({'float' if dtype.itemsize == 8 else 'double'}){{0}}, 0}}}}"
     return "({T}){0}"
 
 
-#: A batch rule is never asked for where there is no operand.
+#: Without operands there is nothing to batch: the rule is never called.
 _NO_OPERANDS = Sentinel("NO_OPERANDS", "the operation has no operands")
 _ONE_INTERVAL = Sentinel(
     "ONE_INTERVAL",
@@ -117,7 +119,8 @@ def _rng_uniform_aval(low, high, *, shape):
 
 @functools.cache
 def _generator() -> np.random.Generator:
-    """The generator behind every call, begun anew in each process (NumPy loads it on first use)."""
+    """Return the generator behind every call, seeded anew in each process."""
+    # Made at the first call: NumPy loads its random module then.
     return np.random.Generator(np.random.Philox(0))
 
 
@@ -125,6 +128,7 @@ def _rng_uniform_pick(avals, *, shape):
     dtype = avals[0].dtype
     if dtypes.kind_of(dtype) in "iu":
         return lambda low, high: (
+            # NumPy refuses an empty interval: it is given one value.
             _generator().integers(int(low), max(int(high), int(low) + 1), shape).astype(dtype)
         )
     wide = np.float64 if dtype == np.float64 else np.float32

@@ -1,9 +1,13 @@
 """Index maps: primitives that move elements and compute nothing.
 
-In: arrays. Out: the same elements elsewhere. Views (broadcast, reshape, transpose, slice, reverse)
-have no guards and cost no kernel; movements (pad, concatenate, dynamic slices, tile) have guards.
-Floor 2. The NumPy rules touch no value, so random keys, stored as one element each, move like
-numbers. Views share the memory of their operand, movements never do.
+Floor 2. In: arrays. Out: the same elements in other places.
+
+- Views (broadcast, reshape, transpose, slice, reverse) are index maps without guards and cost no
+  kernel. On NumPy they share their operand's memory.
+- Movements (pad, concatenate, dynamic slices, tile) have guards: where an element comes from is
+  tested. On NumPy they copy.
+
+The NumPy rules touch no value, so random keys, stored as one element each, move like numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from gpuarray.primitives.movement import elements, rewrites, views
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
-#: Broadcasts to at most this many elements copy: that is cheaper than making a NumPy view.
+#: Broadcasts to at most this many elements copy, which is faster than making a NumPy view.
 _COPY_UP_TO = 1024
 
 
@@ -31,18 +35,21 @@ def _broadcast_pick(avals, *, shape, broadcast_dimensions, sharding=None):
     (operand,) = avals
     size = math.prod(shape)
     dims = tuple(broadcast_dimensions)
+    # NumPy broadcasts by position: put the operand's axes in the order of the result's.
     order = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+    # The operand's shape with axes of length 1 where the result has new ones.
     inner = [1] * len(shape)
     for n, d in zip(operand.shape, dims):
         inner[d] = n
     inner = tuple(inner)
-    turned = order != tuple(range(len(dims)))
+    permuted = order != tuple(range(len(dims)))
 
     def aligned(x):
-        return (x.transpose(order) if turned else x).reshape(inner)
+        return (x.transpose(order) if permuted else x).reshape(inner)
 
+    # As many elements as before: a reshape, not a broadcast.
     if size == operand.size:
-        return aligned if turned else operator.methodcaller("reshape", shape)
+        return aligned if permuted else operator.methodcaller("reshape", shape)
     if size > _COPY_UP_TO:
         return lambda x: np.broadcast_to(aligned(x), shape)
     dtype = storage_dtype(operand)
@@ -61,6 +68,7 @@ def _broadcast_pick(avals, *, shape, broadcast_dimensions, sharding=None):
 
 
 def _show_broadcast(params: dict) -> dict:
+    # The shape is printed in the result's type already.
     shown = {} if not params["broadcast_dimensions"] else params
     return {k: v for k, v in shown.items() if k == "broadcast_dimensions"}
 
@@ -169,6 +177,7 @@ def _pad_pick(avals, *, padding_config):
     operand = avals[0]
     shape = checks.padded_shape(operand.shape, padding_config)
     source, target = [], []
+    # Along each axis: which elements stay, and where they land with `interior` holes between them.
     for n, m, (low, _, interior) in zip(operand.shape, shape, padding_config):
         step = interior + 1
         first = max(0, -(low // step))  # the first element that does not fall off the low end
@@ -179,6 +188,7 @@ def _pad_pick(avals, *, padding_config):
         target.append(slice(begin, begin + max(0, (count - 1) * step + 1) if count else 0, step))
     source, target, dtype = tuple(source), tuple(target), storage_dtype(operand)
 
+    # Fill, then write the elements: cheaper than writing the border in pieces.
     def pad(x, value):
         out = np.empty(shape, dtype)
         out[...] = value
@@ -221,12 +231,13 @@ concatenate_p = Primitive(
 def _stack_pick(avals, *, axis):
     shape = checks.stack_aval(*avals, axis=axis).shape
     dtype = storage_dtype(avals[0])
-    places = [(slice(None),) * axis + (i,) for i in range(len(avals))]
+    # The index of each operand's slot in the result.
+    slots = [(slice(None),) * axis + (i,) for i in range(len(avals))]
 
     def stack(*xs):
         out = np.empty(shape, dtype)
-        for place, x in zip(places, xs):
-            out[place] = x
+        for slot, x in zip(slots, xs):
+            out[slot] = x
         return out
 
     return stack
@@ -246,8 +257,8 @@ stack_p = Primitive(
 
 
 def _unstack_pick(avals, *, axis):
-    places = [(slice(None),) * axis + (i,) for i in range(avals[0].shape[axis])]
-    return lambda x: [x[place] for place in places]
+    slots = [(slice(None),) * axis + (i,) for i in range(avals[0].shape[axis])]
+    return lambda x: [x[slot] for slot in slots]
 
 
 unstack_p = Primitive(
@@ -267,8 +278,8 @@ unstack_p = Primitive(
 def _split_pick(avals, *, sizes, axis):
     ends = list(accumulate(sizes))
     before = (slice(None),) * axis
-    places = [(*before, slice(end - n, end)) for n, end in zip(sizes, ends)]
-    return lambda x: [x[place] for place in places]
+    slots = [(*before, slice(end - n, end)) for n, end in zip(sizes, ends)]
+    return lambda x: [x[slot] for slot in slots]
 
 
 split_p = Primitive(
@@ -286,6 +297,7 @@ split_p = Primitive(
 
 
 def _tile_pick(avals, *, reps):
+    # (n, m) repeats as (r, n, s, m): broadcast along the new axes, then merge them.
     (operand,) = avals
     shape = checks.tile_aval(operand, reps=reps).shape
     single = tuple(k for n in operand.shape for k in (1, n))
@@ -306,7 +318,7 @@ tile_p = Primitive(
 
 
 def _windows(shape, sizes):
-    """A function from start scalars to the index of a window, moved inside if it sticks out."""
+    """Return a function from start scalars to the index of a window, clamped into the array."""
     limits = [(n - k, k) for n, k in zip(shape, sizes)]
 
     def window(starts):
@@ -340,6 +352,7 @@ def _dynamic_update_slice_pick(avals, inplace: bool = False):
     window = _windows(avals[0].shape, avals[1].shape)
 
     def update_slice(x, update, *starts):
+        # In place only if the compiler found that the operand is dead.
         out = x if inplace else np.array(x)
         out[window(starts)] = update
         return out

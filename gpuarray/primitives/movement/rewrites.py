@@ -1,6 +1,6 @@
-"""Index maps written in other ways: the rules of views in rewrites of a Graph.
+"""Rewrite rules of views and of operations that join arrays.
 
-Floor 2. In: an equation. Out: what `core/rewrite.py` says of each rule.
+Floor 2. In: an equation. Out: as in core/rewrite.py.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from gpuarray.core.rewrite import Rewrite
 
 
 def _broadcast_component(eqn: Eqn, axis: int, part: Callable[[Atom, int], Atom]) -> Eqn | Atom:
-    """A component of a broadcast is a broadcast of its operand, or of a component of it."""
+    """Return a component of a broadcast: a broadcast of its operand, or of a component of that."""
     (source,), (out,) = eqn.invars, eqn.outvars
     dims = eqn.params["broadcast_dimensions"]
     if axis in dims:
         d = dims.index(axis)
         source = part(source, d)
         dims = dims[:d] + dims[d + 1 :]
+    # The axis is gone from the result.
     dims = tuple(d - (d > axis) for d in dims)
     shape = out.aval.shape[:axis] + out.aval.shape[axis + 1 :]
     if source.aval.shape == shape and dims == tuple(range(len(dims))):
@@ -41,6 +42,6 @@ def _split_piece(eqn: Eqn, number: int) -> tuple[int, int, int]:
 BROADCAST = Rewrite(component=_broadcast_component)
 CONCATENATE = Rewrite(joins=lambda eqn: eqn.params["dimension"])
 STACK = Rewrite(joins=lambda eqn: eqn.params["axis"])
-SINKS = Rewrite(sinks=True)  # reshapes, slices, and axes backwards
+SINKS = Rewrite(sinks=True)  # of reshape, slice and rev
 SPLIT = Rewrite(piece=_split_piece)
 UNSTACK = Rewrite(piece=lambda eqn, number: (eqn.params["axis"], number, 1))

@@ -1,7 +1,7 @@
-"""The shape rules of index maps: every way in which their parameters can be wrong.
+"""Shape rules of index maps, which check every parameter.
 
-In: avals and parameters. Out: the aval of the result, or an error that names the parameter, what it
-was and what it may be. Floor 2.
+Floor 2. In: avals and parameters. Out: the aval of the result, or an error that names the
+parameter, its value and what it may be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.primitives.define import check_same_dtypes
 
 
 def with_shape(aval: ShapedArray, shape) -> ShapedArray:
-    """The aval of the same kind of elements in another shape."""
+    """Return `aval` with another shape."""
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type)
 
 
@@ -31,6 +31,7 @@ def check_nonnegative(op: str, what: str, values) -> None:
 
 
 def broadcast_aval(operand, *, shape, broadcast_dimensions, sharding=None):
+    # Unlike numpy.broadcast_to, each operand axis names its axis of the result.
     op = "broadcast_in_dim"
     given = tuple(broadcast_dimensions)
     check_nonnegative(op, "shape", shape)
@@ -132,6 +133,7 @@ def slice_aval(operand, *, start_indices, limit_indices, strides=None):
         return with_shape(operand, [b - a for a, b in zip(start_indices, limit_indices)])
     if any(s <= 0 for s in strides):
         raise TypeError(f"slice strides must be positive, got {strides}.")
+    # Rounded up: a last partial step still yields an element.
     lengths = [-((a - b) // s) for a, b, s in zip(start_indices, limit_indices, strides)]
     return with_shape(operand, lengths)
 
@@ -178,7 +180,7 @@ def pad_aval(operand, padding_value, *, padding_config):
 
 
 def padded_shape(shape, config) -> tuple[int, ...]:
-    """The shape after (low, high, interior) padding; low and high may be negative."""
+    """Return the shape after (low, high, interior) padding; low and high may be negative."""
     return tuple(lo + n + max(n - 1, 0) * i + hi for n, (lo, hi, i) in zip(shape, config))
 
 
@@ -200,6 +202,7 @@ def concatenate_aval(*operands, dimension):
             f"concatenate dimension out of bounds: dimension {dimension} for shapes "
             f"{listed(operands)}."
         )
+    # All axes but the concatenated one must agree.
     rest = first.shape[:dimension], first.shape[dimension + 1 :]
     if any((a.shape[:dimension], a.shape[dimension + 1 :]) != rest for a in operands):
         raise TypeError(
@@ -233,6 +236,7 @@ def stack_aval(*operands, axis):
 def unstack_aval(operand, *, axis):
     if not 0 <= axis < operand.ndim:
         raise ValueError(f"axis {axis} is out of bounds for array of dimension {operand.ndim}")
+    # Every piece lacks the axis.
     part = with_shape(operand, operand.shape[:axis] + operand.shape[axis + 1 :])
     return [part] * operand.shape[axis]
 
@@ -262,7 +266,7 @@ def tile_aval(operand, *, reps):
 
 
 def check_start_indices(op: str, starts: Sequence[ShapedArray]) -> None:
-    """Start indices are scalars of one integer dtype."""
+    """Raise TypeError unless start indices are scalars of one integer dtype."""
     if any(s.ndim for s in starts):
         raise TypeError(
             f"start_indices arguments to {op} must be scalars, got indices with shapes "

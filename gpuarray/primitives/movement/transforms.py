@@ -1,8 +1,8 @@
-"""Derivatives and batching of index maps: they move tangents too, and cotangents back.
+"""Derivatives and batching of index maps: they move tangents like values, and cotangents back.
 
 Floor 2. In: the operands of a rule. Out: values made of other primitives, which are bound by name,
-since an index map and its transpose (slice and pad, broadcast and sum) need one another.
-`gpuarray.primitives.movement.ops` says which rule belongs to which primitive.
+since an index map and its transpose (slice and pad, broadcast and sum) need each other. Which rule
+belongs to which primitive is said in `gpuarray.primitives.movement.ops`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from gpuarray.primitives.linear import instantiate, zeros
 
 
 def inverse(permutation) -> tuple[int, ...]:
-    """The permutation that undoes this one."""
+    """Return the inverse permutation."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
 def around(dim: int, axes) -> tuple[int, ...]:
-    """Axes of one element, counted in the whole whose extra axis is at `dim`."""
+    """Return axes of one element as axes of the batched operand, whose batch axis is `dim`."""
     return tuple(a + (a >= dim) for a in axes)
 
 
 def inserted(entries, dim: int, extra) -> tuple:
-    """One entry an axis, with that of the extra axis at `dim`."""
+    """Insert `extra`, the entry of the batch axis, into entries that are one per axis."""
     return (*entries[:dim], extra, *entries[dim:])
 
 
@@ -44,6 +44,7 @@ def inserted(entries, dim: int, extra) -> tuple:
 
 def broadcast_transpose(ct, operand, *, shape, broadcast_dimensions, sharding=None):
     own = operand.aval.shape
+    # Axes of length 1 were stretched (or might have been): they are summed like new ones.
     kept = [d for d, n in zip(broadcast_dimensions, own, strict=True) if n != 1]
     axes = tuple(d for d in range(len(shape)) if d not in kept)
     if axes:
@@ -51,6 +52,7 @@ def broadcast_transpose(ct, operand, *, shape, broadcast_dimensions, sharding=No
     order = inverse(inverse(kept))  # the ranks of `kept`: broadcasts may permute
     if order != tuple(range(len(kept))):
         ct = do.transpose(ct, permutation=order)
+    # Put the summed axes of length 1 back.
     if len(kept) < len(own):
         dims = tuple(i for i, n in enumerate(own) if n != 1)
         ct = do.broadcast_in_dim(ct, shape=own, broadcast_dimensions=dims, sharding=None)
@@ -69,8 +71,8 @@ def reshape_transpose(ct, operand, *, new_sizes, dimensions=None, sharding=None)
     shape = operand.aval.shape
     if dimensions is None:
         return (do.reshape(ct, new_sizes=shape, dimensions=None, sharding=None),)
-    turned = tuple(shape[d] for d in dimensions)
-    ct = do.reshape(ct, new_sizes=turned, dimensions=None, sharding=None)
+    permuted = tuple(shape[d] for d in dimensions)
+    ct = do.reshape(ct, new_sizes=permuted, dimensions=None, sharding=None)
     return (do.transpose(ct, permutation=inverse(dimensions)),)
 
 
@@ -109,7 +111,9 @@ def slice_transpose(ct, operand, *, start_indices, limit_indices, strides=None):
     for axis, (n, low) in enumerate(zip(operand.aval.shape, start_indices, strict=True)):
         step = 1 if strides is None else strides[axis]
         count = aval_of(ct).shape[axis]
+        # One past the last element that was read; nothing was where the slice is empty.
         end = low + (count - 1) * step + 1 if count else low
+        # The strides become holes between the cotangents.
         config.append((low, n - end, step - 1))
     return (do.pad(ct, operand.aval.dtype.type(0), padding_config=tuple(config)),)
 
@@ -140,6 +144,7 @@ def rev_batch(axis, args, dims, *, dimensions):
 def pad_transpose(ct, operand, value, *, padding_config):
     back = value_ct = None
     if is_undefined(operand) or is_undefined(value):
+        # Cut the border off, then take every (interior + 1)-th element.
         cut = tuple((-low, -high, 0) for low, high, _ in padding_config)
         inner = do.pad(ct, aval_of(ct).dtype.type(0), padding_config=cut)
         back = do.slice(
@@ -169,8 +174,8 @@ def pad_batch(axis, args, dims, *, padding_config):
 
 
 def pad_each(x, values, d: int, config):
-    """Pad with a vector of values, one for each place along axis `d`."""
-    # Pad with anything, and say where.
+    """Pad with a different value for each index along axis `d`."""
+    # Pad a mask along with the elements: it tells where the padding is.
     marks = _full(aval_of(x).shape, np.bool_(True))
     ours = do.pad(marks, np.bool_(False), padding_config=config)
     shape = aval_of(ours).shape
@@ -178,6 +183,7 @@ def pad_each(x, values, d: int, config):
     if not aval_of(values).size:
         return around  # no elements at all
     dtype = aval_of(x).dtype
+    # Keys have no zero: any key will do where the mask overwrites it.
     if isinstance(dtype, dtypes.KeyDtype):
         first = do.slice(values, start_indices=(0,), limit_indices=(1,), strides=None)
         anything = do.squeeze(first, dimensions=(0,))
@@ -194,6 +200,7 @@ def _full(shape, element):
 
 
 def concatenate_transpose(ct, *operands, dimension):
+    # Each operand's piece of the cotangent.
     sizes = tuple(aval_of(x).shape[dimension] for x in operands)
     parts = do.split(ct, sizes=sizes, axis=dimension)
     return [p if is_undefined(x) else None for p, x in zip(parts, operands, strict=True)]
@@ -220,6 +227,7 @@ def unstack_transpose(cts, operand, *, axis):
 
 def unstack_batch(mapped, args, dims, *, axis):
     (x,), (d,) = args, dims
+    # The axis among those of the batched operand; the results lack it.
     (axis,) = around(d, (axis,))
     out = do.unstack(x, axis=axis)
     return out, [d - (axis < d)] * len(out)
@@ -237,6 +245,7 @@ def split_batch(mapped, args, dims, *, sizes, axis):
 
 def tile_transpose(ct, operand, *, reps):
     shape = operand.aval.shape
+    # Undo the merge of (repetition, element) axes, and sum over repetitions.
     apart = tuple(k for n, r in zip(shape, reps, strict=True) for k in (r, n))
     ct = do.reshape(ct, new_sizes=apart, dimensions=None, sharding=None)
     return (do.reduce_sum(ct, axes=tuple(range(0, 2 * len(reps), 2)), out_sharding=None),)
@@ -266,6 +275,7 @@ def dynamic_slice_batch(axis, args, dims, *, slice_sizes):
     if all(s is None for s in start_dims):
         starts = inserted(starts, d, _zero_index(starts))
         return do.dynamic_slice(x, *starts, slice_sizes=inserted(slice_sizes, d, axis.size)), d
+    # Starts that differ between batch elements: a gather of one window per row.
     rank = len(starts)
     if d is not None:
         x = move_axis(x, d, 0)
@@ -281,6 +291,7 @@ def dynamic_slice_batch(axis, args, dims, *, slice_sizes):
         x,
         _index_vectors(axis, starts, start_dims),
         dimension_numbers=numbers,
+        # A batch of no elements has no window to read.
         slice_sizes=((1,) if axis.size else (0,)) * mapped + tuple(slice_sizes),
         indices_are_sorted=mapped,
         unique_indices=mapped,  # windows of one operand may overlap
@@ -296,7 +307,7 @@ def _zero_index(starts) -> Any:
 
 
 def _index_vectors(axis, starts, dims):
-    """One index vector a row: shape (size, number of starts)."""
+    """Stack start indices into index vectors: shape (batch size, number of starts)."""
     columns = [
         do.broadcast_in_dim(
             s,
@@ -319,6 +330,7 @@ def dynamic_update_slice_jvp(primals, tangents):
 def dynamic_update_slice_transpose(ct, operand, update, *starts):
     operand_ct = update_ct = None
     if is_undefined(operand):
+        # Elements that were overwritten have no influence on the result.
         nothing = zeros(aval_of(update))
         operand_ct = do.dynamic_update_slice(ct, nothing, *starts)
     if is_undefined(update):
@@ -332,6 +344,7 @@ def dynamic_update_slice_batch(axis, args, dims):
     x = with_axis(x, d, 0, axis.size)
     if all(s is None for s in start_dims):
         return do.dynamic_update_slice(x, update, _zero_index(starts), *starts), 0
+    # Starts differ: a scatter of one window per row.
     rank = len(starts)
     numbers = ScatterDimensionNumbers(
         update_window_dims=tuple(range(1, rank + 1)),

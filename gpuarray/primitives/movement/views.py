@@ -1,7 +1,8 @@
-"""Views as index maps: where in the operand an element of the result is.
+"""Views as index maps: which element of the operand each element of the result is.
 
-Floor 2. In: equations, and coordinates of their results. Out: coordinates of the operand, as in
-core/index.py.
+Floor 2. In: equations, and coordinates in their results. Out: coordinates in the operand
+(core/index.py). Rules `_order` return the operand axis that each axis of the result is, None for
+new ones; or None in all, if axes are split or merged.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def _reshape(eqn: Eqn, at: list[Index]) -> list[Index]:
     order = eqn.params.get("dimensions")
     if order is None:
         return split(linear(at, after), before)
-    turned = split(linear(at, after), [before[d] for d in order])
-    return [turned[order.index(d)] for d in range(len(before))]
+    # `dimensions`: the operand is transposed first.
+    permuted = split(linear(at, after), [before[d] for d in order])
+    return [permuted[order.index(d)] for d in range(len(before))]
 
 
 def _reshape_order(eqn: Eqn) -> list[int | None] | None:
@@ -67,7 +69,7 @@ def _squeeze(eqn: Eqn, at: list[Index]) -> list[Index]:
 
 
 def _without_ones(eqn: Eqn) -> list[int | None] | None:
-    """What only adds or drops axes of length 1 keeps the others in their order."""
+    """Return the order of a reshape that only adds or drops axes of length 1, else None."""
     before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     full = [i for i, n in enumerate(before) if n != 1]
     if [before[i] for i in full] != [n for n in after if n != 1]:

@@ -1,4 +1,4 @@
-"""Elements of searches in sorted arrays, made where they are read.
+"""Element rule of `searchsorted`.
 
 Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
 """
@@ -19,9 +19,10 @@ from gpuarray.primitives.elements import called
 def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     ordered = eqn.invars[0].aval
     first = get(0, [*at[: ordered.ndim - 1], Index()])
-    if not isinstance(first, Element):  # nothing to search in
+    if not isinstance(first, Element):  # an empty array: there is nothing to search
         return Constant(0, eqn.outvars[0].aval)
     side, half = eqn.params["side"] == "right", is_half(ordered.dtype)
+    # The row is searched in memory, from its first element on.
     count = ShapedArray((), np.dtype(np.uint32 if ordered.size < 2**31 else np.uint64))
     length = Constant(ordered.shape[-1], count)
     text = f"({{T}})ga_search<{str(side).lower()}, {str(half).lower()}>({{0}}, {{1}}, {{2}})"

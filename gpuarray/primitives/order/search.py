@@ -1,8 +1,8 @@
-"""Searching in sorted arrays: where an element would have to stand.
+"""Searching in sorted arrays: the positions at which elements would keep the order.
 
-In: a sorted axis, behind any axes that it shares with the query, and elements to look up. Out:
-positions. One step of a library (binary search per element) on every backend; NaN sorts last and
--0.0 equals 0.0, as in `sort`. Floor 2.
+Floor 2. In: a sorted axis, behind any axes that it shares with the query, and elements to look up.
+Out: positions. A library step (binary search per element) on every backend; nan sorts last and -0.0
+equals 0.0, as in `sort`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left
         ordered, query = ordered.astype(wide), np.asarray(query).astype(wide)
     if ordered.ndim == 1:
         return np.asarray(np.searchsorted(ordered, query, side)).astype(dtype)
+    # NumPy searches one sorted array at a time.
     out = np.empty(query.shape, dtype)
     for row in np.ndindex(ordered.shape[:-1]):
         out[row] = np.searchsorted(ordered[row], query[row], side)
@@ -52,7 +53,7 @@ def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left
 def _searchsorted_batch(axis, args, dims, *, side, dtype):
     (ordered, query), (d, query_d) = args, dims
     if d is None:
-        # One array for all queries, whatever their shape. Axes that both share stay in front.
+        # One array for all queries, whatever their shape; axes that both share stay in front.
         lead = aval_of(ordered).ndim - 1
         query = move_axis(query, query_d, lead)
         return do.searchsorted(ordered, query, side=side, dtype=dtype), lead

@@ -1,8 +1,11 @@
-"""Sorting: sort by one or several keys, and the k largest (or smallest) elements.
+"""Sorting by one or several keys, and the k largest (or smallest) elements.
 
-In: arrays, the axis to sort along. Out: the arrays rearranged. Sorting is by value (-0.0 equals
-0.0, every NaN comes last), complex numbers by real part and then imaginary part; `top_k` is by
-total order (-0.0 below 0.0, NaN above all). Equal elements keep their order. Floor 2.
+Floor 2. In: arrays, and the axis to sort along. Out: the arrays rearranged.
+
+- `sort` is by value (-0.0 equals 0.0, every nan comes last), complex numbers by real part and then
+  imaginary part.
+- `top_k` is by total order (-0.0 below 0.0, nan above all).
+- Equal elements keep their order.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from gpuarray.primitives.define import ANY, check_dtype, do
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers, GatherScatterMode
 
 _STABLE = "stable"
-#: From so many elements on it pays to look for mixed zeros, which forbid the quicker unstable sort.
+#: From this many elements on it pays to look for zeros of both signs, which rule out the faster
+#: unstable sort.
 _LONG = 4096
 
 
@@ -46,7 +50,7 @@ def _sort_aval(*operands, dimension, is_stable, num_keys):
 
 
 def _sortable(key: Any) -> list[np.ndarray]:
-    """A key as columns that NumPy orders as we do: wide floats, parts of complex numbers."""
+    """Return a key as columns that NumPy orders as we do: wide floats, parts of complex numbers."""
     kind = dtypes.kind_of(key.dtype)
     if kind == "c":
         return [key.real, key.imag]
@@ -63,10 +67,12 @@ def _order(keys, axis: int) -> np.ndarray:
 
 
 def _sort_one(x: np.ndarray, axis: int) -> np.ndarray:
+    # Complex numbers: by two columns.
     columns = _sortable(x)
     if len(columns) > 1:
         return np.take_along_axis(x, _order([x], axis), axis)
     (wide,) = columns
+    # -0.0 and 0.0 are equal but not the same: only a stable sort keeps their order.
     if wide.dtype.kind == "f" and (wide.size < _LONG or np.signbit(wide[wide == 0]).any()):
         out = np.sort(wide, axis, _STABLE)
     else:
@@ -79,6 +85,7 @@ def _sort_pick(avals, *, dimension, is_stable, num_keys):
         return lambda x: [_sort_one(x, dimension)]
 
     def sort(*xs):
+        # Several operands: the order of the keys, applied to all.
         order = _order(xs[:num_keys], dimension)
         return [np.take_along_axis(x, order, dimension) for x in xs]
 
@@ -86,7 +93,7 @@ def _sort_pick(avals, *, dimension, is_stable, num_keys):
 
 
 def _taken(x, where, axis: int):
-    """Of each line of `x` along an axis, the elements at `where`, index vectors of length 1."""
+    """Take along an axis of `x` the elements at `where`, index vectors of length 1."""
     others = tuple(d for d in range(aval_of(x).ndim) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return do.gather(
@@ -102,11 +109,14 @@ def _taken(x, where, axis: int):
 
 
 def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
-    """Positions are sorted along, and tangents taken from there. vjp: ct ↦ ct scattered back."""
+    """Sort positions along with the operands, and take the tangents from there.
+
+    vjp: ct ↦ ct scattered back.
+    """
     shape = aval_of(primals[0]).shape
-    places = do.iota(dtype=np.dtype(np.uint32), shape=shape, dimension=dimension, sharding=None)
+    positions = do.iota(dtype=np.dtype(np.uint32), shape=shape, dimension=dimension, sharding=None)
     *out, where = do.sort(
-        *primals, places, dimension=dimension, is_stable=is_stable, num_keys=num_keys
+        *primals, positions, dimension=dimension, is_stable=is_stable, num_keys=num_keys
     )
     if 0 in shape:
         return out, [Zero(tangent_aval(aval_of(x))) for x in primals]
@@ -164,7 +174,7 @@ def _chosen(operand, axis: int, length: int) -> list[ShapedArray]:
 
 
 def _ascending(x: np.ndarray) -> np.ndarray:
-    """Integers (or bools) in the total order of the elements of `x`."""
+    """Return integers (or bools) that order as the elements of `x` do in total order."""
     if dtypes.kind_of(x.dtype) != "f":
         return x if x.dtype.kind != "V" else x.astype(np.int8)
     bits = x.view(f"i{x.dtype.itemsize}")
@@ -173,13 +183,14 @@ def _ascending(x: np.ndarray) -> np.ndarray:
 
 
 def _first_k(key: np.ndarray, k: int) -> np.ndarray:
-    """Where the k smallest are along the last axis, ascending, the first of equals first."""
+    """Return where the k smallest are along the last axis, ascending, the first of equals first."""
     n = key.shape[-1]
+    # For short or nearly full selections a whole sort is faster.
     if n <= 256 or k * 4 >= n:
         return np.argsort(key, axis=-1, kind=_STABLE)[..., :k]
     if k == 0:
         return np.empty((*key.shape[:-1], 0), np.intp)
-    # Choose before sorting: all below the k-th smallest, and the first of those equal to it.
+    # Select before sorting: all below the k-th smallest, and the first of those equal to it.
     last = np.partition(key, k - 1, axis=-1)[..., k - 1 : k]
     below, equal = key < last, key == last
     room = k - below.sum(-1, keepdims=True)
@@ -191,6 +202,7 @@ def _first_k(key: np.ndarray, k: int) -> np.ndarray:
 
 
 def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]:
+    # Work along the last axis; ~key reverses the order of integers without overflow.
     last = axis == x.ndim - 1
     lanes = x if last else np.moveaxis(x, axis, -1)
     key = _ascending(np.ascontiguousarray(lanes))
@@ -203,16 +215,17 @@ def _select(x: np.ndarray, axis: int, k: int, largest: bool) -> list[np.ndarray]
 
 
 def _selected_jvp(name: str, axis_of):
-    """The jvp of a selection: the tangents of the selected; positions have none."""
+    """Return the jvp of a selection: tangents of the selected; positions have none."""
 
     def jvp(primals, tangents, **params):
         (x,), (t,) = primals, tangents
         values, where = registry[name].bind(x, **params)
         none = Zero(tangent_aval(aval_of(where)))
+        # A selection of nothing: no element to take.
         if not aval_of(where).size:
             return [values, where], [Zero(tangent_aval(aval_of(values))), none]
-        places = (*aval_of(where).shape, 1)
-        at = do.reshape(where, new_sizes=places, dimensions=None, sharding=None)
+        positions = (*aval_of(where).shape, 1)
+        at = do.reshape(where, new_sizes=positions, dimensions=None, sharding=None)
         return [values, where], [_taken(t, at, axis_of(aval_of(x), params)), none]
 
     return jvp
@@ -238,7 +251,7 @@ top_k_p = Primitive(
 
 
 def approx_length(rank: int, n: int, k: int, recall: float, input_size: int, final: bool) -> int:
-    """How many candidates an approximate top-k keeps; k when a final exact step follows.
+    """Return how many candidates an approximate top-k keeps; k if a final exact step follows.
 
     The elements are dealt into m bins and the best of each bin is kept: one of the k best survives
     with a chance of about exp(-(k-1)/m), so `recall` sets m. Bins come in tiles (1024 wide for
@@ -252,6 +265,7 @@ def approx_length(rank: int, n: int, k: int, recall: float, input_size: int, fin
     if k == 1:
         return tile
     total = input_size if input_size >= 0 else n
+    # exp(-(k - 1) / m) >= recall, solved for m.
     bins = max(int((1.0 - k) / math.log(recall)), tile) if recall < 1.0 else n
     halvings = max(0, int(math.log2(max(total / min(bins, n), 1.0))))
     if halvings == 0:
@@ -299,7 +313,7 @@ def _approx_aval(
 
 
 def _approx_pick(avals, *, is_max_k, reduction_dimension, **params):
-    # Exact, and so within every recall target.
+    # The exact selection is within every recall target.
     (operand,) = avals
     out, _ = _approx_aval(
         operand, is_max_k=is_max_k, reduction_dimension=reduction_dimension, **params

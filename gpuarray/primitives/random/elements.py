@@ -1,4 +1,4 @@
-"""Random keys and bits, made where they are read: each element by itself, from a key and its place.
+"""Element rules of random keys and bits: each element is computed from a key and its own index.
 
 Floor 2. In: equations on keys, key words and seeds. Out: accesses, as in core/element_rules.py.
 """
@@ -18,17 +18,17 @@ from gpuarray.core.index import Index, linear
 from gpuarray.primitives.elements import called, chosen_along
 from gpuarray.primitives.random.host import pair_layout
 
-#: Generators whose keys kernels split and mix with data.
+#: Generators whose keys kernels can split and fold data into.
 _SPLITTING = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
 def _implementation(aval: ShapedArray) -> str:
-    """The name of the generator of typed keys."""
+    """Return the name of the generator of typed keys."""
     return aval.dtype.impl.name if isinstance(aval.dtype, dtypes.KeyDtype) else ""
 
 
 def _is_known(eqn: Eqn) -> bool:
-    """A rule `when`: where the operand's generator has text."""
+    """Rule `when`: whether the operand's generator has CUDA text."""
     return _implementation(eqn.invars[0].aval) in _SPLITTING
 
 
@@ -38,7 +38,7 @@ def _four(aval: ShapedArray) -> bool:
 
 
 def _key_of(words: int) -> str:
-    """The call that makes a key of words."""
+    """Return the call that builds a key from its words."""
     return f"ga_key({', '.join(f'{{{j}}}' for j in range(words))})"
 
 
@@ -67,11 +67,12 @@ def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _splitter(eqn: Eqn, count: int) -> str:
-    """What makes one of the `count` keys that a key is split into."""
+    """Return the function that computes one of the `count` keys a key is split into."""
     if _implementation(eqn.invars[0].aval) == "unsafe_rbg":
         return "ga_unsafe_split"
     if eqn.params.get("partitionable", False):
         return "ga_split"
+    # The older scheme needs the number of keys: it hashes counters in pairs.
     return f"ga_old_split<{count}u>"
 
 
@@ -92,7 +93,7 @@ FOLD_IN = ElementRule(_fold_in, when=_is_known)
 
 
 def _has_bits(eqn: Eqn) -> bool:
-    """Whether the stream is one whose places have text: the older one is, where it is short."""
+    """Rule `when`: whether the stream has CUDA text; the older one only where it is short."""
     older = not eqn.params.get("partitionable", False)
     many = math.prod(eqn.params["shape"]) >= 2**32 - 1
     return not (_implementation(eqn.invars[0].aval) == "threefry2x32" and older and many)
@@ -116,11 +117,13 @@ def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     wide = bits.dtype.itemsize == 8
     counted = eqn.params["algorithm"].name == "RNG_THREE_FRY"
     size = math.prod(shape)
+    # `taken`: how far the counter moves. Threefry counts pairs of words, Philox blocks of four.
     axis, padded = (0, shape) if wide or not shape else pair_layout(shape)
     if counted:
         taken = size if wide or not shape else math.prod(padded) // 2
     else:
         taken = -(-(2 * size if wide else size) // 4)
+    # Result 0 is the state afterwards, result 1 the bits.
     words = [get(0, [*lead, Index(constant=j)]) for j in range(state.shape[-1])]
     if number == 0:
         return _state_after(eqn, at, words, taken)
@@ -135,6 +138,7 @@ def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     elif not shape:
         text, where = "ga_counted_bits<{T}>({0}, 0, 0)", []
     else:
+        # Two words of 32 bits for each count: neighbours along `axis`.
         half, rest = place[axis].divided(2)
         halves = [n // 2 if d == axis else n for d, n in enumerate(padded)]
         pair = linear([half if d == axis else c for d, c in enumerate(place)], halves)
@@ -143,7 +147,7 @@ def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _state_after(eqn: Eqn, at: Places, words: list[Access], taken: int) -> Access:
-    """The same words, but for the counter in the second half."""
+    """Return a word of the state afterwards: the counter, its second half, has moved."""
     more = Constant(taken, ShapedArray((), dtypes.uint64))
     if len(words) == 2:
         pieces = [words[0], called(eqn, "{0} + {1}", [words[1], more])]
@@ -166,7 +170,7 @@ GENERATOR = ElementRule(_generator)
 
 
 def _gamma(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """Rejection for each element, from a key of its own."""
+    """Marsaglia and Tsang's rejection method, with a key for each element."""
     keys, alpha = (a.aval for a in eqn.invars)
     own = alpha.shape[keys.ndim :]
     place = linear(at[keys.ndim :], own) if own else Index(constant=0)

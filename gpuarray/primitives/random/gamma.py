@@ -1,8 +1,7 @@
-"""Gamma-distributed numbers from keys: rejection sampling, every element with a key of its own.
+"""Gamma-distributed numbers from keys, by rejection sampling with a key for every element.
 
-Floor 2. In: keys, and shape parameters alpha. Out: the `random_gamma` primitive. Samples depend on
-the key and on the element's place alone, so the loop below runs over all elements that are not
-accepted yet, in any order.
+Floor 2. In: keys, and shape parameters alpha. Out: the `random_gamma` primitive. A sample depends
+on its key alone, so the loop below runs over all elements that are not accepted yet, in any order.
 
 Method: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000).
 """
@@ -42,32 +41,35 @@ class _Draws:
     def __init__(self, impl, dtype, partitionable: bool):
         self.impl, self.dtype, self.partitionable = impl, dtype, partitionable
         info = dtypes.finfo(dtype)
+        # Bits of the mantissa, the unsigned integer of the same width, and how many bits are drawn.
         self.fraction, self.unsigned = info.nmant, np.dtype(f"uint{info.bits}")
         self.drawn = 8 if self.fraction < 8 else info.bits
 
     def split(self, keys: np.ndarray, n: int) -> list[np.ndarray]:
-        """n new keys for every key."""
+        """Return n new keys for every key, as n arrays of keys."""
         new = self.impl.split(keys, (n,), self.partitionable)
         return [new[:, i] for i in range(n)]
 
     def uniform(self, keys: np.ndarray, low: Any = 0, high: Any = 1) -> np.ndarray:
-        """Bits become the fraction of a number in [1, 2)."""
+        """Return uniform numbers: random bits are the mantissa of a number in [1, 2), less 1."""
         number = self.dtype.type
         bits = self.impl.bits(keys, self.drawn, (), self.partitionable).astype(self.unsigned)
         one = np.ones((), self.dtype)
         shift = self.unsigned.type(self.drawn - self.fraction)
         unit = (bits >> shift | one.view(self.unsigned)).view(self.dtype) - one
         low, high = number(low), number(high)
+        # Rounding may fall below `low`.
         return np.maximum(low, unit * (high - low) + low)
 
     def normal(self, keys: np.ndarray) -> np.ndarray:
+        # -1 itself is excluded: its inverse error function is infinite.
         low = np.nextafter(self.dtype.type(-1), self.dtype.type(0))
         inverse = erf_inv_p.numpy_function([ShapedArray(keys.shape[:1], self.dtype)], {})
         return self.dtype.type(np.sqrt(2)) * inverse(self.uniform(keys, low))
 
 
 def _normals(draws: _Draws, keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For every key the first normal x of its sequence with 1 + c x > 0, and that number."""
+    """Return, for every key, the first normal x of its sequence with 1 + c x > 0, and 1 + c x."""
     x, v = np.zeros_like(c), np.full_like(c, -1)
     todo = np.arange(c.size)
     while todo.size:
@@ -79,19 +81,22 @@ def _normals(draws: _Draws, keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray
 
 
 def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partitionable: bool):
-    """One sample for every key: uint32[n, words], float[n] -> float[n]."""
+    """Return one sample for every key: uint32[n, words], float[n] -> float[n]."""
+    # The names are those of the paper: d = alpha - 1/3, c = 1 / (3 sqrt(alpha - 1/3)).
     draws = _Draws(impl, alpha.dtype, partitionable)
     number = alpha.dtype.type
     one = number(1)
+    # nan, and negative alpha, which no gamma distribution has
     bad = ~(alpha >= 0)  # nan, and what no gamma distribution has
     alpha = np.where(bad, one, alpha)
-    # Below 1 one samples at alpha + 1 and multiplies by u ** (1 / alpha).
+    # Below 1, sample at alpha + 1 and multiply by u ** (1 / alpha) ("boost").
     large = alpha >= 1
     raised = np.where(large, alpha, alpha + one)
     third = one / number(3)
     d = raised - third
     c = third / np.sqrt(d)
 
+    # Each loop redraws only the elements that were rejected.
     keys, boost_keys = draws.split(keys, 2)
     accepted = np.ones_like(alpha)
     todo = np.arange(alpha.size)
@@ -99,6 +104,7 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
     while todo.size:
         keys[todo], x_keys, u_keys = draws.split(keys[todo], 3)
         x, v = _normals(draws, np.array(x_keys), c[todo])
+        # The paper's squeeze test first, the exact one for what it does not accept.
         square, cube = x * x, v * v * v
         u = draws.uniform(u_keys)
         here = d[todo]
@@ -107,6 +113,7 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
         )
         accepted[todo] = cube
         todo = todo[again]
+    # Logarithms do not underflow where the boost does.
     if log_space:
         exponential = -np.log1p(-draws.uniform(boost_keys))
         boost = np.where(large | (exponential == 0), number(0), -exponential / alpha)
@@ -125,6 +132,7 @@ def _numpy(avals, *, log_space: bool, partitionable: bool = False):
 
     def sample(keys, alpha):
         words = key_words(keys, dtype)
+        # A key for each element, split from the key of its leading axes.
         flat = impl.split(words, inner or (1,), partitionable).reshape(-1, *impl.key_shape)
         out = _samples(impl, flat, np.asarray(alpha).reshape(-1), log_space, partitionable)
         return out.reshape(alpha_aval.shape)
@@ -133,12 +141,13 @@ def _numpy(avals, *, log_space: bool, partitionable: bool = False):
 
 
 def _jvp(primals, tangents, *, log_space: bool, **params):
-    """A sample moves with alpha so that its place among all samples stays the same."""
+    """Implicit reparametrisation: the sample's rank among all samples stays the same."""
     (keys, alpha), (_, t) = primals, tangents
     out = do.random_gamma(keys, alpha, log_space=log_space, **params)
     if is_zero(t):
         return out, Zero(aval_of(out))
     sample = out
+    # The slope is needed at the sample itself, which may have underflowed to 0.
     if log_space:
         sample = do.exp(out)
         smallest = full_like(sample, float(dtypes.finfo(aval_of(alpha).dtype).tiny))
@@ -147,7 +156,7 @@ def _jvp(primals, tangents, *, log_space: bool, **params):
     return out, do.mul(t, do.div(slope, sample) if log_space else slope)
 
 
-#: gamma(alpha) samples or their logarithms
+#: Samples of gamma(alpha), or their logarithms.
 random_gamma_p = Primitive(
     "random_gamma",
     Kind.LIBRARY,

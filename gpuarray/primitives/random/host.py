@@ -1,8 +1,8 @@
 """Counter-based random generators on NumPy words: Threefry-2x32 and Philox-4x32.
 
 Floor 2. In: key words and counters (uint32). Out: random words, the same on every machine. Long
-streams are made in blocks that stay in cache, in place; a few words are made with Python integers,
-which is quicker than 100 NumPy calls. Both algorithms are those of Salmon et al., "Parallel random
+streams are made in place, in blocks that stay in cache; a few words are made with Python integers,
+which is faster than 100 NumPy calls. Both algorithms are those of Salmon et al., "Parallel random
 numbers: as easy as 1, 2, 3" (2011).
 """
 
@@ -15,15 +15,15 @@ import numpy as np
 
 from gpuarray.util import prod
 
-_BLOCK = 1 << 14  # words a block: three arrays of 64 KB
-_FEW = 8  # pairs up to which Python integers win
+_BLOCK = 1 << 14  # words per block: three arrays of 64 KB
+_FEW = 8  # pairs up to which Python integers are faster
 _MASK = 0xFFFFFFFF
 _PARITY = 0x1BD11BDA
+# Constants of the paper: the key schedule's parity and the rotations, in two groups of four.
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 _u32, _u64 = np.uint32, np.uint64
-# The same as NumPy scalars: (left shift, right shift) of every round, and the number of every group
-# of four.
+# As NumPy scalars: (left shift, right shift) of every round, and the number added after every four.
 _SHIFTS = [[(_u32(r), _u32(32 - r)) for r in rounds] for rounds in _ROTATIONS]
 _NUMBERS = [_u32(i) for i in range(6)]
 
@@ -32,9 +32,11 @@ def _pair(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
     """Threefry-2x32 with 20 rounds on Python integers."""
     keys = (k0, k1, k0 ^ k1 ^ _PARITY)
     x0, x1 = (x0 + k0) & _MASK, (x1 + k1) & _MASK
+    # Five groups of four rounds, each followed by the injection of the next key words.
     for i in range(5):
         for r in _ROTATIONS[i & 1]:
             x0 = (x0 + x1) & _MASK
+            # Rotate x1 left by r bits, then mix.
             x1 = ((x1 << r) & _MASK | x1 >> (32 - r)) ^ x0
         x0 = (x0 + keys[(i + 1) % 3]) & _MASK
         x1 = (x1 + keys[(i + 2) % 3] + i + 1) & _MASK
@@ -47,6 +49,7 @@ def _block(keys, x0: np.ndarray, x1: np.ndarray, spare: np.ndarray) -> None:
     add(x0, keys[0], x0)
     add(x1, keys[1], x1)
     for i in range(5):
+        # Rotation as two shifts, with one spare array for all of them.
         for up, down in _SHIFTS[i & 1]:
             add(x0, x1, x0)
             right(x1, down, spare)
@@ -58,6 +61,7 @@ def _block(keys, x0: np.ndarray, x1: np.ndarray, spare: np.ndarray) -> None:
         add(x1, _NUMBERS[i + 1], x1)
 
 
+# The third word makes any two of the three injections differ.
 def _schedule(k0, k1):
     return k0, k1, k0 ^ k1 ^ _u32(_PARITY)
 
@@ -77,6 +81,7 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
     out0[...], out1[...] = x0, x1
     flat0, flat1 = out0.reshape(-1), out1.reshape(-1)
     one_key = np.size(k0) == np.size(k1) == 1
+    # A few words: Python integers.
     if size <= _FEW:
         words = [np.broadcast_to(k, shape).reshape(-1).tolist() for k in (k0, k1)]
         for i, (a, b) in enumerate(zip(*words, strict=True)):
@@ -89,6 +94,7 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
         keys = _schedule(*every)
     spare = np.empty(min(_BLOCK, size), _u32)
     for start in range(0, size, _BLOCK):
+        # Block by block, in place.
         part = slice(start, start + _BLOCK)
         a, b = flat0[part], flat1[part]
         _block(keys if one_key else [k[part] for k in keys], a, b, spare[: a.size])
@@ -96,11 +102,11 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.ndarray:
-    """The first words of a key's stream: uint32[2] -> uint32[size].
+    """Return the first words of a key's stream: uint32[2] -> uint32[size].
 
     The original stream numbers all words and encrypts the first half of them with the second half,
     so a word depends on the size. The partitionable one encrypts every word's 64-bit number by
-    itself: any part can be made anywhere.
+    itself, so any piece can be made anywhere.
     """
     if not partitionable and size > _MASK:
         return _long_stream(key, size)
@@ -115,13 +121,14 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
                 a, b = _pair(k0, k1, 0, i)
                 out[i] = a ^ b
             else:
-                # An odd stream has no last partner; zero stands in for it.
+                # An odd stream has no last partner: 0 is encrypted instead.
                 a, b = _pair(k0, k1, i, pairs + i if pairs + i < size else 0)
                 out[i] = a
                 if pairs + i < size:
                     out[pairs + i] = b
         return out
     keys = _schedule(_u32(k0), _u32(k1))
+    # Counters of one block; each block adds its start.
     count = np.arange(min(_BLOCK, pairs), dtype=_u32)
     work0, work1, spare = (np.empty_like(count) for _ in range(3))
     for start in range(0, pairs, _BLOCK):
@@ -130,12 +137,15 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
         low = _u32(start & _MASK)
         if partitionable:
             x0[...] = start >> 32
+            # The low word wraps; the high word cannot change within a block, whose size divides
+            # 2**32.
             np.add(count[:n], low, out=x1)
             _block(keys, x0, x1, spare[:n])
             np.bitwise_xor(x0, x1, out=out[start : start + n])
         else:
             np.add(count[:n], low, out=x0)
             np.add(count[:n], _u32(pairs + start), out=x1)
+            # The last partner of an odd stream, again 0.
             if pairs + start + n > size:
                 x1[-1] = 0
             _block(keys, x0, x1, spare[:n])
@@ -146,7 +156,7 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
 
 
 def _long_stream(key: np.ndarray, size: int) -> np.ndarray:
-    """More words than a 32-bit counter has: the key is split, every part makes a full stream."""
+    """Return more words than a 32-bit counter has: each part is a full stream of a split key."""
     parts, rest = divmod(size, _MASK)
     keys = threefry_stream(key, 2 * (parts + 1), partitionable=False).reshape(-1, 2)
     sizes = [_MASK] * parts + [rest]
@@ -155,7 +165,7 @@ def _long_stream(key: np.ndarray, size: int) -> np.ndarray:
 
 
 def pair_layout(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """(axis, padded shape): along which axis the two words of a pair lie side by side.
+    """Return (axis, padded shape): the axis along which the two words of a pair are adjacent.
 
     It is the first axis of even length; failing that the longest, padded by one.
     """
@@ -167,7 +177,8 @@ def pair_layout(shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
 
 
 def threefry_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
-    """Threefry as a stream with a 64-bit counter: (bits of `dtype`, counter afterwards)."""
+    """Threefry as a stream with a 64-bit counter: return (bits of `dtype`, next counter)."""
+    # A 64-bit number takes a whole pair; narrower ones half of one each.
     wide = np.dtype(dtype).itemsize == 8
     axis, padded = (0, shape) if wide or not shape else pair_layout(shape)
     pairs = prod(shape) if wide or not shape else prod(padded) // 2
@@ -180,16 +191,19 @@ def threefry_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
         return (high.astype(_u64) << _u64(32) | low).reshape(shape), after
     if not shape:
         return low.reshape(()).astype(dtype), after
+    # Interleave the two words along the chosen axis, then drop the padding.
     halves = (*padded[:axis], padded[axis] // 2, *padded[axis + 1 :])
     words = np.stack([low.reshape(halves), high.reshape(halves)], axis + 1).reshape(padded)
     return words[tuple(map(slice, shape))].astype(dtype), after
 
 
 def _philox_rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
-    """Ten rounds of Philox-4x32 on four arrays of uint64 that hold 32-bit words."""
+    """Ten rounds of Philox-4x32 on four uint64 arrays that hold 32-bit words."""
     mask = _u64(_MASK)
     for i in range(10):
+        # uint64 holds the full product, whose high and low words are both used.
         first, second = c[0] * _u64(0xD2511F53), c[2] * _u64(0xCD9E8D57)
+        # The key is raised by Weyl constants at each round.
         a = _u64((k0 + i * 0x9E3779B9) & _MASK)
         b = _u64((k1 + i * 0xBB67AE85) & _MASK)
         c = [
@@ -202,9 +216,9 @@ def _philox_rounds(c: list[np.ndarray], k0: int, k1: int) -> list[np.ndarray]:
 
 
 def philox_words(key, counter: int, count: int) -> np.ndarray:
-    """uint32[count] words of Philox-4x32-10; four of them take one step of the 64-bit counter.
+    """Return uint32[count] words of Philox-4x32-10; four words take one step of the counter.
 
-    The key words fill the upper half of the 128-bit number that is encrypted; a full counter
+    The key words are the upper half of the 128-bit number that is encrypted; the 64-bit counter
     carries into them.
     """
     groups = math.ceil(count / 4)
@@ -213,6 +227,7 @@ def philox_words(key, counter: int, count: int) -> np.ndarray:
     for start in range(0, groups, _BLOCK):
         stop = min(start + _BLOCK, groups)
         number = np.arange(start, stop, dtype=_u64) + _u64(counter)
+        # The sum wrapped exactly where it is smaller than the counter.
         upper = _u64(k0 | k1 << 32) + (number < _u64(counter))
         words = [half for n in (number, upper) for half in (n & _u64(_MASK), n >> _u64(32))]
         for i, word in enumerate(_philox_rounds(words, k0, k1)):
@@ -221,7 +236,7 @@ def philox_words(key, counter: int, count: int) -> np.ndarray:
 
 
 def philox_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
-    """Philox as a stream with a 64-bit counter: (bits of `dtype`, counter afterwards)."""
+    """Philox as a stream with a 64-bit counter: return (bits of `dtype`, next counter)."""
     size = prod(shape)
     wide = np.dtype(dtype).itemsize == 8
     words = philox_words(key, counter, 2 * size if wide else size)
@@ -232,7 +247,7 @@ def philox_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
     return words.reshape(shape).astype(dtype, copy=False), after
 
 
-#: name of the algorithm -> (key, counter, shape, dtype) -> (bits, counter afterwards)
+#: By algorithm: (key, counter, shape, dtype) -> (bits, next counter).
 COUNTED: dict[str, Callable[..., tuple[np.ndarray, int]]] = {
     "RNG_DEFAULT": philox_counted,
     "RNG_PHILOX": philox_counted,

@@ -1,8 +1,8 @@
-"""Random keys and bits: seeding, splitting, folding in, and bits, as primitives on typed keys.
+"""Random keys and bits as primitives: seeding, splitting, folding in, and bits.
 
-Floor 2. In: seeds, key words, keys. Out: primitives, and the generators they know
-(`implementations`). A key is stored as one NumPy element (uint64 for two words, complex128 for
-four), so whatever moves elements moves keys.
+Floor 2. In: seeds, key words, keys. Out: primitives, and the generators (`implementations`). A key
+is stored as one NumPy element (uint64 for two words, complex128 for four), so whatever moves
+elements moves keys.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from gpuarray.util import prod
 
 _uint32 = np.dtype(np.uint32)
 _bits_dtypes = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-_MANY = 1 << 12  # words from which streams of many keys are made one key at a time
+_MANY = 1 << 12  # from this many words on, streams of many keys are made one key at a time
 
 
 # ---- generators of keys ----
 
 
 class KeyImpl:
-    """A random generator: how a key is seeded, split, mixed with data and turned into bits.
+    """A random generator: how keys are seeded, split, mixed with data and turned into bits.
 
-    Its functions work on key words, uint32[..., words]: one key, or many at once. `str` is the tag
+    Its functions work on key words, uint32[..., words]: one key, or many at once. `tag` is the name
     that dtypes show.
     """
 
@@ -53,6 +53,7 @@ class KeyImpl:
     def __repr__(self) -> str:
         return f"KeyImpl(name={self.name!r}, tag={self.tag!r}, key_shape={self.key_shape})"
 
+    # Pickled by name: the functions belong to this module.
     def __reduce__(self):
         return _impl_named, (self.name,)
 
@@ -62,20 +63,21 @@ def _impl_named(name: str) -> KeyImpl:
 
 
 def _threefry_seed(seed: int, bits: int) -> np.ndarray:
-    """The two halves of a 64-bit seed; narrower ones have no high half."""
+    """Return the two halves of a 64-bit seed; narrower seeds have no high half."""
     high = seed >> 32 & 0xFFFFFFFF if bits > 32 else 0
     return np.array([high, seed & 0xFFFFFFFF], _uint32)
 
 
 def _halves(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """64-bit numbers as high and low words."""
+    """Split 64-bit numbers into high and low words."""
     return (numbers >> np.uint64(32)).astype(_uint32), numbers.astype(_uint32)
 
 
 def _threefry_words(keys: np.ndarray, size: int, partitionable: bool) -> np.ndarray:
-    """The streams of one key or of many: uint32[..., 2] -> uint32[..., size]."""
+    """Return the streams of one key or of many: uint32[..., 2] -> uint32[..., size]."""
     if keys.ndim == 1:
         return threefry_stream(keys, size, partitionable=partitionable)
+    # Long streams stay in cache only one at a time.
     if size > _MANY:
         flat = keys.reshape(-1, 2)
         streams = [threefry_stream(k, size, partitionable=partitionable) for k in flat]
@@ -84,6 +86,7 @@ def _threefry_words(keys: np.ndarray, size: int, partitionable: bool) -> np.ndar
     if partitionable:
         a, b = threefry2x32(k0, k1, *_halves(np.arange(size, dtype=np.uint64)))
         return a ^ b
+    # The original stream: number i is paired with number half + i.
     half = (size + 1) // 2
     second = np.arange(half, 2 * half, dtype=_uint32)
     second[size - half :] = 0  # an odd stream has no last partner
@@ -93,6 +96,7 @@ def _threefry_words(keys: np.ndarray, size: int, partitionable: bool) -> np.ndar
 
 def _threefry_split(keys: np.ndarray, shape: tuple[int, ...], partitionable: bool) -> np.ndarray:
     n, lead = prod(shape), keys.shape[:-1]
+    # Two words of the stream for each new key.
     if not partitionable:
         return _threefry_words(keys, 2 * n, False).reshape(*lead, *shape, 2)
     counts = _halves(np.arange(n, dtype=np.uint64))
@@ -100,6 +104,7 @@ def _threefry_split(keys: np.ndarray, shape: tuple[int, ...], partitionable: boo
     return np.stack(words, -1).reshape(*lead, *shape, 2)
 
 
+# The data is the counter: one pair is the new key.
 def _threefry_fold_in(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
     return np.stack(threefry2x32(keys[..., 0], keys[..., 1], np.uint32(0), data), -1)
 
@@ -107,6 +112,7 @@ def _threefry_fold_in(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
 def _threefry_bits(keys, width: int, shape, partitionable: bool) -> np.ndarray:
     size, dtype, full = prod(shape), _bits_dtypes[width], (*keys.shape[:-1], *shape)
     if partitionable:
+        # A 64-bit number is the whole pair; narrower ones are its two words xored.
         if width == 64:
             counts = _halves(np.arange(size, dtype=np.uint64))
             high, low = threefry2x32(keys[..., :1], keys[..., 1:], *counts)
@@ -116,18 +122,19 @@ def _threefry_bits(keys, width: int, shape, partitionable: bool) -> np.ndarray:
     if width == 64:
         high, low = words[..., :size].astype(np.uint64), words[..., size:]
         return (high << np.uint64(32) | low).reshape(full)
-    # Narrow numbers are cut from each word, lowest part first: on these machines, the bytes as they
-    # lie.
+    # Narrow numbers are cut from each word, lowest bits first, which on little-endian machines is
+    # the order of the bytes.
     return np.ascontiguousarray(words).view(dtype)[..., :size].reshape(full)
 
 
 def _each(function):
-    """Make a function of one key work on many, one after another."""
+    """Extend a function of one key to many, one after another."""
 
     def many(keys, *args):
         if keys.ndim == 1:
             return function(keys, *args)
         results = [function(k, *args) for k in keys.reshape(-1, keys.shape[-1])]
+        # No keys: one call tells the result's shape.
         if not results:
             one = function(np.zeros(4, _uint32), *args)
             return np.empty((*keys.shape[:-1], *one.shape), one.dtype)
@@ -137,11 +144,13 @@ def _each(function):
 
 
 def _rbg_seed(seed: int, bits: int) -> np.ndarray:
+    # The seed twice: as the key's first two words and as its counter.
     half = _threefry_seed(seed, bits)
     return np.concatenate([half, half])
 
 
 def _rbg_split(keys, shape, partitionable: bool) -> np.ndarray:
+    # An rbg key is two Threefry keys, which are split apart.
     halves = [_threefry_split(keys[..., i : i + 2], shape, partitionable) for i in (0, 2)]
     return np.concatenate(halves, -1)
 
@@ -150,6 +159,7 @@ def _rbg_fold_in(keys, data) -> np.ndarray:
     return np.concatenate([_threefry_fold_in(keys[..., i : i + 2], data) for i in (0, 2)], -1)
 
 
+# The last two words of a key are the low and high half of Philox's counter.
 def _counter(words: np.ndarray) -> int:
     return int(words[2]) | int(words[3]) << 32
 
@@ -161,7 +171,7 @@ def _rbg_bits(key, width: int, shape, partitionable: bool) -> np.ndarray:
 
 @_each
 def _unsafe_split(key, shape, partitionable: bool) -> np.ndarray:
-    """Ten times as many keys as are wanted are drawn, and every tenth is kept."""
+    """Draw ten times as many keys as are wanted and keep every tenth, as JAX does."""
     n = prod(shape)
     return _rbg_bits(key, 32, (10 * n, 4), partitionable)[::10].reshape(*shape, 4)
 
@@ -174,7 +184,7 @@ def _unsafe_fold_in(keys, data) -> np.ndarray:
     return out
 
 
-#: The generators by name.
+#: Generators by name.
 implementations: dict[str, KeyImpl] = {
     impl.name: impl
     for impl in (
@@ -189,7 +199,7 @@ implementations: dict[str, KeyImpl] = {
 
 
 def implementation(name: str) -> KeyImpl:
-    """The generator of this name."""
+    """Return the generator of this name."""
     try:
         return implementations[name]
     except KeyError:
@@ -203,20 +213,20 @@ def implementation(name: str) -> KeyImpl:
 
 
 def key_words(keys: np.ndarray, dtype) -> np.ndarray:
-    """The words of stored keys: [...] of one element a key -> uint32[..., words]."""
+    """Return the words of stored keys: [...] of one element per key -> uint32[..., words]."""
     shape = dtype.impl.key_shape
     return np.ascontiguousarray(keys).reshape(-1).view(_uint32).reshape(*np.shape(keys), *shape)
 
 
 def keys_of(words: np.ndarray, dtype) -> np.ndarray:
-    """The reverse: uint32[..., words] -> [...] of one element a key."""
+    """Return stored keys from their words: uint32[..., words] -> [...] of one element per key."""
     shape = words.shape[: words.ndim - len(dtype.impl.key_shape)]
     flat = np.ascontiguousarray(words, _uint32).reshape(-1)
     return flat.view(dtype.storage).reshape(shape)
 
 
 def check_keys(op: str, keys: ShapedArray) -> None:
-    """Raise unless the operand is an array of typed keys."""
+    """Raise TypeError unless the operand is an array of typed keys."""
     if not isinstance(keys.dtype, dtypes.KeyDtype):
         raise TypeError(
             f"{op} needs random keys, got {keys.str_short()}. Make one with "
@@ -233,7 +243,7 @@ def _check_shape(op: str, shape) -> None:
 
 
 def _in_place(name: str) -> Callable[..., Any]:
-    """The batch rule of what goes over leading axes by itself: the extra one is one of them."""
+    """Return the batch rule of a primitive on any leading axes: the batch axis is one of them."""
 
     def batch(axis, args, dims, **params):
         return getattr(do, name)(*args, **params), dims[0]
@@ -251,7 +261,7 @@ def _wrap_batch(axis, args, dims, *, impl: KeyImpl):
 
 
 def _fold_in_batch(axis, args, dims):
-    """As pointwise ops do it: the extra axis in front, scalars without one as they are."""
+    """Broadcast as pointwise operations do: the batch axis in front, scalars as they are."""
     rank = max(aval_of(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True)) + 1
 
     def placed(x, d):
@@ -264,6 +274,7 @@ def _fold_in_batch(axis, args, dims):
 
 def _generator_batch(axis, args, dims, *, shape, **params):
     (state,), (dim,) = args, dims
+    # A state for each batch element, in front, which the primitive takes.
     state = move_axis(state, dim, 0)
     return do.rng_bit_generator(state, shape=(axis.size, *shape), **params), [0, 0]
 
@@ -359,12 +370,12 @@ def _split_numpy(avals, *, shape, partitionable: bool = False):
 
 
 def hide_stream(params: dict) -> dict:
-    """A `show` rule: which stream was meant is not part of the program text."""
+    """`show` rule: which of the two streams was meant is not part of the printed program."""
     return {k: v for k, v in params.items() if k != "partitionable"}
 
 
 def stream_params() -> dict[str, bool]:
-    """Which of the two Threefry streams is meant; compile caches must tell them apart."""
+    """Return which Threefry stream is meant, for params: compile caches must tell them apart."""
     return {"partitionable": config.state.threefry_partitionable}
 
 
@@ -435,7 +446,7 @@ def _bits_text(avals, *, bit_width, shape, partitionable: bool = False) -> str:
     return f"ga_random_old_bits<{{T}}, {prod(shape)}>({{0}}, {{1}})"
 
 
-#: random bits; every key of the operand makes an array of `shape`
+#: Random bits: every key of the operand gives an array of `shape`.
 random_bits_p = Primitive(
     "random_bits",
     Kind.GENERATOR,
@@ -472,7 +483,7 @@ def _threefry_aval(*words: ShapedArray) -> list[ShapedArray]:
     return [ShapedArray(shape, _uint32)] * 2
 
 
-#: (key 0, key 1, counter 0, counter 1) -> two words, everywhere by itself
+#: (key 0, key 1, counter 0, counter 1) -> two words, element by element.
 threefry2x32_p = Primitive(
     "threefry2x32",
     Kind.POINTWISE,
@@ -490,7 +501,7 @@ threefry2x32_p = Primitive(
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """The generators of `rng_bit_generator`; the default is Philox.
+    """Generators of `rng_bit_generator`; the default is Philox.
 
     >>> RandomAlgorithm.RNG_PHILOX
     <RandomAlgorithm.RNG_PHILOX: 2>
@@ -507,6 +518,7 @@ class RandomAlgorithm(enum.IntEnum):
 def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding=None):
     if dtype not in map(np.dtype, _bits_dtypes.values()):
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype.name}")
+    # The last axis is one generator's state: two key words and two counter words.
     one = (state.shape[-1:], state.dtype)
     lead = state.shape[:-1]  # one generator each; the shape of the bits begins alike
     if (
@@ -523,6 +535,7 @@ def _generator_aval(state: ShapedArray, *, shape, dtype, algorithm, out_sharding
 
 def _generator_numpy(state, *, shape, dtype, algorithm, out_sharding=None):
     lead = state.shape[:-1]
+    # A state is never changed in place: it is a value.
     after, bits = np.ascontiguousarray(state).copy(), np.empty(shape, dtype)
     for index in np.ndindex(lead):
         words = after[index].view(_uint32)

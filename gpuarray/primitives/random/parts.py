@@ -1,8 +1,7 @@
-"""What random keys are made by, in terms of other primitives: for drivers that have no rule of
-their own for them.
+"""Random primitives in terms of others, for backends that have no rule of their own for them.
 
-Floor 2. In: keys, or seeds. Out: the same keys and bits as the NumPy rules of ops.py make,
-from Threefry pairs, which are pointwise. Generators with other rounds have no parts.
+Floor 2. In: keys, or seeds. Out: the same keys and bits as from the NumPy rules of ops.py, made of
+Threefry pairs, which are pointwise. Other generators have no such form.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ def _shaped(x, shape: tuple[int, ...]):
     return do.reshape(x, new_sizes=shape, dimensions=None, sharding=None)
 
 
-def _spread(x, shape: tuple[int, ...]):
-    """A value for every index of a shape that begins with its own."""
+def _broadcast(x, shape: tuple[int, ...]):
+    """Broadcast `x` to a shape that begins with its own."""
     own = aval_of(x).shape
     if own == shape:
         return x
@@ -43,7 +42,7 @@ def _spread(x, shape: tuple[int, ...]):
 
 
 def _full(value: int, shape: tuple[int, ...]):
-    return _spread(np.uint32(value), shape)
+    return _broadcast(np.uint32(value), shape)
 
 
 def _joined(parts: list, axis: int):
@@ -51,28 +50,28 @@ def _joined(parts: list, axis: int):
 
 
 def _columns(*words):
-    """Arrays as the columns of one more axis, the last."""
+    """Stack arrays along a new last axis."""
     return _joined([_shaped(w, (*aval_of(w).shape, 1)) for w in words], aval_of(words[0]).ndim)
 
 
 def _cut(x, start: int, stop: int):
-    """From `start` to `stop` along the last axis."""
+    """Slice the last axis from `start` to `stop`."""
     shape = aval_of(x).shape
     starts = (*(0 for _ in shape[1:]), start)
     return do.slice(x, start_indices=starts, limit_indices=(*shape[:-1], stop), strides=None)
 
 
 def _halves_of(keys) -> tuple[Any, Any]:
-    """The two words of every key."""
+    """Return the two words of every key."""
     words, shape = do.random_unwrap(keys), aval_of(keys).shape
     return _shaped(_cut(words, 0, 1), shape), _shaped(_cut(words, 1, 2), shape)
 
 
 def _pairs(keys, high, low) -> tuple[Any, Any]:
-    """The pairs that every key makes of counters along one more axis."""
+    """Encrypt counters along one more axis with every key."""
     (count,) = aval_of(low).shape
     shape = (*aval_of(keys).shape, count)
-    k0, k1 = (_spread(k, shape) for k in _halves_of(keys))
+    k0, k1 = (_broadcast(k, shape) for k in _halves_of(keys))
     high, low = (
         do.broadcast_in_dim(c, shape=shape, broadcast_dimensions=(len(shape) - 1,), sharding=None)
         for c in (high, low)
@@ -85,12 +84,12 @@ def _counters(count: int) -> Any:
 
 
 def _own_pairs(keys, count: int):
-    """The pairs of counters 0, 1, ..."""
+    """Encrypt the counters 0, 1, ... with every key."""
     return _pairs(keys, _full(0, (count,)), _counters(count))
 
 
 def _stream(keys, size: int):
-    """The older stream: word i and the word half a stream behind it come from one pair."""
+    """Return the original stream: word i and the word half a stream behind it are one pair."""
     half = (size + 1) // 2
     first = _counters(half)
     second = do.add(first, _full(half, (half,)))
@@ -101,20 +100,21 @@ def _stream(keys, size: int):
     return _cut(words, 0, size)
 
 
+# Two words as one of 64 bits; they share no bit, so the sum is their union.
 def _wide(high, low):
     high, low = _cast(high, np.uint64), _cast(low, np.uint64)
-    by = _spread(np.uint64(32), aval_of(high).shape)
+    by = _broadcast(np.uint64(32), aval_of(high).shape)
     return do.add(do.shift_left(high, by), low)
 
 
 def seed_parts(seeds, *, impl):
-    """`random_seed`: the halves of a 64-bit seed; narrower ones have no high half."""
+    """`random_seed`: the halves of a 64-bit seed; narrower seeds have no high half."""
     _only_threefry(impl)
     aval = aval_of(seeds)
     high = _full(0, aval.shape)
     if aval.dtype.itemsize > 4:
         seeds = _cast(seeds, np.uint64)
-        by = _spread(np.uint64(32), aval.shape)
+        by = _broadcast(np.uint64(32), aval.shape)
         high = _cast(do.shift_right_logical(seeds, by), _uint32)
     return do.random_wrap(_columns(high, _cast(seeds, _uint32)), impl=impl)
 
@@ -124,12 +124,14 @@ def split_parts(keys, *, shape: tuple[int, ...], partitionable: bool = False):
     aval = aval_of(keys)
     _only_threefry(aval.dtype.impl)
     count = math.prod(shape)
+    # The partitionable stream's pairs are the keys; the original stream is read two words at a
+    # time.
     words = _columns(*_own_pairs(keys, count)) if partitionable else _stream(keys, 2 * count)
     return do.random_wrap(_shaped(words, (*aval.shape, *shape, 2)), impl=aval.dtype.impl)
 
 
 def fold_in_parts(keys, data):
-    """`random_fold_in`: the pair a key makes of the number."""
+    """`random_fold_in`: the pair that a key makes of the number."""
     aval, impl = aval_of(keys), aval_of(keys).dtype.impl
     _only_threefry(impl)
     shape = np.broadcast_shapes(aval.shape, aval_of(data).shape)
@@ -139,7 +141,7 @@ def fold_in_parts(keys, data):
 
 
 def _aligned(x, shape: tuple[int, ...]):
-    """NumPy's broadcasting: the axes of a value are the last ones."""
+    """Broadcast as NumPy does: axes align at the end."""
     rank = aval_of(x).ndim
     if aval_of(x).shape == shape:
         return x
@@ -153,6 +155,7 @@ def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: b
     _only_threefry(aval.dtype.impl)
     size, result = math.prod(shape), (*aval.shape, *shape)
     dtype = np.dtype(f"uint{bit_width}")
+    # As in ops.py: a pair for each number, its words xored unless all 64 bits are wanted.
     if partitionable:
         a, b = _own_pairs(keys, size)
         return _shaped(_wide(a, b) if bit_width == 64 else _cast(do.xor(a, b), dtype), result)
@@ -160,6 +163,7 @@ def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: b
     words = _stream(keys, count)
     if bit_width == 64:
         return _shaped(_wide(_cut(words, 0, size), _cut(words, size, 2 * size)), result)
+    # Words split into narrow numbers, lowest bits first.
     if bit_width < 32:
         parts = do.bitcast_convert_type(words, new_dtype=dtype)
         words = _cut(_shaped(parts, (*aval.shape, count * 32 // bit_width)), 0, size)
@@ -167,20 +171,22 @@ def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: b
 
 
 def uniform_parts(key, low, high, *, shape: tuple[int, ...]):
-    """`rng_uniform`, from a key that nobody else has."""
+    """`rng_uniform`, from a key that is used for nothing else."""
     dtype = aval_of(low).dtype
     whole = np.issubdtype(dtype, np.integer)
     wide = np.dtype(np.uint64) if whole or dtype.itemsize == 8 else _uint32
     bits = do.random_bits(key, bit_width=8 * wide.itemsize, shape=shape, partitionable=True)
     if whole:
+        # The interval has at least one number, as in the NumPy rule.
         top = do.max(high, do.add(low, dtype.type(1)))
         span = do.sub(_cast(top, wide), _cast(low, wide))
-        return do.add(_cast(do.rem(bits, _spread(span, shape)), dtype), _spread(low, shape))
+        return do.add(_cast(do.rem(bits, _broadcast(span, shape)), dtype), _broadcast(low, shape))
     kind = np.dtype(np.float64 if wide.itemsize == 8 else np.float32)
+    # As many random bits as the mantissa holds, so that every number is equally likely.
     kept = np.finfo(kind).nmant + 1
-    drop = _spread(wide.type(8 * wide.itemsize - kept), shape)
+    drop = _broadcast(wide.type(8 * wide.itemsize - kept), shape)
     unit = do.mul(_cast(do.shift_right_logical(bits, drop), kind), kind.type(0.5**kept))
-    first, last = (_spread(_cast(x, kind), shape) for x in (low, high))
+    first, last = (_broadcast(_cast(x, kind), shape) for x in (low, high))
     values = _cast(do.add(first, do.mul(unit, do.sub(last, first))), dtype)
     # Rounding may reach `high`, which does not belong to the interval.
-    return do.select_n(do.lt(_cast(values, kind), last), _spread(low, shape), values)
+    return do.select_n(do.lt(_cast(values, kind), last), _broadcast(low, shape), values)

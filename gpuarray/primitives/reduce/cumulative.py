@@ -20,6 +20,7 @@ from gpuarray.primitives.reduce.ops import LARGEST, PRODUCT, SMALLEST, SUM
 
 
 def _aval(name: str, accepted):
+    # The parameters' order in a printed graph is that of JAX.
     def aval(operand, *, axis, reverse):
         check_dtype(name, operand.dtype, accepted)
         if axis < 0:
@@ -35,7 +36,7 @@ def _aval(name: str, accepted):
 
 
 def _running(fold: Fold):
-    """NumPy rule from a Fold; narrow numbers run in a wider type."""
+    """Return the NumPy rule of a cumulative operation; narrow numbers run in a wider type."""
 
     def pick(avals, *, axis, reverse):
         dtype = avals[0].dtype
@@ -52,13 +53,14 @@ def _running(fold: Fold):
 
 
 def _directed(forward, axis: int, reverse: bool):
+    # In reverse: flip, run forward, flip back (views, no copies).
     if not reverse:
         return forward
     flip = (slice(None),) * axis + (slice(None, None, -1),)
     return lambda x: forward(x[flip])[flip]
 
 
-# ---- as parts: the derivative of a running fold is that of a scan over pairs ----
+# ---- the same from other primitives: a scan over pairs, which can be differentiated ----
 
 
 def _along(x, axis: int, start: int, stop: int, step: int = 1):
@@ -72,24 +74,30 @@ def _along(x, axis: int, start: int, stop: int, step: int = 1):
 
 
 def _alternate(even, odd, axis: int):
-    """Elements of two arrays in turn."""
+    """Interleave two arrays along `axis`: even[0], odd[0], even[1], ..."""
     a, b = aval_of(even), aval_of(odd)
+    # Whether the result ends with an element of `even`.
     last = a.shape[axis] > b.shape[axis]
 
     def spaced(x, low: int, high: int):
+        # One hole between neighbours, and an end where the other array has the first or last
+        # element.
         config = tuple((low, high, 1) if d == axis else (0, 0, 0) for d in range(a.ndim))
         return do.pad(x, a.dtype.type(0), padding_config=config)
 
+    # Each place holds one element and one padding 0.
     return do.add(spaced(even, 0, 0 if last else 1), spaced(odd, 1, 1 if last else 0))
 
 
 def _scan(combine, x, axis: int):
-    """Fold neighbours, scan what is left, and fill in: twice log n folds of arrays."""
+    """Fold pairs of neighbours, scan those, and fill in: 2 log2(n) folds of arrays."""
     n = aval_of(x).shape[axis]
     if n < 2:
         return x
+    # odd[i] is the fold up to element 2i + 1; even[i] adds element 2i to the odd one before it.
     pairs = combine(_along(x, axis, 0, n - 1, 2), _along(x, axis, 1, n, 2))
     odd = _scan(combine, pairs, axis)
+    # With an even length the last odd result has no even element after it.
     before = _along(odd, axis, 0, aval_of(odd).shape[axis] - 1) if n % 2 == 0 else odd
     even = combine(before, _along(x, axis, 2, n, 2))
     even = do.concatenate(_along(x, axis, 0, 1), even, dimension=axis)
@@ -107,12 +115,14 @@ def _parts(combine):
 
 
 def _logaddexp(a, b):
-    """log(exp a + exp b) from the larger one, without the kink that a maximum has."""
+    """log(exp a + exp b), from the larger one; smooth, where a maximum would have a kink."""
     kind = dtypes.kind_of(aval_of(a).dtype)
     less = do.lt(do.real(a), do.real(b)) if kind == "c" else do.lt(a, b)
     high, low = do.select_n(less, a, b), do.select_n(less, b, a)
+    # At most 0, so that exp cannot overflow.
     apart = do.sub(low, high)
     if kind == "c":
+        # Complex numbers: scale by the larger real part alone.
         top = do.real(high)
         top = do.complex(top, zeros(aval_of(top)))
         # The logarithm keeps the imaginary part in (-pi, pi].
@@ -125,6 +135,7 @@ def _logaddexp(a, b):
 
 
 def _batch(name: str):
+    # The batch axis shifts the axes at and behind it.
     def batch(mapped, args, dims, *, axis, reverse):
         (x,), (d,) = args, dims
         return registry[name].bind(x, axis=axis + (axis >= d), reverse=reverse), d
@@ -150,6 +161,7 @@ def _cumulative(
 
 
 def _cumsum_transpose(ct, operand, *, axis, reverse):
+    # Element i contributes to all later sums, so its cotangent is the sum from the other end.
     return (do.cumsum(ct, axis=axis, reverse=not reverse),)
 
 
@@ -178,8 +190,9 @@ def _logsumexp_pick(avals, *, axis, reverse):
 
 
 def _complex_logaddexp(a, b):
-    """log(exp a + exp b), its imaginary part in (-pi, pi]."""
+    """log(exp a + exp b), with its imaginary part in (-π, π]."""
     top = np.maximum(a.real, b.real)
+    # -inf on both sides: shifting by it would give nan.
     top = np.where(np.isfinite(top), top, 0)
     return top + np.log(np.exp(a - top) + np.exp(b - top))
 

@@ -1,8 +1,8 @@
-"""Elements of general folds and of folds over windows, made where they are read.
+"""Element rules of `reduce` and `reduce_window`, which fold by a Graph.
 
-Floor 2. In: equations. Out: accesses, as in core/element_rules.py: one thread makes one element of
-the result, in the order of the reference, so the result is the same in every run. `window_elements`
-has those windows that fold with a reduction.
+Floor 2. In: equations. Out: accesses, as in core/element_rules.py. One thread folds one element of
+the result, in the order of the reference, so results are the same in every run. Windows that fold
+as a reduction are in window_elements.py.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from gpuarray.primitives.elements import folds_scalars, loops
 def window(
     eqn: Eqn, operand: int, at: Places
 ) -> tuple[tuple[Axis, ...], list[Index], list[Index], list[Test]]:
-    """Loops over a window, the steps along them, the place they are at in the operand, and tests of
-    its being there.
+    """Return loops over a window, as four lists.
+
+    These are the axes of the loops, the indices along them, the coordinates in the operand, and
+    tests of whether those are elements and not padding.
     """
     p, shape = eqn.params, eqn.invars[operand].aval.shape
     ones = (1,) * len(shape)
+    # Dilations space out the operand (base) or the window; only every base-th position is one
+    # of the operand's elements.
     holes = p.get("base_dilation", ones), p.get("window_dilation", ones)
     axes, steps = loops(p["window_dimensions"])
     places: list[Index] = []
@@ -39,12 +43,12 @@ def window(
 
 
 def window_size(eqn: Eqn) -> int:
-    """A rule `times`: the elements of a window."""
+    """Rule `times`: the number of elements in a window."""
     return math.prod(eqn.params["window_dimensions"])
 
 
 def _by_graph(eqn: Eqn, number: int, axes, terms: list[Access], starts: list[Access]) -> Access:
-    """Elements folded by the equation's Graph, from the initial values on."""
+    """Fold elements by the equation's Graph, from the initial values on."""
     states = tuple((v.aval, start) for v, start in zip(eqn.outvars, starts, strict=True))
     how, aval = Merged(eqn.params["jaxpr"]), eqn.outvars[number].aval
     return SerialFold(how, aval, states, axes, (), tuple(terms), number=number)
@@ -55,6 +59,7 @@ def _reduce_window(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     axes, _, places, tests = window(eqn, 0, at)
     starts = [get(n + i, []) for i in range(n)]
 
+    # Padding counts as the initial value, as in JAX.
     def term(i: int) -> Access:
         return guarded(tests, eqn.outvars[i].aval, lambda: get(i, places), lambda: starts[i])
 

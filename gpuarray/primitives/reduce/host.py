@@ -25,17 +25,17 @@ from gpuarray.primitives.numpy_rules import is_narrow
 
 #: Arrays of fewer elements are folded by NumPy's own call: it has less to set up.
 FEW = 256
-#: Rows up to so long are turned into columns: extremes, and sums, which NumPy does better.
+#: The longest rows that are transposed: for extremes, and for sums, which NumPy does better.
 SHORT_EXTREME, SHORT = 32, 12
-#: Rows fewer than this times their length are not worth a copy.
-WORTH_A_TURN = 8
-#: What is kept beside a folded element, up to so many elements, is less than the vector unit takes.
+#: A transposing copy pays only with at least this many times more rows than elements in a row.
+WORTH_A_TRANSPOSE = 8
+#: With fewer kept elements than this beside each folded one, NumPy does not fill a vector register.
 NARROW = 256
-#: The most elements that are folded side by side.
+#: The most elements that are folded in lanes.
 LANES = 1024
-#: Fewer elements are summed sooner than a product with ones is set up.
+#: With fewer elements NumPy's sum is done before a product with ones is set up.
 WORTH_A_PRODUCT = 2048
-#: The longest sum made by one product: its error grows with the length, and BLAS would wake
+#: The longest sum made by one product: its error grows with the length, and BLAS would start
 #: threads for a much longer one.
 PRODUCT = 256
 #: NumPy folds bools by logic, which ends early, as it does other dtypes by bits.
@@ -58,8 +58,9 @@ def wide_of(dtype):
 
 
 def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
-    """The NumPy rule of a reduction whose Fold says all of it: in the operand's dtype, or in a
-    wider one if that is narrow.
+    """Return the NumPy rule of a reduction with a complete Fold.
+
+    It folds in the operand's dtype, or in a wider one if that is narrow.
     """
 
     def pick(avals, *, axes, **_):
@@ -68,7 +69,7 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
         wide = wide_of(dtype)
         ufunc = ON_BOOLS.get(rule.ufunc, rule.ufunc) if dtype == np.bool_ else rule.ufunc
         empty = math.prod(operand.shape[a] for a in axes) == 0
-        if empty and ufunc.identity is None:  # NumPy must be told
+        if empty and ufunc.identity is None:  # as for maximum: NumPy needs an initial value
             initial = rule.of_nothing(dtype).astype(wide)
             folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
@@ -81,12 +82,12 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
 
 
 def _function(part: Any, dtype) -> Callable[[Any], Any] | None:
-    """What a Fold does to elements, or to results; None where that is nothing."""
+    """Return the function of a Fold's `lift` or `finish`; None if it changes nothing."""
     return None if isinstance(part, str) else part.numpy_function([ShapedArray((), dtype)], {})
 
 
 def _in_turn(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """One function after another."""
+    """Return the composition of functions, the first one first."""
 
     def run(x):
         for step in steps:
@@ -97,14 +98,16 @@ def _in_turn(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def fold(ufunc: np.ufunc, axes: tuple[int, ...], dtype) -> Callable[[Any], Any]:
-    """A function that folds the `axes` of arrays of `dtype`.
+    """Return a function that folds the `axes` of arrays of `dtype`.
 
     >>> fold(np.maximum, (1,), np.dtype("int32"))(np.arange(6, dtype="int32").reshape(2, 3))
     array([2, 5], dtype=int32)
     """
     plain = functools.partial(ufunc.reduce, axis=axes, dtype=dtype)
+    # Only neighbouring axes can be seen as one axis without a copy.
     if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
         return plain
+    # The method for each shape seen: choosing it takes longer than a small fold.
     ways: dict[tuple[int, ...], Callable[[Any], Any]] = {}
 
     def folded(x):
@@ -119,7 +122,7 @@ def fold(ufunc: np.ufunc, axes: tuple[int, ...], dtype) -> Callable[[Any], Any]:
 
 
 def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
-    """A function of two arrays of floats: the sum of their products over `axes`, in one sweep.
+    """Return a function of two float arrays: the sum of their products over `axes`, in one pass.
 
     >>> x = np.arange(6.0).reshape(2, 3)
     >>> sum_of_products((1,), x.dtype)(x, x)
@@ -128,6 +131,7 @@ def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
     of_product = fold(np.add, axes, dtype)
 
     def summed(x, y):
+        # The product is summed without being stored if its folded axes are the last ones in memory.
         shape, end = x.shape, x.ndim - len(axes)
         straight = shape == y.shape and x.flags.c_contiguous and y.flags.c_contiguous
         length = math.prod(shape[end:])
@@ -141,7 +145,8 @@ def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
 
 
 def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
-    """The best way for contiguous arrays of this shape; None: NumPy's own."""
+    """Return the fastest function for contiguous arrays of this shape; None is NumPy's own."""
+    # The array as (rows, folded, kept), whatever axes each of them has.
     parts = shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :]
     rows, length, beside = (math.prod(part) for part in parts)
     sizes = rows, length, beside
@@ -155,10 +160,10 @@ def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
 
 
 def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
-    """How to fold the middle one of three axes; None: as NumPy does."""
+    """Return how to fold the middle one of three axes; None is NumPy's own way."""
     rows, length, kept = sizes
     short = SHORT_EXTREME if ufunc in (np.maximum, np.minimum) else SHORT
-    if 1 < length <= short and kept < SHORT and rows >= WORTH_A_TURN * length:
+    if 1 < length <= short and kept < SHORT and rows >= WORTH_A_TRANSPOSE * length:
         return functools.partial(_columns, ufunc)
     floats = dtype.kind == "f"
     if ufunc is np.add and floats and kept == 1 and length > SHORT:
@@ -166,6 +171,7 @@ def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
     # Along one row, NumPy does all but products of floats with the whole vector unit.
     chained = ufunc is np.multiply and floats and length >= 2 * LANES
     if chained if kept == 1 else kept < NARROW and rows * length >= FEW:
+        # About the square root: as many folds side by side as there are rows of lanes.
         lanes = min(LANES, 2 * math.isqrt(length * kept)) // kept
         if 2 <= lanes <= length // 2:
             return functools.partial(_lanes, ufunc, lanes)
@@ -173,38 +179,42 @@ def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
 
 
 def _columns(ufunc: np.ufunc, x):
-    """Short rows: turned, so that the columns are folded as long rows beside each other."""
+    """Fold short rows as columns: transposed, they are long rows beside each other."""
     return ufunc.reduce(np.ascontiguousarray(x.transpose(1, 2, 0)), axis=0, dtype=x.dtype).T
 
 
 def _lanes(ufunc: np.ufunc, lanes: int, x):
-    """Every `lanes`-th element folded, then those."""
+    """Fold every `lanes`-th element together, then the lanes."""
     rows, length, kept = x.shape
     whole = length // lanes * lanes
     side_by_side = x[:, :whole].reshape(rows, -1, lanes * kept)
     left = ufunc.reduce(side_by_side, axis=1, dtype=x.dtype).reshape(rows, lanes, kept)
+    # Elements after the last whole group of lanes are folded with the lanes' results.
     if whole < length:
         left = np.concatenate([left, x[:, whole:]], axis=1)
+    # What is left may again be worth folding in lanes.
     again = _way_of_middle(ufunc, left.shape, x.dtype)
     return ufunc.reduce(left, axis=1, dtype=x.dtype) if again is None else again(left)
 
 
 def _is_dot(rows: int, length: int) -> bool:
-    """Whether rows are summed by products; long ones always, so that a row alone and the same row
-    among others have the same sum.
+    """Whether rows are summed by products.
+
+    Long rows always are, so that a row alone and the same row among others have the same sum.
     """
     return length >= PRODUCT or (length > SHORT and rows * length >= WORTH_A_PRODUCT)
 
 
 def _row_sums(x):
-    """Sums of floats along rows, of which one element is kept: products with ones."""
+    """Sum floats along rows by products with ones; the last axis has length 1."""
     rows, length, _ = x.shape
     return _dot(x.reshape(rows, length), None)[:, None]
 
 
 def _dot(x, y):
-    """Row by row, the sum of x * y, or of x where y is None."""
+    """Return for each row the sum of x * y, or of x where `y` is None."""
     rows, length = x.shape
+    # Pieces of equal length, at most PRODUCT; fewer than `parts` elements are left over.
     parts = -(-length // PRODUCT)
     each = length // parts
     whole = parts * each
@@ -215,9 +225,11 @@ def _dot(x, y):
     if whole < length:
         rest = x[:, whole:] if y is None else x[:, whole:] * y[:, whole:]
         sums = np.concatenate([sums, rest], axis=1)
+    # The sums of the pieces are summed the same way.
     return _dot(sums, None)
 
 
+# Kept, since the factor depends on the length only.
 @functools.lru_cache(256)
 def _ones(length: int, dtype):
     return np.ones(length, dtype)

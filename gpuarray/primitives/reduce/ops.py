@@ -1,8 +1,8 @@
-"""Reductions: sum, product, extremes and bitwise folds over axes, and where the extremes are.
+"""Reductions: sum, product, extremes and bitwise folds over axes, argmax and argmin.
 
-In: an array and the axes to fold. Out: the array without these axes. Half-precision sums and
-products accumulate in float32 and are rounded once. The fold of nothing is the operation's
-identity. Floor 2.
+Floor 2. In: an array and the axes to fold. Out: the array without these axes. Half-precision sums
+and products accumulate in float32 and are rounded once. Folding no elements gives the operation's
+identity.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def _sum_transpose(ct, operand, *, axes, out_sharding=None):
 
 
 def _in_rows(x, axes):
-    """The folded axes as one, in front of the others."""
+    """Merge the folded axes into one, in front of the others."""
     shape = aval_of(x).shape
     kept = _kept(len(shape), axes)
+    # None: the axes are in this order already, and reshape moves nothing.
     order: tuple[int, ...] | None = (*axes, *kept)
     if order == tuple(range(len(shape))):
         order = None
@@ -77,7 +78,10 @@ def _rows(x, start: int, stop: int, step: int = 1):
 
 
 def _prod_parts(x, *, axes, out_sharding=None):
-    """Halves multiplied until one row is left: right also with zeros among the factors."""
+    """Multiply halves until one row is left: its derivative is right with zeros among the factors.
+
+    The derivative product / x of one fold would be 0 / 0 there.
+    """
     x = _in_rows(x, axes)
     one = kept(aval_of(x).dtype.type(1))
     length, *rest = aval_of(x).shape
@@ -86,6 +90,7 @@ def _prod_parts(x, *, axes, out_sharding=None):
     while length > 1:
         half = (length + 1) // 2
         low, high = _rows(x, 0, half), _rows(x, half, length)
+        # An odd row out is multiplied by 1.
         if length % 2:
             high = do.pad(high, one, padding_config=((0, 1, 0), *((0, 0, 0),) * len(rest)))
         x, length = do.mul(low, high), half
@@ -93,8 +98,9 @@ def _prod_parts(x, *, axes, out_sharding=None):
 
 
 def _extreme_jvp(t, out, operand, *, axes, out_sharding=None):
-    """The mean of the tangents of all elements that are the extreme one."""
+    """The mean of the tangents of all elements that equal the extreme, as in JAX."""
     shape = aval_of(operand).shape
+    # The result with folded axes of length 1, to compare it with the operand.
     single = tuple(1 if d in axes else n for d, n in enumerate(shape))
     out = do.reshape(out, new_sizes=single, dimensions=None, sharding=None)
     hits = do.convert_element_type(
@@ -174,6 +180,7 @@ def _arg_aval(name: str):
         if dtypes.kind_of(index_dtype) not in "iu":
             raise TypeError(f"index_dtype must be an integer type, but got {index_dtype}")
         if operand.shape[axis] - 1 > dtypes.iinfo(index_dtype).max:
+            # The last position must fit the index dtype.
             raise ValueError(
                 f"{name} along an axis of {operand.shape[axis]} elements: {index_dtype} "
                 "does not hold the last position. Give a wider one (int64 needs "
@@ -186,7 +193,7 @@ def _arg_aval(name: str):
 
 
 def _arg_pick(method: str):
-    # NumPy's rule is ours: the first of equals, and a NaN before everything.
+    # NumPy's rule is also JAX's: the first of equal elements, and nan before everything.
     def pick(avals, *, axes, index_dtype):
         (axis,) = axes
         find = getattr(np.ndarray, method)
@@ -220,7 +227,7 @@ argmin_p = _arg_extreme("argmin", Identity.HIGHEST)
 
 # ---- any fold ----
 
-#: Folds up to so many steps go from first to last; longer ones pair neighbours, round by round.
+#: Folds up to this many steps run from first to last; longer ones pair neighbours, round by round.
 _STEPS = 1024
 
 
@@ -245,8 +252,10 @@ def _reduce_pick(avals, *, computation, jaxpr, dimensions):
     steps = math.prod(operands[0].shape[d] for d in dimensions)
 
     def fold(*values):
+        # The folded axes as one in front; then whole slices are combined.
         xs = [x.transpose(order).reshape(steps, *shape) for x in values[: len(operands)]]
         out = [np.full(shape, start) for start in values[len(operands) :]]
+        # Each round halves the number of steps; an odd element stays at the end.
         while len(xs[0]) > _STEPS:
             odd = [x[len(x) - len(x) % 2 :] for x in xs]
             paired = combine(*(x[:-1:2] for x in xs), *(x[1::2] for x in xs))
@@ -259,7 +268,7 @@ def _reduce_pick(avals, *, computation, jaxpr, dimensions):
 
 
 def _reduce_parts(*values, computation, jaxpr, dimensions):
-    """Neighbours paired, round by round, until one row is left."""
+    """Combine neighbours, round by round, until one row is left."""
     count = len(values) // 2
     xs, initial = [_in_rows(x, dimensions) for x in values[:count]], values[count:]
     length, *rest = aval_of(xs[0]).shape
@@ -267,18 +276,19 @@ def _reduce_parts(*values, computation, jaxpr, dimensions):
         even = length - length % 2
         lows, highs = [_rows(x, 0, even, 2) for x in xs], [_rows(x, 1, even, 2) for x in xs]
         paired = bind_on_arrays(jaxpr, *lows, *highs)
+        # The last of an odd number waits for the next round.
         if length % 2:
             odd = [_rows(x, even, length) for x in xs]
             paired = [do.concatenate(*both, dimension=0) for both in zip(paired, odd)]
         xs, length = paired, even // 2 + length % 2
-    start = [_spread(x, tuple(rest)) for x in initial]
+    start = [_broadcast_start(x, tuple(rest)) for x in initial]
     if length == 0:
         return start
     return bind_on_arrays(jaxpr, *start, *(do.squeeze(x, dimensions=(0,)) for x in xs))
 
 
-def _spread(start, shape):
-    """An initial value in the shape of the result; one a row where there are several."""
+def _broadcast_start(start, shape):
+    """Broadcast an initial value to the shape of the result; a vector has one for each row."""
     dims = tuple(range(aval_of(start).ndim))
     return do.broadcast_in_dim(start, shape=shape, broadcast_dimensions=dims, sharding=None)
 
@@ -293,6 +303,7 @@ def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
     }
     if all(d is None for d in dims[count:]):
         out = reduce_p.bind(*xs, *args[count:], **params)
+    # Batched initial values are vectors, which the primitive does not take.
     else:
         starts = [with_axis(x, d, 0, axis.size) for x, d in zip(args[count:], dims[count:])]
         out = _reduce_parts(*xs, *starts, **params)

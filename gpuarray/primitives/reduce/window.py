@@ -1,7 +1,7 @@
 """Folds over sliding windows, and the selection of one element in each window.
 
-In: an array, and for each axis the window's length, stride, padding and dilations. Out: one fold
-(or one chosen element) a window. Padding counts as the fold's identity. Floor 2.
+Floor 2. In: an array, and for each axis the window's length, stride, padding and dilations. Out:
+one fold, or one chosen element, per window. Padding counts as the fold's identity.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from gpuarray.primitives.scalar_graph import bind_on_arrays, check_fold, on_arra
 
 
 def dilated(length: int, dilation: int) -> int:
-    """The length of an axis with `dilation - 1` holes between neighbours."""
+    """Return the length of an axis with `dilation - 1` holes between neighbours."""
     return 0 if length == 0 else (length - 1) * dilation + 1
 
 
 def window_shape(shape, window, strides, padding, base_dilation, window_dilation):
-    """How many windows fit along each axis."""
+    """Return how many windows fit along each axis."""
     padded = [dilated(n, d) + lo + hi for n, d, (lo, hi) in zip(shape, base_dilation, padding)]
+    # A dilated window covers its elements and the holes between them.
     spans = [dilated(w, d) for w, d in zip(window, window_dilation)]
     return tuple(
         (n - span) // stride + 1 if n >= span else 0
@@ -45,7 +46,7 @@ def window_shape(shape, window, strides, padding, base_dilation, window_dilation
 
 
 def check_window(op, shape, window, strides, padding, base_dilation, window_dilation) -> None:
-    """Raise for window parameters that do not fit the operand or one another."""
+    """Raise TypeError or ValueError for parameters that do not fit the operand or each other."""
     if len(window) != len(shape):
         raise TypeError(
             f"{op} got the wrong number of window_dimensions for operand: got operand shape "
@@ -90,7 +91,7 @@ def _aval(name: str, accepted):
 
 
 def _padder(shape, dtype, padding, base_dilation):
-    """A function that puts padding around an array and holes into it; None if there are none."""
+    """Return a function that adds padding and holes to an array; None if there are none."""
     config = tuple((lo, hi, d - 1) for (lo, hi), d in zip(padding, base_dilation))
     if not any(map(any, config)):
         return None
@@ -101,7 +102,7 @@ def _padder(shape, dtype, padding, base_dilation):
 def _fold_axis(
     ufunc, x, axis: int, count: int, length: int, stride: int, dilation: int
 ) -> np.ndarray:
-    """Fold `count` windows along one axis, looping over whatever is fewer: windows or positions."""
+    """Fold `count` windows along one axis; loop over windows or positions, whichever is fewer."""
     before = (slice(None),) * axis
     if length == 1:
         return x[(*before, slice(0, (count - 1) * stride + 1, stride))]
@@ -114,10 +115,12 @@ def _fold_axis(
             for i in range(count)
         ]
         return np.stack(folds, axis)
+    # One strided slice of the whole for each position in the window.
     starts = range(0, dilated(length, dilation), dilation)
     parts = [x[(*before, slice(k, k + (count - 1) * stride + 1, stride))] for k in starts]
     out = ufunc(parts[0], parts[1])
     for part in parts[2:]:
+        # `out` is fresh since the first call above.
         ufunc(out, part, out=out)
     return out
 
@@ -160,7 +163,7 @@ def _geometry_shape(shape, geometry: dict):
     )
 
 
-#: What each parameter says of an axis that windows do not extend along.
+#: The parameters of an axis along which windows have length 1.
 _ALONE = {
     "window_dimensions": 1,
     "window_strides": 1,
@@ -171,7 +174,7 @@ _ALONE = {
 
 
 def _widened(geometry: dict, dim: int) -> dict:
-    """The parameters for operands with one more axis, at `dim`."""
+    """Return the parameters for operands with one more axis, at `dim`."""
     return {k: (*v[:dim], _ALONE[k], *v[dim:]) for k, v in geometry.items()}
 
 
@@ -184,12 +187,14 @@ def _fold_batch(name: str):
 
 
 def _sum_transpose(ct, operand, **geometry):
-    """Every element gets the sum of the windows that hold it: again a sum over windows."""
+    """Give every element the sum of the windows that hold it: again a sum over windows."""
     shape, counts = operand.aval.shape, aval_of(ct).shape
     window, dilations = geometry["window_dimensions"], geometry["window_dilation"]
     strides, base = geometry["window_strides"], geometry["base_dilation"]
     config = []
     for axis, (n, count) in enumerate(zip(shape, counts)):
+        # Each cotangent lands at its window's start, with the strides as holes; windows then slide
+        # over them. Low and high padding align the two (negative padding cuts).
         before = dilated(window[axis], dilations[axis]) - 1
         low = before - geometry["padding"][axis][0]
         length = dilated(n, base[axis]) + before
@@ -207,7 +212,7 @@ def _sum_transpose(ct, operand, **geometry):
 
 
 def _extreme_jvp(select: str):
-    """The tangent of the element that won its window: the first of equals."""
+    """The tangent of the element that is the window's extreme: the first of equals."""
 
     def jvp(t, out, operand, **geometry):
         return do.select_and_gather_add(t, operand, select_prim=registry[select], **geometry)
@@ -239,6 +244,7 @@ reduce_window_min_p = _windowed("reduce_window_min", SMALLEST, ANY, _extreme_jvp
 
 
 def _general_aval(*avals, jaxpr: Graph, consts=(), **geometry):
+    # The operands come first, then an initial value for each.
     operands, initial = avals[: len(avals) // 2], avals[len(avals) // 2 :]
     first = operands[0]
     if any(a.shape != first.shape for a in operands):
@@ -262,20 +268,22 @@ def _general_pick(avals, *, jaxpr, consts=(), **geometry):
         _padder(shape, storage_dtype(a), geometry["padding"], geometry["base_dilation"])
         for a in operands
     ]
-    places = _window_places(counts, **geometry)
+    slices = _window_slices(counts, **geometry)
 
+    # For every position in the window, its slice of the padded array.
     def fold(*values):
         xs, starts = values[: len(operands)], values[len(operands) :]
         xs = [x if pad is None else pad(x, start) for x, pad, start in zip(xs, pads, starts)]
+        # Position by position, all windows at once, in row-major order of the window.
         out = [np.full(counts, start, x.dtype) for x, start in zip(xs, starts)]
-        for place in places:
-            out = combine(*out, *(x[place] for x in xs))
+        for index in slices:
+            out = combine(*out, *(x[index] for x in xs))
         return out
 
     return fold
 
 
-def _window_places(counts, *, window_dimensions, window_strides, window_dilation, **_):
+def _window_slices(counts, *, window_dimensions, window_strides, window_dilation, **_):
     """For every position in a window, in row-major order, where all windows have that element."""
     return [
         tuple(
@@ -289,7 +297,7 @@ def _window_places(counts, *, window_dimensions, window_strides, window_dilation
 def _general_parts(*values, jaxpr, consts=(), **geometry):
     """Each position in the windows is a slice of the whole; they are folded one after another.
 
-    Initial values are scalars, or vectors with one for each place along the first axis.
+    Initial values are scalars, or vectors with one for each index along the first axis.
     """
     count = len(values) // 2
     xs, starts = values[:count], values[count:]
@@ -311,8 +319,8 @@ def _general_parts(*values, jaxpr, consts=(), **geometry):
             pad_each(x, s, 0, config) if aval_of(s).ndim else do.pad(x, s, padding_config=config)
             for x, s in zip(xs, starts)
         ]
-    for place in _window_places(counts, **geometry):
-        out = bind_on_arrays(jaxpr, *out, *(do.slice(x, **_slice_params(place)) for x in xs))
+    for index in _window_slices(counts, **geometry):
+        out = bind_on_arrays(jaxpr, *out, *(do.slice(x, **_slice_params(index)) for x in xs))
     return out
 
 
@@ -321,11 +329,11 @@ def _pad_config(geometry: dict):
     return tuple((low, high, d - 1) for (low, high), d in zip(geometry["padding"], holes))
 
 
-def _slice_params(place) -> dict:
+def _slice_params(index) -> dict:
     return {
-        "start_indices": tuple(s.start for s in place),
-        "limit_indices": tuple(s.stop for s in place),
-        "strides": tuple(s.step for s in place),
+        "start_indices": tuple(s.start for s in index),
+        "limit_indices": tuple(s.stop for s in index),
+        "strides": tuple(s.step for s in index),
     }
 
 
@@ -333,6 +341,7 @@ def _general_batch(axis, args, dims, *, jaxpr, consts=(), **geometry):
     count = len(args) // 2
     xs = [with_axis(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count])]
     params = {"jaxpr": jaxpr, "consts": consts, **_widened(geometry, 0)}
+    # Batched initial values are vectors, which the primitive does not take.
     if all(d is None for d in dims[count:]):
         out = reduce_window_p.bind(*xs, *args[count:], **params)
     else:
@@ -391,28 +400,32 @@ def _gather_add_pick(avals, *, select_prim, **geometry):
     if 0 in counts:
         return lambda tangents, x: np.empty(counts, dtype)
     pad = _padder(avals[1].shape, dtype, geometry["padding"], geometry["base_dilation"])
-    places = _window_places(counts, **geometry)
+    slices = _window_slices(counts, **geometry)
     better, worst, zero = _BETTER[select_prim], _worst(select_prim, dtype), dtype.type(0)
 
     def gather_add(tangents, x):
         if pad is not None:
             tangents, x = pad(tangents, zero), pad(x, worst)
-        best, chosen = x[places[0]], tangents[places[0]].copy()
-        for place in places[1:]:
-            keep = better(best, x[place])
-            best = np.where(keep, best, x[place])
-            chosen = np.where(keep, chosen, tangents[place])
+        # Position by position: the best value so far in each window, and its tangent. `better`
+        # holds for equal values too, so the first of them stays.
+        best, chosen = x[slices[0]], tangents[slices[0]].copy()
+        for index in slices[1:]:
+            keep = better(best, x[index])
+            best = np.where(keep, best, x[index])
+            chosen = np.where(keep, chosen, tangents[index])
         return chosen
 
     return gather_add
 
 
 def _gather_add_transpose(ct, tangents, operand, *, select_prim, **geometry):
+    # select_and_scatter_add takes no window dilation, so that case is written out.
     if any(d != 1 for d in geometry["window_dilation"]):
         return _to_winners(ct, tangents, operand, select_prim, geometry), None
     base = geometry["base_dilation"]
-    spread = any(d != 1 for d in base)
-    if spread:
+    # A dilated operand is padded with holes first, and they are cut out of the result again.
+    dilated_base = any(d != 1 for d in base)
+    if dilated_base:
         worst = _worst(select_prim, aval_of(operand).dtype)
         config = tuple((0, 0, d - 1) for d in base)
         operand = do.pad(operand, worst, padding_config=config)
@@ -424,7 +437,7 @@ def _gather_add_transpose(ct, tangents, operand, *, select_prim, **geometry):
         window_strides=geometry["window_strides"],
         padding=geometry["padding"],
     )
-    if spread:
+    if dilated_base:
         shape = aval_of(back).shape
         back = do.slice(
             back, start_indices=(0,) * len(shape), limit_indices=shape, strides=tuple(base)
@@ -438,19 +451,21 @@ def _to_winners(ct, tangents, operand, select_prim, geometry: dict):
     if 0 in counts:
         return zeros(tangents.aval)
     dtype = aval_of(operand).dtype
-    config, places = _pad_config(geometry), _window_places(counts, **geometry)
+    config, slices = _pad_config(geometry), _window_slices(counts, **geometry)
+    # First pass: which position in each window holds the winner.
     x = do.pad(operand, _worst(select_prim, dtype), padding_config=config)
-    best = do.slice(x, **_slice_params(places[0]))
+    best = do.slice(x, **_slice_params(slices[0]))
     winner = zeros(ShapedArray(counts, np.int32))
-    for k, place in enumerate(places[1:], 1):
-        here = do.slice(x, **_slice_params(place))
+    for k, index in enumerate(slices[1:], 1):
+        here = do.slice(x, **_slice_params(index))
         keep = select_prim.bind(best, here)
         best = do.select_n(keep, here, best)
         winner = do.select_n(keep, full_like(winner, k), winner)
+    # Second pass: each position collects the cotangents of the windows that it has won.
     none, total = zeros(aval_of(ct)), Zero(aval_of(x))
-    for k, place in enumerate(places):
+    for k, index in enumerate(slices):
         own = do.select_n(do.eq(winner, full_like(winner, k)), none, ct)
-        (back,) = slice_transpose(own, Undefined(aval_of(x)), **_slice_params(place))
+        (back,) = slice_transpose(own, Undefined(aval_of(x)), **_slice_params(index))
         total = add_any(total, back)
     back, _ = pad_transpose(total, tangents, dtype.type(0), padding_config=config)
     return back
@@ -498,7 +513,7 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     dtype = operand.dtype
     ones = (1,) * operand.ndim
     pad = _padder(operand.shape, dtype, padding, ones)
-    places = _window_places(
+    slices = _window_slices(
         source.shape,
         window_dimensions=window_dimensions,
         window_strides=window_strides,
@@ -506,6 +521,8 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     )
     better, worst = _BETTER[select_prim], _worst(select_prim, dtype)
     wide = wide_of(dtype)
+    # Sums of half precision are carried in float32. Winners are found in the padded array, and
+    # their sums then cut to the operand.
     padded = tuple(n + lo + hi for n, (lo, hi) in zip(operand.shape, padding))
     inner = tuple(slice(max(lo, 0), max(lo, 0) + n) for n, (lo, _) in zip(operand.shape, padding))
     # Negative padding cuts elements off: they get nothing.
@@ -517,13 +534,15 @@ def _scatter_add_pick(avals, *, select_prim, window_dimensions, window_strides, 
     def scatter_add(values, x):
         if pad is not None:
             x = pad(x, worst)
+        # Each element's number in the padded array travels with its value.
         number = np.arange(x.size).reshape(padded)
-        best, where = x[places[0]], number[places[0]]
-        for place in places[1:]:
-            keep = better(best, x[place])
-            best = np.where(keep, best, x[place])
-            where = np.where(keep, where, number[place])
+        best, where = x[slices[0]], number[slices[0]]
+        for index in slices[1:]:
+            keep = better(best, x[index])
+            best = np.where(keep, best, x[index])
+            where = np.where(keep, where, number[index])
         total = np.zeros(x.size, wide)
+        # Several windows may have the same winner: `add.at` adds all of them.
         np.add.at(total, where.ravel(), values.ravel().astype(wide, copy=False))
         total = total.reshape(padded)
         out = np.zeros(operand.shape, dtype)

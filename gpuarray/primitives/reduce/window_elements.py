@@ -1,4 +1,4 @@
-"""Elements of windows that fold with a reduction, or choose one element, made where they are read.
+"""Element rules of windows that fold as a reduction, or choose one element.
 
 Floor 2. In: equations. Out: accesses, as in core/element_rules.py.
 """
@@ -31,7 +31,7 @@ _POSITION = ShapedArray((), dtypes.uint32)
 
 
 def _folded(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """Windows folded by the Fold of their primitive. Padding is left out."""
+    """Windows folded by the Fold of their primitive; padding is left out."""
     aval, fold = eqn.outvars[0].aval, eqn.primitive.fold
     assert fold is not None
     axes, _, places, tests = window(eqn, 0, at)
@@ -48,13 +48,13 @@ FOLDED = ElementRule(_folded, times=window_size)
 
 
 def _worst(eqn: Eqn) -> Constant:
-    """What padding counts as: it is chosen only where a window holds nothing better."""
+    """Return the value of padding, which is chosen only if a window holds nothing better."""
     aval = eqn.invars[1].aval
     return Constant(extreme(aval.dtype, eqn.params["select_prim"] is le_p), aval)
 
 
 def _best(eqn: Eqn) -> Best:
-    """A comparison of the best element so far with the next."""
+    """Return the comparison of the best element so far with the next."""
     aval = eqn.invars[1].aval.update(shape=())
     return Best(Eqn(eqn.params["select_prim"], [Var(aval), Var(aval)], [Var(_BOOL)], {}))
 
@@ -65,18 +65,20 @@ def _gather_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     axes, _, places, tests = window(eqn, 1, at)
     x = guarded(tests, aval, lambda: get(1, places), lambda: worst)
     tangent = guarded(tests, aval, lambda: get(0, places), lambda: zero)
+    # The tangent of the best element, that element, and whether there is one.
     states = (aval, zero), (aval, worst), (_BOOL, Constant(False, _BOOL))
     return SerialFold(_best(eqn), aval, states, axes, (), (x, tangent))
 
 
 def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
-    """The sum over the windows that hold an element and choose it."""
+    """Sum the cotangents of the windows that choose this element."""
     p, shape = eqn.params, eqn.invars[1].aval.shape
     windows, strides, padding = (p[k] for k in ("window_dimensions", "window_strides", "padding"))
     counts, aval = eqn.invars[0].aval.shape, eqn.outvars[0].aval
+    # An element lies in at most ceil(window / stride) windows along each axis.
     axes, back = loops([-(-w // s) for w, s in zip(windows, strides, strict=True)])
-    which: list[Index] = []  # window
-    own: list[Index] = []  # place of the element in it
+    which: list[Index] = []  # coordinates of the window
+    own: list[Index] = []  # and of the element in it
     tests: list[Test] = []
     for c, k, n, m, w, s, (low, high) in zip(
         at, back, shape, counts, windows, strides, padding, strict=True
@@ -89,6 +91,7 @@ def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         own.append(inside)
     if any(t.always is False for t in tests):
         return Constant(0, aval)
+    # For each of these windows, search for its winner; it counts if that is this element.
     inner, steps, places, there = window(eqn, 1, which)
     worst = _worst(eqn)
     x = guarded(there, aval, lambda: get(1, places), lambda: worst)

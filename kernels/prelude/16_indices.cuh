@@ -1,19 +1,19 @@
-// Places in arrays that are read from memory.
+// Indices that are read from memory: bounds, binary search, atomic updates.
 
 //@ ga_clip
-// An index moved inside 0 ... most.
+// An index clamped to 0 ... most.
 template <class I, class T> GA_INLINE I ga_clip(T i, I most) {
     return i < 0 ? 0 : (unsigned long long)i > most ? most : (I)i;
 }
 
 //@ ga_find
-// An index, or where it is not in 0 ... most, a number beyond all places.
+// An index, or a number larger than any if it is not in 0 ... most: comparisons then reject it.
 template <class I, class T> GA_INLINE I ga_find(T i, I most) {
     return i < 0 || (unsigned long long)i > most ? ~(I)0 : (I)i;
 }
 
 //@ ga_before
-// Whether a is sorted before b: nan is last, complex numbers go by their parts.
+// Whether a sorts before b: nan is last, complex numbers go by real part, then imaginary part.
 template <class T> GA_INLINE bool ga_before(T a, T b) { return a < b || (b != b && a == a); }
 
 //@ ga_before_complex if ga_before ga_c64
@@ -25,7 +25,7 @@ template <class T> GA_INLINE bool ga_before(ga_complex<T> a, ga_complex<T> b) {
 }
 
 //@ ga_search
-// Where x would have to stand in n sorted elements: before its equals, or behind them.
+// The position at which x keeps n sorted elements in order: before equal ones, or after them (RIGHT).
 template <bool RIGHT, bool HALF, class M, class T, class I> GA_INLINE I ga_search(const M* sorted, I n, T x) {
     I first = 0;
     while (n > 0) {
@@ -44,7 +44,7 @@ template <bool RIGHT, bool HALF, class M, class T, class I> GA_INLINE I ga_searc
 }
 
 //@ ga_atomic_add
-// Sums in memory; what integers add up to does not depend on the order.
+// Sums in memory; those of integers do not depend on the order.
 GA_INLINE void ga_atomic_add(int* p, int v) { atomicAdd(p, v); }
 GA_INLINE void ga_atomic_add(unsigned* p, unsigned v) { atomicAdd(p, v); }
 GA_INLINE void ga_atomic_add(long long* p, long long v) { atomicAdd((unsigned long long*)p, (unsigned long long)v); }

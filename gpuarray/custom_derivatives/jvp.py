@@ -22,6 +22,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.custom_derivatives.common import (
     CustomFunction,
     Results,
+    SymbolicZero,
     as_array,
     flatten_outputs,
     from_symbolic,
@@ -62,13 +63,14 @@ class custom_jvp(CustomFunction):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable | None = None
         self.symbolic_zeros = False
+        self.by_argument = False
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Give the rule, `jvp(primals, tangents) -> (output, tangent)`; returns it.
 
         symbolic_zeros: tangents that are nothing come as SymbolicZero instead of as arrays of zeros
         """
-        self.jvp = jvp
+        self.jvp, self.by_argument = jvp, False
         self.symbolic_zeros = symbolic_zeros
         return jvp
 
@@ -89,7 +91,8 @@ class custom_jvp(CustomFunction):
             shares = [
                 rule(t, out, *primals)
                 for rule, t in zip(jvps, tangents, strict=True)
-                if rule and t.dtype != dtypes.float0  # integers do not change
+                # What does not change has no share: 0 times an infinite slope would be nan.
+                if rule and not isinstance(t, SymbolicZero) and t.dtype != dtypes.float0
             ]
             total = tree.tree_map(lambda x: instantiate(Zero(tangent_aval(aval_of(x)))), out)
             if shares:
@@ -97,6 +100,7 @@ class custom_jvp(CustomFunction):
             return out, total
 
         self.defjvp(jvp)
+        self.by_argument = True
 
     @boundary
     def __call__(self, *args, **kwargs):
@@ -130,7 +134,7 @@ class custom_jvp(CustomFunction):
         return tree.unflatten(results.spec, out)
 
     def _flat_rule(self, static: tuple, in_spec: Any, results: Results) -> Callable:
-        jvp, symbolic = self.jvp, self.symbolic_zeros
+        jvp, symbolic = self.jvp, self.symbolic_zeros or self.by_argument
         assert jvp is not None
         names = f"Custom JVP rule {name_of(jvp)} for function {name_of(self.fun)}"
 

@@ -20,6 +20,7 @@ from gpuarray.core.value import Array
 from gpuarray.custom_derivatives.jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
+from gpuarray.numpy.floats import bessel_i0, unscaled
 from gpuarray.numpy.operands import arrays, need_concrete
 from gpuarray.scipy.special.operands import inexact, like, strong
 
@@ -43,23 +44,17 @@ def i1e(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _i0(x: Array) -> Array:
-    return gnp.where(lax.abs(x) == np.inf, lax.abs(x), lax.exp(lax.abs(x)) * lax.bessel_i0e(x))
-
-
-@custom_jvp
 def _i1(x: Array) -> Array:
-    return gnp.where(lax.abs(x) == np.inf, x, lax.exp(lax.abs(x)) * lax.bessel_i1e(x))
+    return unscaled(lax.bessel_i1e, x, x)
 
 
 def _i1_slope(t: Array, out: Array, x: Array) -> Array:
-    """I0(x) - I1(x) / x, 1/2 at 0."""
-    at_zero = x == 0
-    safe = gnp.where(at_zero, like(1, x), x)
-    return t * gnp.where(at_zero, like(0.5, x), _i0(safe) - out / safe)
+    """I0(x) - I1(x) / x, 1/2 at 0; near it I1 may be a subnormal number, without digits."""
+    near = abs(x) < float(dtypes.finfo(out.dtype).eps)
+    safe = gnp.where(near, like(1, x), x)
+    return t * gnp.where(near, like(0.5, x), bessel_i0(safe) - out / safe)
 
 
-_i0.defjvps(lambda t, out, x: t * _i1(x))
 _i1.defjvps(_i1_slope)
 
 
@@ -69,7 +64,7 @@ def i0(x: ArrayLike) -> Array:
     >>> i0(1.0).round(4)
     Array(1.2661, dtype=float32, weak_type=True)
     """
-    return _i0(*inexact("i0", x))
+    return bessel_i0(*inexact("i0", x))
 
 
 def i1(x: ArrayLike) -> Array:

@@ -47,7 +47,7 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def loggamma(x: ArrayLike) -> Array:
-    """The logarithm of the gamma function, analytic but for x <= 0; there it is nan for real x.
+    """The logarithm of the gamma function, analytic but for x <= 0; of real x < 0 it is nan.
 
     Any shape; the result has it too.
 
@@ -58,7 +58,15 @@ def loggamma(x: ArrayLike) -> Array:
     (x,) = inexact("loggamma", x)
     if _is_complex(x):
         return complex_loggamma(x)
-    return gnp.where(x > 0, lax.lgamma(x), like(np.nan, x))
+    return _real_loggamma(x)
+
+
+@custom_jvp
+def _real_loggamma(x: Array) -> Array:
+    return gnp.where(x >= 0, lax.lgamma(x), like(np.nan, x))
+
+
+_real_loggamma.defjvps(lambda t, y, x: t * gnp.where(x >= 0, lax.digamma(x), like(np.nan, x)))
 
 
 def gammasgn(x: ArrayLike) -> Array:

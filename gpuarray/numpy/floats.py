@@ -496,29 +496,27 @@ def _scaled_length(x, y):
     return unit, lax.sqrt(lax.add(one, lax.square(lax.div(lax.min(x, y), unit))))
 
 
-def _either_infinite(x, y):
-    return or_p.bind(*(lax.eq(lax.abs(v), _infinity(v)) for v in (x, y)))
-
-
-def _both_zero(x, y):
-    return lax.eq(lax.max(lax.abs(x), lax.abs(y)), zero_of(x))
+def _ends(x, y):
+    """Whether one is infinite, and whether both are 0."""
+    infinite = or_p.bind(*(lax.eq(lax.abs(v), _infinity(v)) for v in (x, y)))
+    return infinite, lax.eq(lax.max(lax.abs(x), lax.abs(y)), zero_of(x))
 
 
 @custom_jvp
 def _hypot(x, y):
     unit, length = _scaled_length(x, y)
-    finite = select(_both_zero(x, y), zero_of(x), lax.mul(unit, length))
-    return select(_either_infinite(x, y), _infinity(x), finite)
+    infinite, nothing = _ends(x, y)
+    finite = select(nothing, zero_of(x), lax.mul(unit, length))
+    return select(infinite, _infinity(x), finite)
 
 
 @_hypot.defjvp
 def _hypot_jvp(primals, tangents):
     unit, length = _scaled_length(*primals)
-    infinite, nothing = _either_infinite(*primals), _both_zero(*primals)
-    shares = []
-    for v, t in zip(primals, tangents, strict=True):
-        slope = select(infinite, zero_of(v), lax.div(lax.div(v, unit), length))
-        shares.append(lax.mul(t, select(nothing, constant(0.5, v), slope)))
+    infinite, nothing = _ends(*primals)
+    half = constant(0.5, unit)
+    slopes = [select(infinite, zero_of(v), lax.div(lax.div(v, unit), length)) for v in primals]
+    shares = [lax.mul(t, select(nothing, half, s)) for t, s in zip(tangents, slopes, strict=True)]
     return _hypot(*primals), lax.add(*shares)
 
 

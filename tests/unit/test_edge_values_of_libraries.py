@@ -336,6 +336,31 @@ def test_narrow_entropies_stay_narrow():
         assert stats.poisson.entropy(gnp.array([2.5], dtype)).dtype == dtype
 
 
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 7, 61, 63, 259, 260, 262, 1001])
+def test_bernoulli_numbers_beyond_all_doubles(n, x64):
+    with ga.enable_x64(x64), np.errstate(over="ignore"):
+        found = ours_special.bernoulli(n)
+        wanted = special.bernoulli(max(n, 1))[: n + 1].astype(found.dtype)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_arguments_that_set_the_length_of_a_loop():
+    """Nothing is worked out number by number before it is known to fit."""
+    assert ours_special.bernoulli(10**12).shape == (10**12 + 1,)
+    one = np.ones(1, "f")
+    with pytest.raises(ValueError, match="n_iter is 1000000000, and at most 10000"):
+        ours_special.bessel_jn(one, v=3, n_iter=10**9)
+    for given in ((10**9, None), (3, 10**9)):
+        with pytest.raises(ValueError, match="n_max is 1000000000, and at most 10000"):
+            ours_special.sph_harm_y(
+                np.full(1, given[0]), np.zeros(1, int), one, one, n_max=given[1]
+            )
+    for f in (gnp.linspace, gnp.logspace):
+        with pytest.raises((ga.errors.OutOfMemory, MemoryError)):
+            f(0.0, 1.0, 10**14)
+
+
 # ---- minima ----
 
 #: Functions with a small value at their minimum, and where a search for it starts.

@@ -22,7 +22,7 @@ from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.floats import bessel_i0, unscaled
 from gpuarray.numpy.operands import arrays, need_concrete
-from gpuarray.scipy.special.operands import inexact, like, strong
+from gpuarray.scipy.special.operands import inexact, like, recorded_steps, strong
 
 
 def i0e(x: ArrayLike) -> Array:
@@ -131,7 +131,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         raise TypeError(
             f"bessel_jn does not accept dtype {z.dtype}. Accepted dtypes are subtypes of floating."
         )
-    v, n_iter = operator.index(v), operator.index(n_iter)
+    v, n_iter = operator.index(v), recorded_steps("bessel_jn", "n_iter", n_iter)
     if v < 0:
         return gnp.zeros((0, *z.shape), z.dtype)
     return _orders(z, min(v, n_iter), n_iter)
@@ -171,7 +171,7 @@ def sph_harm_y(
             need_concrete(n, "the `n_max` argument of sph_harm_y, which must be given under jit")
         n_max = int(np.max(np.asarray(n), initial=0))
     theta, phi = [as_type(x, dtypes.to_inexact_dtype(x.dtype)) for x in (theta, phi)]
-    legendre = _legendre(n, m, theta, operator.index(n_max))
+    legendre = _legendre(n, m, theta, recorded_steps("sph_harm_y", "n_max", n_max))
     turn = phi * m.astype(phi.dtype)
     return lax.complex(*gnp.broadcast_arrays(legendre * lax.cos(turn), legendre * lax.sin(turn)))
 

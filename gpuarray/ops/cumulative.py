@@ -8,6 +8,7 @@ in double. Floor 2.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def _by_blocks(ufunc: np.ufunc, x, axis: int, double):
     if n < _LONG:
         return ufunc.accumulate(x, axis)
     lanes = x.reshape(math.prod(x.shape[:axis]), n, inner)
-    out = np.empty(lanes.shape, x.dtype)
+    out: Any = np.empty(lanes.shape, x.dtype)
     columns = min(inner, _BLOCK)
     rows = _BLOCK // columns if columns < _WIDE else 1
     for lane, made in zip(lanes, out, strict=True):

@@ -136,17 +136,19 @@ def _rel_entr(p: Array, q: Array) -> Array:
 
 
 # Where one of them is not positive, the value is constant.
-def _rel_entr_by_p(t: Array, out: Array, p: Array, q: Array) -> Array:
+def _rel_entr_by_p(t: Array, p: Array, q: Array) -> Array:
     both, log = _log_ratio(p, q)
     return t * gnp.where(both, log + 1, like(0, p))
 
 
-def _rel_entr_by_q(t: Array, out: Array, p: Array, q: Array) -> Array:
+def _rel_entr_by_q(t: Array, p: Array, q: Array) -> Array:
     both = (p > 0) & (q > 0)
     return gnp.where(both, -(t * p) / gnp.where(both, q, like(1, q)), like(0, p))
 
 
-_rel_entr.defjvps(_rel_entr_by_p, _rel_entr_by_q)
+_rel_entr.defjvps(
+    lambda t, out, p, q: _rel_entr_by_p(t, p, q), lambda t, out, p, q: _rel_entr_by_q(t, p, q)
+)
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:

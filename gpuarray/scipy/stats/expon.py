@@ -43,7 +43,9 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([0.    , 0.6321], dtype=float32)
     """
     x, loc, scale = floats("expon.cdf", x, loc, scale)
-    return -lax.expm1(gnp.where(x < loc, 0.0, (loc - x) / scale))
+    outside = x < loc
+    inside = -lax.expm1(gnp.where(outside, 0.0, (loc - x) / scale))
+    return gnp.where(outside, 0.0, inside)
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

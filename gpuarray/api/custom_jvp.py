@@ -13,6 +13,7 @@ from typing import Any
 from gpuarray.api.custom_rules import (
     CustomFunction,
     Results,
+    SymbolicZero,
     as_array,
     check_rule,
     flatten_outputs,
@@ -62,6 +63,7 @@ class custom_jvp(CustomFunction):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable | None = None
         self.symbolic_zeros = False
+        self.by_argument = False
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Give the rule, `jvp(primals, tangents) -> (output, tangent)`; returns it.
@@ -69,7 +71,7 @@ class custom_jvp(CustomFunction):
         symbolic_zeros: tangents that are nothing come as SymbolicZero instead of as arrays of zeros
         """
         check_rule("defjvp", "jvp", jvp)
-        self.jvp = jvp
+        self.jvp, self.by_argument = jvp, False
         self.symbolic_zeros = symbolic_zeros
         return jvp
 
@@ -94,7 +96,8 @@ class custom_jvp(CustomFunction):
             shares = [
                 rule(t, out, *primals)
                 for rule, t in zip(jvps, tangents, strict=True)
-                if rule and t.dtype != dtypes.float0  # integers do not change
+                # What does not change has no share: 0 times an infinite slope would be nan.
+                if rule and not isinstance(t, SymbolicZero) and t.dtype != dtypes.float0
             ]
             # Zeros where no argument has a rule and a derivative.
             total = tree.tree_map(lambda x: instantiate(Zero(tangent_aval(aval_of(x)))), out)
@@ -103,6 +106,7 @@ class custom_jvp(CustomFunction):
             return out, total
 
         self.defjvp(jvp)
+        self.by_argument = True
 
     @boundary
     def __call__(self, *args, **kwargs):
@@ -140,7 +144,7 @@ class custom_jvp(CustomFunction):
         return tree.unflatten(results.spec, out)
 
     def _flat_rule(self, static: tuple, in_spec: Any, results: Results) -> Callable:
-        jvp, symbolic = self.jvp, self.symbolic_zeros
+        jvp, symbolic = self.jvp, self.symbolic_zeros or self.by_argument
         assert jvp is not None
         names = f"Custom JVP rule {name_of(jvp)} for function {name_of(self.fun)}"
 

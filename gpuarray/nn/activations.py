@@ -336,6 +336,14 @@ def log1mexp(x: ArrayLike) -> Array:
     Array([-18.421,  -0.459], dtype=float32)
     """
     check_arraylike("log1mexp", x)
-    x = gnp.asarray(x)
+    return _log1mexp(*promote_args_inexact("log1mexp", x))
+
+
+@custom_jvp
+def _log1mexp(x: Array) -> Array:
     # Below log(2) exp(-x) is near 1 and expm1 keeps the digits; above, log1p does.
     return gnp.where(x < gnp.log(2.0), gnp.log(-gnp.expm1(-x)), gnp.log1p(-gnp.exp(-x)))
+
+
+# Through both sides of the choice, one of which is infinite near 0, a gradient would be nan.
+_log1mexp.defjvps(lambda t, y, x: t / gnp.expm1(x))

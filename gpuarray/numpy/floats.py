@@ -504,17 +504,36 @@ def _pick_hypot(dtype):
     return _hypot
 
 
-def _hypot(x, y):
+def _scaled_length(x, y):
+    """The larger size (1 instead of 0), and the length in units of it: no square overflows."""
     x, y = lax.abs(x), lax.abs(y)
-    # C's rule: hypot(inf, nan) is inf.
-    infinite = or_p.bind(lax.eq(x, _infinity(x)), lax.eq(y, _infinity(y)))
-    large, small = lax.max(x, y), lax.min(x, y)
-    one = constant(1, x)
-    none = lax.eq(large, zero_of(large))
-    # Scaled by the larger one, so that no square overflows; 0 / 0 is kept out for its derivative.
-    ratio = lax.div(small, select(none, one, large))
-    length = lax.mul(large, lax.sqrt(lax.add(one, lax.square(ratio))))
-    return select(infinite, _infinity(x), select(none, large, length))
+    one, large = constant(1, x), lax.max(x, y)
+    unit = select(lax.eq(large, zero_of(large)), one, large)
+    return unit, lax.sqrt(lax.add(one, lax.square(lax.div(lax.min(x, y), unit))))
+
+
+def _ends(x, y):
+    """Whether one is infinite, and whether both are 0."""
+    infinite = or_p.bind(*(lax.eq(lax.abs(v), _infinity(v)) for v in (x, y)))
+    return infinite, lax.eq(lax.max(lax.abs(x), lax.abs(y)), zero_of(x))
+
+
+@custom_jvp
+def _hypot(x, y):
+    unit, length = _scaled_length(x, y)
+    infinite, nothing = _ends(x, y)
+    finite = select(nothing, zero_of(x), lax.mul(unit, length))
+    return select(infinite, _infinity(x), finite)
+
+
+@_hypot.defjvp
+def _hypot_jvp(primals, tangents):
+    unit, length = _scaled_length(*primals)
+    infinite, nothing = _ends(*primals)
+    half = constant(0.5, unit)
+    slopes = [select(infinite, zero_of(v), lax.div(lax.div(v, unit), length)) for v in primals]
+    shares = [lax.mul(t, select(nothing, half, s)) for t, s in zip(tangents, slopes, strict=True)]
+    return _hypot(*primals), lax.add(*shares)
 
 
 hypot = documented(
@@ -542,17 +561,16 @@ def sinc(x) -> Array:
     """
     (x,) = promote_args_inexact("sinc", x)
     one = constant(1, x)
-    at_zero = lax.eq(x, zero_of(x))
     angle = lax.mul(constant(np.pi, x), x)
-    # Never 0 / 0, whose derivative would be nan even where it is not chosen.
-    away = select(at_zero, one, angle)
-    # At zero the value and the derivatives are those of the power series.
-    square = lax.square(angle)
+    # Near zero the power series: in derivatives of the quotient large terms cancel there.
+    near = lax.lt(lax.abs(angle), constant(0.05, lax.abs(angle)))
+    square = lax.square(select(near, angle, zero_of(x)))
     series = one
     # 1 - a**2/6 (1 - a**2/20 (1 - a**2/42 (1 - a**2/72))), by Horner's rule.
     for k in (72, 42, 20, 6):
         series = lax.sub(one, lax.mul(lax.div(square, constant(k, x)), series))
-    return select(at_zero, series, lax.div(lax.sin(away), away))
+    away = select(near, one, angle)
+    return select(near, series, lax.div(lax.sin(away), away))
 
 
 @composite
@@ -568,21 +586,29 @@ def i0(x) -> Array:
     (x,) = promote_args_inexact("i0", x)
     if kind_of(aval_of(x).dtype) == "c":
         raise ValueError(f"Unsupported input type to jax.numpy.i0: {aval_of(x).dtype}")
-    return _i0(x)
+    return bessel_i0(x)
+
+
+def unscaled(scaled, x, end):
+    """e^|x| times a Bessel function that was divided by it; `end` where x is infinite.
+
+    In two steps: the exponential alone overflows first.
+    """
+    size = lax.abs(x)
+    step = lax.exp(lax.mul(constant(0.5, x), size))
+    out = lax.mul(step, lax.mul(step, scaled(x)))
+    return select(lax.eq(size, _infinity(x)), end, out)
 
 
 @custom_jvp
-def _i0(x):
-    # bessel_i0e is scaled by exp(-|x|).
-    size = lax.abs(x)
-    return lax.mul(lax.exp(size), lax.bessel_i0e(size))
+def bessel_i0(x):
+    return unscaled(lax.bessel_i0e, x, lax.abs(x))
 
 
-@_i0.defjvp
-def _i0_jvp(primals, tangents):
+@bessel_i0.defjvp
+def _bessel_i0_jvp(primals, tangents):
     (x,), (t,) = primals, tangents
-    slope = lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
-    return _i0(x), lax.mul(t, slope)
+    return bessel_i0(x), lax.mul(t, unscaled(lax.bessel_i1e, x, x))
 
 
 # ---- closeness ----

@@ -198,7 +198,12 @@ GA_OUTLINE double ga_igamma_grad_a(double a, double x) {
 GA_OUTLINE double ga_random_gamma_grad(double a, double x) {
     if (x == 0 && a > 0) return 0.0;
     if (x > 0 && ga_igamma(a, x) == 0) return -x / a * (log(x) - ga_digamma(a + 1.0));
-    return -ga_igamma_grad_a(a, x) * x / (a * ga_gamma_density(a, x));
+    const double density = ga_gamma_density(a, x);
+    if (density == 0 && x > a && x < GA_INF) {  // it vanishes before the quotient Q / density, which is r / x
+        const double r = x / (x - a + 1.0);
+        return (log(x) - ga_digamma(a) + r / x) * r;
+    }
+    return -ga_igamma_grad_a(a, x) * x / (a * density);
 }
 
 //@ ga_beta_fraction

@@ -15,6 +15,7 @@ from gpuarray.scipy import linalg as ours
 from gpuarray.scipy import special as ours_special
 from gpuarray.scipy import stats
 from gpuarray.scipy.optimize import minimize
+from tests import simulated
 
 NAN, INF = np.nan, np.inf
 
@@ -212,6 +213,152 @@ def test_sine_and_cosine_integrals_at_the_ends():
     for found, wanted in zip(ours_special.sici(x), special.sici(x.astype("d")), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
     assert np.signbit(ours_special.sici(np.float32(-0.0))[0])
+
+
+# ---- special functions and distributions: values and slopes ----
+
+#: Name, operands, values: SciPy's in double precision (nan to infinity as said above).
+VALUES = [
+    ("special.loggamma", ([0, -0.0, -1.5],), [INF, INF, NAN]),
+    ("special.i0", ([89, -89, INF, -INF],), [1.9012424e37, 1.9012424e37, INF, INF]),
+    ("special.i1", ([89, -89, INF, -INF],), [1.8905298e37, -1.8905298e37, INF, -INF]),
+    ("special.rel_entr", ([4.5, 1e-6, 1.0, 1.0], [1e-38, 3e38, 1.0000001, INF]),
+     [400.51007, -1.0241237e-4, -1.1920928e-7, -INF]),
+    ("special.kl_div", ([10.0], [1e-38]), [888.0085]),
+    ("special.boxcox", ([0.5, 2, 0], [1e-44, -1e-44, 2]), [-0.6931472, 0.6931472, -0.5]),
+    ("stats.cauchy.logpdf", ([1e20, -3e38],), [-93.248134, -178.33836]),
+    ("stats.cauchy.cdf", ([-1e5, -1e10, 0, INF, -INF],), [3.1830989e-6, 3.1830989e-11, 0.5, 1, 0]),
+    ("stats.cauchy.sf", ([1e10, 0, INF],), [3.1830989e-11, 0.5, 0]),
+    ("stats.cauchy.logcdf", ([-1e10, 1e10, 0],), [-24.170581, -3.1830989e-11, -0.6931472]),
+    ("stats.cauchy.logsf", ([1e20, -1e5],), [-47.196432, -3.1831039e-6]),
+    ("stats.cauchy.ppf", ([0, 1, 1e-20, 0.25, 0.5, 0.9, -0.1, 1.1],),
+     [-INF, INF, -3.1830989e19, -1, 0, 3.0776835, NAN, NAN]),
+    ("stats.cauchy.isf", ([0, 1, 1e-20],), [INF, -INF, 3.1830989e19]),
+    ("stats.expon.logcdf", ([-1, 0, 12.5, 50],), [-INF, -INF, -3.7266601e-6, -1.9287499e-22]),
+    ("stats.gumbel_r.logsf", ([-3, 88, 200],), [-1.8921786e-9, -88, -200]),
+    ("stats.gumbel_l.logcdf", ([3, -88, -200],), [-1.8921786e-9, -88, -200]),
+    ("stats.poisson.entropy", ([0, 1e-4, 2.5],), [0, 1.0210375e-3, 1.8307266]),
+    # log x - digamma(a), times Q / density at such a distance
+    ("lax.random_gamma_grad", ([1, 0.5], [1e4, 1e4]), [9.787656, 11.173392]),
+]  # fmt: skip
+
+#: Name, operands, the derivative by the first one: closed forms in double precision.
+SLOPES = [
+    ("special.erfcx", ([50, 1e4, 1e10],), [-2.2554070e-4, -5.6418957e-9, -5.6418958e-21]),
+    ("special.dawsn", ([50, -1e4, 1e10],), [-2.0012012e-4, -5.0000001e-9, -5e-21]),
+    ("special.i0e", ([100, -100, 1e10],), [-2.0022627e-4, 2.0022627e-4, -1.9947114e-16]),
+    ("special.i1e", ([100, -100, 1e10],), [-1.9721526e-4, -1.9721526e-4, -1.9947114e-16]),
+    ("special.i1", ([0, 1e-44, -1e-38],), [0.5, 0.5, 0.5]),
+    ("special.loggamma", ([-1.5, 1],), [NAN, -0.57721566]),
+    ("special.rel_entr", ([4.5, 1e-6, 0, -1], [1e-38, 3e38, 1, 1]), [90.00224, -101.41237, 0, 0]),
+    ("special.boxcox", ([0, 0, 1e-38, 4], [0, 1, 1, 0.5]), [INF, 1, 1, 0.5]),
+    ("special.boxcox1p", ([-1, -1, 3], [0.5, 1, 0.5]), [INF, 1, 0.5]),
+    ("special.fresnel sine", ([7, 709, 1e4, 3e20],), [1, 1, 0, 0]),
+    ("special.fresnel cosine", ([8, 12345.67, -3e38],), [1, -0.960245, 1]),
+    ("numpy.sinc", ([0, 1e-44, 1e-7, -1e-3, 1],), [0, 0, -3.2898681e-7, 3.2898649e-3, -1]),
+    ("numpy.hypot", ([3e38, -3e38, 1e-38, 0], [3e38, 3e38, 1e-38, 1]),
+     [0.5**0.5, -(0.5**0.5), 0.5**0.5, 0]),
+    ("nn.log1mexp", ([1e-9, 1e-30, 1, 50],), [1e9, 1e30, 0.5819767, 1.9287499e-22]),
+    ("stats.laplace.cdf", ([0, -1, 1],), [0.5, 0.18393972, 0.18393972]),
+    ("stats.expon.cdf", ([-1000, 0, 1],), [0, 1, 0.36787944]),
+    ("stats.expon.logcdf", ([-1000, 1, 20],), [0, 0.5819767, 2.0611536e-9]),
+    ("stats.gumbel_r.logsf", ([-3, 89],), [-3.8005423e-8, -1]),
+    ("stats.gumbel_l.logcdf", ([3, -89],), [3.8005423e-8, 1]),
+    ("stats.cauchy.logcdf", ([-1e10, 0, 1e5],), [1e-10, 2 / np.pi, 3.1830989e-11]),
+    ("stats.cauchy.ppf", ([0, 0.5, 1e-10],), [INF, np.pi, 3.1830989e19]),
+]  # fmt: skip
+
+
+def _function(name: str):
+    if name.startswith("special.fresnel "):
+        return lambda x: ours_special.fresnel(x)[name.endswith("cosine")]
+    found = {"special": ours_special, "stats": stats, "lax": ga.lax, "numpy": gnp, "nn": ga.nn}
+    first, *rest = name.split(".")
+    found = found[first]
+    for key in rest:
+        found = getattr(found, key)
+    return found
+
+
+def _values(name, given):
+    return _function(name)(*given)
+
+
+def _slopes(name, given):
+    x, *others = given
+    f = lambda x: _function(name)(x, *others)
+    return ga.jvp(f, (x,), (gnp.ones_like(x),))[1], ga.grad(lambda x: f(x).sum())(x)
+
+
+def _single(given):
+    return [np.float32(x) for x in given]
+
+
+@pytest.mark.parametrize(("name", "given", "wanted"), VALUES, ids=[row[0] for row in VALUES])
+def test_values_at_the_ends(name, given, wanted):
+    np.testing.assert_allclose(_values(name, _single(given)), wanted, rtol=3e-6, atol=1e-35)
+
+
+@pytest.mark.parametrize(("name", "given", "wanted"), SLOPES, ids=[row[0] for row in SLOPES])
+def test_slopes_at_the_ends(name, given, wanted):
+    for found in _slopes(name, _single(given)):
+        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=1e-35)
+
+
+@pytest.mark.parametrize(("table", "of"), [(VALUES, _values), (SLOPES, _slopes)])
+def test_kernels_at_the_ends(table, of):
+    """Subnormal operands are left to processors: a kernel may take them for 0."""
+    simulated.need_compiler()
+    given = [_single(row[1]) for row in table]
+    names = [row[0] for row in table]
+    every = lambda given: [of(name, xs) for name, xs in zip(names, given, strict=True)]
+    kernels = simulated.built(ga.jit(every).lower(given).jaxpr)
+    found = ga.tree.unflatten(
+        ga.tree.structure(ga.eval_shape(every, given)),
+        simulated.run(kernels, ga.tree.leaves(given)),
+    )
+    for (name, _, wanted), each in zip(table, found, strict=True):
+        for one in each if isinstance(each, tuple) else [each]:
+            np.testing.assert_allclose(one, wanted, rtol=2e-4, atol=1e-35, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["i0e", "i1e", "erfcx", "dawsn"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_slopes_of_narrow_numbers(name, dtype):
+    """No coefficient of a series overflows."""
+    f, x = getattr(ours_special, name), np.array([1, 9, 12, 31, 300], "f")
+    narrow = ga.vmap(ga.grad(f))(gnp.array(x, dtype))
+    np.testing.assert_allclose(np.asarray(narrow, "f"), ga.vmap(ga.grad(f))(x), rtol=0.1, atol=0.02)
+
+
+def test_narrow_entropies_stay_narrow():
+    for dtype in ("float16", "bfloat16"):
+        assert stats.poisson.entropy(gnp.array([2.5], dtype)).dtype == dtype
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 7, 61, 63, 259, 260, 262, 1001])
+def test_bernoulli_numbers_beyond_all_doubles(n, x64):
+    with ga.enable_x64(x64), np.errstate(over="ignore"):
+        found = ours_special.bernoulli(n)
+        wanted = special.bernoulli(max(n, 1))[: n + 1].astype(found.dtype)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_arguments_that_set_the_length_of_a_loop():
+    """Nothing is worked out number by number before it is known to fit."""
+    assert ours_special.bernoulli(10**12).shape == (10**12 + 1,)
+    one = np.ones(1, "f")
+    with pytest.raises(ValueError, match="n_iter is 1000000000, and at most 10000"):
+        ours_special.bessel_jn(one, v=3, n_iter=10**9)
+    for given in ((10**9, None), (3, 10**9)):
+        with pytest.raises(ValueError, match="n_max is 1000000000, and at most 10000"):
+            ours_special.sph_harm_y(
+                np.full(1, given[0]), np.zeros(1, int), one, one, n_max=given[1]
+            )
+    for f in (gnp.linspace, gnp.logspace):
+        with pytest.raises((ga.errors.OutOfMemory, MemoryError)):
+            f(0.0, 1.0, 10**14)
 
 
 # ---- minima ----

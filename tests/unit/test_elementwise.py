@@ -519,3 +519,20 @@ def test_large_selections_keep_every_bit(dtype):
         assert (found.dtype, found.shape) == (want.dtype, want.shape)
         assert found.tobytes() == want.tobytes()
         assert not np.shares_memory(found, yes) and not np.shares_memory(found, no)
+
+
+@pytest.mark.parametrize("name", WITH_ACCURACY)
+def test_an_accuracy_that_is_asked_for(name):
+    """In float64, rounded once: half a unit in the last place, on NumPy and in CUDA text."""
+    x = np.linspace(0.1, 4, 20_001, dtype="f")
+    with ga.enable_x64():
+        wide = np.asarray(getattr(lax, name)(x.astype("d")), "f")
+    function = getattr(lax, name)
+    plain = np.asarray(function(x))
+    one, many = lax.Tolerance(ulps=1), lax.Tolerance(ulps=8)
+    for accuracy in (lax.AccuracyMode.HIGHEST, one, lax.Tolerance(rtol=1e-7), lax.Tolerance(1e-9)):
+        np.testing.assert_array_equal(function(x, accuracy=accuracy), wide)
+        text = ga.jit(lambda x: function(x, accuracy=accuracy)).lower(x).cuda_source()  # noqa: B023
+        assert "(double)" in text
+    for accuracy in (None, lax.AccuracyMode.DEFAULT, many):
+        np.testing.assert_array_equal(function(x, accuracy=accuracy), plain)

@@ -12,6 +12,7 @@ results do not depend on the number of threads.
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import itertools
 import math
 import os
@@ -102,11 +103,16 @@ class TiledGroup:
             unique.setdefault((load.key, load.dims), load)
         self.loads = list(unique.values())
         self.load_number = {key: i for i, key in enumerate(unique)}
-        self.tiles = _tiles(group.axes, chunks)
         self.cut_reduced = [i for i in sorted(group.reduced) if chunks[i] < group.axes[i]]
         self.made = group.made
         self.most_threads = max(1, int(step_work(group) / WORTH_A_THREAD))
         self.sweeps = [_Sweep(self, p) for p in passes]
+
+    @functools.cached_property
+    def tiles(self) -> list[tuple]:
+        """Made at the first run, when there has been room for the results."""
+        tiles = _tiles(self.group.axes, self.chunks)
+        return _numbered(tiles, self.cut_reduced) if self.cut_reduced else tiles
 
     def __call__(self, *loads) -> list:
         values: dict[Var, Any] = {}
@@ -449,21 +455,17 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
         return None
     if cut:
         passes = once_each(group, passes, carry=lambda member: False, early=True)
-    made = TiledGroup(group, chunks, passes)
-    if cut:
-        _number_cuts(made, cut)
-    return made
+    return TiledGroup(group, chunks, passes)
 
 
-def _number_cuts(made: TiledGroup, cut: list[int]) -> None:
-    """Number the tiles along the cut reduced axes, as indices of their partial results."""
-    cut = sorted(cut)
+def _numbered(tiles: list[tuple], cut: list[int]) -> list[tuple]:
+    """Each tile with its number along the cut reduced axes: where its partial results go."""
     numbers: dict[tuple, int] = {}
     numbered = []
-    for tile in made.tiles:
+    for tile in tiles:
         at = tuple(tile[i].start for i in cut)
         numbered.append((*tile[:-1], numbers.setdefault(at, len(numbers))))
-    made.tiles = numbered
+    return numbered
 
 
 def _axis_order(group: FusedGroup) -> list[int]:

@@ -14,7 +14,13 @@ import numpy as np
 from gpuarray import util
 from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, do, elementwise
-from gpuarray.primitives.elementwise.special import in_double, no_derivative, special_function
+from gpuarray.primitives.elementwise.arithmetic import RoundingMethod
+from gpuarray.primitives.elementwise.special import (
+    in_double,
+    no_derivative,
+    polynomial,
+    special_function,
+)
 from gpuarray.primitives.linear import constant, full_like
 from gpuarray.primitives.numpy_rules import by_dtype
 
@@ -122,8 +128,12 @@ def _sinc_derivative(t, y, x):
 
 # The argument of the sine and cosine in Fresnel's integrals.
 def _phase(x):
-    """π x² / 2"""
-    return _scaled(math.pi / 2, do.square(x))
+    """π x² / 2 less whole turns: for the whole number n next to x, x² is n² + (x - n) (x + n)."""
+    whole = do.round(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
+    odd = do.abs(do.rem(whole, constant(x, 2)))
+    rest = do.sub(x, whole)
+    between = do.add(do.mul(rest, whole), do.mul(rest, x))
+    return _scaled(math.pi / 2, do.add(odd, between))
 
 
 sine_integral_p = special_function(
@@ -174,17 +184,39 @@ spence_p = special_function(
 
 # ---- the normal distribution ----
 
+# 2x dawsn(x) is the sum of (2k - 1)!! / (2x²)ᵏ over k = 0, 1, 2, ... for large x; that of
+# √π x erfcx(x) has alternating signs. Their derivatives are this without the 1.
+# These are the coefficients in 10² / x², which no dtype is too narrow for.
+_FAR = [math.prod(range(1, 2 * k, 2)) / 200**k for k in range(14, 0, -1)]
+
+
+def _without_first(x, sign: float):
+    """Whether x is large, and the sum of signᵏ (2k - 1)!! / (2x²)ᵏ over k = 1, 2, ... there."""
+    far = do.gt(do.abs(x) if sign > 0 else x, constant(x, 10))
+    w = do.div(constant(x, 10), do.select_n(far, full_like(x, 10), x))
+    w = _scaled(sign, do.square(w))
+    return far, do.mul(w, polynomial(w, _FAR))
+
+
+def _dawsn_derivative(t, y, x):
+    """t (1 - 2 x y)"""
+    far, rest = _without_first(x, 1)
+    near = do.sub(constant(x, 1), do.mul(_scaled(2, x), y))
+    return do.mul(t, do.select_n(far, near, do.neg(rest)))
+
+
+def _erfcx_derivative(t, y, x):
+    """t (2 x y - 2/√π)"""
+    far, rest = _without_first(x, -1)
+    near = do.sub(do.mul(_scaled(2, x), y), constant(x, 2 / _ROOT_PI))
+    return do.mul(t, do.select_n(far, near, _scaled(2 / _ROOT_PI, rest)))
+
+
 dawsn_p = special_function(
-    "dawsn",
-    in_double(lambda x: sp.dawsn(x)),
-    weight=60,
-    jvp=(lambda t, y, x: do.mul(t, do.sub(constant(x, 1), do.mul(_scaled(2, x), y))),),
+    "dawsn", in_double(lambda x: sp.dawsn(x)), weight=60, jvp=(_dawsn_derivative,)
 )
 erfcx_p = special_function(
-    "erfcx",
-    in_double(lambda x: sp.erfcx(x)),
-    weight=60,
-    jvp=(lambda t, y, x: do.mul(t, do.sub(do.mul(_scaled(2, x), y), constant(x, 2 / _ROOT_PI))),),
+    "erfcx", in_double(lambda x: sp.erfcx(x)), weight=60, jvp=(_erfcx_derivative,)
 )
 
 

@@ -58,6 +58,14 @@ def no_derivative(name: str, operand: str):
     return rule
 
 
+def polynomial(x, coefficients):
+    """Horner's rule over primitives, the highest power first."""
+    out = full_like(x, coefficients[0])
+    for c in coefficients[1:]:
+        out = do.add(do.mul(out, x), constant(x, c))
+    return out
+
+
 def _log(x):
     return do.log(x, accuracy=None)
 
@@ -397,8 +405,13 @@ def _igamma_slope(a, x):
 
 
 def _random_gamma_grad(a, x):
-    """dx/da of a gamma variate x(a) for a fixed uniform: -(dP/da) / (dP/dx)."""
-    out = -_igamma_slope(a, x) * x / (a * _density(a, x))
+    """dx/da of a gamma variate x(a) at a fixed uniform: -(dP/da) / (dP/dx)."""
+    density = _density(a, x)
+    out = -_igamma_slope(a, x) * x / (a * density)
+    # Far out the density vanishes before the quotient Q / density does, which is r / x.
+    r = x / (x - a + 1)
+    far = (density == 0) & (x > a) & np.isfinite(x)
+    out = np.where(far, (np.log(x) - sp.digamma(a) + r / x) * r, out)
     # Where P itself vanishes in double precision, P = x^a / Γ(a + 1) is exact.
     tiny = (x > 0) & (sp.gammainc(a, x) == 0)
     out = np.where(tiny, -x / a * (np.log(x) - sp.digamma(a + 1)), out)
@@ -511,15 +524,40 @@ regularized_incomplete_beta_p = special_function(
 # ---- Bessel functions ----
 
 
+def _asymptotic(order: int, terms: int = 20) -> list[float]:
+    """The coefficients of √(2πx) e^-x I(x) in 30/x."""
+    out = [1.0]
+    for k in range(1, terms):
+        out.append(out[-1] * ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k) / 30)
+    return out
+
+
+_GAP = [a - b for a, b in zip(_asymptotic(0), _asymptotic(1), strict=True)][:0:-1]
+
+
+def _bessel_gap(x, even, odd):
+    """i0e(x) - |i1e(x)|; from 30 on by the asymptotic series, where most of the digits cancel."""
+    size = do.abs(x)
+    far = do.gt(size, constant(x, 30))
+    inverse = do.div(constant(x, 30), do.select_n(far, full_like(x, 30), size))
+    series = polynomial(inverse, _GAP)
+    root = do.sqrt(do.mul(inverse, constant(x, 1 / (60 * math.pi))), accuracy=None)
+    return do.select_n(far, do.sub(even, do.abs(odd)), do.mul(do.mul(series, inverse), root))
+
+
+def _bessel_i0e_derivative(t, y, x):
+    """-t sign(x) (i0e(x) - |i1e(x)|)"""
+    slope = do.mul(do.sign(x), _bessel_gap(x, y, do.bessel_i1e(x)))
+    return do.neg(do.mul(t, slope))
+
+
 def _bessel_i1e_derivative(t, y, x):
-    """t (i0e(x) - i1e(x) (sign(x) + 1 / x)), with the limit 1/2 at 0."""
+    """t (i0e(x) - |i1e(x)| - i1e(x) / x); the limit at 0 is a half."""
     tiny = constant(x, float(dtypes.finfo(aval_of(x).dtype).eps))
     far = do.gt(do.abs(x), tiny)
     # 1 / x overflows below eps; the quotient is taken at eps there, and the result replaced.
     safe = do.select_n(far, broadcast_like(tiny, aval_of(x)), x)
-    even = do.bessel_i0e(safe)
-    slope = do.add(do.sign(safe), do.integer_pow(safe, y=-1))
-    inner = do.sub(even, do.mul(y, slope))
+    inner = do.sub(_bessel_gap(safe, do.bessel_i0e(safe), y), do.div(y, safe))
     return do.mul(t, do.select_n(far, full_like(x, 0.5), inner))
 
 
@@ -527,7 +565,7 @@ bessel_i0e_p = special_function(
     "bessel_i0e",
     in_double(lambda x: sp.i0e(x)),
     weight=40,
-    jvp=(lambda t, y, x: do.mul(t, do.sub(do.bessel_i1e(x), do.mul(do.sign(x), y))),),
+    jvp=(_bessel_i0e_derivative,),
 )
 bessel_i1e_p = special_function(
     "bessel_i1e",

@@ -22,7 +22,10 @@ from gpuarray.primitives.numpy_rules import by_dtype, join
 
 
 class AccuracyMode(enum.Enum):
-    """Which implementation of a function to use where a device has several."""
+    """Which implementation of a function to take where there are several.
+
+    For float32, HIGHEST computes in float64 and rounds once; other types have one implementation.
+    """
 
     HIGHEST = 1
     DEFAULT = 2
@@ -30,7 +33,11 @@ class AccuracyMode(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """The error that a caller accepts: absolute, relative, and in units in the last place."""
+    """The error a caller accepts: absolute, relative, and in units in the last place.
+
+    Functions of float32 are computed in float64 where fewer than 5 units in the last place, or as
+    much in `rtol`, are accepted; so they are where only `atol` is given.
+    """
 
     atol: float = 0.0
     rtol: float = 0.0
@@ -43,9 +50,36 @@ class Tolerance:
             raise ValueError("At least one of atol, rtol, or ulps must be set.")
 
 
-# The accuracy that was asked for is written into the graph. The NumPy rules below are as exact as
-# they can be and have nothing to choose.
+# How exact a result is asked to be is written into the graph. There are two ways for float32: in
+# float32, within the errors of the processor's own functions, and in float64, rounded once.
 _ACCURACY = {"accuracy": None}
+#: Units in the last place that functions of float32 stay within where nothing is asked for.
+_USUAL_ULPS = 5
+
+
+def _asks_for_double(dtype, accuracy: AccuracyMode | Tolerance | None) -> bool:
+    if dtype != np.float32 or accuracy in (None, AccuracyMode.DEFAULT):
+        return False
+    if isinstance(accuracy, Tolerance):
+        return max(accuracy.ulps, accuracy.rtol / float(np.finfo(dtype).eps)) < _USUAL_ULPS
+    return True
+
+
+def _with_accuracy(name: str, usual_pick, usual_text):
+    """The rules of a function for NumPy and CUDA, by the accuracy that is asked for."""
+
+    def pick(avals, accuracy=None):
+        rule = usual_pick(avals)
+        if not _asks_for_double(avals[0].dtype, accuracy):
+            return rule
+        return lambda x: np.asarray(rule(x.astype(np.float64))).astype(np.float32)
+
+    def text(avals, accuracy=None) -> str:
+        if _asks_for_double(avals[0].dtype, accuracy):
+            return f"(float)ga_{name}((double){{0}})"
+        return usual_text(avals)
+
+    return pick, text
 
 
 def _function(
@@ -53,11 +87,15 @@ def _function(
 ) -> Primitive:
     """Define a function of one operand; derivative(t, y, x) is the tangent of y = f(x) along t."""
     accepted = FLOATING if complex is None else FLOATING | COMPLEX
+    pick = by_dtype(floating=real, complex=complex)
+    text = by_class(f"ga_{name}({{0}})", complex=f"ga_c{name}({{0}})")
+    if accuracy:
+        pick, text = _with_accuracy(name, pick, text)
     return elementwise(
         name,
         dtypes=accepted,
-        numpy_pick=by_dtype(floating=real, complex=complex),
-        cuda=by_class(f"ga_{name}({{0}})", complex=f"ga_c{name}({{0}})"),
+        numpy_pick=pick,
+        cuda=text,
         defaults=_ACCURACY if accuracy else None,
         jvp=(derivative,),
         weight=weight,

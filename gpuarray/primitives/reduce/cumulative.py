@@ -1,10 +1,14 @@
 """Running folds along one axis: sum, product, extremes, log of the sum of exponentials.
 
 In: an array, an axis, and whether to run from its end (`reverse`). Out: an array of that shape.
-Half-precision runs accumulate in float32 and round each result once. Floor 2.
+Half-precision runs accumulate in float32 and round each result once; sums of single precision
+in double. Floor 2.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +54,55 @@ def _running(fold: Fold):
         return _directed(forward, axis, reverse)
 
     return pick
+
+
+#: Elements that are accumulated at a time: as doubles they stay in cache.
+_BLOCK = 1 << 14
+#: Rows of at least so many elements are added one by one.
+_WIDE = 512
+#: Shorter axes run in single precision: their errors have no room to add up.
+_LONG = 1024
+_DOUBLE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}
+
+
+def _in_double(fold: Fold):
+    """As `_running`; single precision runs in double and is rounded once an element, as the errors
+    of millions of steps in single precision would add up.
+    """
+    plain, ufunc = _running(fold), fold.ufunc
+
+    def pick(avals, *, axis, reverse):
+        double = _DOUBLE.get(avals[0].dtype)
+        if double is None:
+            return plain(avals, axis=axis, reverse=reverse)
+        return _directed(lambda x: _by_blocks(ufunc, x, axis, double), axis, reverse)
+
+    return pick
+
+
+def _by_blocks(ufunc: np.ufunc, x, axis: int, double):
+    n, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    if n < _LONG:
+        return ufunc.accumulate(x, axis)
+    lanes = x.reshape(math.prod(x.shape[:axis]), n, inner)
+    out: Any = np.empty(lanes.shape, x.dtype)
+    columns = min(inner, _BLOCK)
+    rows = _BLOCK // columns if columns < _WIDE else 1
+    for lane, made in zip(lanes, out, strict=True):
+        for column in range(0, inner, columns):
+            part = slice(column, column + columns)
+            total = lane[0, part].astype(double)
+            made[0, part] = total
+            for row in range(1, n, rows):
+                at = slice(row, row + rows), part
+                if rows == 1:
+                    made[at] = ufunc(total, lane[at], out=total[None])
+                    continue
+                block = lane[at].astype(double)
+                ufunc(total, block[0], out=block[0])
+                made[at] = ufunc.accumulate(block, 0, None, block)
+                total = block[-1]
+    return out.reshape(x.shape)
 
 
 def _directed(forward, axis: int, reverse: bool):
@@ -175,7 +228,7 @@ LOG_SUM_EXP = Fold(
 def _logsumexp_pick(avals, *, axis, reverse):
     dtype = avals[0].dtype
     if dtypes.kind_of(dtype) != "c":
-        return _running(LOG_SUM_EXP)(avals, axis=axis, reverse=reverse)
+        return _in_double(LOG_SUM_EXP)(avals, axis=axis, reverse=reverse)
 
     def forward(z):
         lanes = np.moveaxis(z, axis, -1)
@@ -201,7 +254,7 @@ cumsum_p = Primitive(
     "cumsum",
     Kind.SCAN,
     aval=_aval("cumsum", NUMERIC),
-    numpy_pick=_running(SUM),
+    numpy_pick=_in_double(SUM),
     fold=SUM,
     weight=2.0,
     jvp=LINEAR,

@@ -20,8 +20,9 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
+from gpuarray.numpy.floats import bessel_i0, unscaled
 from gpuarray.numpy.operands import arrays, need_concrete
-from gpuarray.scipy.special.operands import inexact, like, strong
+from gpuarray.scipy.special.operands import inexact, like, recorded_steps, strong
 
 
 def i0e(x: ArrayLike) -> Array:
@@ -43,25 +44,17 @@ def i1e(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _i0(x: Array) -> Array:
-    # exp(inf) * 0 would be nan.
-    return gnp.where(lax.abs(x) == np.inf, lax.abs(x), lax.exp(lax.abs(x)) * lax.bessel_i0e(x))
-
-
-@custom_jvp
 def _i1(x: Array) -> Array:
-    return gnp.where(lax.abs(x) == np.inf, x, lax.exp(lax.abs(x)) * lax.bessel_i1e(x))
+    return unscaled(lax.bessel_i1e, x, x)
 
 
 def _i1_slope(t: Array, out: Array, x: Array) -> Array:
-    """I0(x) - I1(x) / x, 1/2 at 0."""
-    # I1'(x) = I0(x) - I1(x) / x, and 1/2 at 0.
-    at_zero = x == 0
-    safe = gnp.where(at_zero, like(1, x), x)
-    return t * gnp.where(at_zero, like(0.5, x), _i0(safe) - out / safe)
+    """I0(x) - I1(x) / x, 1/2 at 0; near it I1 may be a subnormal number, without digits."""
+    near = abs(x) < float(dtypes.finfo(out.dtype).eps)
+    safe = gnp.where(near, like(1, x), x)
+    return t * gnp.where(near, like(0.5, x), bessel_i0(safe) - out / safe)
 
 
-_i0.defjvps(lambda t, out, x: t * _i1(x))
 _i1.defjvps(_i1_slope)
 
 
@@ -71,7 +64,7 @@ def i0(x: ArrayLike) -> Array:
     >>> i0(1.0).round(4)
     Array(1.2661, dtype=float32, weak_type=True)
     """
-    return _i0(*inexact("i0", x))
+    return bessel_i0(*inexact("i0", x))
 
 
 def i1(x: ArrayLike) -> Array:
@@ -141,7 +134,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         raise TypeError(
             f"bessel_jn does not accept dtype {z.dtype}. Accepted dtypes are subtypes of floating."
         )
-    v, n_iter = operator.index(v), operator.index(n_iter)
+    v, n_iter = operator.index(v), recorded_steps("bessel_jn", "n_iter", n_iter)
     if v < 0:
         return gnp.zeros((0, *z.shape), z.dtype)
     return _orders(z, min(v, n_iter), n_iter)
@@ -181,7 +174,7 @@ def sph_harm_y(
             need_concrete(n, "the `n_max` argument of sph_harm_y, which must be given under jit")
         n_max = int(np.max(np.asarray(n), initial=0))
     theta, phi = [as_type(x, dtypes.to_inexact_dtype(x.dtype)) for x in (theta, phi)]
-    legendre = _legendre(n, m, theta, operator.index(n_max))
+    legendre = _legendre(n, m, theta, recorded_steps("sph_harm_y", "n_max", n_max))
     turn = phi * m.astype(phi.dtype)
     return lax.complex(*gnp.broadcast_arrays(legendre * lax.cos(turn), legendre * lax.sin(turn)))
 

@@ -11,6 +11,7 @@ import numpy as np
 from gpuarray import lax, nn
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
+from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.nn.normalize import logsumexp as logsumexp
@@ -111,15 +112,44 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     >>> rel_entr(gnp.array([0.0, 1.0]), gnp.array([0.5, 0.5])).round(4)
     Array([0.    , 0.6931], dtype=float32)
     """
-    p, q = strong_with_axes(real("rel_entr", p, q))
+    return _rel_entr(*gnp.broadcast_arrays(*strong_with_axes(real("rel_entr", p, q))))
+
+
+def _log_ratio(p: Array, q: Array) -> tuple[Array, Array]:
+    """Where both are positive, and log(p / q) there, also where the quotient is no normal number;
+    elsewhere 0.
+    """
     both = (p > 0) & (q > 0)
+    p, q = gnp.where(both, p, like(1, p)), gnp.where(both, q, like(1, q))
+    ratio = p / q
+    info = dtypes.finfo(ratio.dtype)
+    normal = (ratio >= float(info.tiny)) & (ratio <= float(info.max))
+    apart = lax.log(p) - lax.log(q)
+    return both, gnp.where(normal, lax.log(gnp.where(normal, ratio, like(1, p))), apart)
+
+
+@custom_jvp
+def _rel_entr(p: Array, q: Array) -> Array:
+    both, log = _log_ratio(p, q)
     nothing = (p == 0) & (q >= 0)
-    # Where a side is not positive, 1 takes its place, so that no derivative is nan.
-    left, right = gnp.where(both, p, like(1, p)), gnp.where(both, q, like(1, q))
-    # 0 where p is 0, infinite outside the domain.
-    out = gnp.where(nothing, like(0, p), like(np.inf, p))
-    out = gnp.where(both, left * lax.log(left / right), out)
+    out = gnp.where(both, p * log, gnp.where(nothing, like(0, p), like(np.inf, p)))
     return gnp.where(gnp.isnan(p) | gnp.isnan(q), like(np.nan, p), out)
+
+
+# Where one of them is not positive, the value is constant.
+def _rel_entr_by_p(t: Array, p: Array, q: Array) -> Array:
+    both, log = _log_ratio(p, q)
+    return t * gnp.where(both, log + 1, like(0, p))
+
+
+def _rel_entr_by_q(t: Array, p: Array, q: Array) -> Array:
+    both = (p > 0) & (q > 0)
+    return gnp.where(both, -(t * p) / gnp.where(both, q, like(1, q)), like(0, p))
+
+
+_rel_entr.defjvps(
+    lambda t, out, p, q: _rel_entr_by_p(t, p, q), lambda t, out, p, q: _rel_entr_by_q(t, p, q)
+)
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
@@ -136,25 +166,45 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
 # ---- power transforms ----
 
 
-@custom_jvp
 def _power(log: Array, lmbda: Array) -> Array:
     """(exp(lmbda log) - 1) / lmbda; the limit at lmbda = 0 is the logarithm itself."""
-    # (x^lambda - 1) / lambda, and log x at 0.
-    at_zero = lmbda == 0
+    # A subnormal exponent has no digits to multiply and divide by.
+    at_zero = abs(lmbda) < float(dtypes.finfo(log.dtype).tiny)
     safe = gnp.where(at_zero, like(1, lmbda), lmbda)
     return gnp.where(at_zero, log, lax.expm1(gnp.multiply(safe, log)) / safe)
 
 
-def _power_slope(t: Array, out: Array, log: Array, lmbda: Array) -> Array:
-    u = log * lmbda
-    # Near 0 the quotient loses its digits to cancellation: a series.
+def _power_by_log(log: Array, lmbda: Array) -> Array:
+    """The derivative by x, or by 1 + x: exp((lmbda - 1) log)"""
+    return gnp.where(lmbda == 1, like(1, log), lax.exp((lmbda - 1) * log))
+
+
+def _power_by_exponent(t: Array, out: Array, log: Array, lmbda: Array) -> Array:
+    u = gnp.where(lmbda == 0, like(0, log), log * lmbda)
     small = abs(u) < 0.02
     safe = gnp.where(small, like(1, lmbda), lmbda)
     series = log * log * (1 / 2 + u * (1 / 3 + u * (1 / 8 + u * (1 / 30 + u / 144))))
     return t * gnp.where(small, series, (log * lax.exp(u) - out) / safe)
 
 
-_power.defjvps(lambda t, out, log, lmbda: t * lax.exp(log * lmbda), _power_slope)
+@custom_jvp
+def _boxcox(x: Array, lmbda: Array) -> Array:
+    return _power(lax.log(x), lmbda)
+
+
+@custom_jvp
+def _boxcox1p(x: Array, lmbda: Array) -> Array:
+    return _power(lax.log1p(x), lmbda)
+
+
+_boxcox.defjvps(
+    lambda t, out, x, lmbda: t * _power_by_log(lax.log(x), lmbda),
+    lambda t, out, x, lmbda: _power_by_exponent(t, out, lax.log(x), lmbda),
+)
+_boxcox1p.defjvps(
+    lambda t, out, x, lmbda: t * _power_by_log(lax.log1p(x), lmbda),
+    lambda t, out, x, lmbda: _power_by_exponent(t, out, lax.log1p(x), lmbda),
+)
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -164,8 +214,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> boxcox(gnp.array([1.0, 3.0]), 2.0).round(5)
     Array([0., 4.], dtype=float32)
     """
-    x, lmbda = inexact("boxcox", x, lmbda)
-    return _power(lax.log(x), lmbda)
+    return _boxcox(*inexact("boxcox", x, lmbda))
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -175,8 +224,7 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> boxcox1p(gnp.array([0.0, 2.0]), 2.0).round(5)
     Array([0., 4.], dtype=float32)
     """
-    x, lmbda = inexact("boxcox1p", x, lmbda)
-    return _power(lax.log1p(x), lmbda)
+    return _boxcox1p(*inexact("boxcox1p", x, lmbda))
 
 
 # ---- whole axes ----

@@ -18,7 +18,6 @@ from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.primitives.elementwise.integrals import gamma_p
-from gpuarray.runtime.memory import check_host_size
 from gpuarray.scipy.special.loggamma import complex_loggamma
 from gpuarray.scipy.special.operands import inexact, like, real, strong
 
@@ -47,7 +46,7 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def loggamma(x: ArrayLike) -> Array:
-    """The logarithm of the gamma function, analytic but for x <= 0; there it is nan for real x.
+    """The logarithm of the gamma function, analytic but for x <= 0; of real x < 0 it is nan.
 
     Any shape; the result has it too.
 
@@ -58,7 +57,15 @@ def loggamma(x: ArrayLike) -> Array:
     (x,) = inexact("loggamma", x)
     if _is_complex(x):
         return complex_loggamma(x)
-    return gnp.where(x > 0, lax.lgamma(x), like(np.nan, x))
+    return _real_loggamma(x)
+
+
+@custom_jvp
+def _real_loggamma(x: Array) -> Array:
+    return gnp.where(x >= 0, lax.lgamma(x), like(np.nan, x))
+
+
+_real_loggamma.defjvps(lambda t, y, x: t * gnp.where(x >= 0, lax.digamma(x), like(np.nan, x)))
 
 
 def gammasgn(x: ArrayLike) -> Array:
@@ -333,6 +340,10 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     return _zeta(*inexact("zeta", x, q))
 
 
+#: Bernoulli numbers from here on are beyond all doubles; a multiple of 4, whose sign is -1.
+_INFINITE_FROM = 260
+
+
 def bernoulli(n: int) -> Array:
     """The Bernoulli numbers B₀, B₁ = -1/2, ..., Bₙ: n is static, the result has shape [n + 1].
 
@@ -342,15 +353,19 @@ def bernoulli(n: int) -> Array:
     n = operator.index(n)
     if n < 0:
         raise ValueError(f"n must be a non-negative integer. Got {n}.")
-    check_host_size("bernoulli", n + 1)
-    table = np.zeros(max(n + 1, 7))
-    # Small ones exactly, the others by the zeta function.
+    dtype = dtypes.default_float()
+    table = np.zeros(_INFINITE_FROM)
     table[[0, 1, 2, 4, 6]] = 1, -1 / 2, 1 / 6, -1 / 30, 1 / 42
-    with np.errstate(all="ignore"):
-        # -(-1)ᵏ 2 (2k)! / (2π)²ᵏ ζ(2k)
-        m = np.arange(8.0, n + 1, 2)
-        sizes = np.cumprod(m * (m - 1) / (2 * math.pi) ** 2)
-        sizes *= 2 * math.factorial(6) / (2 * math.pi) ** 6
-        zeta = sum(float(i) ** -m for i in range(1, 80))
-        table[8 : n + 1 : 2] = sizes * zeta * np.where(m % 4 == 2, 1, -1)
-        return gnp.asarray(table[: n + 1], dtype=dtypes.default_float())
+    # -(-1)ᵏ 2 (2k)! / (2π)²ᵏ ζ(2k)
+    m = np.arange(8.0, _INFINITE_FROM, 2)
+    sizes = np.cumprod(m * (m - 1) / (2 * math.pi) ** 2)
+    sizes *= 2 * math.factorial(6) / (2 * math.pi) ** 6
+    zeta = sum(i**-m for i in range(1, 80))
+    table[8::2] = sizes * zeta * np.where(m % 4 == 2, 1, -1)
+    with np.errstate(over="ignore"):
+        first = gnp.asarray(table[: n + 1].astype(dtype))
+    if n < _INFINITE_FROM:
+        return first
+    k = lax.iota(np.int32, n + 1 - _INFINITE_FROM)
+    far = gnp.where(k % 4 == 0, -np.inf, np.inf).astype(dtype)
+    return gnp.concatenate([first, gnp.where(k % 2 == 0, far, lax.full_like(far, 0))])

@@ -6,6 +6,7 @@ the error that says which dtype was wrong.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from gpuarray import lax
@@ -20,6 +21,9 @@ from gpuarray.numpy.promotion import (
     promote_shapes,
     value,
 )
+
+#: More would take minutes to record and to compile.
+MOST_STEPS = 10_000
 
 
 def inexact(name: str, *xs: Any) -> list[Array]:
@@ -71,6 +75,17 @@ def single_or_double(x: Any, name: str) -> Array:
             "float32 and float64. Convert x first with x.astype('float32')."
         )
     return as_type(x, x.dtype)
+
+
+def recorded_steps(name: str, argument: str, steps: Any) -> int:
+    """The value of an argument that sets how many steps are recorded; ValueError for too many."""
+    steps = operator.index(steps)
+    if steps > MOST_STEPS:
+        raise ValueError(
+            f"{name}: {argument} is {steps}, and at most {MOST_STEPS} steps of a recurrence are "
+            f"recorded. Give a smaller {argument}."
+        )
+    return steps
 
 
 def like(number: float | complex, x: Array) -> Array:

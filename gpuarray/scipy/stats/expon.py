@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, nn
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
@@ -43,7 +43,9 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([0.    , 0.6321], dtype=float32)
     """
     x, loc, scale = floats("expon.cdf", x, loc, scale)
-    return gnp.where(x < loc, 0.0, -lax.expm1((loc - x) / scale))
+    outside = x < loc
+    inside = -lax.expm1(gnp.where(outside, 0.0, (loc - x) / scale))
+    return gnp.where(outside, 0.0, inside)
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -53,7 +55,10 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> logcdf(gnp.array([-1.0, 1.0])).round(4)
     Array([   -inf, -0.4587], dtype=float32)
     """
-    return lax.log(cdf(x, loc, scale))
+    x, loc, scale = floats("expon.logcdf", x, loc, scale)
+    outside = x < loc
+    y = gnp.where(outside, 1.0, (x - loc) / scale)
+    return gnp.where(outside, -np.inf, nn.log1mexp(y))
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

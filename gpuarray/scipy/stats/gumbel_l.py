@@ -11,7 +11,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.scipy.stats.operands import positive
+from gpuarray.scipy.stats.operands import log_of_gumbel_tail, positive
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -43,7 +43,8 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> logcdf(gnp.array([0.0, 1.0])).round(4)
     Array([-0.4587, -0.0683], dtype=float32)
     """
-    return lax.log(cdf(x, loc, scale))
+    x, loc, scale = positive("gumbel_l.logcdf", x, loc, scale)
+    return log_of_gumbel_tail((x - loc) / scale)
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -11,7 +11,7 @@ from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
-from gpuarray.scipy.stats.operands import positive
+from gpuarray.scipy.stats.operands import log_of_gumbel_tail, positive
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -64,7 +64,8 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> logsf(gnp.array([0.0, 1.0])).round(4)
     Array([-0.4587, -1.1783], dtype=float32)
     """
-    return lax.log(sf(x, loc, scale))
+    x, loc, scale = positive("gumbel_r.logsf", x, loc, scale)
+    return log_of_gumbel_tail((loc - x) / scale)
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

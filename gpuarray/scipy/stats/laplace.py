@@ -42,5 +42,6 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = floats("laplace.cdf", x, loc, scale)
     y = (x - loc) / scale
-    tail = 0.5 * lax.exp(-lax.abs(y))
-    return gnp.where(y <= 0, tail, 1 - tail)
+    left = y <= 0
+    tail = 0.5 * lax.exp(gnp.where(left, y, -y))
+    return gnp.where(left, tail, 1 - tail)

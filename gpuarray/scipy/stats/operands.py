@@ -5,11 +5,14 @@ Floor 6. In: whatever the caller gave. Out: Arrays of one floating dtype whose s
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from gpuarray import lax, nn
 from gpuarray import numpy as gnp
+from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.scipy.special.operands import inexact, strong, strong_with_axes
 
@@ -31,3 +34,9 @@ def positive(name: str, *xs: Any) -> list[Array]:
     """As `floats`; the last operand, a scale, is nan where it is not positive."""
     *rest, scale = floats(name, *xs)
     return [*rest, gnp.where(scale > 0, scale, np.nan)]
+
+
+def log_of_gumbel_tail(y: Array) -> Array:
+    """log(1 - exp(-exp(y))), which is y itself as soon as exp(y) is small."""
+    small = y < math.log(float(dtypes.finfo(y.dtype).eps))
+    return gnp.where(small, y, nn.log1mexp(lax.exp(gnp.where(small, 0.0, y))))

@@ -77,4 +77,4 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     series = w * (1 / 12 + w * (1 / 24 + w * (19 / 360 + w * (9 / 80))))
     far = 0.5 * lax.log(2 * math.pi * math.e * gnp.maximum(mu, _MANY)) - series
     out = gnp.where(mu > _MANY, far, out)
-    return gnp.where(mu >= 0, out, np.nan)
+    return as_type(gnp.where(mu >= 0, out, np.nan), mu.dtype)

@@ -19,19 +19,16 @@ from gpuarray.compiler.cuda.loop import Loops
 from gpuarray.compiler.cuda.rows import LongRows, Rows
 from gpuarray.compiler.cuda.scan import Scan
 from gpuarray.compiler.cuda.scatter import Update
-from gpuarray.compiler.cuda.schedule import FULL_GRID
 from gpuarray.compiler.cuda.sort import Sort
 from gpuarray.compiler.cuda.tiles import Tiles
 from gpuarray.compiler.cuda.user import custom_kernel
 from gpuarray.compiler.fuse.group import Group, Load, Member
 from gpuarray.compiler.lower.passes import split_passes
 from gpuarray.compiler.lower.user import Source
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.expressions import NoCudaRule as NoCudaRule
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Combine, registry
-
-#: From this length on, and below this number, rows are cut so that they fill the machine.
-LONG, FEW = 1 << 13, FULL_GRID // 2
 
 
 def emit(group: Group, user_lines: bool = False, aligned: bool = True) -> Emitted:
@@ -63,7 +60,7 @@ def emit(group: Group, user_lines: bool = False, aligned: bool = True) -> Emitte
     simple = len(passes) == 1 and not passes[0].stored
     if Form(group).reads_along_columns():
         return Columns(group, user_lines, aligned).kernel(passes, rows, length)
-    if rows < FEW and simple and length > LONG:
+    if rows < TARGET.multiprocessors and simple and length > TARGET.long_row:
         return LongRows(group, user_lines, aligned).kernel(passes[0], rows, length)
     return Rows(group, user_lines, aligned).kernel(passes, rows, length)
 

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import MOST_BLOCKS, VECTOR_BYTES, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Group, Load
 from gpuarray.compiler.fuse.steps import step_eqns
 from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import NoCudaRule, Reducer
 from gpuarray.core.graph import Var
 
 #: Partial results of blocks lie so many bytes apart, or a multiple of it where they are larger.
-SLOT = 16
+SLOT = TARGET.slot_bytes
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Emitted:
     @property
     def alignment(self) -> int:
         """What the addresses of all buffers must be multiples of."""
-        return VECTOR_BYTES if self.schedule.width > 1 else 1
+        return TARGET.vector_bytes if self.schedule.width > 1 else 1
 
     @property
     def needs_sync(self) -> bool:
@@ -273,10 +274,10 @@ class Form(Writer):
 
     def finish(self, kind: str, schedule: Schedule, note: str, workspace: int = 0) -> Emitted:
         """The lines so far as a kernel."""
-        if schedule.grid > MOST_BLOCKS:
+        if schedule.grid > TARGET.most_blocks:
             raise NoCudaRule(
                 f"{self.group.name} would be {schedule.grid} blocks, and a launch has at most "
-                f"{MOST_BLOCKS}: work on a part of the array at a time"
+                f"{TARGET.most_blocks}: work on a part of the array at a time"
             )
         name = self.group.name or "kernel"
         formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))

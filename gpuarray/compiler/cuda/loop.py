@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from gpuarray.compiler.cuda.form import Emitted, Form
-from gpuarray.compiler.cuda.schedule import FULL_GRID, THREADS, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.flows import (
     Choose,
@@ -26,6 +26,7 @@ from gpuarray.compiler.fuse.flows import (
 )
 from gpuarray.compiler.fuse.group import Dims, Group, Member, members_in_order
 from gpuarray.compiler.lower.elements import RULES, reach
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.avals import ShapedArray
@@ -33,9 +34,6 @@ from gpuarray.core.element import Access, Fixed, sources
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, behind, linear, through
 from gpuarray.core.primitive import Kind
-
-#: Steps that are written out together where a loop reads memory, so that reads are under way early.
-UNROLL, UNROLL_STATEMENTS = 4, 64
 
 
 class Loops(Form):
@@ -151,8 +149,12 @@ class Loops(Form):
             return
         t = self.axis_name[s.turn.number] = "t" if s.turn.number == -1 else f"t{-s.turn.number}"
         kind, steps = self.index_type, self.number(s.turn.length)
-        if len(s.body) <= UNROLL_STATEMENTS and s.turn.length >= UNROLL and _reads(s):
-            self.put(depth, f"#pragma unroll {UNROLL}")
+        if (
+            len(s.body) <= TARGET.loop_unroll_statements
+            and s.turn.length >= TARGET.loop_unroll
+            and _reads(s)
+        ):
+            self.put(depth, f"#pragma unroll {TARGET.loop_unroll}")
         if s.reverse:
             self.put(depth, f"for ({kind} {t} = {steps}; {t}-- > 0;) {{", f"{name}, backwards")
         else:
@@ -268,7 +270,7 @@ class Loops(Form):
 def _schedule(total: int) -> Schedule:
     """As many blocks as fill the machine, before blocks get larger."""
     threads = 32
-    while threads < THREADS and threads * FULL_GRID < total:
+    while threads < TARGET.block_threads and threads * TARGET.full_grid < total:
         threads *= 2
     return Schedule("loop", threads, grid=max(1, -(-total // threads)))
 

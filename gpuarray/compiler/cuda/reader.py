@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuarray.compiler.fuse.group import Group, Load
 from gpuarray.compiler.lower.elements import Reach
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.element import (
@@ -38,13 +39,13 @@ from gpuarray.core.index import Axis, Index, axes_of, behind, linear
 Scope = dict  # what has been read in a scope, by the key of its load or place: its name
 
 #: An expression of more characters gets a name.
-LONG = 48
+LONG = TARGET.name_from
 #: From so many elements on, those that search in memory do it together with their neighbours.
-SEARCHERS = 1 << 18
+SEARCHERS = TARGET.searchers
 #: Loops of so many turns are written out, so that all elements are asked for at once.
-UNROLLED = 16
+UNROLLED = TARGET.written_out
 #: A choice between longer ones takes several lines.
-WIDE = 64
+WIDE = TARGET.choice_width
 #: What an operand must be to stand in an expression without brackets of its own.
 _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.cuda.form import Emitted, Form
-from gpuarray.compiler.cuda.schedule import THREADS, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.fuse.group import Group, Load
 from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
@@ -31,7 +32,7 @@ class Sort(Form):
         eqn, n = self.eqn, self.number
         side = max(2, 1 << (self.length - 1).bit_length())
         rows = math.prod(self.group.axes) // self.length
-        many = max(1, THREADS // side)
+        many = max(1, TARGET.block_threads // side)
         s = Schedule("sort", max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = eqn.primitive.name == "top_k"

@@ -15,14 +15,10 @@ from gpuarray.compiler.cuda.form import Emitted
 from gpuarray.compiler.cuda.map import Map
 from gpuarray.compiler.cuda.schedule import Schedule, schedule_tiles
 from gpuarray.compiler.fuse.group import Group, Load, members_in_order
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index, axes_of
-
-#: A value is worth a tile where both axes have this many elements: runs of 64 bytes.
-SHORT_RUN = 16
-#: Bytes a thread reads into registers before it waits for tiles.
-AHEAD_BYTES = 64
 
 
 class Tiles(Map):
@@ -41,7 +37,7 @@ class Tiles(Map):
         if crossing is None:
             return super().kernel()
         self.x, self.y = crossing
-        if min(self.group.axes[self.x], self.group.axes[self.y]) < SHORT_RUN:
+        if min(self.group.axes[self.x], self.group.axes[self.y]) < TARGET.short_run:
             # Where one of the two is short, its neighbours are near enough in both.
             short = min(crossing, key=lambda a: self.group.axes[a])
             self.set_order([a for a in self.order if a != short] + [short])
@@ -169,7 +165,7 @@ class Tiles(Map):
             if not self.is_made(x) and self.load_index(x).coefficient(self.x) == 1
         }
         nbytes = sum(storage_dtype(x.source.aval).itemsize for x in direct.values())
-        if direct and nbytes * s.width * s.steps <= AHEAD_BYTES:
+        if direct and nbytes * s.width * s.steps <= TARGET.ahead_bytes:
             room = self.room("ahead", direct, s.width, s.steps, "[u]")
             self.sweep(s, self.x, self.y, "read along")
             self.fill(room, s.width)

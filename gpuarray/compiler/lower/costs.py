@@ -9,6 +9,7 @@ import math
 
 from gpuarray.compiler.lower import element_convolution, element_folds, element_random
 from gpuarray.compiler.lower.elements import SCATTERS, rule_of
+from gpuarray.compiler.target import TARGET
 
 # They register the rules of what they are about.
 from gpuarray.compiler.text import types as ct
@@ -17,7 +18,7 @@ from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.primitive import Kind
 
 #: Of so many updates every element of a scatter's result looks at all.
-LOOKED_AT = 8
+LOOKED_AT = TARGET.updates_looked_at
 #: Equations of which operand 1 says where elements are.
 _LOOKUPS = ("gather", *SCATTERS)
 #: Equations whose operand is read element by element, but never twice.

@@ -11,6 +11,7 @@ import math
 
 from gpuarray.compiler.lower.element_folds import escaped, loops
 from gpuarray.compiler.lower.elements import Get, Places, rule
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.core import dtypes
 from gpuarray.core.element import Access, Below, Fixed, Folded, Multiple, Test
@@ -19,7 +20,7 @@ from gpuarray.core.index import Index
 from gpuarray.core.primitive import registry
 
 #: Steps of a convolution of each channel by itself, and of any other one, at most.
-ALONE, TOGETHER = 64, 16
+ALONE, TOGETHER = TARGET.convolution_alone, TARGET.convolution_together
 
 
 def steps_of(eqn: Eqn) -> int:

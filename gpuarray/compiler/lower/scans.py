@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import FULL_GRID
 from gpuarray.compiler.fuse.group import Group, Load, Member
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.avals import ShapedArray
@@ -35,11 +35,11 @@ _LOG_SUM_EXP = Primitive(
 )
 
 #: Threads a block, elements a thread handles at a time, and pieces of a row at most.
-THREADS, ITEMS, PIECES = 256, 4, 256
+THREADS, ITEMS, PIECES = TARGET.scan_threads, TARGET.scan_items, TARGET.scan_pieces
 #: Rows and columns shorter than this are not cut; nor are pieces.
-SHORT_ROW, SHORT_COLUMN = 1 << 13, 64
+SHORT_ROW, SHORT_COLUMN = TARGET.scan_row, TARGET.scan_column
 #: Threads that keep a machine busy going down columns.
-COLUMNS_ENOUGH = 1 << 16
+COLUMNS_ENOUGH = TARGET.full_threads
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
     outer, length, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
     if inner == 1:
         tile = THREADS * ITEMS
-        most = length // SHORT_ROW if outer < FULL_GRID // 2 else 1
-        pieces = max(1, min(FULL_GRID // max(outer, 1), most, PIECES))
+        most = length // SHORT_ROW if outer < TARGET.multiprocessors else 1
+        pieces = max(1, min(TARGET.full_grid // max(outer, 1), most, PIECES))
     else:
         tile = 1
         most = length // SHORT_COLUMN

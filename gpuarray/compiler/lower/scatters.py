@@ -18,6 +18,7 @@ from gpuarray.compiler.fuse.group import Group, Load, Member, Operand
 from gpuarray.compiler.lower.costs import LOOKED_AT
 from gpuarray.compiler.lower.element_folds import is_scalar_graph, loop_number, merging
 from gpuarray.compiler.lower.elements import SCATTERS, Get, Places, Windows, rule, start, type_of
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.config import state
 from gpuarray.core.avals import ShapedArray
@@ -37,7 +38,7 @@ from gpuarray.core.index import Axis, Index, linear, split
 from gpuarray.core.primitive import Kind, Primitive, registry
 
 #: An operand of so many bytes, and so many times as large as its updates, is changed in place.
-LARGE, TIMES = 1 << 16, 4
+LARGE, TIMES = TARGET.in_place_bytes, TARGET.in_place_times
 
 
 def is_update(eqn: Eqn) -> bool:

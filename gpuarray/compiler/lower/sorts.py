@@ -6,12 +6,13 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import Group, Load, Member, Operand
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Literal, Var
 
 #: The longest rows that a block sorts.
-LONGEST = 1024
+LONGEST = TARGET.sorted_row
 
 
 def is_short_sort(eqn: Eqn) -> bool:

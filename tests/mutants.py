@@ -27,8 +27,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
 from gpuarray.backends import hostcc
-from gpuarray.compiler.cuda import schedule
 from gpuarray.compiler.cuda.emit import KernelSource, emit
+from gpuarray.compiler.target import Target
 from gpuarray.compiler.text import prelude
 from gpuarray.core import dtypes
 from gpuarray.core.graph import storage_dtype
@@ -202,7 +202,7 @@ class Case:
 def cases() -> list[Case]:
     """The kernels of PROGRAMS, each run as it is."""
     made = []
-    with mock.patch.object(schedule, "MANY_BLOCKS", 1), ga.enable_x64(True):
+    with mock.patch.object(Target, "many_blocks", 1), ga.enable_x64(True):
         for name, (function, arguments) in PROGRAMS.items():
             shapes = [golden.shape(x.dtype.name, *x.shape) for x in arguments]
             graph = ga.jit(function).lower(*shapes)

@@ -1,4 +1,5 @@
 """From a Graph to kernels: pipeline.py lists the passes in the order in which they run.
 
-Floor 3. The rooms are floors too: rewrite, fuse, lower, text, cuda, then check, pipeline, explain.
+Floor 3. The rooms are floors too: target, rewrite, fuse, lower, text, cuda, check, pipeline and
+explain.
 """

@@ -24,8 +24,6 @@ class BrokenPass(AssertionError):
     """A pass of the compiler made something that means nothing."""
 
 
-#: How many equations or steps before and behind the broken one are shown.
-_AROUND = 3
 #: Whose results are compared with the primitive's rule: cheap rules, and what passes write.
 _RULED = (Kind.POINTWISE, Kind.REDUCTION, Kind.VIEW, Kind.MOVEMENT)
 
@@ -245,12 +243,12 @@ class _Report:
         self.place = 0
         self._names: dict[Var, str] | None = None
 
-    def __call__(self, where: DeviceStep | None, what: str) -> NoReturn:
+    def __call__(self, where: DeviceStep | None, what: str, around: int = 3) -> NoReturn:
         subject = "" if where is None else f"{self._subject(where)}: "
         shown = [
             f"{'->' if k == self.place else '  '} {self._line(self.around[k])}"
-            for k in range(max(self.place - _AROUND, 0), len(self.around))
-            if k <= self.place + _AROUND
+            for k in range(max(self.place - around, 0), len(self.around))
+            if k <= self.place + around
         ]
         raise BrokenPass(
             f"the pass {self.stage!r} broke a program. {subject}{what}.\n"

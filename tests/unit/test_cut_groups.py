@@ -15,6 +15,7 @@ from gpuarray import lax, nn
 from gpuarray.compiler.cuda.schedule import schedule_columns
 from gpuarray.compiler.lower import split_passes
 from tests import golden, programs, simulated
+from tests.targets import plan_for
 
 simulated.need_compiler()
 
@@ -65,7 +66,7 @@ def test_each_pass_reads_the_input_and_the_last_one_alone_writes():
 @pytest.fixture
 def always(monkeypatch):
     """Launches cost nothing: whatever has too few rows is cut."""
-    monkeypatch.setattr(split_passes, "LAUNCH_BYTES", 0)
+    plan_for(monkeypatch, launch_bytes=0)
 
 
 def filled(*shape: int) -> np.ndarray:

@@ -40,7 +40,7 @@ FLOORS = {
 PUBLIC = 6
 
 # Inside the compiler the rooms are floors too: a module imports rooms before its own, or its own.
-ROOMS = ("rewrite", "fuse", "lower", "text", "cuda", "check", "pipeline", "explain")
+ROOMS = ("target", "rewrite", "fuse", "lower", "text", "cuda", "check", "pipeline", "explain")
 
 # What still reaches into a later room. A line that is no longer needed must go.
 REACHES_AHEAD = {

@@ -14,10 +14,10 @@ import gpuarray.numpy as gnp
 from gpuarray import lax
 from gpuarray.backends import hostcc, simulator
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.cuda.batch import TILE, tiles_of
+from gpuarray.compiler.cuda.batch import tiles_of
 from gpuarray.compiler.cuda.emit import emit
-from gpuarray.compiler.lower import horizontal
 from gpuarray.compiler.lower.kernel import Batch
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
@@ -27,6 +27,8 @@ from tests import golden, nvrtc
 from tests.golden import shape
 
 SIZES = ((64, 3), (100,), (4096,), (7, 3), (), (1,), (1, 5), (2500,))
+
+TILE = TARGET.batch_tile
 
 
 def adam(params, grads, first, second, step):
@@ -81,12 +83,12 @@ def test_text_does_not_depend_on_the_number_of_groups():
 
 def test_few_groups_stay_alone():
     p = plan(lambda xs: [x * 2 for x in xs], [shape("float32", 8 + i) for i in range(3)])
-    assert len(p.groups) == horizontal.FEWEST - 1
+    assert len(p.groups) == TARGET.fewest_alike - 1
     assert not any(isinstance(g, Batch) for g in p.groups)
 
 
 def test_large_groups_stay_alone():
-    big = [shape("float32", horizontal.SMALL + 8 * i) for i in range(1, 6)]
+    big = [shape("float32", TARGET.small_group + 8 * i) for i in range(1, 6)]
     assert not any(isinstance(g, Batch) for g in plan(lambda xs: [x * 2 for x in xs], big).groups)
 
 

@@ -19,7 +19,6 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.backends import hostcc, simulator
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.lower import choose
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text.expressions import NoCudaRule
 from gpuarray.config import config, strict
@@ -33,6 +32,7 @@ from tests import programs, simulated
 from tests.nearness import largest, terms_of, ulps
 from tests.samples import Sample, samples, values
 from tests.simulated import SEEDS, built, run
+from tests.targets import plan_for
 
 simulated.need_compiler()
 
@@ -197,8 +197,7 @@ def test_random_programs(forms, fuzz_count, monkeypatch):
     """200 programs, and one for a hundred of the others that --fuzz asks for."""
     count = max(200, fuzz_count // 100)
     if forms != "as they are":  # else arrays would have to be large
-        monkeypatch.setattr(choose, "SHORT_RUN", 2)
-        monkeypatch.setattr(choose, "LONG", 4)
+        plan_for(monkeypatch, short_run=2, long_row=4)
     kinds: set[str] = set()
     with ga.enable_x64(True), strict(True):
         for start in range(0, count, 200):

@@ -13,8 +13,9 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.compiler.cuda import emit
-from gpuarray.compiler.cuda.schedule import SHARED_BYTES, schedule_columns
+from gpuarray.compiler.cuda.schedule import schedule_columns
 from gpuarray.compiler.pipeline import plan_graph
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.fold import ELEMENT, MOST_STATE, POSITION, Fold, Identity, state_bytes
 from gpuarray.core.primitive import Kind, Sentinel, registry
@@ -392,7 +393,7 @@ def test_states_fit_in_shared_memory():
             for length in (10, 1000, 100_000):
                 for split in (False, True):
                     s = schedule_columns(columns, length, split, state=state)
-                    assert s.threads * state <= SHARED_BYTES
+                    assert s.threads * state <= TARGET.shared_bytes
                     assert s.threads >= 32
 
 

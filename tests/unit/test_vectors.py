@@ -13,7 +13,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends import hostcc, simulator
 from gpuarray.backends.numpy import program as host
-from gpuarray.compiler.rewrite.small_axes import LEAST, take_apart_small_axes
+from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
+from gpuarray.compiler.target import TARGET
 from gpuarray.config import strict
 from gpuarray.errors import DeviceError
 from tests.golden import shape
@@ -60,7 +61,7 @@ PROGRAMS = {
     "a step": (pulled, (points(80), points(80) * 2, MASSES)),
     "nearest": (nearest, (points(72),)),
     "spread": (spread, (points(70),)),
-    "unit": (unit, (points(LEAST // 2),)),
+    "unit": (unit, (points(TARGET.vectors_from // 2),)),
     "integers": (counted, (points(66),)),
 }
 
@@ -99,10 +100,10 @@ def test_pairs_are_never_in_memory():
     ],
 )
 def test_other_reductions_stay_whole(function):
-    graph = ga.jit(function).lower(shape("float32", LEAST, 3)).plan.graph
+    graph = ga.jit(function).lower(shape("float32", TARGET.vectors_from, 3)).plan.graph
     assert take_apart_small_axes(graph) is graph
 
 
 def test_longer_axes_stay_whole():
-    graph = ga.jit(unit).lower(shape("float32", LEAST, 8)).plan.graph
+    graph = ga.jit(unit).lower(shape("float32", TARGET.vectors_from, 8)).plan.graph
     assert take_apart_small_axes(graph) is graph

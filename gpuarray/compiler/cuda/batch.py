@@ -10,17 +10,15 @@ import math
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import THREADS, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
-
-#: Elements of a tile: a few for each thread, so that their reads are under way together.
-TILE = 4 * THREADS
 
 
 class BatchTemplate(Template):
@@ -52,7 +50,7 @@ class BatchTemplate(Template):
                     self.operand(o, scope, 1)
         self.position = "i"
         self.put(1, "#pragma unroll 4")
-        self.put(1, f"for (unsigned i = threadIdx.x; i < tile[2]; i += {THREADS}u) {{")
+        self.put(1, f"for (unsigned i = threadIdx.x; i < tile[2]; i += {TARGET.block_threads}u) {{")
         for member in members_in_order(self.group):
             self.member(member, 2, scope)
         for v in self.group.outputs:
@@ -60,7 +58,7 @@ class BatchTemplate(Template):
         self.put(1, "}")
         sizes = [math.prod(p.axes) for p in parts]
         tiles = tiles_of(sizes)
-        schedule = Schedule(THREADS, grid=len(tiles))
+        schedule = Schedule(TARGET.block_threads, grid=len(tiles))
         text = self.text(schedule)
         table = [v for p in parts for v in arrays_of(p)]
         return KernelSource(
@@ -94,8 +92,9 @@ def tiles_of(sizes: list[int]) -> np.ndarray:
     [[0, 0, 5], [1, 0, 1024], [1, 1024, 476]]
     """
     counts = np.array(sizes)
-    blocks = -(-counts // TILE)
+    tile = TARGET.batch_tile
+    blocks = -(-counts // tile)
     arrays = np.repeat(np.arange(len(sizes)), blocks)
-    first = (np.arange(len(arrays)) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * TILE
-    length = np.minimum(counts[arrays] - first, TILE)
+    first = (np.arange(len(arrays)) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * tile
+    length = np.minimum(counts[arrays] - first, tile)
     return np.stack([arrays, first, length], 1).astype(np.uint32)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.compiler.cuda.schedule import FULL_GRID, THREADS, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.flows import (
@@ -28,6 +28,7 @@ from gpuarray.compiler.fuse.flows import (
 from gpuarray.compiler.fuse.group import Dims, Member, members_in_order
 from gpuarray.compiler.lower.elements import reach
 from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.avals import ShapedArray
@@ -36,9 +37,6 @@ from gpuarray.core.element_rules import Places, rule_of
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, behind, linear, through
 from gpuarray.core.primitive import Kind
-
-#: Steps that are written out together where a loop reads memory, so that reads are under way early.
-UNROLL, UNROLL_STATEMENTS = 4, 64
 
 
 class LoopTemplate(Template):
@@ -160,8 +158,12 @@ class LoopTemplate(Template):
             return
         t = self.axis_name[s.turn.number] = "t" if s.turn.number == -1 else f"t{-s.turn.number}"
         kind, steps = self.index_type, self.number(s.turn.length)
-        if len(s.body) <= UNROLL_STATEMENTS and s.turn.length >= UNROLL and _reads(s):
-            self.put(depth, f"#pragma unroll {UNROLL}")
+        if (
+            len(s.body) <= TARGET.loop_unroll_statements
+            and s.turn.length >= TARGET.loop_unroll
+            and _reads(s)
+        ):
+            self.put(depth, f"#pragma unroll {TARGET.loop_unroll}")
         if s.reverse:
             self.put(depth, f"for ({kind} {t} = {steps}; {t}-- > 0;) {{", f"{name}, backwards")
         else:
@@ -285,7 +287,7 @@ class LoopTemplate(Template):
 def _schedule(total: int) -> Schedule:
     """As many blocks as fill the machine, before blocks get larger."""
     threads = 32
-    while threads < THREADS and threads * FULL_GRID < total:
+    while threads < TARGET.block_threads and threads * TARGET.full_grid < total:
         threads *= 2
     return Schedule(threads, grid=max(1, -(-total // threads)))
 

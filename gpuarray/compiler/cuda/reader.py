@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
@@ -40,14 +41,6 @@ from gpuarray.core.index import Axis, Index, axes_of
 
 Scope = dict  # what has been read in a scope, by the key of its load or place: its name
 
-#: An expression of more characters gets a name.
-LONG = 48
-#: From so many elements on, those that search in memory do it together with their neighbours.
-SEARCHERS = 1 << 18
-#: Loops of so many turns are written out, so that all elements are asked for at once.
-UNROLLED = 16
-#: A choice between longer ones takes several lines.
-WIDE = 64
 #: What an operand must be to stand in an expression without brackets of its own.
 _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
 
@@ -193,7 +186,7 @@ class Reader:
         """Whether an expression gets a name: if it is long, or others need it too. On one side of a
         guard only if it is long: names would make a block of it.
         """
-        if "\n" in text or len(text) > LONG:
+        if "\n" in text or len(text) > TARGET.name_from:
             return not named
         return self.shared_by.get(access, 0) > 1 and not self.guards
 
@@ -223,7 +216,7 @@ class Reader:
         (before, one), (after, two) = sides
         if not before and not after:
             sides_text = bracketed(one), two if "? " in two else bracketed(two)
-            if len(tests) + len(one) + len(two) < WIDE:
+            if len(tests) + len(one) + len(two) < TARGET.choice_width:
                 return "{} ? {} : {}".format(tests, *sides_text)
             space = "\n" + "    " * (depth + 1)
             return "{0}{1}? {2}{1}: {3}".format(tests, space, *sides_text)
@@ -265,7 +258,9 @@ class Reader:
             begin, end = "0", self.number(axis.length)
             if access.spans:
                 begin, end = (self.value(a, inner, scope) for a in access.spans[k])
-            elif turns <= UNROLLED or (k == len(access.loops) - 1 and axis.length <= UNROLLED):
+            elif turns <= TARGET.written_out or (
+                k == len(access.loops) - 1 and axis.length <= TARGET.written_out
+            ):
                 self.put(inner, "#pragma unroll")
             self.put(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
             inner += 1
@@ -327,7 +322,7 @@ class Reader:
                         return None  # neighbouring threads read what is nearest
                     if isinstance(part, Element) and not _in_loop(part):
                         starts += [part.index] * (step or 0)
-        if searched and math.prod(self.axes) < SEARCHERS:
+        if searched and math.prod(self.axes) < TARGET.searchers:
             return None  # each thread has a long way: the more of them the better
         if not (starts or searched) or not all(self.is_start(i, 2) for i in (*starts, *ends)):
             return None

@@ -8,9 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray.compiler.cuda.schedule import (
-    ROW_BYTES,
-    ROW_SHARED_BYTES,
-    SHARED_BYTES,
     Schedule,
     schedule_all,
     schedule_rows,
@@ -19,10 +16,8 @@ from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Inner, Load, Member
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass, once_each
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
-
-#: Operations that a loop is written out to at most.
-MOST_COPIES = 512
 
 
 class RowsTemplate(Template):
@@ -85,7 +80,7 @@ class RowsTemplate(Template):
             # What lies in registers must be written out; else long code is not made longer still.
             often = (
                 not (self.registers or self.carried)
-                and s.steps * s.width * operations > MOST_COPIES
+                and s.steps * s.width * operations > TARGET.row_copies
             )
             self.put(1, "#pragma unroll 1" if often else "#pragma unroll")
             self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
@@ -108,7 +103,7 @@ class RowsTemplate(Template):
         """
         group, early = self.group, not guarded  # a thread that has no row leaves before it stores
         parts = self.state_bytes(passes) * s.threads // 32
-        room_left = min(ROW_SHARED_BYTES, SHARED_BYTES - parts)
+        room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
         lean = once_each(group, passes, self.worth_carrying, early)
         plain = once_each(group, passes, lambda _: False, early)
         for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
@@ -118,7 +113,7 @@ class RowsTemplate(Template):
             size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
             if not size:
                 return chosen, ""
-            if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= ROW_BYTES:
+            if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= TARGET.row_bytes:
                 where, place, count = "registers", "[u]", s.steps
             elif size * length <= room_left and s.rows_a_block == 1:
                 where, count = "shared memory", length // s.width  # each thread keeps its own

@@ -13,14 +13,13 @@ from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scans import (
-    ITEMS,
-    THREADS,
     Cut,
     cut_of,
     is_piecewise,
     makes_totals,
     reads_totals,
 )
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 
@@ -102,8 +101,8 @@ class ScanTemplate(Template):
         c, n, t = self.cut, self.number, self.index_type
         columns = c.outer * c.inner
         total = columns * self.pieces
-        s = Schedule(THREADS, 1, max(1, -(-total // THREADS)))
-        self.put(1, f"const {t} i = blockIdx.x * {n(THREADS)} + threadIdx.x;")
+        s = Schedule(TARGET.scan_threads, 1, max(1, -(-total // TARGET.scan_threads)))
+        self.put(1, f"const {t} i = blockIdx.x * {n(TARGET.scan_threads)} + threadIdx.x;")
         self.put(1, f"if (i >= {n(total)}) return;")
         column = "i"
         if self.pieces > 1:
@@ -142,11 +141,11 @@ class ScanTemplate(Template):
     def rows(self) -> KernelSource:
         """A block for each row, or each piece of one; several short rows share a block."""
         c, n, t = self.cut, self.number, self.index_type
-        items = ITEMS if c.length > 32 else 1
+        items = TARGET.scan_items if c.length > 32 else 1
         lanes = 1
-        while lanes * items < min(c.length, THREADS * items):
+        while lanes * items < min(c.length, TARGET.scan_threads * items):
             lanes *= 2
-        many = THREADS // lanes if lanes < 32 else 1
+        many = TARGET.scan_threads // lanes if lanes < 32 else 1
         blocks = -(-c.outer // many) if many > 1 else c.outer * self.pieces
         width = items if items > 1 and not (self.reverse or self.ends) and self.in_vectors() else 1
         s = Schedule(max(32, lanes * many), width, max(1, blocks), lanes)
@@ -197,7 +196,7 @@ class ScanTemplate(Template):
     def in_vectors(self) -> bool:
         """Whether what a thread holds is read and written in one access."""
         self.last = self.axis
-        return self.width() >= ITEMS
+        return self.width() >= TARGET.scan_items
 
     def which_row(self, lanes: int, many: int) -> str:
         """Which row, and piece of it, a thread is for; a test where it may be for none."""

@@ -12,35 +12,8 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from gpuarray.compiler.lower.scans import FULL_GRID as FULL_GRID
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
-
-#: Threads a block, unless a row is shorter or very long.
-THREADS = 256
-#: The widest access one thread makes.
-VECTOR_BYTES = 16
-#: Shared memory of a block at most, and what tiles take of it where that is in doubt.
-SHARED_BYTES, TILE_BYTES = 48 << 10, 24 << 10
-#: Blocks of one launch at most.
-MOST_BLOCKS = 2**31 - 1
-#: The same for blocks that wait for memory more than they compute.
-COLUMN_GRID = 1056
-#: Threads that keep enough bytes under way for the whole machine, each with a few accesses.
-FULL_THREADS = 1 << 16
-#: Columns that lie together in a piece of memory that comes at once, and operations that leave
-#: registers enough for the largest blocks.
-NARROWEST, FEW_OPERATIONS = 8, 24
-#: Vectors of a row that a thread keeps in registers, and the bytes all of them may take.
-ROW_VECTORS = 8
-ROW_BYTES = 128
-#: Bytes of a row that shared memory may take beside partial results.
-ROW_SHARED_BYTES = 44 << 10
-#: Bytes that a multiprocessor should have under way, and the threads it holds.
-BYTES_UNDER_WAY, RESIDENT = 48 << 10, 2048
-#: Eight turns of all multiprocessors with eight blocks each.
-MANY_BLOCKS = 8 * 8 * 132
-#: Kernels with more operations compute so much that one vector a thread is enough.
-MOST_UNROLLED = 256
 
 
 @dataclass(frozen=True)
@@ -72,7 +45,7 @@ class Schedule:
 def vector_width(values: list[Var], length: int) -> int:
     """Elements of a vector access: 16 bytes of the widest dtype, as far as the length divides."""
     sizes = [storage_dtype(v.aval).itemsize for v in values]
-    width = VECTOR_BYTES // max(sizes, default=VECTOR_BYTES)
+    width = TARGET.vector_bytes // max(sizes, default=TARGET.vector_bytes)
     while width > 1 and length % width:
         width //= 2
     return max(width, 1)
@@ -84,12 +57,12 @@ def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) 
 
     load_bytes: what a thread reads for one vector; members: operations on each element
     """
-    blocks = max(1, -(-total // (THREADS * width)))
+    blocks = max(1, -(-total // (TARGET.block_threads * width)))
     steps = 1
-    if load_bytes and members <= MOST_UNROLLED:
-        steps = min(4, -(-BYTES_UNDER_WAY // (RESIDENT * load_bytes)))
-        steps = max(1, min(steps, blocks // MANY_BLOCKS))
-    return Schedule(THREADS, width, grid=-(-blocks // steps), steps=steps)
+    if load_bytes and members <= TARGET.unrolled_members:
+        steps = min(4, -(-TARGET.bytes_under_way // (TARGET.threads_held * load_bytes)))
+        steps = max(1, min(steps, blocks // TARGET.many_blocks))
+    return Schedule(TARGET.block_threads, width, grid=-(-blocks // steps), steps=steps)
 
 
 def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Schedule:
@@ -97,21 +70,21 @@ def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Sche
 
     Vectors are as wide as shared memory can take them without two threads waiting for one bank.
     """
-    side = 64 if min(itemsizes) < 4 and sum(itemsizes) * 65 * 64 <= TILE_BYTES else 32
+    side = 64 if min(itemsizes) < 4 and sum(itemsizes) * 65 * 64 <= TARGET.tile_bytes else 32
     while True:
         for near in (False, True):
             strides = [_stride(n, side, width, near) for n in itemsizes]
             if all(strides):
                 fits = [side * k * n for k, n in zip(strides, itemsizes, strict=True)]
-                many = sum(sum(fits[: i + 1]) <= SHARED_BYTES for i in range(len(fits)))
+                many = sum(sum(fits[: i + 1]) <= TARGET.shared_bytes for i in range(len(fits)))
                 lanes = side // width
                 grid = math.prod(lengths[:-2]) * math.prod(-(-n // side) for n in lengths[-2:])
                 return Schedule(
-                    THREADS,
+                    TARGET.block_threads,
                     width,
                     max(1, grid),
                     lanes,
-                    side * lanes // THREADS,
+                    side * lanes // TARGET.block_threads,
                     side=side,
                     strides=tuple(strides[:many]),
                     near=near,
@@ -125,7 +98,7 @@ def _stride(itemsize: int, side: int, width: int, near: bool) -> int:
     there is no such number.
     """
     lanes = side // width
-    steps = side * lanes // THREADS
+    steps = side * lanes // TARGET.block_threads
     if not steps:
         return 0
     found = (
@@ -141,13 +114,13 @@ def _no_conflict(
     bytes, or in the same words, when they go along a tile and when they go across it.
     """
     together = min(32, 128 // itemsize)
-    for first in range(0, THREADS, together):
+    for first in range(0, TARGET.block_threads, together):
         for u, e in itertools.product(range(steps), range(width)):
             along: set[int] = set()
             across: set[int] = set()
             for t in range(first, first + together):
                 lane, deep = t % lanes * width + e, t // lanes
-                down = deep * steps + u if near else u * (THREADS // lanes) + deep
+                down = deep * steps + u if near else u * (TARGET.block_threads // lanes) + deep
                 for words, at in ((along, down * stride + lane), (across, lane * stride + down)):
                     words.update(range(at * itemsize // 4, ((at + 1) * itemsize - 1) // 4 + 1))
             if any(len({w % 32 for w in words}) < len(words) for words in (along, across)):
@@ -160,14 +133,14 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     vectors = max(1, -(-length // width))
     if vectors <= 32 * 4:
         lanes = min(32, _power_of_two(vectors))
-        threads = max(32, min(THREADS, _power_of_two(rows * lanes)))
+        threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
         return Schedule(threads, width, max(1, grid), lanes, -(-vectors // lanes))
     # Four vectors a thread; one where the rows alone do not fill the machine.
-    share = 4 if rows >= FULL_GRID else 1
+    share = 4 if rows >= TARGET.full_grid else 1
     lanes = max(64, min(1024, _power_of_two(vectors // share)))
     steps = -(-vectors // lanes)
-    return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= ROW_VECTORS else 0)
+    return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= TARGET.row_vectors else 0)
 
 
 def _power_of_two(n: int) -> int:
@@ -177,8 +150,8 @@ def _power_of_two(n: int) -> int:
 
 def schedule_all(rows: int, length: int, width: int) -> Schedule:
     """Few long rows: several blocks share each, at most two for each multiprocessor in all."""
-    splits = min(max(1, FULL_GRID // rows), -(-length // (THREADS * 16)))
-    return Schedule(THREADS, width, rows * splits, THREADS, splits=splits)
+    splits = min(max(1, TARGET.full_grid // rows), -(-length // (TARGET.block_threads * 16)))
+    return Schedule(TARGET.block_threads, width, rows * splits, TARGET.block_threads, splits=splits)
 
 
 def schedule_columns(
@@ -191,19 +164,19 @@ def schedule_columns(
     state: bytes of the partial results that each thread has in shared memory
     """
     across = min(32, max(2, _power_of_two(columns)))
-    fitting = (SHARED_BYTES - 16) // max(state, 1)  # beside a few flags
-    deep, splits = THREADS // across, 1
+    fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # beside a few flags
+    deep, splits = TARGET.block_threads // across, 1
     while deep > 1 and across * deep > fitting:
         deep //= 2
     if can_split:
-        splits = min(COLUMN_GRID // max(1, -(-columns // across)), length // (deep * 16))
+        splits = min(TARGET.column_grid // max(1, -(-columns // across)), length // (deep * 16))
         splits = max(1, splits)
     else:
-        most = 1024 if operations <= FEW_OPERATIONS else 512
-        while columns * deep < FULL_THREADS and length >= deep * 8:
+        most = 1024 if operations <= TARGET.few_operations else 512
+        while columns * deep < TARGET.full_threads and length >= deep * 8:
             if across * deep * 2 <= min(most, fitting):
                 deep *= 2
-            elif across > NARROWEST:
+            elif across > TARGET.narrowest:
                 across, deep = across // 2, deep * 2
             else:
                 break

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.schedule import THREADS, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of, takes_largest
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
@@ -35,7 +36,7 @@ class SortTemplate(Template):
         eqn, n = self.eqn, self.number
         side = max(2, 1 << (self.length - 1).bit_length())
         rows = math.prod(self.axes) // self.length
-        many = max(1, THREADS // side)
+        many = max(1, TARGET.block_threads // side)
         s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = takes_largest(eqn)

@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import MOST_BLOCKS, VECTOR_BYTES, Schedule
+from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.steps import step_eqns
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import NoCudaRule, Reducer
 from gpuarray.core.graph import Var
-
-#: Partial results of blocks lie so many bytes apart, or a multiple of it where they are larger.
-SLOT = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class KernelSource:
     @property
     def alignment(self) -> int:
         """What the addresses of all buffers must be multiples of."""
-        return VECTOR_BYTES if self.schedule.width > 1 else 1
+        return TARGET.vector_bytes if self.schedule.width > 1 else 1
 
 
 @dataclass(frozen=True)
@@ -258,13 +256,13 @@ class Template(Writer, abc.ABC):
         """
         self.threads_meet = True
         writes, own, other = slots
-        room = rows * many * s.splits * SLOT
-        slot_of = {v: -(-self.reducer(v).bytes // SLOT) for v in states}
+        room = rows * many * s.splits * TARGET.slot_bytes
+        slot_of = {v: -(-self.reducer(v).bytes // TARGET.slot_bytes) for v in states}
         starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
         tickets = starts.pop()
         self.put(1, f"if ({writes}) {{")
         for start, (v, name) in zip(starts, states.items(), strict=True):
-            put = "ga_put" if slot_of[v] == 1 else f"ga_put<{slot_of[v] * SLOT}>"
+            put = "ga_put" if slot_of[v] == 1 else f"ga_put<{slot_of[v] * TARGET.slot_bytes}>"
             self.put(2, f"{put}({self.slots(start)}, {own}, {name});")
         self.put(2, "__threadfence();")
         self.put(1, "}")
@@ -284,18 +282,18 @@ class Template(Writer, abc.ABC):
             if s.splits > 8 * step:  # ask for several before waiting for one
                 self.put(1, "#pragma unroll 8")
             self.put(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
-            far = "" if slot_of[v] == 1 else f", {slot_of[v] * SLOT}"
+            far = "" if slot_of[v] == 1 else f", {slot_of[v] * TARGET.slot_bytes}"
             got = f"ga_get<{reducer.state}{far}>({self.slots(start)}, {other})"
             self.put(2, f"{name} = {reducer.merge(name, got)};")
             self.put(1, "}")
-        return tickets + -(-4 * rows // SLOT) * SLOT
+        return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
 
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
         """The lines so far as a kernel."""
-        if schedule.grid > MOST_BLOCKS:
+        if schedule.grid > TARGET.most_blocks:
             raise NoCudaRule(
                 f"{self.kernel.name} would be {schedule.grid} blocks, and a launch has at most "
-                f"{MOST_BLOCKS}: work on a part of the array at a time"
+                f"{TARGET.most_blocks}: work on a part of the array at a time"
             )
         name = self.kernel.name
         formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))

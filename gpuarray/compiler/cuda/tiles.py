@@ -17,12 +17,10 @@ from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.choose import values_of
 from gpuarray.compiler.lower.kernel import Tiles
+from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index, axes_of
-
-#: Bytes a thread reads into registers before it waits for tiles.
-AHEAD_BYTES = 64
 
 
 class TilesTemplate(MapTemplate):
@@ -132,7 +130,7 @@ class TilesTemplate(MapTemplate):
             if not self.is_made(x) and self.load_index(x).coefficient(self.x) == 1
         }
         nbytes = sum(storage_dtype(x.source.aval).itemsize for x in direct.values())
-        if direct and nbytes * s.width * s.steps <= AHEAD_BYTES:
+        if direct and nbytes * s.width * s.steps <= TARGET.ahead_bytes:
             room = self.room("ahead", direct, s.width, s.steps, "[u]")
             self.sweep(s, self.x, self.y, "read along")
             self.fill(room, s.width)

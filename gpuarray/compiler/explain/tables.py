@@ -28,8 +28,6 @@ _TINTS = {
     "user": "#f3f1d3",
     "library": "#eceff3",
 }
-#: Operations written out in one box of the picture.
-_SHOWN = 16
 
 
 def size(nbytes: float) -> str:
@@ -229,12 +227,12 @@ def _label(value: Value) -> str:
     return f"{value.text} {size(value.nbytes)}"
 
 
-def _box_lines(s: Kernel) -> list[tuple[str, str]]:
+def _box_lines(s: Kernel, most: int = 16) -> list[tuple[str, str]]:
     """The operations of a box, cut to what it can show."""
     rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.origin) for o in s.operations]
-    if len(rows) <= _SHOWN:
+    if len(rows) <= most:
         return rows
-    half = _SHOWN // 2
+    half = most // 2
     left_out = len(rows) - 2 * half + 1
     return [*rows[:half], (f"... {left_out} more ...", ""), *rows[-half + 1 :]]
 

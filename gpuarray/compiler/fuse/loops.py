@@ -28,18 +28,13 @@ from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Load, Member, Opera
 from gpuarray.compiler.fuse.merge import view_order
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import drop_dead, simplify
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import has_text
 from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
-
-#: More statements than this make a kernel slow to compile and short of registers.
-STATEMENT_LIMIT = 1024
-#: How often a loop is taken to run whose length nobody knows.
-GUESSED_STEPS = 16.0
-
 
 # ---- from an equation to a group ----
 
@@ -286,7 +281,7 @@ class _Reader:
             self.holds(carries[k].inside, value)
             carries[k].next = value
         made.stacked = dict(zip(stacked, out[len(live) :], strict=True))
-        rounds = GUESSED_STEPS if form.length is None else float(form.length)
+        rounds = TARGET.guessed_steps if form.length is None else float(form.length)
         self.weight = before + (self.weight - before) * rounds
         results: dict[int, Value] = {k: carries[k].inside for k in live if k in wanted}
         return made, results | made.stacked
@@ -328,7 +323,7 @@ class _Reader:
         for eqn in graph.eqns:
             prim = eqn.primitive
             self.statements += 1
-            if self.statements > STATEMENT_LIMIT:
+            if self.statements > TARGET.statements:
                 raise NotElementwise("it is too long")
             if prim.flow is not None:
                 wanted = {k for k, v in enumerate(eqn.outvars) if v in used}

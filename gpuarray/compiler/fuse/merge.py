@@ -13,26 +13,19 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Inner, Load, Member, Operand
+from gpuarray.compiler.fuse.group import (
+    Dims,
+    GroupBuilder,
+    Inner,
+    Load,
+    Member,
+    Operand,
+)
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
-
-#: More members than this make a kernel slow to compile and short of registers.
-MEMBER_LIMIT = 256
-#: Inputs and outputs together: kernel arguments.
-ARGUMENT_LIMIT = 96
-#: Cost (in multiply-adds) of a value that may be computed again for each step of a broadcast axis.
-RECOMPUTE_LIMIT = 32.0
-#: Cost of what a GPU computes in a microsecond, less than another kernel would take: so much may be
-#: computed again in all.
-LAUNCH_WORTH = float(1 << 25)
-#: A value is combined with a reduction of its own row in one kernel while a row is at most this
-#: long,
-#: or when there are rows enough to keep all processors busy.
-ROW_LIMIT = 1 << 20
-ROWS_ENOUGH = 32
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
@@ -52,8 +45,8 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     """Bring a consumer (or sibling) into a group. Returns "" when done, else why not, and nothing
     changed.
     """
-    if len(one.members) + len(two.members) > MEMBER_LIMIT:
-        return f"together they have more than {MEMBER_LIMIT} operations"
+    if len(one.members) + len(two.members) > TARGET.members:
+        return f"together they have more than {TARGET.members} operations"
     if (one.has_flow or two.has_flow) and (why_not := _beside_flow(one, two, siblings)):
         return why_not
     ties = _Ties(one, two)
@@ -80,8 +73,8 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
     if reduced and _returns_to_rows(members, one, reduced) and not _rows_fit(axes, reduced):
         return "a row is too long to wait for its own reduction"
     new_sources = sum(v not in one.read and v not in one.made for v in two.read)
-    if len(one.read) + new_sources + 1 > ARGUMENT_LIMIT:
-        return f"together they have more than {ARGUMENT_LIMIT} inputs and outputs"
+    if len(one.read) + new_sources + 1 > TARGET.arguments:
+        return f"together they have more than {TARGET.arguments} inputs and outputs"
     one.axes, one.reduced = axes, reduced
     for member in members:
         one.add(member)
@@ -187,7 +180,11 @@ def _common_reduction(
         return both, "a reduction would be computed again along a broadcast axis"
     if theirs and len(axis_of) < len(axes):
         return both, "the reduction does not run over all axes of what it would join"
-    if grown and one.weight > RECOMPUTE_LIMIT and one.weight * math.prod(axes) > LAUNCH_WORTH:
+    if (
+        grown
+        and one.weight > TARGET.recompute
+        and one.weight * math.prod(axes) > TARGET.launch_work
+    ):
         return both, "too much would be computed again along a broadcast axis"
     return both, ""
 
@@ -274,4 +271,4 @@ def _rows_fit(axes: list[int], reduced: frozenset[int]) -> bool:
     """Whether a row can wait for its own reduction: it is short, or there are rows enough."""
     length = math.prod(axes[i] for i in reduced)
     rows = math.prod(axes[i] for i in range(len(axes)) if i not in reduced)
-    return length <= ROW_LIMIT or rows >= ROWS_ENOUGH
+    return length <= TARGET.waiting_row or rows >= TARGET.waiting_rows

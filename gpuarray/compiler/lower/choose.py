@@ -31,14 +31,9 @@ from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_short_sort
 from gpuarray.compiler.lower.user import is_custom
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
-
-#: From this length on, and below this number, rows are shared by several blocks, so that they fill
-#: the machine.
-LONG, FEW = 1 << 13, 132
-#: A value is worth a tile where both axes have this many elements: runs of 64 bytes.
-SHORT_RUN = 16
 
 
 class NoKernel(TypeError):
@@ -117,7 +112,7 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
     if accesses.run_along_columns():
         return Columns(accesses, name, tuple(passes), rows, length)
     single = len(passes) == 1 and not passes[0].stored
-    shared = single and rows < FEW and length > LONG
+    shared = single and rows < TARGET.full_grid // 2 and length > TARGET.long_row
     return Rows(accesses, name, tuple(passes), rows, length, shared)
 
 
@@ -141,7 +136,7 @@ def _pointwise(accesses: Accesses, name: str) -> Kernel:
     if crossing is None:
         return Map(accesses, name, tuple(order))
     x, y = crossing
-    if min(axes[x], axes[y]) < SHORT_RUN:
+    if min(axes[x], axes[y]) < TARGET.short_run:
         # Where one of the two is short, its neighbours are near enough in both.
         short = min(crossing, key=lambda a: axes[a])
         return Map(accesses, name, (*(a for a in order if a != short), short))

@@ -6,12 +6,10 @@ come from the rules of primitives (core/element_rules.py).
 
 from __future__ import annotations
 
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
-
-#: Of so many updates every element of the result looks at all.
-LOOKED_AT = 8
 
 
 def can_reach(eqn: Eqn) -> bool:
@@ -19,7 +17,7 @@ def can_reach(eqn: Eqn) -> bool:
     rule, update = rule_of(eqn), eqn.primitive.update
     if rule is None or not all(in_kernels(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)):
         return False
-    return rule.when(eqn) and (update is None or update.count(eqn) <= LOOKED_AT)
+    return rule.when(eqn) and (update is None or update.count(eqn) <= TARGET.updates_looked_at)
 
 
 def cost_of(eqn: Eqn) -> float:

@@ -14,13 +14,9 @@ from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
 from gpuarray.core.primitive import Kind
-
-#: A group of more elements keeps the machine busy by itself.
-SMALL = 1 << 20
-#: So many are put together at least: telling the kernel where they are costs a copy.
-FEWEST = 4
 
 
 def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
@@ -31,7 +27,7 @@ def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
         if isinstance(step, FusedGroup) and (structure := structure_of(step)) is not None:
             # Steps as far from the end as one another are independent.
             alike.setdefault((rank[number], structure), []).append(number)
-    chosen = [numbers for numbers in alike.values() if len(numbers) >= FEWEST]
+    chosen = [numbers for numbers in alike.values() if len(numbers) >= TARGET.fewest_alike]
     if not chosen:
         return [*steps]
     whole: dict[int, DeviceStep] = dict(enumerate(steps))
@@ -75,7 +71,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
     size = math.prod(group.axes)
     if group.reduced or group.has_flow or group.inlined or not group.outputs:
         return None
-    if not 0 < size <= SMALL:
+    if not 0 < size <= TARGET.small_group:
         return None
     order = _axes(group.made[group.outputs[0]].dims)
     if len(order) != len(group.axes):

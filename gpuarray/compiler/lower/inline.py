@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Member, Step, group_of
-from gpuarray.compiler.fuse.merge import ARGUMENT_LIMIT, LAUNCH_WORTH
 from gpuarray.compiler.lower.costs import can_reach, cost_of, is_place, reads_of
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.lower.scatters import (
@@ -29,29 +28,17 @@ from gpuarray.compiler.lower.scatters import (
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.movement import build
 
-#: What an element may cost (in multiply-adds) to be made again at each place that reads it ...
-FREE = 3.0
-#: ... or that all repetitions of it may cost together, for each time it is needed once.
-REPEATED = 24.0
-#: What an element may cost that is made only once, and how many equations may make it.
-ONCE, DEEP = 1024.0, 24
-#: Values of few elements may be made everywhere if an element costs at most so much.
-FEW, CHEAP = 64, 12.0
-
 
 def inline_producers(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
     """The steps that a GPU runs, in order. Without fusion each equation that moves data is one."""
     return _Refiner(graph, steps, fusion).run()
-
-
-#: Arrays side by side that one kernel reads at most.
-MANY = 64
 
 
 class Use(NamedTuple):
@@ -125,7 +112,7 @@ class _Refiner:
             return [sort_group(step)]
         if self.is_sorted(step):
             return [new for e in self.known(sorted_eqns(step)) for new in self.expanded(e)]
-        if len(step.invars) > MANY and can_reach(step):
+        if len(step.invars) > TARGET.side_by_side and can_reach(step):
             return list(self.known(narrowed(step)))
         return [] if _is_free(step) else [step]
 
@@ -265,24 +252,28 @@ class _Refiner:
         uses = self.uses.get(v, [])
         if not uses or any(u.reader is None for u in uses):
             return not uses
-        if self.depth[v] > DEEP:
+        if self.depth[v] > TARGET.depth:
             return False
         times = sum(u.times for u in uses) / max(v.aval.size, 1)
         if computed and any(_is_fused(u.reader, times) for u in uses):
             return False  # fusion had its reasons
         sources = len(self.behind(v))
-        if any(len(self.read_by(u.reader)) + sources > ARGUMENT_LIMIT for u in uses):
+        if any(len(self.read_by(u.reader)) + sources > TARGET.arguments for u in uses):
             return False
         cost = sum(self.work[v].values())
-        cheap = cost <= CHEAP and (v.aval.size <= FEW or all(u.place for u in uses))
-        if cheap or cost <= FREE:
+        cheap = cost <= TARGET.cheap and (
+            v.aval.size <= TARGET.few_elements or all(u.place for u in uses)
+        )
+        if cheap or cost <= TARGET.free:
             return True
         if len({id(u.reader) for u in uses}) > 1:
             return False
         if times <= 1:
-            return cost <= ONCE
+            return cost <= TARGET.once
         again = cost * (times - 1)
-        return again <= REPEATED or (cost <= ONCE and again * v.aval.size <= LAUNCH_WORTH)
+        return again <= TARGET.repeated or (
+            cost <= TARGET.once and again * v.aval.size <= TARGET.launch_work
+        )
 
     def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
         """The equations that an element takes, each with its cost."""
@@ -478,16 +469,16 @@ def own_kernel(v: Var, eqn: Eqn, recipes, from_memory) -> FusedGroup:
 
 
 def narrowed(eqn: Eqn) -> list[Eqn]:
-    """Many arrays side by side, or stacked, in steps of at most `MANY`."""
+    """Many arrays side by side, or stacked, in steps of a few at a time."""
     joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
     if joins is None:
         return [eqn]
     axis, eqns = joins(eqn), []
     step = eqn
-    while len(step.invars) > MANY:
+    while len(step.invars) > TARGET.side_by_side:
         pieces: list[Atom] = []
-        for i in range(0, len(step.invars), MANY):
-            some = step.invars[i : i + MANY]
+        for i in range(0, len(step.invars), TARGET.side_by_side):
+            some = step.invars[i : i + TARGET.side_by_side]
             (aval,) = step.primitive.out_avals([a.aval for a in some], step.params)
             pieces.append(Var(aval))
             eqns.append(step.replace(invars=some, outvars=pieces[-1:]))

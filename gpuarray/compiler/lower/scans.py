@@ -15,21 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
+from gpuarray.compiler.target import TARGET
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.cuda_rules import is_half
-
-#: Blocks that fill a large GPU (two for each of 132 multiprocessors).
-FULL_GRID = 264
-#: Threads a block, elements a thread handles at a time, and pieces of a row at most.
-THREADS, ITEMS, PIECES = 256, 4, 256
-#: Rows and columns shorter than this are not cut; nor are pieces.
-SHORT_ROW, SHORT_COLUMN = 1 << 13, 64
-#: Threads that keep a machine busy going down columns.
-COLUMNS_ENOUGH = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -80,13 +72,13 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
     shape = aval.shape
     outer, length, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
     if inner == 1:
-        tile = THREADS * ITEMS
-        most = length // SHORT_ROW if outer < FULL_GRID // 2 else 1
-        pieces = max(1, min(FULL_GRID // max(outer, 1), most, PIECES))
+        tile = TARGET.scan_threads * TARGET.scan_items
+        most = length // TARGET.scan_row if outer < TARGET.multiprocessors else 1
+        pieces = max(1, min(TARGET.full_grid // max(outer, 1), most, TARGET.scan_pieces))
     else:
         tile = 1
-        most = length // SHORT_COLUMN
-        pieces = max(1, min(COLUMNS_ENOUGH // max(outer * inner, 1), most, PIECES))
+        most = length // TARGET.scan_column
+        pieces = max(1, min(TARGET.full_threads // max(outer * inner, 1), most, TARGET.scan_pieces))
     step = -(-length // pieces)
     step = -(-step // tile) * tile if pieces > 1 else step
     return Cut(outer, length, inner, max(1, -(-length // max(step, 1))), step)

@@ -12,14 +12,11 @@ Out: groups and equations that compute it, the same in every run:
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
-from gpuarray.compiler.lower.costs import LOOKED_AT
+from gpuarray.compiler.target import TARGET
 from gpuarray.config import state
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import UpdateRule, rule_of
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
-
-#: An operand of so many bytes, and so many times as large as its updates, is changed in place.
-LARGE, TIMES = 1 << 16, 4
 
 
 def is_update(eqn: Eqn) -> bool:
@@ -50,8 +47,11 @@ def in_place(eqn: Eqn) -> bool:
     operand, updates = eqn.invars[0].aval, updates_of(eqn).aval
     count = _rule(eqn).count(eqn)
     apart = count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
-    much = operand.nbytes >= LARGE and operand.size >= TIMES * updates.size
-    return apart and updates.size > 0 and (much or count > LOOKED_AT)
+    much = (
+        operand.nbytes >= TARGET.in_place_bytes
+        and operand.size >= TARGET.in_place_times * updates.size
+    )
+    return apart and updates.size > 0 and (much or count > TARGET.updates_looked_at)
 
 
 def writes(eqn: Eqn) -> bool:

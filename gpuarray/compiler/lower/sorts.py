@@ -6,12 +6,10 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
+from gpuarray.compiler.target import TARGET
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import Kind, Order
-
-#: The longest rows that a block sorts.
-LONGEST = 1024
 
 
 def is_short_sort(eqn: Eqn) -> bool:
@@ -21,7 +19,7 @@ def is_short_sort(eqn: Eqn) -> bool:
     if not all(dtypes.in_kernels(a.aval.dtype) for a in eqn.invars):
         return False
     real = not any(isinstance(a.aval.dtype, dtypes.KeyDtype) for a in eqn.invars[: keys_of(eqn)])
-    return real and 0 < length_of(eqn) <= LONGEST and eqn.outvars[0].aval.size > 0
+    return real and 0 < length_of(eqn) <= TARGET.sorted_row and eqn.outvars[0].aval.size > 0
 
 
 def order_of(eqn: Eqn) -> Order:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterable
 
 from gpuarray.compiler.cuda.schedule import (
-    FULL_THREADS,
     Schedule,
     schedule_columns,
     schedule_rows,
@@ -30,10 +29,9 @@ from gpuarray.compiler.fuse.group import (
 )
 from gpuarray.compiler.lower.inline import can_emit
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
 
-#: Bytes that a large GPU moves in the time another kernel takes to begin and end.
-LAUNCH_BYTES = 8 << 20
 WHY = "its rows are too few to fill a GPU: each pass over them is a kernel"
 
 
@@ -81,8 +79,8 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     else:
         s = schedule_columns(rows, length, False, len(group.members))
         reads = passes
-    alone = reads * nbytes * FULL_THREADS / min(_threads(s), FULL_THREADS)
-    return alone > passes * nbytes + (passes - 1) * LAUNCH_BYTES
+    alone = reads * nbytes * TARGET.full_threads / min(_threads(s), TARGET.full_threads)
+    return alone > passes * nbytes + (passes - 1) * TARGET.launch_bytes
 
 
 def _threads(s: Schedule) -> int:

@@ -11,6 +11,7 @@ import math
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Graph, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.rewrite import Product
@@ -47,9 +48,6 @@ def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
 
 # ---- products that are too small for a library ----
 
-#: Rows, columns and steps of a product that counts as small, and how many of them count as many.
-SMALL, SHORT, MANY = 8, 4, 64
-
 
 def expand_small_products(graph: Graph) -> Graph:
     """The graph with products of many small matrices, of vectors with each other, and of columns
@@ -82,4 +80,8 @@ def _is_small(eqn: Eqn, rules: Product) -> bool:
         return False
     if rows == columns == 1 or steps == 1:
         return True
-    return batch >= MANY and max(rows, columns) <= SMALL and steps <= SHORT
+    return (
+        batch >= TARGET.products_many
+        and max(rows, columns) <= TARGET.product_side
+        and steps <= TARGET.product_steps
+    )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.rewrite.index import GraphIndex
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import (
     Atom,
     Eqn,
@@ -129,10 +130,6 @@ def merge_equal(graph: Graph) -> Graph:
     return Graph(graph.invars, outs, eqns, graph.constvars, graph.consts, graph.debug_name)
 
 
-#: Operations up to this weight (division is the heaviest) are rounded exactly on every machine.
-_EXACT = 4
-
-
 def _known(eqn: Eqn) -> Atom | None:
     """What an equation gives, where nothing has to be computed for it while the program runs."""
     same_as = eqn.primitive.rewrite.same_as
@@ -145,7 +142,11 @@ def _constant(eqn: Eqn) -> Literal | None:
     it, for `debug_nans` to find.
     """
     prim, ins = eqn.primitive, eqn.invars
-    if prim.kind is not Kind.POINTWISE or prim.weight > _EXACT or len(eqn.outvars) != 1:
+    if (
+        prim.kind is not Kind.POINTWISE
+        or prim.weight > TARGET.exact_weight
+        or len(eqn.outvars) != 1
+    ):
         return None
     operands = [a for a in ins if isinstance(a, Literal)]
     if not ins or len(operands) < len(ins) or has_effect(eqn):

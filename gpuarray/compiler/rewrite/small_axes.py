@@ -13,18 +13,12 @@ from typing import Any
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
+from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.elementwise.arithmetic import PAIRWISE
 from gpuarray.primitives.movement import build
-
-#: Components of a small vector at most.
-MOST = 4
-#: Arrays of fewer elements are no burden.
-LEAST = 1 << 12
-#: How far back a value is taken apart; what lies behind is read component by component.
-DEEP = 48
 
 
 def take_apart_small_axes(graph: Graph) -> Graph:
@@ -69,7 +63,11 @@ class _Splitter:
             return False
         operand, out = eqn.invars[0], eqn.outvars[0].aval
         axes, shape = eqn.params["axes"], operand.aval.shape
-        if len(axes) != 1 or not 2 <= shape[axes[0]] <= MOST or operand.aval.size < LEAST:
+        if (
+            len(axes) != 1
+            or not 2 <= shape[axes[0]] <= TARGET.components
+            or operand.aval.size < TARGET.vectors_from
+        ):
             return False
         wide = storage_dtype(out).itemsize >= 4 and storage_dtype(out).kind in "iuf"
         return wide and out.dtype == operand.aval.dtype and self.is_computed(operand)
@@ -80,15 +78,15 @@ class _Splitter:
             return False
         operand = eqn.invars[0]
         shape, last = operand.aval.shape, operand.aval.ndim - 1
-        if not shape or not 2 <= shape[last] <= MOST or last in eqn.params["axes"]:
+        if not shape or not 2 <= shape[last] <= TARGET.components or last in eqn.params["axes"]:
             return False
-        vectors = operand.aval.size >= LEAST and self.is_computed(operand)
+        vectors = operand.aval.size >= TARGET.vectors_from and self.is_computed(operand)
         return vectors and self.shares(operand, shape)
 
     def shares(self, operand: Atom, shape: tuple[int, ...]) -> bool:
         """Whether some value behind this one is the same for all components, and computed."""
         waiting, seen = [operand], set()
-        while waiting and len(seen) < DEEP:
+        while waiting and len(seen) < TARGET.component_depth:
             a = waiting.pop()
             if not isinstance(a, Var) or a in seen:
                 continue
@@ -151,7 +149,7 @@ class _Splitter:
             one = not x.aval.shape or x.aval.shape[along] == 1
             return self.part(x, along, 0 if one else k, depth + 1)
 
-        if eqn is not None and depth < DEEP:
+        if eqn is not None and depth < TARGET.component_depth:
             if self.is_computed(a):
                 ins, out = [part(x, axis) for x in eqn.invars], Var(a.aval.update(shape=shape))
                 return self.add(Eqn(eqn.primitive, ins, [out], eqn.params, self.site))

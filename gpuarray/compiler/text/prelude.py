@@ -16,8 +16,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
-#: A source that calls a long function in more places gets it as a function instead of inlined.
-OFTEN = 4
+from gpuarray.compiler.target import TARGET
+
 _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")
 
 
@@ -87,6 +87,6 @@ def prelude_of(text: str) -> str:
 def _inlined_or_called(block: str, source: str) -> str:
     """A block as a source gets it: what it calls often is not inlined."""
     long = re.match(r"GA_LONG\((\w+),", block)
-    if long and len(re.findall(rf"\b{long[1]}\(", source)) > OFTEN:
+    if long and len(re.findall(rf"\b{long[1]}\(", source)) > TARGET.inlined_calls:
         return block.replace("GA_LONG(", "GA_LONG_CALLED(", 1)
     return block

@@ -1,0 +1,220 @@
+"""What the compiler may know of a machine, and every threshold that follows from it.
+
+Floor 3, below all rooms. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The
+plan does not depend on the machine at hand: the same program is the same text everywhere.
+
+Above each number stands why it is what it is, and how it is measured again: halve and double it,
+and run on a GPU the workloads of `python -m bench` that are named, or time the program that is
+described where there is no workload of it. Numbers without either are limits of CUDA, or of what
+people can read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine for which kernels are planned; the default is a large GPU of today (H100, H200)."""
+
+    # ---- the machine ----
+
+    #: What its data sheet says; a smaller GPU takes more turns, and loses little.
+    multiprocessors: int = 132
+    #: Threads that a multiprocessor holds at a time, by the data sheet.
+    threads_held: int = 2048
+    #: Shared memory that a block has without asking for more: a limit of CUDA.
+    shared_bytes: int = 48 << 10
+    #: The widest access of a thread that is one instruction: a limit of CUDA.
+    vector_bytes: int = 16
+    #: A piece of memory that comes at once: what columns share is read in full.
+    sector_bytes: int = 32
+    #: Blocks of a launch: a limit of CUDA.
+    most_blocks: int = 2**31 - 1
+    #: Bytes that move in the time in which another kernel begins and ends, about 2 us.
+    #: Measure: variance_columns, softmax of few rows.
+    launch_bytes: int = 8 << 20
+    #: Multiply-adds in about a microsecond, less than another kernel takes: so much may be computed
+    #: again in all. Measure: nbody, cross_entropy.
+    launch_work: float = float(1 << 25)
+    #: Threads that keep enough bytes under way for all memory, each with a few accesses. Measure:
+    #: column_sum, full_sum_short.
+    full_threads: int = 1 << 16
+    #: Bytes that a multiprocessor should have under way: latency times its share of the bandwidth.
+    #: Measure: saxpy, stencil.
+    bytes_under_way: int = 48 << 10
+
+    # ---- blocks ----
+
+    #: Threads of a block, unless a row is shorter or very long: eight blocks fill a multiprocessor,
+    #: so that some end while others begin. Measure: saxpy, gelu_residual.
+    block_threads: int = 256
+    #: Rows that are longer, and too few to fill the machine, are shared by several blocks. Measure:
+    #: full_sum_short, argmax.
+    long_row: int = 1 << 13
+    #: Partial results of blocks lie so far apart: one vector access reads one. Measure: full_sum.
+    slot_bytes: int = 16
+    #: Kernels with at most so many operations leave registers for blocks of 1024 threads down
+    #: columns. Measure: variance_columns.
+    few_operations: int = 24
+
+    # ---- registers, shared memory, and loops that are written out ----
+
+    #: Vectors of a row that a thread keeps in registers: more are read again. Measure: softmax.
+    row_vectors: int = 8
+    #: Bytes that all of them may take: 32 registers, and as many are left to compute with where a
+    #: multiprocessor holds 1024 threads. Measure: layer_norm.
+    row_bytes: int = 128
+    #: Bytes of a row in shared memory beside partial results. Measure: softmax of 10000 columns.
+    row_shared_bytes: int = 44 << 10
+    #: Operations that a loop along a row is written out to: longer ones compile slowly and miss in
+    #: the instruction cache. Measure: layer_norm_grad.
+    row_copies: int = 512
+    #: What tiles take of shared memory where that is in doubt: two blocks fit. Measure:
+    #: transposed_sum.
+    tile_bytes: int = 24 << 10
+    #: A value is worth a tile where both axes have so many elements: runs of 64 bytes. Measure:
+    #: transposed_sum of few columns.
+    short_run: int = 16
+    #: Bytes that a thread reads into registers before it waits for tiles. Measure: transposed_sum.
+    ahead_bytes: int = 64
+    #: Kernels with more operations compute so much that one vector a thread is enough. Measure:
+    #: black_scholes, mandelbrot.
+    unrolled_members: int = 256
+    #: Steps of a loop in registers that are written out together where it reads memory, so that
+    #: reads are under way early; longer bodies have no registers for that. Measure: nbody.
+    loop_unroll: int = 4
+    loop_unroll_statements: int = 64
+    #: Loops of so many turns for one element are written out, so that all elements are asked for at
+    #: once. Measure: stencil by convolution.
+    written_out: int = 16
+    #: From so many elements on, those that search in memory do it together with their neighbours.
+    #: Measure: a scatter by sorting, and searchsorted.
+    searchers: int = 1 << 18
+
+    # ---- what becomes one kernel ----
+
+    #: More operations make a kernel slow to compile and short of registers. Measure: chain_jit of
+    #: that length, with the time that compiling takes.
+    members: int = 256
+    #: Inputs and outputs of a kernel together: each address takes registers. Measure: adam_many.
+    arguments: int = 96
+    #: Statements of a loop in registers, as `members`.
+    statements: int = 1024
+    #: How often a loop is taken to run whose length nobody knows; it only has to be many.
+    guessed_steps: float = 16.0
+    #: Cost, in multiply-adds, of a value that may be computed again for each step of a broadcast
+    #: axis whatever it adds up to. Measure: cross_entropy.
+    recompute: float = 32.0
+    #: A value is combined with a reduction of its own row in one kernel while a row is at most so
+    #: long, or when there are rows enough to keep all processors busy. Measure: softmax, few rows.
+    waiting_row: int = 1 << 20
+    waiting_rows: int = 32
+    #: A group of more elements keeps the machine busy by itself, and joins no others. Measure:
+    #: adam_many.
+    small_group: int = 1 << 20
+    #: So many are put together at least: telling the kernel where they are costs a copy. Measure:
+    #: mlp_narrow.
+    fewest_alike: int = 4
+
+    # ---- what is made where it is read ----
+
+    #: What an element may cost, in multiply-adds, to be made again wherever it is read: less than
+    #: reading it does. Measure: stencil, rms_norm_residual.
+    free: float = 3.0
+    #: What all repetitions of it may cost together, for each time it is needed once. Measure:
+    #: stencil of padded arrays.
+    repeated: float = 24.0
+    #: What an element may cost that is made only once, and how many equations may make it: such
+    #: expressions compile slowly. Measure: dropout, uniform.
+    once: float = 1024.0
+    depth: int = 24
+    #: Values of few elements may be made everywhere if an element costs at most so much. Measure:
+    #: layer_norm.
+    few_elements: int = 64
+    cheap: float = 12.0
+    #: Arrays side by side that one kernel reads: each is a branch. Measure: concatenate of many.
+    side_by_side: int = 64
+    #: Every element of a scatter's result looks at all of so many updates; more are sorted, or
+    #: written in place. Measure: a scatter of few updates.
+    updates_looked_at: int = 8
+    #: Steps of a convolution that is made where it is read, of each channel by itself and of any
+    #: other: a library's take longer to begin. Measure: stencil by convolution.
+    convolution_alone: int = 64
+    convolution_together: int = 16
+
+    # ---- forms of their own ----
+
+    #: An operand of so many bytes, and so many times as large as its updates, is changed in place
+    #: and not copied. Measure: dynamic_update_slice of a cache.
+    in_place_bytes: int = 1 << 16
+    in_place_times: int = 4
+    #: The longest rows that a block sorts: one element a thread of the largest block.
+    sorted_row: int = 1024
+    #: Threads of a block that scans, elements that each handles at a time, and pieces of a row that
+    #: the second kernel adds up. Measure: cumsum of rows, and of one long row.
+    scan_threads: int = 256
+    scan_items: int = 4
+    scan_pieces: int = 256
+    #: Rows and columns shorter than this are not cut for a scan; nor are pieces. Measure: as above.
+    scan_row: int = 1 << 13
+    scan_column: int = 64
+
+    # ---- rewrites ----
+
+    #: Arithmetic up to this weight (division is the heaviest) is rounded exactly everywhere, so
+    #: constants may be computed before the program runs: a property of IEEE 754.
+    exact_weight: float = 4.0
+    #: Rows and columns, and steps, of a product that is small, and how many of them are many: a
+    #: library would take longer to begin than a kernel to end. Measure: products of 3 x 3.
+    product_side: int = 8
+    product_steps: int = 4
+    products_many: int = 64
+    #: Components of a vector that is taken apart, at most. Measure: nbody.
+    components: int = 4
+    #: Arrays of fewer elements are no burden in memory. Measure: nbody of few bodies.
+    vectors_from: int = 1 << 12
+    #: How far back a vector is taken apart: text grows with it. Measure: nbody, compile time.
+    component_depth: int = 48
+
+    # ---- text ----
+
+    #: A source that calls a long function in more places gets it as a function instead of inlined.
+    #: Measure: black_scholes, with the time that compiling takes.
+    inlined_calls: int = 4
+    #: An expression of more characters gets a name; a choice between longer ones takes several
+    #: lines. For readers of the text.
+    name_from: int = 48
+    choice_width: int = 64
+
+    # ---- derived ----
+
+    @property
+    def full_grid(self) -> int:
+        """Blocks that fill the machine where threads wait for one another: two at a time."""
+        return 2 * self.multiprocessors
+
+    @property
+    def column_grid(self) -> int:
+        """The same for blocks that wait for memory more than they compute: all that fit."""
+        return self.threads_held // self.block_threads * self.multiprocessors
+
+    @property
+    def many_blocks(self) -> int:
+        """Eight turns of all blocks that fit: with so many a thread may do more than one vector."""
+        return 8 * self.column_grid
+
+    @property
+    def narrowest(self) -> int:
+        """Columns of four bytes that lie in one piece of memory."""
+        return self.sector_bytes // 4
+
+    @property
+    def batch_tile(self) -> int:
+        """Elements that a block handles of one of many small arrays: four reads a thread."""
+        return 4 * self.block_threads
+
+
+#: The machine that kernels are planned for.
+TARGET = Target()

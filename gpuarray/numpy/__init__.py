@@ -80,9 +80,6 @@ from gpuarray.numpy.equality import array_equiv as array_equiv
 from gpuarray.numpy.floats import copysign as copysign
 from gpuarray.numpy.floats import fabs as fabs
 from gpuarray.numpy.floats import frexp as frexp
-from gpuarray.numpy.floats import heaviside as heaviside
-from gpuarray.numpy.floats import hypot as hypot
-from gpuarray.numpy.floats import i0 as i0
 from gpuarray.numpy.floats import isclose as isclose
 from gpuarray.numpy.floats import iscomplex as iscomplex
 from gpuarray.numpy.floats import isfinite as isfinite
@@ -96,7 +93,6 @@ from gpuarray.numpy.floats import modf as modf
 from gpuarray.numpy.floats import nan_to_num as nan_to_num
 from gpuarray.numpy.floats import nextafter as nextafter
 from gpuarray.numpy.floats import signbit as signbit
-from gpuarray.numpy.floats import sinc as sinc
 from gpuarray.numpy.floats import spacing as spacing
 from gpuarray.numpy.functional import apply_along_axis as apply_along_axis
 from gpuarray.numpy.functional import apply_over_axes as apply_over_axes
@@ -382,6 +378,10 @@ from gpuarray.numpy.shapes import size as size
 from gpuarray.numpy.shapes import squeeze as squeeze
 from gpuarray.numpy.shapes import swapaxes as swapaxes
 from gpuarray.numpy.shapes import transpose as transpose
+from gpuarray.numpy.smooth import heaviside as heaviside
+from gpuarray.numpy.smooth import hypot as hypot
+from gpuarray.numpy.smooth import i0 as i0
+from gpuarray.numpy.smooth import sinc as sinc
 from gpuarray.numpy.sorting import argpartition as argpartition
 from gpuarray.numpy.sorting import argsort as argsort
 from gpuarray.numpy.sorting import digitize as digitize

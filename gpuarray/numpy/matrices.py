@@ -19,9 +19,9 @@ from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.arithmetic import power
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray
-from gpuarray.numpy.floats import i0
 from gpuarray.numpy.products import diagonal
 from gpuarray.numpy.promotion import arrays, broadcast_to, check_arraylike, select, zero_of
+from gpuarray.numpy.smooth import i0
 from gpuarray.runtime.transfer import device_put
 
 

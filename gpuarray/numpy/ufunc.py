@@ -26,6 +26,7 @@ from gpuarray.numpy import (
     functions,
     indexing,
     reductions,
+    smooth,
     statistics,
 )
 from gpuarray.numpy.comparison import truth
@@ -582,14 +583,14 @@ bitwise_xor = _Builtin(
     reduce=_bits("bitwise_xor", lax.reduce_xor, lax.bitwise_xor, 0),
 )
 logaddexp = _Builtin(
-    floats.logaddexp,
+    smooth.logaddexp,
     2,
     1,
     identity=-np.inf,
     reduce=_logsumexp,
     accumulate=_running_logsumexp,
 )
-logaddexp2 = _Builtin(floats.logaddexp2, 2, 1, identity=-np.inf)
+logaddexp2 = _Builtin(smooth.logaddexp2, 2, 1, identity=-np.inf)
 
 UFUNCS: dict[str, ufunc] = {
     f.__name__: f

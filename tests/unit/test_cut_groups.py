@@ -12,8 +12,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.cuda.schedule import schedule_columns
 from gpuarray.compiler.lower import split_passes
+from gpuarray.compiler.lower.schedule import schedule_columns
 from tests import golden, programs, simulated
 from tests.targets import plan_for
 

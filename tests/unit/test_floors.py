@@ -42,11 +42,6 @@ PUBLIC = 6
 # Inside the compiler the rooms are floors too: a module imports rooms before its own, or its own.
 ROOMS = ("target", "rewrite", "fuse", "lower", "text", "cuda", "check", "pipeline", "explain")
 
-# What still reaches into a later room. A line that is no longer needed must go.
-REACHES_AHEAD = {
-    "lower.split_passes": {"cuda.schedule"},
-}
-
 # Third-party modules that load on first use, through util.lazy_module, never by importing gpuarray.
 HEAVY = {"scipy", "cupy", "cupyx", "matplotlib", "mpi4py"}
 CUPY = {"cupy", "cupyx", "cupy_backends"}
@@ -187,9 +182,6 @@ def breach(module: Module, imported: Import) -> str | None:
         return f"imports {imported.target} inside a function: move what is shared to a lower floor"
     target = Module(imported.target, "", 0)
     if module.unit == target.unit == "compiler" and module.room < target.room:
-        ahead = REACHES_AHEAD.get(module.name.partition("compiler.")[2], ())
-        if target.name.partition("compiler.")[2] in ahead:
-            return None
         return f"room {ROOMS[module.room]!r} imports {imported.target} of a later one"
     if target.unit == module.unit or target.floor < module.floor:
         return None
@@ -246,22 +238,6 @@ def test_the_package_keeps_the_layout_law():
     assert files, "no modules found"
     found = violations(read_modules(files))
     assert not found, f"{len(found)} violations of the layout law:\n" + "\n".join(found)
-
-
-def test_what_reaches_ahead_is_only_what_must():
-    files = {
-        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-        for path in sorted((ROOT / PACKAGE / "compiler").rglob("*.py"))
-    }
-    imports = {name: {i.target for i in m.imports} for name, m in read_modules(files).items()}
-    stem = f"{PACKAGE}.compiler."
-    idle = {
-        f"{one} -> {two}"
-        for one, ahead in REACHES_AHEAD.items()
-        for two in ahead
-        if stem + two not in imports.get(stem + one, ())
-    }
-    assert not idle, f"take out of REACHES_AHEAD: {sorted(idle)}"
 
 
 # Planted packages, {"core/graph": its source}: what passes, and what each law must find.

@@ -14,7 +14,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.compiler.cuda.emit import KernelSource, emit
-from gpuarray.compiler.cuda.schedule import schedule_tiles
+from gpuarray.compiler.lower.schedule import schedule_tiles
 from gpuarray.core import dtypes
 from tests import golden, nvrtc, simulated
 

@@ -15,7 +15,7 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.compiler.cuda import reader
 from gpuarray.compiler.cuda.emit import KernelSource, emit
-from gpuarray.compiler.cuda.schedule import schedule_columns
+from gpuarray.compiler.lower.schedule import schedule_columns
 from tests import nvrtc, simulated
 from tests.unit.test_kernel_tiles import filled
 

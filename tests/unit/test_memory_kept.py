@@ -387,7 +387,7 @@ BOUNDED = {
         "missing.py:_groups",
     ],
     "by the machine: devices, compilers, libraries, texts that come with the package": [
-        "compiler/text/prelude.py:blocks", "compiler/cuda/schedule.py:_stride",
+        "compiler/text/prelude.py:blocks", "compiler/lower/schedule.py:_stride",
         "backends/cuda/device.py:gpus", "backends/cuda/device.py:missing",
         "backends/hostcc.py:_runtimes", "backends/hostcc.py:_version",
         "backends/hostcc.py:_watched", "backends/cuda/nvrtc.py:_library",

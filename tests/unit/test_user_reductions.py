@@ -13,7 +13,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.compiler.cuda import emit
-from gpuarray.compiler.cuda.schedule import schedule_columns
+from gpuarray.compiler.lower.schedule import schedule_columns
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.expressions import Reducer

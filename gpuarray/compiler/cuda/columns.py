@@ -6,10 +6,10 @@ Floor 3. In: a Columns kernel. Out: its text.
 
 from __future__ import annotations
 
-from gpuarray.compiler.cuda.schedule import Schedule, schedule_columns
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Columns
 from gpuarray.compiler.lower.passes import once_each
+from gpuarray.compiler.lower.schedule import Schedule, schedule_columns
 from gpuarray.core.graph import Var
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.cuda.writer import Fetched
 from gpuarray.compiler.fuse.flows import (
@@ -28,6 +27,7 @@ from gpuarray.compiler.fuse.flows import (
 from gpuarray.compiler.fuse.group import Dims, Member, members_in_order
 from gpuarray.compiler.lower.elements import reach
 from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.schedule import Schedule, schedule_map
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.kernel import Map, Tiles
+from gpuarray.compiler.lower.schedule import Schedule, schedule_map
 from gpuarray.core.graph import storage_dtype
 
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import (
-    Schedule,
-    schedule_all,
-    schedule_rows,
-)
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Inner, Load, Member
 from gpuarray.compiler.lower.kernel import Rows
 from gpuarray.compiler.lower.passes import Pass, once_each
+from gpuarray.compiler.lower.schedule import (
+    Schedule,
+    schedule_all,
+    schedule_rows,
+)
 from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
 

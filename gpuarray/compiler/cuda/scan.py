@@ -8,7 +8,6 @@ The order in which elements are merged depends on shapes alone.
 from __future__ import annotations
 
 from gpuarray.compiler.cuda.reader import bracketed
-from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
@@ -19,6 +18,7 @@ from gpuarray.compiler.lower.scans import (
     makes_totals,
     reads_totals,
 )
+from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer

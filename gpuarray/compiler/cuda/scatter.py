@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.schedule import schedule_map
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.scatters import atomic
+from gpuarray.compiler.lower.schedule import schedule_map
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.folds import merged
 from gpuarray.core.element import sources

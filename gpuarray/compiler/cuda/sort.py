@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource, Options, Template
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of, takes_largest
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct

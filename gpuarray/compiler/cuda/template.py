@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.passes import Pass
+from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 
 from gpuarray.compiler.cuda.map import MapTemplate
-from gpuarray.compiler.cuda.schedule import Schedule, schedule_tiles
 from gpuarray.compiler.cuda.template import KernelSource, Options
 from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.choose import values_of
 from gpuarray.compiler.lower.kernel import Tiles
+from gpuarray.compiler.lower.schedule import Schedule, schedule_tiles
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var, storage_dtype

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gpuarray.compiler.cuda.schedule import Schedule
 from gpuarray.compiler.cuda.template import KernelSource
 from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.user import Source
 from gpuarray.core.avals import ShapedArray
 

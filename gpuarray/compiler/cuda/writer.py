@@ -12,10 +12,10 @@ import os
 import re
 
 from gpuarray.compiler.cuda.reader import Reader, bracketed
-from gpuarray.compiler.cuda.schedule import vector_width
 from gpuarray.compiler.fuse.group import Inner, Load, Member, Operand
 from gpuarray.compiler.lower.choose import loop_order
 from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.schedule import vector_width
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer, expression
 from gpuarray.core.element import sources

@@ -12,12 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gpuarray.compiler.cuda.schedule import (
-    Schedule,
-    schedule_columns,
-    schedule_rows,
-    vector_width,
-)
 from gpuarray.compiler.fuse.group import (
     FusedGroup,
     GroupBuilder,
@@ -29,6 +23,12 @@ from gpuarray.compiler.fuse.group import (
 )
 from gpuarray.compiler.lower.inline import can_emit
 from gpuarray.compiler.lower.passes import Pass, axis_order, split_passes
+from gpuarray.compiler.lower.schedule import (
+    Schedule,
+    schedule_columns,
+    schedule_rows,
+    vector_width,
+)
 from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
 

@@ -20,8 +20,8 @@ from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
-from gpuarray.numpy.floats import bessel_i0, unscaled
 from gpuarray.numpy.operands import arrays, need_concrete
+from gpuarray.numpy.smooth import bessel_i0, unscaled
 from gpuarray.scipy.special.operands import inexact, like, recorded_steps, strong
 
 

@@ -13,10 +13,10 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from gpuarray.compiler.cuda import reader
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.schedule import schedule_columns
 from tests import nvrtc, simulated
+from tests.targets import plan_for
 from tests.unit.test_kernel_tiles import filled
 
 simulated.need_compiler()
@@ -142,7 +142,7 @@ def test_a_row_of_a_scatter_looks_for_its_updates_once_a_vector(monkeypatch):
 
     updates = filled("float32", 40, 64)
     assert kernels(added, table, rows, updates)[-1].schedule.width == 1  # few threads as it is
-    monkeypatch.setattr(reader, "SEARCHERS", 0)
+    plan_for(monkeypatch, searchers=0)
     kernel = kernels(added, table, rows, updates)[-1]
     assert kernel.schedule.width == 4 and kernel.text.count("ga_search<") == 2
     loop = kernel.text.index("for (unsigned e = 0;")

@@ -4,8 +4,8 @@ Floor 1. In: a Graph or one Eqn. Out: text such as
 
     { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
 
-at most 80 columns wide where it can be broken. Two steps: `_GraphPrinter` turns the graph into a flat
-list of tokens (text, possible line ends, marks of groups and indentation), and `_render` decides
+at most 80 columns wide where it can be broken. Two steps: `_GraphPrinter` turns the graph into a
+flat list of tokens (text, possible line ends, marks of groups and indentation); `_render` decides
 which of these line ends are taken, by Oppen's rule ("Prettyprinting", 1980): a group that fits is
 one line. Both take time linear in the size of the text, and recurse over graphs inside graphs only,
 never over equations.

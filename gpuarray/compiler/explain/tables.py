@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing, escape
 
 if TYPE_CHECKING:
-    from gpuarray.compiler.explain.facts import Explanation, StepFacts, Operation, Value
+    from gpuarray.compiler.explain.facts import Explanation, Operation, StepFacts, Value
 
 _TINTS = {
     "map": "#e3f0fb",

@@ -167,7 +167,7 @@ def compile_kernels(batch: list[Launcher]) -> None:
         kernel.library, kernel.name = _made[kernel.body]
 
 
-class _Writer(host.Writer):
+class _SimulatorProgramWriter(host.ProgramWriter):
     """Writes plans whose groups are kernels."""
 
     def __init__(self):
@@ -211,7 +211,7 @@ def _fall_back(group: FusedGroup, error: TypeError) -> None:
 
 def build(plan: Plan, consts: list, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
     """Return a function from buffers to a list of buffers, as `backends.numpy.program.build`."""
-    return host.build(plan.on_device, consts, donated, _Writer())
+    return host.build(plan.on_device, consts, donated, _SimulatorProgramWriter())
 
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:

@@ -4,8 +4,8 @@ Floor 1. In: a Graph or one Eqn. Out: text such as
 
     { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
 
-at most 80 columns wide where it can be broken. Two steps: `_Writer` turns the graph into a flat
-list of tokens (text, possible line ends, marks of groups and indentation), and `_render` decides
+at most 80 columns wide where it can be broken. Two steps: `_GraphPrinter` turns the graph into a
+flat list of tokens (text, possible line ends, marks of groups and indentation); `_render` decides
 which of these line ends are taken, by Oppen's rule ("Prettyprinting", 1980): a group that fits is
 one line. Both take time linear in the size of the text, and recurse over graphs inside graphs only,
 never over equations.
@@ -37,7 +37,7 @@ def graph_text(graph: Graph, *, source_info: bool = False) -> str:
     """Return the text of a graph; `source_info` adds the users' lines in a margin."""
     names = _Names()
     in_front = _hoisted(graph, names)
-    out = _Writer(names, {id(inner): name for inner, name in in_front})
+    out = _GraphPrinter(names, {id(inner): name for inner, name in in_front})
     for inner, name in in_front:
         out.text(f"let {name} = ")
         out.graph(inner)
@@ -54,7 +54,7 @@ def graph_text(graph: Graph, *, source_info: bool = False) -> str:
 
 def eqn_text(eqn: Eqn) -> str:
     """Return the text of one equation, its variables named from `a` on."""
-    out = _Writer(_Names(), {})
+    out = _GraphPrinter(_Names(), {})
     out.eqn(eqn)
     return _render(out.tokens)
 
@@ -153,7 +153,7 @@ class _Note:
 _SPACE, _NOTHING, _SEMICOLON, _LINE = _Break(" "), _Break(""), _Break("; "), _Break("\n")
 
 
-class _Writer:
+class _GraphPrinter:
     """Turns graphs into tokens."""
 
     def __init__(self, names: _Names, hoisted: dict[int, str]):

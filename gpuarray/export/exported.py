@@ -26,7 +26,7 @@ from gpuarray.control.custom_vjp import custom_vjp_call_p
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
-from gpuarray.export.values import Reader, Writer
+from gpuarray.export.values import ValueReader, ValueWriter
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import platform_named
 from gpuarray.runtime.execute import separated
@@ -164,7 +164,7 @@ class Exported:
         >>> ga.grad(lambda x: ga.export.deserialize(data).call(x).sum())(gnp.zeros(2))
         Array([1., 1.], dtype=float32)
         """
-        writer = Writer()
+        writer = ValueWriter()
         programs: list[Exported] = [self]
         # Each order is a program of its own, the derivative of the one before.
         for _ in range(vjp_order):
@@ -246,7 +246,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
             at += size
         if at != len(view) - _DIGEST:
             raise ValueError("sizes do not add up")
-        reader = Reader(pieces)
+        reader = ValueReader(pieces)
         exported: Exported | None = None
         # The highest derivative first, since each program holds the next one.
         for part in reversed(header):

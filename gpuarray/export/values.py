@@ -131,7 +131,7 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     )
 
 
-class Writer:
+class ValueWriter:
     """Turns values into JSON; arrays go to `pieces`."""
 
     def __init__(self):
@@ -256,8 +256,8 @@ def _typed(x: Any, v: Var) -> Any:
     return np.asarray(x).astype(storage_dtype(v.aval))
 
 
-class Reader:
-    """Read values written by a Writer; ValueError for anything unexpected."""
+class ValueReader:
+    """Read values written by a ValueWriter; ValueError for anything unexpected."""
 
     def __init__(self, pieces: list[memoryview]):
         self.pieces = pieces

@@ -7,7 +7,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.compiler.explain.facts import Kernel, Operation, Value, tables
+from gpuarray.compiler.explain.facts import Operation, StepFacts, Value, tables
 
 ROWS, COLUMNS = 200, 300
 X = ga.ShapeDtypeStruct((ROWS, COLUMNS), "float32")
@@ -161,7 +161,7 @@ def test_the_page_shows_the_users_lines_and_escapes_them():
 def test_facts_of_a_target_are_shown_by_name():
     operation = Operation("sin", "v0 = sin(in0)  => out")
     value = Value(0, "f32[4]", 16)
-    kernel = Kernel(
+    kernel = StepFacts(
         "k0_map", "map", (operation,), (value,), (value,), 4.0, (4,), (), {"registers": 32}
     )
     assert "    registers: 32" in str(kernel)

@@ -16,7 +16,7 @@ from gpuarray import export, lax
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.export import exported
-from gpuarray.export.values import Reader, Writer
+from gpuarray.export.values import ValueReader, ValueWriter
 from tests.samples import samples
 
 X = gnp.linspace(-1.0, 1.0, 12).reshape(3, 4)
@@ -74,14 +74,14 @@ def test_every_primitive_travels_or_says_why_not(sample):
         outvars = [Var(a) for a in sample.primitive.out_avals(sample.avals, sample.params)]
         graph = Graph(invars, outvars, [Eqn(sample.primitive, invars, outvars, sample.params)])
         graph = inline_calls(graph)
-        writer = Writer()
+        writer = ValueWriter()
         try:
             written = json.loads(json.dumps(writer.graph(graph)))
         except TypeError as error:
             assert "do not travel" in str(error)
             assert sample.primitive.name in HAS_FUNCTIONS, sample.primitive
             return
-        read = Reader([memoryview(p) for p in writer.pieces]).graph(written)
+        read = ValueReader([memoryview(p) for p in writer.pieces]).graph(written)
         assert read.key == graph.key
 
 

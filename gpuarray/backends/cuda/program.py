@@ -68,7 +68,8 @@ def build(
     except TypeError as error:  # no rule, or a dtype without a type in CUDA
         _fall_back(", ".join(e.primitive.name for e in plan.graph.eqns), error)
         return _on_host(plan, consts, donated, gpu)
-    return _Writer(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu)).function()
+    writer = _CudaProgramWriter(plan.on_device, steps, consts, donated, gpu, inside or Inside(gpu))
+    return writer.function()
 
 
 def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
@@ -158,7 +159,7 @@ def _packed(pieces: list[_Memory]) -> int:
 
 
 # ---- the generated function ----
-class _Writer:
+class _CudaProgramWriter:
     """Writes the function of a plan line by line; `space` holds the values of its names."""
 
     def __init__(

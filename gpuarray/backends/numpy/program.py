@@ -79,7 +79,7 @@ def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callab
     return graph.derived[key]
 
 
-class Writer:
+class ProgramWriter:
     """Writes the function of a plan line by line; `space` holds the values of its names."""
 
     def __init__(self):
@@ -208,7 +208,7 @@ def build(
     plan: Plan,
     consts: list,
     donated: frozenset[int] = frozenset(),
-    writer: Writer | None = None,
+    writer: ProgramWriter | None = None,
 ) -> Callable[..., list]:
     """Return a Python function from buffers to a list of buffers.
 
@@ -216,7 +216,7 @@ def build(
     backends bring their own `writer`.
     """
     graph = plan.graph
-    writer = Writer() if writer is None else writer
+    writer = ProgramWriter() if writer is None else writer
     # Names of constants and inputs.
     writer.made_by = {v: e for e in graph.eqns for v in e.outvars}
     for i, (v, c) in enumerate(zip(graph.constvars, consts, strict=True)):

@@ -34,28 +34,30 @@ class BatchTemplate(Template):
         whole, parts = self.batch, self.batch.parts
         arrays = arrays_of(self.group)
         count = len(arrays)
-        self.put(1, "const unsigned* tile = tiles + blockIdx.x * 3u;", "arrays, first, length")
-        self.put(1, f"const unsigned long long* at = table + tile[0] * {count}u;")
+        self.line(1, "const unsigned* tile = tiles + blockIdx.x * 3u;", "arrays, first, length")
+        self.line(1, f"const unsigned long long* at = table + tile[0] * {count}u;")
         single = {x.source for x in self.group.loads() if is_one(x)}
         for k, v in enumerate(arrays):
             output = k >= count - len(self.group.outputs)
             kind = f"{'' if output else 'const '}{ct.memory_type(v.aval)}*"
             name = self.out_name[v] if output else self.in_name[v]
             first = "" if v in single and not output else " + tile[1]"
-            self.put(1, f"{kind} __restrict__ {name} = ({kind})at[{k}]{first};")
+            self.line(1, f"{kind} __restrict__ {name} = ({kind})at[{k}]{first};")
         scope: Fetched = {}
         for member in members_in_order(self.group):
             for o in member.operands:
                 if isinstance(o, Load) and is_one(o):
                     self.operand(o, scope, 1)
         self.position = "i"
-        self.put(1, "#pragma unroll 4")
-        self.put(1, f"for (unsigned i = threadIdx.x; i < tile[2]; i += {TARGET.block_threads}u) {{")
+        self.line(1, "#pragma unroll 4")
+        self.line(
+            1, f"for (unsigned i = threadIdx.x; i < tile[2]; i += {TARGET.block_threads}u) {{"
+        )
         for member in members_in_order(self.group):
             self.member(member, 2, scope)
         for v in self.group.outputs:
-            self.put(2, f"{self.out_name[v]}[i] = {self.stored(v)};")
-        self.put(1, "}")
+            self.line(2, f"{self.out_name[v]}[i] = {self.as_stored(v)};")
+        self.line(1, "}")
         sizes = [math.prod(p.axes) for p in parts]
         tiles = tiles_of(sizes)
         schedule = Schedule(TARGET.block_threads, grid=len(tiles))

@@ -36,33 +36,33 @@ class ColumnsTemplate(Template):
         across = s.grid // s.splits
         n, t = self.number, self.index_type
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
-        self.put(1, f"const unsigned {lanes};")
+        self.line(1, f"const unsigned {lanes};")
         block, cut = "blockIdx.x", "blockIdx.x"
         if s.splits > 1 and across > 1:
             block, cut = "block", "cut"
-            self.put(1, f"const {t} block = blockIdx.x % {n(across)};")
-            self.put(1, f"const {t} cut = blockIdx.x / {n(across)};")
+            self.line(1, f"const {t} block = blockIdx.x % {n(across)};")
+            self.line(1, f"const {t} cut = blockIdx.x / {n(across)};")
         place = f"{block} * {n(wide)} + lane" if across > 1 else "lane"
-        self.put(1, f"const bool inside = {place} < {n(rows)};")
-        self.put(1, f"const {t} column = inside ? {place} : 0u;")
-        self.axes_from(1, "column", parallel)
+        self.line(1, f"const bool inside = {place} < {n(rows)};")
+        self.line(1, f"const {t} column = inside ? {place} : 0u;")
+        self.define_axes(1, "column", parallel)
         work = 0
         for number, one in enumerate(passes):
             if one.stored and guarded:
-                self.put(1, "if (!inside) return;")
+                self.line(1, "if (!inside) return;")
             if one.members or one.stored:
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
-                states = self.states(one)
-                self.put(1, "#pragma unroll 8")
+                states = self.declare_partials(one)
+                self.line(1, "#pragma unroll 8")
                 first, step = "deep", s.lanes
                 if s.splits > 1:
                     first, step = f"{cut} * {n(s.lanes)} + deep", s.lanes * s.splits
                 head = f"for ({t} j = {first}; j < {n(length)}; j += {n(step)}) {{"
-                self.put(1, head, what)
-                self.axes_from(2, "j", reduced)
+                self.line(1, head, what)
+                self.define_axes(2, "j", reduced)
                 self.elements(2, one.members, one.stored, states, 1)
-                self.put(1, "}")
-                self.across_columns(states, s)
+                self.line(1, "}")
+                self.reduce_over_columns(states, s)
                 if s.splits > 1:
                     slots = (
                         "deep == 0",
@@ -70,21 +70,21 @@ class ColumnsTemplate(Template):
                         f"b * {n(across * wide)} + {place}",
                     )
                     which = f" + {block}" if across > 1 else ""
-                    work = self.hand_over(states, s, slots, across, 32, which, ("deep", s.lanes))
-                    self.across_columns(states, s)
+                    work = self.merge_blocks(states, s, slots, across, 32, which, ("deep", s.lanes))
+                    self.reduce_over_columns(states, s)
                 for v, name in states.items():
-                    self.close(v, name)
+                    self.finish_reduction(v, name)
             for m in one.after:
                 self.member(m, 1, self.read_outside)
-        self.write_rest(passes, "deep == 0 && inside")
+        self.write_reduced(passes, "deep == 0 && inside")
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
         note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"
         return self.finish(s, note, work)
 
-    def across_columns(self, states: dict[Var, str], s: Schedule) -> None:
+    def reduce_over_columns(self, states: dict[Var, str], s: Schedule) -> None:
         """Merge the partial results of the threads that share a column."""
         self.threads_meet = True
         for v, name in states.items():
             reducer = self.reducer(v)
-            call = f"{name}, {self.part(reducer.state, s.threads)}, {reducer.merger}"
-            self.put(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")
+            call = f"{name}, {self.shared_array(reducer.state, s.threads)}, {reducer.merger}"
+            self.line(1, f"{name} = ga_column_reduce<{s.lanes}, {s.rows_a_block}>({call});")

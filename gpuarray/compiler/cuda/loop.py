@@ -67,10 +67,10 @@ class LoopTemplate(Template):
         total = math.prod(self.axes)
         schedule = _schedule(total)
         thread = f"blockIdx.x * {self.number(schedule.threads)} + threadIdx.x"
-        self.put(1, f"const {self.index_type} i = {thread};")
-        self.put(1, f"if (i >= {self.number(total)}) return;")
+        self.line(1, f"const {self.index_type} i = {thread};")
+        self.line(1, f"if (i >= {self.number(total)}) return;")
         self.position = "i"
-        self.axes_from(1, "i", self.order)
+        self.define_axes(1, "i", self.order)
         for member in members_in_order(self.group):
             if member.flow is None:
                 self.member(member, 1, self.read_outside)
@@ -92,7 +92,7 @@ class LoopTemplate(Template):
             if k in results:
                 self.names[v] = results[k]
                 if v in self.outputs and v in self.group.aside:
-                    self.write_aside(1, k, dims, results[k])
+                    self.store_result(1, k, dims, results[k])
 
     # ---- statements ----
     def block(self, depth: int, statements: Sequence[Statement], fetched: Fetched) -> None:
@@ -112,7 +112,7 @@ class LoopTemplate(Template):
             name = self.texts[register] = f"v{self.count}"
             self.count += 1
             line = f"const {ct.value_type(register.aval)} {name} = {text};"
-            self.put(depth, line, self.comment(s.eqn, text))
+            self.line(depth, line, self.comment(s.eqn, text))
 
     def places_of(self, s: Compute) -> Places:
         """The places that an element made from nothing depends on."""
@@ -139,22 +139,22 @@ class LoopTemplate(Template):
         if s.going is not None:
             self.block(depth + 1, s.test, inside)
             going = self.held(depth + 1, s.going, inside)
-            self.put(depth + 1, f"if (!{going}) break;")
+            self.line(depth + 1, f"if (!{going}) break;")
         self.block(depth + 1, s.body, inside)
         for k, value in s.stacked.items():
             assert s.turn is not None
             if s.eqn.outvars[k] in self.out_name:
                 text = self.held(depth + 1, value, inside)
-                self.write_aside(depth + 1, k, self.flow.results[k], text, s.turn)
+                self.store_result(depth + 1, k, self.flow.results[k], text, s.turn)
         self.assign(depth + 1, s, name_of, inside)
-        self.put(depth, "}")
+        self.line(depth, "}")
         return name_of
 
     def head(self, depth: int, s: Repeat) -> None:
         """Open a loop."""
         name = s.eqn.primitive.name
         if s.turn is None:
-            self.put(depth, "for (;;) {", name)
+            self.line(depth, "for (;;) {", name)
             return
         t = self.axis_name[s.turn.number] = "t" if s.turn.number == -1 else f"t{-s.turn.number}"
         kind, steps = self.index_type, self.number(s.turn.length)
@@ -163,11 +163,11 @@ class LoopTemplate(Template):
             and s.turn.length >= TARGET.loop_unroll
             and _reads(s)
         ):
-            self.put(depth, f"#pragma unroll {TARGET.loop_unroll}")
+            self.line(depth, f"#pragma unroll {TARGET.loop_unroll}")
         if s.reverse:
-            self.put(depth, f"for ({kind} {t} = {steps}; {t}-- > 0;) {{", f"{name}, backwards")
+            self.line(depth, f"for ({kind} {t} = {steps}; {t}-- > 0;) {{", f"{name}, backwards")
         else:
-            self.put(depth, f"for ({kind} {t} = 0; {t} < {steps}; ++{t}) {{", name)
+            self.line(depth, f"for ({kind} {t} = 0; {t} < {steps}; ++{t}) {{", name)
 
     def assign(self, depth: int, s: Repeat, name_of: dict[int, str], fetched: Fetched) -> None:
         """Give carries their next values, all at once."""
@@ -180,11 +180,11 @@ class LoopTemplate(Template):
                 kept = f"v{self.count}"
                 self.count += 1
                 kind = ct.value_type(s.carries[k].inside.aval)
-                self.put(depth, f"const {kind} {kept} = {text};")
+                self.line(depth, f"const {kind} {kept} = {text};")
                 new[k] = kept
         for k, text in new.items():
             if text != name_of[k]:
-                self.put(depth, f"{name_of[k]} = {text};")
+                self.line(depth, f"{name_of[k]} = {text};")
 
     def choose(self, depth: int, s: Choose, fetched: Fetched) -> dict[int, str]:
         which = self.held(depth, s.which, fetched)
@@ -197,18 +197,18 @@ class LoopTemplate(Template):
                 f"if ({which} {'<=' if number == 0 else '=='} {number}) " if number < last else ""
             )
             opening = f"{'} else ' if number else ''}{test}{{"
-            self.put(depth, opening, s.eqn.primitive.name if number == 0 else "")
+            self.line(depth, opening, s.eqn.primitive.name if number == 0 else "")
             inside = dict(fetched)
             self.block(depth + 1, statements, inside)
             for name, value in zip(name_of.values(), out, strict=True):
-                self.put(depth + 1, f"{name} = {self.held(depth + 1, value, inside)};")
-        self.put(depth, "}")
+                self.line(depth + 1, f"{name} = {self.held(depth + 1, value, inside)};")
+        self.line(depth, "}")
         return name_of
 
     def variable(self, depth: int, aval: ShapedArray, start: str = "") -> str:
         name = f"c{self.changing}"
         self.changing += 1
-        self.put(depth, f"{ct.value_type(aval)} {name}{f' = {start}' if start else ''};")
+        self.line(depth, f"{ct.value_type(aval)} {name}{f' = {start}' if start else ''};")
         return name
 
     # ---- values ----
@@ -223,7 +223,7 @@ class LoopTemplate(Template):
             access = self.access_to(x, lambda v: self.held(depth, v, fetched))  # numbers first
             text = self.value(access, depth, fetched)
             name = fetched[key] = f"x{len(fetched)}"
-            self.put(depth, f"const {ct.value_type(x.aval)} {name} = {text};")
+            self.line(depth, f"const {ct.value_type(x.aval)} {name} = {text};")
         return fetched[key]
 
     def access_to(self, x: Seen, need: Callable[[Value], Any] = lambda v: None) -> Access:
@@ -266,7 +266,7 @@ class LoopTemplate(Template):
         """Axes of the flow's space as axes of the group."""
         return [None if d is None else self.space[d] for d in dims]
 
-    def write_aside(
+    def store_result(
         self, depth: int, number: int, dims: Dims, text: str, turn: Turn | None = None
     ) -> None:
         """Store an element of a result that runs along some of the axes, or along steps."""
@@ -281,7 +281,7 @@ class LoopTemplate(Template):
         stored = f"ga_exact<{ct.memory_type(v.aval)}>({text})" if ct.is_half(v.aval) else text
         at = self.at(linear(places, v.aval.shape))
         guard = f"if ({tests}) " if tests else ""
-        self.put(depth, f"{guard}{self.out_name[v]}[{at}] = {stored};")
+        self.line(depth, f"{guard}{self.out_name[v]}[{at}] = {stored};")
 
 
 def _schedule(total: int) -> Schedule:

@@ -32,16 +32,16 @@ class MapTemplate(Template):
         depth = 1
         if s.steps > 1:
             depth = 2
-            room = self.room("ahead", ahead, width, s.steps, "[u]")
-            self.span(s, total, "read")
-            self.fill(room, width)
-            self.put(1, "}")
-            self.span(s, total, "compute")
+            room = self.declare_held("ahead", ahead, width, s.steps, "[u]")
+            self.open_vector_loop(s, total, "read")
+            self.read_held(room, width)
+            self.line(1, "}")
+            self.open_vector_loop(s, total, "compute")
         else:
-            self.place(1, s, total, "return")
+            self.define_position(1, s, total, "return")
         self.elements(depth, list(members_in_order(self.group)), self.outputs, {}, width)
         if s.steps > 1:
-            self.put(1, "}")
+            self.line(1, "}")
         each = f", {s.steps} x {width} a thread" if s.steps > 1 else ""
         each = each or (f", {width} a thread" if width > 1 else "")
         return self.finish(s, f"{total} elements{each}")
@@ -52,23 +52,23 @@ class MapTemplate(Template):
         return {
             (x.key, x.dims): x
             for x in self.group.loads()
-            if space <= set(x.dims) and not self.is_made(x) and self.worth_holding(x, width)
+            if space <= set(x.dims) and not self.is_inlined(x) and self.can_hold(x, width)
         }
 
-    def place(self, depth: int, s: Schedule, total: int, leave: str) -> None:
+    def define_position(self, depth: int, s: Schedule, total: int, leave: str) -> None:
         """Where in the whole space a thread is, and its end."""
         n = self.number
         block = f"(blockIdx.x * {n(s.steps)} + u)" if s.steps > 1 else "blockIdx.x"
         thread = f"{block} * {n(s.threads)} + threadIdx.x"
         if s.width > 1:
             thread = f"({thread}) * {n(s.width)}"
-        self.put(depth, f"const {self.index_type} i = {thread};")
+        self.line(depth, f"const {self.index_type} i = {thread};")
         if total % (s.threads * s.width * s.steps):
-            self.put(depth, f"if (i >= {n(total)}) {leave};")
-        self.axes_from(depth, "i", self.order)
+            self.line(depth, f"if (i >= {n(total)}) {leave};")
+        self.define_axes(depth, "i", self.order)
 
-    def span(self, s: Schedule, total: int, comment: str) -> None:
+    def open_vector_loop(self, s: Schedule, total: int, comment: str) -> None:
         """Open the loop over the vectors of a thread."""
-        self.put(1, "#pragma unroll")
-        self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
-        self.place(2, s, total, "continue")
+        self.line(1, "#pragma unroll")
+        self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+        self.define_position(2, s, total, "continue")

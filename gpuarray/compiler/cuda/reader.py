@@ -64,13 +64,13 @@ class Reader:
         self.reach = accesses.reach
         self.along, self.position_along = accesses.along, accesses.position_along
         self.load_index, self.output_index = accesses.load_index, accesses.output_index
-        self.is_made, self.elements_of = accesses.is_inlined, accesses.elements_of
-        self.noted: set[tuple] = set()  # the loads whose accesses have been counted
-        self.shared_by: dict[Access, int] = {}  # how many others a part of an access is part of
+        self.is_inlined, self.elements_of = accesses.is_inlined, accesses.elements_of
+        self.counted: set[tuple] = set()  # the loads whose accesses have been counted
+        self.uses: dict[Access, int] = {}  # how many others a part of an access is part of
         self.reads = 0  # names given to what is read
         self.guards = 0  # how many guards stand around what is read now
 
-    def put(self, depth: int, text: str, comment: str = "") -> None:
+    def line(self, depth: int, text: str, comment: str = "") -> None:
         line = "    " * depth + text
         self.lines.append(f"{line:<72}  // {comment}" if comment else line)
 
@@ -81,19 +81,19 @@ class Reader:
     def access_of(self, load: Load) -> Access:
         """What an element of a load is made of."""
         found, key = self.accesses.of(load), (load.key, load.dims)
-        if key not in self.noted:
-            self.noted.add(key)
-            self.note_shared(found)
+        if key not in self.counted:
+            self.counted.add(key)
+            self.count_uses(found)
         return found
 
-    def note_shared(self, access: Access) -> None:
+    def count_uses(self, access: Access) -> None:
         """Count the parts of an access: what several others need gets a name."""
-        self.shared_by[access] = self.shared_by.get(access, 0) + 1
-        waiting = [access] if self.shared_by[access] == 1 else []
+        self.uses[access] = self.uses.get(access, 0) + 1
+        waiting = [access] if self.uses[access] == 1 else []
         while waiting:
             for part in children(waiting.pop()):
-                self.shared_by[part] = self.shared_by.get(part, 0) + 1
-                if self.shared_by[part] == 1:
+                self.uses[part] = self.uses.get(part, 0) + 1
+                if self.uses[part] == 1:
                     waiting.append(part)
 
     # ---- places ----
@@ -122,9 +122,9 @@ class Reader:
             name = scope[atom.name] = f"at{self.reads}"
             self.reads += 1
             most = self.number(atom.most)
-            self.put(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
+            self.line(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
 
-    def looked(self, index: Index) -> list[Lookup]:
+    def lookups(self, index: Index) -> list[Lookup]:
         """The places from memory that an index needs."""
         return [a for a in atoms(index) if isinstance(a, Lookup)]
 
@@ -163,18 +163,18 @@ class Reader:
         elif isinstance(access, Guarded):
             text, aval = self.guarded(access, depth, scope), access.aval
         elif isinstance(access, SerialFold):
-            text, aval = self.folded(access, depth, scope), access.aval
+            text, aval = self.serial_fold(access, depth, scope), access.aval
         else:
             text, aval = self.applied(access, depth, scope), access.aval
         if re.fullmatch(r"\w+", text):
             scope[access] = text
-        elif self.deserves_name(access, text, named):
+        elif self.needs_name(access, text, named):
             name = scope[access] = f"t{self.reads}"
             self.reads += 1
             what = access.eqn if isinstance(access, Applied) else None
             said = what is None or what.primitive.name in text
             comment = "" if said or what is None else what.primitive.name
-            self.put(depth, f"const {ct.value_type(aval)} {name} = {text};", comment)
+            self.line(depth, f"const {ct.value_type(aval)} {name} = {text};", comment)
             return name
         return text
 
@@ -182,13 +182,13 @@ class Reader:
         """The name of a value in a register, where a kernel has any beside its elements."""
         raise NotImplementedError
 
-    def deserves_name(self, access: Access, text: str, named: bool) -> bool:
+    def needs_name(self, access: Access, text: str, named: bool) -> bool:
         """Whether an expression gets a name: if it is long, or others need it too. On one side of a
         guard only if it is long: names would make a block of it.
         """
         if "\n" in text or len(text) > TARGET.name_from:
             return not named
-        return self.shared_by.get(access, 0) > 1 and not self.guards
+        return self.uses.get(access, 0) > 1 and not self.guards
 
     def loaded(self, access: Element, depth: int, scope: Scope) -> str:
         self.look_up(access.index, depth, scope)
@@ -208,10 +208,10 @@ class Reader:
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
         tests = self.tests(access.tests, depth, scope)
-        sides = [self.aside(a, depth + 1, scope) for a in (access.inside, access.outside)]
-        return self.either(tests, sides, ct.value_type(access.aval), depth)
+        sides = [self.in_own_scope(a, depth + 1, scope) for a in (access.inside, access.outside)]
+        return self.select(tests, sides, ct.value_type(access.aval), depth)
 
-    def either(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
+    def select(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
         """One of two expressions, each with its own lines."""
         (before, one), (after, two) = sides
         if not before and not after:
@@ -222,17 +222,17 @@ class Reader:
             return "{0}{1}? {2}{1}: {3}".format(tests, space, *sides_text)
         name = f"g{self.reads}"
         self.reads += 1
-        self.put(depth, f"{kind} {name};")
-        self.put(depth, f"if ({tests}) {{")
+        self.line(depth, f"{kind} {name};")
+        self.line(depth, f"if ({tests}) {{")
         self.lines += before
-        self.put(depth + 1, f"{name} = {one};")
-        self.put(depth, "} else {")
+        self.line(depth + 1, f"{name} = {one};")
+        self.line(depth, "} else {")
         self.lines += after
-        self.put(depth + 1, f"{name} = {two};")
-        self.put(depth, "}")
+        self.line(depth + 1, f"{name} = {two};")
+        self.line(depth, "}")
         return name
 
-    def aside(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
+    def in_own_scope(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
         """An expression, and its lines by themselves: they are for a scope of their own."""
         outside, self.lines = self.lines, []
         self.guards += 1
@@ -241,14 +241,14 @@ class Reader:
         lines, self.lines = self.lines, outside
         return lines, text
 
-    def folded(self, access: SerialFold, depth: int, scope: Scope) -> str:
+    def serial_fold(self, access: SerialFold, depth: int, scope: Scope) -> str:
         # The states, and what they start from.
         states: list[str] = []
         for kind, first in folds.states_of(access):
             start = first if isinstance(first, str) else self.value(first, depth, scope)
             states.append(f"f{self.reads}")
             self.reads += 1
-            self.put(depth, f"{kind} {states[-1]} = {start};")
+            self.line(depth, f"{kind} {states[-1]} = {start};")
         # The loops.
         inner = depth
         turns = math.prod(axis.length for axis in access.loops)
@@ -261,20 +261,20 @@ class Reader:
             elif turns <= TARGET.written_out or (
                 k == len(access.loops) - 1 and axis.length <= TARGET.written_out
             ):
-                self.put(inner, "#pragma unroll")
-            self.put(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
+                self.line(inner, "#pragma unroll")
+            self.line(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
             inner += 1
         # What each turn reads, and does to the states.
         own = dict(scope)
         if access.tests:
-            self.put(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
+            self.line(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
         terms: list[str] = []
         for i, term in enumerate(access.terms):
             text = self.value(term, inner, own)
             if not re.fullmatch(r"\w+", text) and folds.times_read(access, i) > 1:
                 name = f"t{self.reads}"
                 self.reads += 1
-                self.put(inner, f"const auto {name} = {text};")
+                self.line(inner, f"const auto {name} = {text};")
                 text = name
             terms.append(bracketed(text))
         places: list[str] = []
@@ -282,23 +282,23 @@ class Reader:
             self.look_up(index, inner, own)
             places.append(bracketed(self.at(index, own)))
         for step in folds.steps_of(access, states, terms, places):
-            self.put(inner, step)
+            self.line(inner, step)
         for level in range(inner - 1, depth - 1, -1):
-            self.put(level, "}")
+            self.line(level, "}")
         return folds.result_of(access, states)
 
     # ---- several neighbours at once ----
-    def steps_by_one(self, index: Index) -> bool:
+    def is_unit_stride(self, index: Index) -> bool:
         """Whether neighbours along the vector axis are neighbours in memory."""
         return self.last is not None and index.coefficient(self.last) == 1
 
-    def vector_places(self, load: Load) -> list[Index] | None:
+    def vector_starts(self, load: Load) -> list[Index] | None:
         """Where the vectors of a load may begin in memory, and what else must be a multiple of
         their length; None where neighbouring elements do not come in one access.
         """
-        if not self.is_made(load):
+        if not self.is_inlined(load):
             index = self.load_index(load)
-            return [index] if self.steps_by_one(index) else None
+            return [index] if self.is_unit_stride(index) else None
         starts: list[Index] = []
         ends: list[Index] = []
         searched = False  # where a loop begins is found once for a vector
@@ -306,7 +306,7 @@ class Reader:
         while sides:
             side = sides.pop()
             if isinstance(side, Guarded):
-                found = [self.ends_of(t) for t in side.tests]
+                found = [self.guard_bounds(t) for t in side.tests]
                 if None in found:
                     return None
                 ends += [i for known in found for i in known or ()]
@@ -324,28 +324,28 @@ class Reader:
                         starts += [part.index] * (step or 0)
         if searched and math.prod(self.axes) < TARGET.searchers:
             return None  # each thread has a long way: the more of them the better
-        if not (starts or searched) or not all(self.is_start(i, 2) for i in (*starts, *ends)):
+        if not (starts or searched) or not all(self.is_aligned(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends
 
-    def ends_of(self, test: Test) -> list[Index] | None:
+    def guard_bounds(self, test: Test) -> list[Index] | None:
         """What must be multiples of a vector's length if all of it is to pass a test or none; None
         where neighbours differ.
         """
         if self.last not in axes_of(test.index):
             return []
-        if isinstance(test, Below) and self.steps_by_one(test.index):
+        if isinstance(test, Below) and self.is_unit_stride(test.index):
             return [test.index, Index(constant=test.bound)]
         return None
 
-    def is_start(self, index: Index, width: int) -> bool:
+    def is_aligned(self, index: Index, width: int) -> bool:
         """Whether a place is a multiple of the width wherever a vector begins."""
         others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == self.last)]
         return index.constant % width == 0 and all(k % width == 0 for k in others)
 
     def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
         """An expression for a vector of elements."""
-        if isinstance(access, Element) and self.steps_by_one(access.index):
+        if isinstance(access, Element) and self.is_unit_stride(access.index):
             self.look_up(access.index, depth, scope)
             at = self.at(access.index, scope)
             return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
@@ -357,39 +357,39 @@ class Reader:
                 text = self.vector(side, kind, width, depth + 1, dict(scope))
                 sides.append((self.lines, text))
                 self.lines = outside
-            return self.either(tests, sides, kind, depth)
+            return self.select(tests, sides, kind, depth)
         element = kind[kind.index("<") + 1 : kind.rindex(",")]
         half = element in ct.HALF_TYPES
-        if self.is_same_for_all(access):
+        if self.is_uniform(access):
             text = self.value(access, depth, scope)
             return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
         own = dict(scope)
         for part in parts(access):
-            if isinstance(part, Element) and part not in own and self.steps_by_one(part.index):
+            if isinstance(part, Element) and part not in own and self.is_unit_stride(part.index):
                 if not _in_loop(part):
-                    self.read_vector(part, width, depth, own)
+                    self.hoist_vector(part, width, depth, own)
             elif isinstance(part, SerialFold):
                 for bound in (a for span in part.spans for a in span):
-                    self.name_once(bound, depth, own)
+                    self.hoist(bound, depth, own)
         name = f"g{self.reads}"
         self.reads += 1
-        self.put(depth, f"{kind} {name};")
-        self.put(depth, "#pragma unroll")
-        self.put(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        with self.one_of_a_vector():
+        self.line(depth, f"{kind} {name};")
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        with self.inside_vector():
             text = self.value(access, depth + 1, own)
             text = f"ga_exact<{element}>({text})" if half else text
-            self.put(depth + 1, f"{name}.v[e] = {text};")
-        self.put(depth, "}")
+            self.line(depth + 1, f"{name}.v[e] = {text};")
+        self.line(depth, "}")
         return name
 
-    def is_same_for_all(self, access: Access) -> bool:
+    def is_uniform(self, access: Access) -> bool:
         """Whether an element or a constant is the same along a vector."""
         if isinstance(access, Element):
             return self.last is not None and access.index.coefficient(self.last) == 0
         return isinstance(access, Constant)
 
-    def name_once(self, bound: Access, depth: int, scope: Scope) -> None:
+    def hoist(self, bound: Access, depth: int, scope: Scope) -> None:
         """Name where a loop begins or ends, if that is the same for a whole vector."""
         if bound in scope or isinstance(bound, Constant):
             return
@@ -397,20 +397,20 @@ class Reader:
             text = self.value(bound, depth, scope, named=True)
             name = scope[bound] = f"t{self.reads}"
             self.reads += 1
-            self.put(depth, f"const {self.index_type} {name} = {text};")
+            self.line(depth, f"const {self.index_type} {name} = {text};")
 
-    def read_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
+    def hoist_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
         """Read neighbours of an element; from here on each of them is one of those."""
         name = f"q{self.reads}"
         self.reads += 1
         memory = ct.memory_type(access.source.aval)
         text = self.vector(access, "", width, depth, scope)
-        self.put(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
+        self.line(depth, f"const ga_vec<{memory}, {width}> {name} = {text};")
         half = ct.is_half(access.source.aval)
         scope[access] = f"ga_value({name}.v[e])" if half else f"{name}.v[e]"
 
     @contextlib.contextmanager
-    def one_of_a_vector(self) -> Iterator[None]:
+    def inside_vector(self) -> Iterator[None]:
         """In the block, positions are those of element `e` of a vector."""
         assert self.last is not None
         base, position = self.axis_name[self.last], self.position

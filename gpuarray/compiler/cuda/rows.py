@@ -36,37 +36,37 @@ class RowsTemplate(Template):
         lanes, many = schedule.lanes, schedule.rows_a_block
         guarded = rows % many != 0
         if many == 1:
-            self.put(1, "const unsigned lane = threadIdx.x;")
-            self.put(1, f"const {self.index_type} row = blockIdx.x;")
+            self.line(1, "const unsigned lane = threadIdx.x;")
+            self.line(1, f"const {self.index_type} row = blockIdx.x;")
         else:
-            self.put(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
+            self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
             first = f"blockIdx.x * {self.number(many)} + threadIdx.x / {lanes}u"
             if guarded:
-                self.put(1, f"const bool inside = {first} < {self.number(rows)};")
+                self.line(1, f"const bool inside = {first} < {self.number(rows)};")
                 first = f"inside ? {first} : 0u"
-            self.put(1, f"const {self.index_type} row = {first};")
-        self.axes_from(1, "row", parallel)
+            self.line(1, f"const {self.index_type} row = {first};")
+        self.define_axes(1, "row", parallel)
         passes, held = self.hold(passes, schedule, length, reduced, guarded)
         left = False
         for number, one in enumerate(passes):
             if one.stored and guarded:
-                self.put(1, "if (!inside) return;")
+                self.line(1, "if (!inside) return;")
                 left = True
             if one.members or one.stored:
                 what = f"pass {number + 1} over the row" if one.partial else "write the row"
-                states = self.states(one)
-                self.row_loop(schedule, length, reduced, what, len(one.members))
+                states = self.declare_partials(one)
+                self.open_row_loop(schedule, length, reduced, what, len(one.members))
                 self.elements(2, one.members, one.stored, states, schedule.width)
-                self.put(1, "}")
+                self.line(1, "}")
                 for v, name in states.items():
-                    self.across_lanes(v, name, schedule)
+                    self.reduce_over_lanes(v, name, schedule)
             for m in one.after:
                 self.member(m, 1, self.read_outside)
-        self.write_rest(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
+        self.write_reduced(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
 
-    def row_loop(
+    def open_row_loop(
         self, s: Schedule, length: int, reduced: list[int], comment: str, operations: int = 0
     ) -> None:
         """Open the loop of a thread over its part of a row."""
@@ -74,26 +74,26 @@ class RowsTemplate(Template):
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         if s.steps == 1:
             whole = s.lanes * s.width == length
-            self.put(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
-            self.put(2, f"const {t} j = lane{scale};")
+            self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
+            self.line(2, f"const {t} j = lane{scale};")
         elif s.steps:
             # What lies in registers must be written out; else long code is not made longer still.
             often = (
                 not (self.registers or self.carried)
                 and s.steps * s.width * operations > TARGET.row_copies
             )
-            self.put(1, "#pragma unroll 1" if often else "#pragma unroll")
-            self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+            self.line(1, "#pragma unroll 1" if often else "#pragma unroll")
+            self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
-            self.put(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
+            self.line(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
             if s.steps * s.lanes * s.width != length:
-                self.put(2, f"if (j >= {n(length)}) continue;")
+                self.line(2, f"if (j >= {n(length)}) continue;")
         else:
             stride = n(s.lanes * s.width)
             head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
-            self.put(1, "#pragma unroll 2")
-            self.put(1, head, comment)
-        self.axes_from(2, "j", reduced)
+            self.line(1, "#pragma unroll 2")
+            self.line(1, head, comment)
+        self.define_axes(2, "j", reduced)
 
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
@@ -104,10 +104,10 @@ class RowsTemplate(Template):
         group, early = self.group, not guarded  # a thread that has no row leaves before it stores
         parts = self.state_bytes(passes) * s.threads // 32
         room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
-        lean = once_each(group, passes, self.worth_carrying, early)
+        lean = once_each(group, passes, self.is_worth_carrying, early)
         plain = once_each(group, passes, lambda _: False, early)
         for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
-            loads, slots = self.read_again(chosen, s.width), _slots(chosen)
+            loads, slots = self.reread_loads(chosen, s.width), _slots(chosen)
             room = {n: storage_dtype(v.aval).itemsize for v, n in slots.items()}
             size = sum(room.values())
             size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
@@ -121,20 +121,20 @@ class RowsTemplate(Template):
             else:
                 continue
             shared = where == "shared memory"
-            self.carry(slots, s.width, count, place, shared)
+            self.declare_carried(slots, s.width, count, place, shared)
             if loads:
-                names = self.room("row", loads, s.width, count, place, shared)
-                self.row_loop(s, length, reduced, "read the row")
-                self.fill(names, s.width)
-                self.put(1, "}")
+                names = self.declare_held("row", loads, s.width, count, place, shared)
+                self.open_row_loop(s, length, reduced, "read the row")
+                self.read_held(names, s.width)
+                self.line(1, "}")
             return chosen, f", held in {where}"
         return plain, ""
 
-    def worth_carrying(self, member: Member) -> bool:
+    def is_worth_carrying(self, member: Member) -> bool:
         """Whether a value is more than one light step away from what is held of the row anyway."""
         loads = [o for o in member.operands if isinstance(o, Load) and self.last in o.dims]
         wide = [o for o in member.operands if isinstance(o, Inner) and self.is_wide(o)]
-        if wide or len(loads) != 1 or member.eqn.primitive.weight > 1 or self.is_made(loads[0]):
+        if wide or len(loads) != 1 or member.eqn.primitive.weight > 1 or self.is_inlined(loads[0]):
             return True
         held = storage_dtype(loads[0].source.aval).itemsize
         return held > storage_dtype(member.eqn.outvars[0].aval).itemsize
@@ -142,23 +142,23 @@ class RowsTemplate(Template):
     def is_wide(self, o: Inner) -> bool:
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
 
-    def read_again(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
+    def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
         """What more than one pass reads of a row in memory."""
         found: dict[tuple, tuple[Load, set[int]]] = {}
         for number, one in enumerate(passes):
             for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
-                if self.worth_holding(load, width):
+                if self.can_hold(load, width):
                     found.setdefault((load.key, load.dims), (load, set()))[1].add(number)
         return {k: load for k, (load, where) in found.items() if len(where) > 1}
 
-    def across_lanes(self, v: Var, name: str, s: Schedule) -> None:
+    def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
         if s.lanes > 32:
-            self.across_block(v, name, s)
+            self.reduce_over_block(v, name, s)
         elif s.lanes > 1:
             self.threads_meet = True
-            self.put(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
-        self.close(v, name)
+            self.line(1, f"{name} = ga_warp_reduce<{s.lanes}>({name}, {self.reducer(v).merger});")
+        self.finish_reduction(v, name)
 
 
 def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
@@ -214,32 +214,32 @@ class SharedRowsTemplate(RowsTemplate):
         n = self.number
         first = "blockIdx.x"
         if rows > 1:
-            self.put(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
-            self.axes_from(1, "row", parallel)
+            self.line(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
+            self.define_axes(1, "row", parallel)
             first = f"blockIdx.x % {n(s.splits)}"
-        states = self.states(one)
+        states = self.declare_partials(one)
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         first = f"{first} * {n(s.threads)} + threadIdx.x"
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
-        self.put(1, "#pragma unroll 4")
+        self.line(1, "#pragma unroll 4")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
-        self.put(1, head)
-        self.axes_from(2, "j", reduced)
+        self.line(1, head)
+        self.define_axes(2, "j", reduced)
         self.elements(2, one.members, [], states, s.width)
-        self.put(1, "}")
+        self.line(1, "}")
         for v, name in states.items():
-            self.across_block(v, name, s)
+            self.reduce_over_block(v, name, s)
         which = " + row" if rows > 1 else ""
         base = f"row * {n(s.splits)} + " if rows > 1 else ""
         slots = "threadIdx.x == 0", "blockIdx.x", f"{base}b"
-        work = self.hand_over(states, s, slots, rows, 1, which, ("threadIdx.x", s.threads))
+        work = self.merge_blocks(states, s, slots, rows, 1, which, ("threadIdx.x", s.threads))
         for v, name in states.items():
-            self.across_block(v, name, s)
-            self.close(v, name)
+            self.reduce_over_block(v, name, s)
+            self.finish_reduction(v, name)
         for m in one.after:
             self.member(m, 1, self.read_outside)
-        self.write_rest([], "threadIdx.x == 0")
+        self.write_reduced([], "threadIdx.x == 0")
         what = f"{rows} rows of {length}" if rows > 1 else f"{length} elements"
         note = f"{what}, {s.splits} partial results each, merged in order"
         return self.finish(s, note, work)

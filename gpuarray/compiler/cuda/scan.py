@@ -50,27 +50,27 @@ class ScanTemplate(Template):
     def merge(self, one: str, two: str) -> str:
         return self.reducer_of.merge(one, two)
 
-    def place_along(self, position: str) -> None:
+    def set_position(self, position: str) -> None:
         """The element at a position of the scan, from its beginning."""
         last = self.number(self.cut.length - 1)
         self.axis_name[self.axis] = f"({last} - {position})" if self.reverse else position
 
     def element(self, depth: int) -> str:
-        return self.reducer_of.lift(bracketed(self.had(self.x, depth, {})), "0u")
+        return self.reducer_of.lift(bracketed(self.element_of(self.x, depth, {})), "0u")
 
     def store(self, depth: int, value: str, guard: str = "") -> None:
         (v,) = self.outputs
-        at, value = self.at(self.output_index(v)), self.in_memory(value)
-        self.put(depth, f"{guard}{self.out_name[v]}[{at}] = {value};")
+        at, value = self.at(self.output_index(v)), self.as_stored_text(value)
+        self.line(depth, f"{guard}{self.out_name[v]}[{at}] = {value};")
 
-    def in_memory(self, value: str) -> str:
+    def as_stored_text(self, value: str) -> str:
         """A result as it is in memory."""
         aval = self.outputs[0].aval
         if not ct.is_half(aval):
             return value
         return f"ga_exact<{ct.memory_type(aval)}>({ct.rounded(value, aval)})"
 
-    def total(self, piece: str, row: str) -> str:
+    def total_index(self, piece: str, row: str) -> str:
         """The place of a piece's total: rows x pieces x columns."""
         inner, n = self.cut.inner, self.number
         if self.cut.outer == 1:
@@ -88,11 +88,11 @@ class ScanTemplate(Template):
         c, n = self.cut, self.number
         if self.pieces == 1:
             return n(0), n(c.length)
-        self.put(1, f"const {self.index_type} begin = piece * {n(c.step)};")
+        self.line(1, f"const {self.index_type} begin = piece * {n(c.step)};")
         end = f"begin + {n(c.step)}"
         if c.length % c.step:
             end = f"piece == {n(self.pieces - 1)} ? {n(c.length)} : {end}"
-        self.put(1, f"const {self.index_type} end = {end};")
+        self.line(1, f"const {self.index_type} end = {end};")
         return "begin", "end"
 
     # ---- down columns ----
@@ -102,34 +102,34 @@ class ScanTemplate(Template):
         columns = c.outer * c.inner
         total = columns * self.pieces
         s = Schedule(TARGET.scan_threads, 1, max(1, -(-total // TARGET.scan_threads)))
-        self.put(1, f"const {t} i = blockIdx.x * {n(TARGET.scan_threads)} + threadIdx.x;")
-        self.put(1, f"if (i >= {n(total)}) return;")
+        self.line(1, f"const {t} i = blockIdx.x * {n(TARGET.scan_threads)} + threadIdx.x;")
+        self.line(1, f"if (i >= {n(total)}) return;")
         column = "i"
         if self.pieces > 1:
-            self.put(1, f"const {t} column = i % {n(columns)};")
-            self.put(1, f"const {t} piece = i / {n(columns)};")
+            self.line(1, f"const {t} column = i % {n(columns)};")
+            self.line(1, f"const {t} piece = i / {n(columns)};")
             column = "column"
-        self.axes_from(1, column, [*self.outer, *self.inner])
+        self.define_axes(1, column, [*self.outer, *self.inner])
         begin, end = self.bounds()
         state = self.reducer_of.state
-        self.put(1, f"{state} sum = {self.reducer_of.neutral};")
+        self.line(1, f"{state} sum = {self.reducer_of.neutral};")
         if self.begins:
-            self.put(1, "#pragma unroll 8")
-            self.put(1, f"for ({t} p = 0; p < piece; ++p) {{", "the pieces before this one")
-            before = f"{self.in_name[self.inputs[1]]}[{self.total('p', column)}]"
-            self.put(2, f"sum = {self.merge('sum', before)};")
-            self.put(1, "}")
-        self.put(1, "#pragma unroll 8")
-        self.put(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
-        self.place_along("j")
+            self.line(1, "#pragma unroll 8")
+            self.line(1, f"for ({t} p = 0; p < piece; ++p) {{", "the pieces before this one")
+            before = f"{self.in_name[self.inputs[1]]}[{self.total_index('p', column)}]"
+            self.line(2, f"sum = {self.merge('sum', before)};")
+            self.line(1, "}")
+        self.line(1, "#pragma unroll 8")
+        self.line(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
+        self.set_position("j")
         element = self.element(2)
-        self.put(2, f"sum = {self.merge('sum', element)};")
+        self.line(2, f"sum = {self.merge('sum', element)};")
         if not self.ends:
             self.store(2, self.reducer_of.finish("sum"))
-        self.put(1, "}")
+        self.line(1, "}")
         if self.ends:
             out = self.out_name[self.outputs[0]]
-            self.put(1, f"{out}[{self.total('piece', column)}] = sum;")
+            self.line(1, f"{out}[{self.total_index('piece', column)}] = sum;")
         return self.finish(s, self.note(f"{columns} columns of {c.length}"))
 
     def note(self, what: str) -> str:
@@ -155,42 +155,42 @@ class ScanTemplate(Template):
         state, none = reducer.state, reducer.neutral
         self.threads_meet = lanes > 1
         if lanes > 1:
-            self.put(1, f"const auto merge = {reducer.merger};")
+            self.line(1, f"const auto merge = {reducer.merger};")
         if lanes > 32:
             self.shared["part"] = f"{state} part[{lanes // 32}]"
         note = self.note(f"{c.outer} rows of {c.length}") + f", {lanes} threads a row"
         if self.ends:
-            self.total_of_piece(begin, end, lanes)
+            self.store_piece_total(begin, end, lanes)
             return self.finish(s, note)
         several = (c.step if self.pieces > 1 else c.length) > lanes * items
         before = "before" if several else ""
         if self.begins:
             before = "before"
-            at = f"{self.in_name[self.inputs[1]]}[{self.total('lane', 'row')}]"
-            self.put(1, f"{state} before = lane < piece ? {at} : {none};")
-            self.put(1, f"before = ga_block_reduce<{lanes // 32}>(before, part, merge);")
+            at = f"{self.in_name[self.inputs[1]]}[{self.total_index('lane', 'row')}]"
+            self.line(1, f"{state} before = lane < piece ? {at} : {none};")
+            self.line(1, f"before = ga_block_reduce<{lanes // 32}>(before, part, merge);")
         elif several:
-            self.put(1, f"{state} before = {none};")
+            self.line(1, f"{state} before = {none};")
         depth, first = 1, "" if begin == n(0) else begin
         if several:
             tile = n(lanes * items)
-            self.put(1, f"for ({t} tile = {begin}; tile < {end}; tile += {tile}) {{")
+            self.line(1, f"for ({t} tile = {begin}; tile < {end}; tile += {tile}) {{")
             depth, first = 2, "tile"
         step = f"lane * {n(items)}" if items > 1 else "lane"
-        self.put(depth, f"const {t} j = {f'{first} + {step}' if first else step};")
-        self.own_elements(depth, end, items, width)
+        self.line(depth, f"const {t} j = {f'{first} + {step}' if first else step};")
+        self.fold_own_elements(depth, end, items, width)
         if lanes > 1:
             call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"
             if lanes > 32:
                 call = f"ga_block_scan<{lanes // 32}>(sum, part, {none}, whole, merge)"
-            self.put(depth, f"{state} whole;")
-            self.put(depth, f"{state} ahead = {call};", "of this thread's")
+            self.line(depth, f"{state} whole;")
+            self.line(depth, f"{state} ahead = {call};", "of this thread's")
             if before:
-                self.put(depth, f"ahead = {self.merge(before, 'ahead')};")
-        self.store_all(depth, f"{inside}j < {end}", items, width, lanes > 1, end)
+                self.line(depth, f"ahead = {self.merge(before, 'ahead')};")
+        self.store_elements(depth, f"{inside}j < {end}", items, width, lanes > 1, end)
         if several:
-            self.put(depth, f"before = {self.merge('before', 'whole')};")
-            self.put(1, "}")
+            self.line(depth, f"before = {self.merge('before', 'whole')};")
+            self.line(1, "}")
         return self.finish(s, note)
 
     def in_vectors(self) -> bool:
@@ -202,76 +202,76 @@ class ScanTemplate(Template):
         """Which row, and piece of it, a thread is for; a test where it may be for none."""
         n, t, inside = self.number, self.index_type, ""
         if many > 1:
-            self.put(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
+            self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
             row = f"blockIdx.x * {n(many)} + threadIdx.x / {lanes}u"
             if self.cut.outer % many:
-                self.put(1, f"const bool inside = {row} < {n(self.cut.outer)};")
+                self.line(1, f"const bool inside = {row} < {n(self.cut.outer)};")
                 row, inside = f"inside ? {row} : 0u", "inside && "
         else:
-            self.put(1, "const unsigned lane = threadIdx.x;")
+            self.line(1, "const unsigned lane = threadIdx.x;")
             row = "blockIdx.x" if self.pieces == 1 else f"blockIdx.x / {n(self.pieces)}"
         if self.cut.outer != 1:
-            self.put(1, f"const {t} row = {row};")
+            self.line(1, f"const {t} row = {row};")
         if self.pieces > 1:
             piece = "blockIdx.x" if self.cut.outer == 1 else f"blockIdx.x % {n(self.pieces)}"
-            self.put(1, f"const {t} piece = {piece};")
-        self.axes_from(1, "row", self.outer)
+            self.line(1, f"const {t} piece = {piece};")
+        self.define_axes(1, "row", self.outer)
         return inside
 
-    def total_of_piece(self, begin: str, end: str, lanes: int) -> None:
+    def store_piece_total(self, begin: str, end: str, lanes: int) -> None:
         """What a piece comes to."""
         n, state = self.number, self.reducer_of.state
-        self.put(1, f"{state} sum = {self.reducer_of.neutral};")
+        self.line(1, f"{state} sum = {self.reducer_of.neutral};")
         head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
-        self.put(1, head)
-        self.place_along("j")
+        self.line(1, head)
+        self.set_position("j")
         element = self.element(2)
-        self.put(2, f"sum = {self.merge('sum', element)};")
-        self.put(1, "}")
-        self.put(1, f"sum = ga_block_reduce<{lanes // 32}>(sum, part, merge);")
+        self.line(2, f"sum = {self.merge('sum', element)};")
+        self.line(1, "}")
+        self.line(1, f"sum = ga_block_reduce<{lanes // 32}>(sum, part, merge);")
         out = self.out_name[self.outputs[0]]
-        self.put(1, f"if (lane == 0) {out}[{self.total('piece', 'row')}] = sum;")
+        self.line(1, f"if (lane == 0) {out}[{self.total_index('piece', 'row')}] = sum;")
 
-    def own_elements(self, depth: int, end: str, items: int, width: int) -> None:
+    def fold_own_elements(self, depth: int, end: str, items: int, width: int) -> None:
         """A thread's own elements, folded as far as each of them."""
         state, none = self.reducer_of.state, self.reducer_of.neutral
         if items == 1:
-            self.put(depth, f"{state} sum = {none};")
-            self.place_along("j")
+            self.line(depth, f"{state} sum = {none};")
+            self.set_position("j")
             outside, self.lines = self.lines, []
             element = self.element(depth + 1)
             lines, self.lines = self.lines, outside
-            self.put(depth, f"if (j < {end}) {{")
+            self.line(depth, f"if (j < {end}) {{")
             self.lines += lines
-            self.put(depth + 1, f"sum = {self.merge('sum', element)};")
-            self.put(depth, "}")
+            self.line(depth + 1, f"sum = {self.merge('sum', element)};")
+            self.line(depth, "}")
             return
-        self.put(depth, f"{state} run[{items}], sum = {none};")
+        self.line(depth, f"{state} run[{items}], sum = {none};")
         deep = depth
         if width > 1:
-            self.put(depth, f"if (j < {end}) {{")
+            self.line(depth, f"if (j < {end}) {{")
             deep = depth + 1
-            self.place_along("j")
+            self.set_position("j")
             read = self.vector_read(self.x, width, deep, {})
-            self.put(deep, f"const {self.vector_of(self.x.source, width)} x = {read};")
-        self.put(deep, "#pragma unroll")
-        self.put(deep, f"for (unsigned e = 0; e < {items}u; ++e) {{")
+            self.line(deep, f"const {self.vector_of(self.x.source, width)} x = {read};")
+        self.line(deep, "#pragma unroll")
+        self.line(deep, f"for (unsigned e = 0; e < {items}u; ++e) {{")
         if width > 1:
             half = ct.is_half(self.x.source.aval)
             element = self.reducer_of.lift("ga_value(x.v[e])" if half else "x.v[e]", "0u")
-            self.put(deep + 1, f"run[e] = sum = {self.merge('sum', element)};")
-            self.put(deep, "}")
-            self.put(depth, "}")
+            self.line(deep + 1, f"run[e] = sum = {self.merge('sum', element)};")
+            self.line(deep, "}")
+            self.line(depth, "}")
             return
-        self.place_along("(j + e)")
-        self.put(deep + 1, f"if (j + e < {end}) {{")
+        self.set_position("(j + e)")
+        self.line(deep + 1, f"if (j + e < {end}) {{")
         element = self.element(deep + 2)
-        self.put(deep + 2, f"sum = {self.merge('sum', element)};")
-        self.put(deep + 1, "}")
-        self.put(deep + 1, "run[e] = sum;")
-        self.put(deep, "}")
+        self.line(deep + 2, f"sum = {self.merge('sum', element)};")
+        self.line(deep + 1, "}")
+        self.line(deep + 1, "run[e] = sum;")
+        self.line(deep, "}")
 
-    def store_all(
+    def store_elements(
         self, depth: int, guard: str, items: int, width: int, ahead: bool, end: str
     ) -> None:
         """Write what a thread's elements come to, behind what is ahead of them."""
@@ -280,24 +280,24 @@ class ScanTemplate(Template):
             return self.reducer_of.finish(self.merge("ahead", own) if ahead else own)
 
         if items == 1:
-            self.place_along("j")
+            self.set_position("j")
             self.store(depth, value("sum"), f"if ({guard}) ")
             return
         (v,) = self.outputs
         if width > 1:
-            self.put(depth, f"if ({guard}) {{")
-            self.put(depth + 1, f"{self.vector_of(v, width)} y;")
-            self.put(depth + 1, "#pragma unroll")
-            self.put(depth + 1, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-            self.put(depth + 2, f"y.v[e] = {self.in_memory(value('run[e]'))};")
-            self.put(depth + 1, "}")
-            self.place_along("j")
+            self.line(depth, f"if ({guard}) {{")
+            self.line(depth + 1, f"{self.vector_of(v, width)} y;")
+            self.line(depth + 1, "#pragma unroll")
+            self.line(depth + 1, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+            self.line(depth + 2, f"y.v[e] = {self.as_stored_text(value('run[e]'))};")
+            self.line(depth + 1, "}")
+            self.set_position("j")
             at = self.at(self.output_index(v))
-            self.put(depth + 1, f"ga_store({self.out_name[v]} + {at}, y);")
-            self.put(depth, "}")
+            self.line(depth + 1, f"ga_store({self.out_name[v]} + {at}, y);")
+            self.line(depth, "}")
             return
-        self.put(depth, "#pragma unroll")
-        self.put(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")
-        self.place_along("(j + e)")
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")
+        self.set_position("(j + e)")
         self.store(depth + 1, value("run[e]"), f"if ({guard.replace('j <', 'j + e <')}) ")
-        self.put(depth, "}")
+        self.line(depth, "}")

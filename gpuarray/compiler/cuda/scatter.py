@@ -44,15 +44,15 @@ class ScatterTemplate(Template):
         # What is read for places and values: the operand is there already.
         read: list[Var] = [] if self.new is None else sources(self.new)
         for index in (*(t.index for t in self.tests_of), *self.places):
-            read += self.read_for(index)
+            read += self.sources_of(index)
         self.inputs = list(dict.fromkeys(read))
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
         if self.new is not None:
-            self.note_shared(self.new)
+            self.count_uses(self.new)
 
-    def read_for(self, index: Index) -> list[Var]:
+    def sources_of(self, index: Index) -> list[Var]:
         """The arrays that a place is looked up in."""
-        from_memory = [a.access for a in self.looked(index)]
+        from_memory = [a.access for a in self.lookups(index)]
         return [v for access in from_memory for v in sources(access)]
 
     def source(self) -> KernelSource:
@@ -61,19 +61,19 @@ class ScatterTemplate(Template):
         total = math.prod(self.axes)
         s = schedule_map(total, 1)
         thread = f"blockIdx.x * {self.number(s.threads)} + threadIdx.x"
-        self.put(1, f"const {self.index_type} i = {thread};")
-        self.put(1, f"if (i >= {self.number(total)}) return;")
+        self.line(1, f"const {self.index_type} i = {thread};")
+        self.line(1, f"if (i >= {self.number(total)}) return;")
         self.position = "i"
-        self.axes_from(1, "i", self.order)
+        self.define_axes(1, "i", self.order)
         scope: dict = {}
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
         if tests:
-            self.put(1, f"if (!({self.tests(tests, 1, scope)})) return;")
+            self.line(1, f"if (!({self.tests(tests, 1, scope)})) return;")
         place = linear(self.places, out.aval.shape)
         self.look_up(place, 1, scope)
         at = self.at(place, scope)
         new = self.constant() if self.new is None else self.value(self.new, 1, scope, True)
-        self.write_there(out, at, new)
+        self.store_update(out, at, new)
         note = f"{total} updates in place; the output begins as the operand"
         return self.finish(s, note)
 
@@ -82,24 +82,24 @@ class ScatterTemplate(Template):
         assert isinstance(a, Literal)
         return ct.constant(a.val, a.aval)
 
-    def write_there(self, out: Var, at: str, new: str) -> None:
+    def store_update(self, out: Var, at: str, new: str) -> None:
         name, eqn = self.out_name[out], self.eqn
         by = self.rule.merge(eqn)
         function = "" if by is None or self.rule.unique(eqn) else atomic(eqn)
         if function:
-            self.put(1, f"{function.format(f'{name} + {at}', new)};")
+            self.line(1, f"{function.format(f'{name} + {at}', new)};")
             return
         kind = ct.value_type(out.aval)
         if by is not None:
             there = f"{name}[{at}]"
             there = f"ga_value({there})" if ct.is_half(out.aval) else there
-            self.put(1, f"const {kind} old = {there};")
-            self.put(1, f"const {kind} update = {new};")
+            self.line(1, f"const {kind} old = {there};")
+            self.line(1, f"const {kind} update = {new};")
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
-                self.put(1, line)
+                self.line(1, line)
         if by is None and new.startswith("ga_value(in") and new.endswith("])"):
             new = new.removeprefix("ga_value(")[:-1]  # as it lies in memory
         elif ct.is_half(out.aval):
             new = f"ga_exact<{ct.memory_type(out.aval)}>({new})"
-        self.put(1, f"{name}[{at}] = {new};")
+        self.line(1, f"{name}[{at}] = {new};")

@@ -44,24 +44,24 @@ class SortTemplate(Template):
             kind = self.key_type(load, top)
             self.shared[f"key{k}"] = f"{kind} key{k}[{s.threads}]"
         self.shared["place"] = f"unsigned place[{s.threads}]"
-        self.put(1, "const unsigned t = threadIdx.x;")
-        self.put(1, f"const unsigned lane = t % {side}u;")
+        self.line(1, "const unsigned t = threadIdx.x;")
+        self.line(1, f"const unsigned lane = t % {side}u;")
         row = f"blockIdx.x * {n(many)} + t / {side}u" if many > 1 else "blockIdx.x"
         whole = rows % many == 0
         if not whole:
-            self.put(1, f"const bool inside = {row} < {n(rows)};")
+            self.line(1, f"const bool inside = {row} < {n(rows)};")
         first = row if whole else f"inside ? {row} : 0u"
-        self.put(1, f"const {self.index_type} row = {first};")
-        self.axes_from(1, "row", [a for a in self.order if a != self.axis])
+        self.line(1, f"const {self.index_type} row = {first};")
+        self.define_axes(1, "row", [a for a in self.order if a != self.axis])
         self.read_keys(keys, top, side)
-        self.put(1, "__syncthreads();")
+        self.line(1, "__syncthreads();")
         self.compare(len(keys), top)
         self.network(side)
         count = self.outputs[0].aval.shape[self.axis]
         guard = [] if whole else ["inside"]
         guard += [] if count == side else [f"lane < {count}u"]
         if guard:
-            self.put(1, f"if (!({' && '.join(guard)})) return;")
+            self.line(1, f"if (!({' && '.join(guard)})) return;")
         self.write_all(top)
         return self.finish(s, f"{rows} rows of {self.length}, each sorted by {side} threads")
 
@@ -72,63 +72,63 @@ class SortTemplate(Template):
 
     def read_keys(self, keys: list[Load], top: bool, side: int) -> None:
         self.axis_name[self.axis] = "lane"
-        self.put(1, "place[t] = lane;")
+        self.line(1, "place[t] = lane;")
         outside, self.lines = self.lines, []
         full = side == self.length
         depth, scope = (1 if full else 2), {}
         for k, load in enumerate(keys):
-            text = self.had(load, depth, scope)
+            text = self.element_of(load, depth, scope)
             floats = ct.value_type(load.source.aval) in ("float", "double")
-            self.put(depth, f"key{k}[t] = {f'ga_order({text})' if top and floats else text};")
+            self.line(depth, f"key{k}[t] = {f'ga_order({text})' if top and floats else text};")
         lines, self.lines = self.lines, outside
         if full:
             self.lines += lines
             return
-        self.put(1, f"if (lane < {self.length}u) {{")
+        self.line(1, f"if (lane < {self.length}u) {{")
         self.lines += lines
-        self.put(1, "} else {", "behind the row: never compared")
+        self.line(1, "} else {", "behind the row: never compared")
         for k, load in enumerate(keys):
             floats = ct.value_type(load.source.aval) in ("float", "double")
             nothing = "0" if top and floats else ct.constant(0, load.source.aval)
-            self.put(2, f"key{k}[t] = {nothing};")
-        self.put(1, "}")
+            self.line(2, f"key{k}[t] = {nothing};")
+        self.line(1, "}")
 
     def compare(self, keys: int, top: bool) -> None:
         """Which of two threads' elements comes first."""
-        self.put(1, "const auto before = [](unsigned a, unsigned b) -> bool {")
-        self.put(2, "const unsigned p = place[a], q = place[b];")
-        self.put(2, f"if (p >= {self.length}u || q >= {self.length}u) return p < q;")
+        self.line(1, "const auto before = [](unsigned a, unsigned b) -> bool {")
+        self.line(2, "const unsigned p = place[a], q = place[b];")
+        self.line(2, f"if (p >= {self.length}u || q >= {self.length}u) return p < q;")
         for k in range(keys):
             one, two = f"key{k}[a]", f"key{k}[b]"
             if top:
-                self.put(2, f"if ({one} != {two}) return {one} > {two};")
+                self.line(2, f"if ({one} != {two}) return {one} > {two};")
                 continue
-            self.put(2, f"if (ga_before({one}, {two})) return true;")
-            self.put(2, f"if (ga_before({two}, {one})) return false;")
-        self.put(2, "return p < q;")
-        self.put(1, "};")
+            self.line(2, f"if (ga_before({one}, {two})) return true;")
+            self.line(2, f"if (ga_before({two}, {one})) return false;")
+        self.line(2, "return p < q;")
+        self.line(1, "};")
 
     def network(self, side: int) -> None:
         """Runs of growing length, one ascending, the next descending, are merged by halves."""
-        self.put(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
-        self.put(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
-        self.put(3, "const unsigned other = t ^ apart;")
-        self.put(3, "if (other > t && before(other, t) == ((lane & run) == 0)) {")
+        self.line(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
+        self.line(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
+        self.line(3, "const unsigned other = t ^ apart;")
+        self.line(3, "if (other > t && before(other, t) == ((lane & run) == 0)) {")
         for name in self.shared:
-            self.put(4, f"const auto {name}_t = {name}[t];")
-            self.put(4, f"{name}[t] = {name}[other];")
-            self.put(4, f"{name}[other] = {name}_t;")
-        self.put(3, "}")
-        self.put(3, "__syncthreads();")
-        self.put(2, "}")
-        self.put(1, "}")
+            self.line(4, f"const auto {name}_t = {name}[t];")
+            self.line(4, f"{name}[t] = {name}[other];")
+            self.line(4, f"{name}[other] = {name}_t;")
+        self.line(3, "}")
+        self.line(3, "__syncthreads();")
+        self.line(2, "}")
+        self.line(1, "}")
 
     def write_all(self, top: bool) -> None:
         """Every operand in the new order, read where its element came from."""
         scope: dict = {}
         keys = 0 if top else keys_of(self.eqn)
         if len(self.outputs) > keys:
-            self.put(1, f"const {self.index_type} from = place[t];")
+            self.line(1, f"const {self.index_type} from = place[t];")
         for k, v in enumerate(self.outputs):
             if top and k == 1:
                 value = f"({ct.value_type(v.aval)})from"
@@ -136,11 +136,11 @@ class SortTemplate(Template):
                 value = f"key{k}[t]"
             else:
                 self.axis_name[self.axis] = "from"
-                value = self.had(self.loads[k], 1, scope)
+                value = self.element_of(self.loads[k], 1, scope)
             if ct.is_half(v.aval):
                 value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
             self.axis_name[self.axis] = "lane"
-            self.put(1, f"{self.out_name[v]}[{self.at(self.place_of(v))}] = {value};")
+            self.line(1, f"{self.out_name[v]}[{self.at(self.place_of(v))}] = {value};")
 
     def place_of(self, v: Var) -> Index:
         """Where the element of a thread is in a result, whose rows may be shorter."""

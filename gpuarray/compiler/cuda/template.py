@@ -100,7 +100,7 @@ class Template(Writer, abc.ABC):
         return super().width() if self.aligned else 1
 
     # ---- what is read once and used in several loops ----
-    def room(
+    def declare_held(
         self,
         name: str,
         loads: dict[tuple, Load],
@@ -120,11 +120,11 @@ class Template(Writer, abc.ABC):
             if shared:
                 self.shared[f"{name}{k}"] = text
             else:
-                self.put(1, f"{text};")
+                self.line(1, f"{text};")
             made.append((f"{name}{k}{place if count > 1 else ''}", load))
         return made
 
-    def carry(
+    def declare_carried(
         self, slots: dict[Var, int], width: int, count: int, place: str, shared: bool
     ) -> None:
         """Declare room for `count` vectors in each slot; a value that has one is kept there, where
@@ -137,16 +137,16 @@ class Template(Writer, abc.ABC):
             if shared:
                 self.shared[f"kept{k}"] = text
             elif k not in declared:
-                self.put(1, f"{text};")
+                self.line(1, f"{text};")
             declared.add(k)
             element = ".v[e]" if width > 1 else ""
             self.carried[v] = f"kept{k}{place if count > 1 else ''}{element}"
 
-    def fill(self, room: list[tuple[str, Load]], width: int) -> None:
+    def read_held(self, room: list[tuple[str, Load]], width: int) -> None:
         """Read into what was declared; from here on elements come from there."""
         for name, load in room:
             text = self.vector_read(load, width, 2) if width > 1 else self.raw(load)
-            self.put(2, f"{name} = {text};")
+            self.line(2, f"{name} = {text};")
             self.registers[load.key, load.dims] = name
 
     def raw(self, load: Load) -> str:
@@ -159,13 +159,13 @@ class Template(Writer, abc.ABC):
             return super().read(load)
         return f"ga_value({held})" if ct.is_half(load.source.aval) else held
 
-    def worth_holding(self, load: Load, width: int) -> bool:
+    def can_hold(self, load: Load, width: int) -> bool:
         """Whether elements differ along the innermost axis, and come from memory as they are."""
         if width > 1:
             return self.is_vector(load)
-        return not self.is_made(load) and not self.is_constant_along(load)
+        return not self.is_inlined(load) and not self.is_constant_along(load)
 
-    def states(self, one: Pass) -> dict[Var, str]:
+    def declare_partials(self, one: Pass) -> dict[Var, str]:
         """Declare a partial result for each reduction of a pass."""
         found: dict[Var, str] = {}
         for v in one.partial:
@@ -173,33 +173,33 @@ class Template(Writer, abc.ABC):
             self.count += 1
             reducer = self.reducer(v)
             line = f"{reducer.state} {name} = {reducer.identity};"
-            self.put(1, line, self.comment(reducer.eqn, ""))
+            self.line(1, line, self.comment(reducer.eqn, ""))
         return found
 
-    def across_block(self, v: Var, name: str, s: Schedule) -> None:
+    def reduce_over_block(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of all threads of a block."""
         self.threads_meet = True
         reducer, warps = self.reducer(v), s.threads // 32
-        call = f"{name}, {self.part(reducer.state, warps)}, {reducer.merger}"
-        self.put(1, f"{name} = ga_block_reduce<{warps}>({call});")
+        call = f"{name}, {self.shared_array(reducer.state, warps)}, {reducer.merger}"
+        self.line(1, f"{name} = ga_block_reduce<{warps}>({call});")
 
-    def close(self, v: Var, name: str) -> None:
+    def finish_reduction(self, v: Var, name: str) -> None:
         """The finished reduction as a value of its declared dtype."""
         self.names[v] = name
         result = self.reducer(v).finish(name)
         if result != name:
             self.names[v] = f"v{self.count}"
             self.count += 1
-            self.put(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
+            self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
 
-    def write_rest(self, passes: list[Pass], who: str) -> None:
+    def write_reduced(self, passes: list[Pass], who: str) -> None:
         """Outputs over the parallel space alone: one thread of each row writes them."""
         rest = [v for v in self.outputs if not any(v in p.stored for p in passes)]
         if rest:
-            self.put(1, f"if ({who}) {{")
+            self.line(1, f"if ({who}) {{")
             for v in rest:
                 self.write(2, v)
-            self.put(1, "}")
+            self.line(1, "}")
 
     def set_order(self, order: list[int]) -> None:
         """Go over the axes in another order, from the slowest to the fastest."""
@@ -215,7 +215,7 @@ class Template(Writer, abc.ABC):
         gone = self.group.reduced
         return [i for i in self.order if i not in gone], [i for i in self.order if i in gone]
 
-    def part(self, state: str, length: int) -> str:
+    def shared_array(self, state: str, length: int) -> str:
         """An array in shared memory for partial results of a type, the same for all of them."""
         for name, declaration in self.shared.items():
             if declaration == f"{state} {name}[{length}]":
@@ -232,11 +232,11 @@ class Template(Writer, abc.ABC):
     def reducer(self, v: Var) -> Reducer:
         return Reducer(self.group.made[v].eqn)
 
-    def slots(self, start: int) -> str:
+    def partials_at(self, start: int) -> str:
         """Where the partial results of a reduction begin."""
         return f"work + {self.number(start)}" if start else "work"
 
-    def hand_over(
+    def merge_blocks(
         self,
         states: dict[Var, str],
         s: Schedule,
@@ -260,32 +260,32 @@ class Template(Writer, abc.ABC):
         slot_of = {v: -(-self.reducer(v).bytes // TARGET.slot_bytes) for v in states}
         starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
         tickets = starts.pop()
-        self.put(1, f"if ({writes}) {{")
+        self.line(1, f"if ({writes}) {{")
         for start, (v, name) in zip(starts, states.items(), strict=True):
             put = "ga_put" if slot_of[v] == 1 else f"ga_put<{slot_of[v] * TARGET.slot_bytes}>"
-            self.put(2, f"{put}({self.slots(start)}, {own}, {name});")
-        self.put(2, "__threadfence();")
-        self.put(1, "}")
-        self.put(1, "__shared__ bool last;")
+            self.line(2, f"{put}({self.partials_at(start)}, {own}, {name});")
+        self.line(2, "__threadfence();")
+        self.line(1, "}")
+        self.line(1, "__shared__ bool last;")
         if writes != "threadIdx.x == 0":  # the one that takes the ticket knows what it wrote
-            self.put(1, "__syncthreads();")
+            self.line(1, "__syncthreads();")
         counter, top = f"(unsigned*)(work + {self.number(tickets)}){which}", f"{s.splits - 1}u"
-        self.put(1, "// The ticket wraps to 0, ready for the next launch.")
-        self.put(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
-        self.put(1, "__syncthreads();")
-        self.put(1, "if (!last) return;")
-        self.put(1, "__threadfence();")
+        self.line(1, "// The ticket wraps to 0, ready for the next launch.")
+        self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
+        self.line(1, "__syncthreads();")
+        self.line(1, "if (!last) return;")
+        self.line(1, "__threadfence();")
         first, step = steps
         for start, (v, name) in zip(starts, states.items(), strict=True):
             reducer = self.reducer(v)
-            self.put(1, f"{name} = {reducer.identity};")
+            self.line(1, f"{name} = {reducer.identity};")
             if s.splits > 8 * step:  # ask for several before waiting for one
-                self.put(1, "#pragma unroll 8")
-            self.put(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
+                self.line(1, "#pragma unroll 8")
+            self.line(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
             far = "" if slot_of[v] == 1 else f", {slot_of[v] * TARGET.slot_bytes}"
-            got = f"ga_get<{reducer.state}{far}>({self.slots(start)}, {other})"
-            self.put(2, f"{name} = {reducer.merge(name, got)};")
-            self.put(1, "}")
+            got = f"ga_get<{reducer.state}{far}>({self.partials_at(start)}, {other})"
+            self.line(2, f"{name} = {reducer.merge(name, got)};")
+            self.line(1, "}")
         return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
 
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:

@@ -30,8 +30,8 @@ class TilesTemplate(MapTemplate):
         super().__init__(kernel, options)
         self.x, self.y = kernel.x, kernel.y
         self.down = "down"  # the row of a tile at which a thread is
-        self.turned: dict[tuple, tuple[str, Load]] = {}  # operands that come through tiles
-        self.leaving: dict[Var, str] = {}  # outputs that leave through them
+        self.tiled_loads: dict[tuple, tuple[str, Load]] = {}  # operands that come through tiles
+        self.tiled_outputs: dict[Var, str] = {}  # outputs that leave through them
 
     def crosses(self, index: Index) -> bool:
         """Whether a value lies along y and depends on x."""
@@ -49,27 +49,27 @@ class TilesTemplate(MapTemplate):
             name = f"tile{len(self.shared)}"
             self.shared[name] = f"{ct.memory_type(aval)} {name}[{s.side}][{stride}]"
             if isinstance(value, Load):
-                self.turned[value.key, value.dims] = name, value
+                self.tiled_loads[value.key, value.dims] = name, value
             else:
-                self.leaving[value] = name
+                self.tiled_outputs[value] = name
         self.down = "down" if s.steps > 1 else "deep"
-        self.corner(s)
-        if self.turned:
-            self.read_ahead(s)
-            self.sweep(s, self.y, self.x, "read along")
-            self.move_in(s.width)
-            self.put(1, "}")
-            self.put(1, "__syncthreads();")
-        self.sweep(s, self.x, self.y, "compute along")
+        self.define_origin(s)
+        if self.tiled_loads:
+            self.prefetch(s)
+            self.open_tile_loop(s, self.y, self.x, "read along")
+            self.fill_tiles(s.width)
+            self.line(1, "}")
+            self.line(1, "__syncthreads();")
+        self.open_tile_loop(s, self.x, self.y, "compute along")
         self.elements(2, list(members_in_order(self.group)), self.outputs, {}, s.width)
-        self.put(1, "}")
-        if self.leaving:
-            self.put(1, "__syncthreads();")
-            self.sweep(s, self.y, self.x, "write along")
-            self.move_out(s.width)
-            self.put(1, "}")
-        names = [self.in_name[load.source] for _, load in self.turned.values()]
-        names += [self.out_name[v] for v in self.leaving]
+        self.line(1, "}")
+        if self.tiled_outputs:
+            self.line(1, "__syncthreads();")
+            self.open_tile_loop(s, self.y, self.x, "write along")
+            self.write_tiles(s.width)
+            self.line(1, "}")
+        names = [self.in_name[load.source] for _, load in self.tiled_loads.values()]
+        names += [self.out_name[v] for v in self.tiled_outputs]
         through = ", ".join(dict.fromkeys(names))
         note = f"tiles of {s.side} x {s.side}, {through} turned in shared memory"
         return self.finish(s, note)
@@ -81,24 +81,24 @@ class TilesTemplate(MapTemplate):
         self.last = self.x
         return min(self.width(), along_y)
 
-    def corner(self, s: Schedule) -> None:
+    def define_origin(self, s: Schedule) -> None:
         """Where a tile begins, and where in it a thread works."""
         n, t = self.number, self.index_type
         down, across = (-(-self.axes[a] // s.side) for a in (self.y, self.x))
         scale = f" * {s.width}u" if s.width > 1 else ""
-        self.put(1, f"const unsigned lane = threadIdx.x % {s.lanes}u{scale};")
-        self.put(1, f"const unsigned deep = threadIdx.x / {s.lanes}u;")
+        self.line(1, f"const unsigned lane = threadIdx.x % {s.lanes}u{scale};")
+        self.line(1, f"const unsigned deep = threadIdx.x / {s.lanes}u;")
         others = [a for a in self.order if a not in (self.x, self.y)]
         block = f"blockIdx.x / {n(across)}" if across > 1 else "blockIdx.x"
         if math.prod(self.axes[a] for a in others) > 1:
             block = f"{block} % {n(down)}"
-            self.put(1, f"const {t} batch = blockIdx.x / {n(across * down)};")
-            self.axes_from(1, "batch", others)
-        self.put(1, f"const {t} top = {block} * {n(s.side)};")
+            self.line(1, f"const {t} batch = blockIdx.x / {n(across * down)};")
+            self.define_axes(1, "batch", others)
+        self.line(1, f"const {t} top = {block} * {n(s.side)};")
         left = f"blockIdx.x % {n(across)} * {n(s.side)}" if across > 1 else n(0)
-        self.put(1, f"const {t} left = {left};")
+        self.line(1, f"const {t} left = {left};")
 
-    def sweep(self, s: Schedule, along: int, across: int, comment: str) -> None:
+    def open_tile_loop(self, s: Schedule, along: int, across: int, comment: str) -> None:
         """Open the loop over the vectors of a tile that a thread handles."""
         self.last = along
         first, second = self.axis_name[along], self.axis_name[across]
@@ -108,77 +108,79 @@ class TilesTemplate(MapTemplate):
         ends = {a: self.number(self.axes[a]) for a in ragged}
         comment = f"{comment} {first}"
         if s.steps > 1:
-            self.put(1, "#pragma unroll")
-            self.put(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
+            self.line(1, "#pragma unroll")
+            self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             down = f"deep * {s.steps}u + u" if s.near else f"u * {s.side // s.steps}u + deep"
-            self.put(2, f"const unsigned down = {down};")
+            self.line(2, f"const unsigned down = {down};")
         else:
             tests = " && ".join(f"{place[a]} < {end}" for a, end in ends.items())
-            self.put(1, f"if ({tests}) {{" if tests else "{", comment)
+            self.line(1, f"if ({tests}) {{" if tests else "{", comment)
         for axis, name in ((along, first), (across, second)):
-            self.put(2, f"const {self.index_type} {name} = {place[axis]};")
+            self.line(2, f"const {self.index_type} {name} = {place[axis]};")
         if s.steps > 1 and ragged:
             tests = " || ".join(f"{self.axis_name[a]} >= {end}" for a, end in ends.items())
-            self.put(2, f"if ({tests}) continue;")
+            self.line(2, f"if ({tests}) continue;")
 
-    def read_ahead(self, s: Schedule) -> None:
+    def prefetch(self, s: Schedule) -> None:
         """Ask for what lies along x before waiting for tiles: more bytes are under way then."""
         self.last = self.x
         direct = {
             (x.key, x.dims): x
             for x in self.group.loads()
-            if not self.is_made(x) and self.load_index(x).coefficient(self.x) == 1
+            if not self.is_inlined(x) and self.load_index(x).coefficient(self.x) == 1
         }
         nbytes = sum(storage_dtype(x.source.aval).itemsize for x in direct.values())
         if direct and nbytes * s.width * s.steps <= TARGET.ahead_bytes:
-            room = self.room("ahead", direct, s.width, s.steps, "[u]")
-            self.sweep(s, self.x, self.y, "read along")
-            self.fill(room, s.width)
-            self.put(1, "}")
+            room = self.declare_held("ahead", direct, s.width, s.steps, "[u]")
+            self.open_tile_loop(s, self.x, self.y, "read along")
+            self.read_held(room, s.width)
+            self.line(1, "}")
 
-    def move_in(self, width: int) -> None:
+    def fill_tiles(self, width: int) -> None:
         """Read vectors of all turned operands into their tiles."""
         if width == 1:
-            for name, load in self.turned.values():
-                self.put(2, f"{name}[{self.down}][lane] = {self.raw(load)};")
+            for name, load in self.tiled_loads.values():
+                self.line(2, f"{name}[{self.down}][lane] = {self.raw(load)};")
             return
-        for k, (_, load) in enumerate(self.turned.values()):
+        for k, (_, load) in enumerate(self.tiled_loads.values()):
             kind = self.vector_of(load.source, width)
-            self.put(2, f"const {kind} x{k} = {self.vector_read(load, width)};")
-        self.put(2, "#pragma unroll")
-        self.put(2, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        for k, (name, _) in enumerate(self.turned.values()):
-            self.put(3, f"{name}[{self.down}][lane + e] = x{k}.v[e];")
-        self.put(2, "}")
+            self.line(2, f"const {kind} x{k} = {self.vector_read(load, width)};")
+        self.line(2, "#pragma unroll")
+        self.line(2, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        for k, (name, _) in enumerate(self.tiled_loads.values()):
+            self.line(3, f"{name}[{self.down}][lane + e] = x{k}.v[e];")
+        self.line(2, "}")
 
-    def move_out(self, width: int) -> None:
+    def write_tiles(self, width: int) -> None:
         """Write vectors of all outputs that leave through tiles."""
-        for k, (v, name) in enumerate(self.leaving.items()):
+        for k, (v, name) in enumerate(self.tiled_outputs.items()):
             at, out = self.at(self.output_index(v)), self.out_name[v]
             if width == 1:
-                self.put(2, f"{self.alone(v)}{out}[{at}] = {name}[{self.down}][lane];")
+                self.line(
+                    2, f"{self.first_thread_guard(v)}{out}[{at}] = {name}[{self.down}][lane];"
+                )
                 continue
-            self.put(2, f"{self.vector_of(v, width)} y{k};")
-            self.put(2, "#pragma unroll")
+            self.line(2, f"{self.vector_of(v, width)} y{k};")
+            self.line(2, "#pragma unroll")
             head = f"for (unsigned e = 0; e < {width}u; ++e) "
-            self.put(2, f"{head}y{k}.v[e] = {name}[{self.down}][lane + e];")
-            self.put(2, f"{self.alone(v)}ga_store({out} + {at}, y{k});")
+            self.line(2, f"{head}y{k}.v[e] = {name}[{self.down}][lane + e];")
+            self.line(2, f"{self.first_thread_guard(v)}ga_store({out} + {at}, y{k});")
 
     # ---- what comes and goes through tiles, while computing along x ----
-    def turn(self, tile: str) -> str:
+    def transposed(self, tile: str) -> str:
         """An element of a tile, turned."""
         in_vector = self.axis_name[self.x].startswith("(")
         return f"{tile}[{'lane + e' if in_vector else 'lane'}][{self.down}]"
 
     def read(self, load: Load) -> str:
         key = load.key, load.dims
-        if key not in self.turned:
+        if key not in self.tiled_loads:
             return super().read(load)
-        text = self.turn(self.turned[key][0])
+        text = self.transposed(self.tiled_loads[key][0])
         return f"ga_value({text})" if ct.is_half(load.source.aval) else text
 
     def write(self, depth: int, v: Var) -> None:
-        if v in self.leaving:
-            self.put(depth, f"{self.turn(self.leaving[v])} = {self.stored(v)};")
+        if v in self.tiled_outputs:
+            self.line(depth, f"{self.transposed(self.tiled_outputs[v])} = {self.as_stored(v)};")
         else:
             super().write(depth, v)

@@ -36,7 +36,7 @@ class Writer(Reader):
         self.user_lines = user_lines
         self.order = loop_order(self.accesses)
         plain = [v for v in group.inputs if v not in group.inlined]
-        inlined = [x for x in self.accesses.loads() if self.is_made(x)]
+        inlined = [x for x in self.accesses.loads() if self.is_inlined(x)]
         inside = [v for x in inlined for v in sources(self.access_of(x))]
         self.inputs = list(dict.fromkeys(plain + inside))
         self.outputs = list(group.outputs)
@@ -69,7 +69,7 @@ class Writer(Reader):
         return "  ".join(words)
 
     # ---- positions ----
-    def axes_from(self, depth: int, position: str, axes: list[int]) -> None:
+    def define_axes(self, depth: int, position: str, axes: list[int]) -> None:
         """Define the positions along `axes` from their common row-major position."""
         if len(axes) == 1:
             self.axis_name[axes[0]] = position
@@ -84,7 +84,7 @@ class Writer(Reader):
             lines.append(f"const {self.index_type} {self.axis_name[axis]} = {text};")
             stride *= length
         for line in reversed(lines):
-            self.put(depth, line)
+            self.line(depth, line)
 
     # ---- values ----
     def read(self, load: Load) -> str:
@@ -92,9 +92,9 @@ class Writer(Reader):
         name = f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
         return f"ga_value({name})" if ct.is_half(load.source.aval) else name
 
-    def had(self, load: Load, depth: int, scope: Fetched) -> str:
+    def element_of(self, load: Load, depth: int, scope: Fetched) -> str:
         """One element of an input, read or made here."""
-        if self.is_made(load):
+        if self.is_inlined(load):
             return self.value(self.access_of(load), depth, scope, named=True)
         return self.read(load)
 
@@ -106,13 +106,13 @@ class Writer(Reader):
         key = (o.key, o.dims)
         found = fetched.get(key)
         if found is None:
-            text = self.had(o, depth, fetched)
-            if self.is_made(o) and re.fullmatch(r"\w+", text):  # it has a name
+            text = self.element_of(o, depth, fetched)
+            if self.is_inlined(o) and re.fullmatch(r"\w+", text):  # it has a name
                 fetched[key] = text
                 return text
             found = fetched[key] = f"x{len(fetched)}"
             kind = ct.value_type(o.source.aval)
-            self.put(depth, f"const {kind} {found} = {text};")
+            self.line(depth, f"const {kind} {found} = {text};")
         return found
 
     def member(self, member: Member, depth: int, fetched: Fetched) -> None:
@@ -131,9 +131,9 @@ class Writer(Reader):
             name = self.names[v] = f"v{self.count}"
             self.count += 1
             line = f"const {ct.value_type(v.aval)} {name} = {text};"
-            self.put(depth, line, self.comment(eqn, text))
+            self.line(depth, line, self.comment(eqn, text))
 
-    def stored(self, v: Var) -> str:
+    def as_stored(self, v: Var) -> str:
         """A value as it is in memory."""
         name = self.names[v]
         return f"ga_exact<{ct.memory_type(v.aval)}>({name})" if ct.is_half(v.aval) else name
@@ -141,9 +141,11 @@ class Writer(Reader):
     def write(self, depth: int, v: Var) -> None:
         """Store one element of an output."""
         at = self.at(self.output_index(v))
-        self.put(depth, f"{self.alone(v)}{self.out_name[v]}[{at}] = {self.stored(v)};")
+        self.line(
+            depth, f"{self.first_thread_guard(v)}{self.out_name[v]}[{at}] = {self.as_stored(v)};"
+        )
 
-    def alone(self, v: Var) -> str:
+    def first_thread_guard(self, v: Var) -> str:
         """The condition under which a thread writes an output that is the same for many: the first
         of them does.
         """
@@ -160,22 +162,22 @@ class Writer(Reader):
     # ---- several neighbours at once ----
     def is_vector(self, load: Load) -> bool:
         """Whether neighbouring elements of a load may come in one access."""
-        return self.vector_places(load) is not None
+        return self.vector_starts(load) is not None
 
     def width(self) -> int:
         """Elements of a vector: what 16 bytes hold of the widest dtype, and aligned everywhere."""
-        places = [(x, self.vector_places(x)) for x in self.group.loads()]
+        places = [(x, self.vector_starts(x)) for x in self.group.loads()]
         loads = [(x, found) for x, found in places if found is not None]
-        outs = [v for v in self.outputs if self.steps_by_one(self.output_index(v))]
+        outs = [v for v in self.outputs if self.is_unit_stride(self.output_index(v))]
         if self.last is None or not (loads or outs):
             return 1
-        made = [x for x, found in places if found is None and self.is_made(x)]
+        made = [x for x, found in places if found is None and self.is_inlined(x)]
         beside = sum(any(i.coefficient(self.last) for _, i in self.elements_of(x)) for x in made)
         if 2 * beside > len(loads):
             return 1  # neighbouring threads read neighbours
         width = vector_width([*(x.source for x, _ in loads), *outs], self.axes[self.last])
         indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
-        while width > 1 and not all(self.is_start(at, width) for at in indices):
+        while width > 1 and not all(self.is_aligned(at, width) for at in indices):
             width //= 2
         return width
 
@@ -191,12 +193,12 @@ class Writer(Reader):
                 name = self.registers.get(key, name)
                 if key not in self.registers:
                     text = self.vector_read(load, width, depth, fetched)
-                    self.put(depth, f"const {self.vector_of(source, width)} {name} = {text};")
+                    self.line(depth, f"const {self.vector_of(source, width)} {name} = {text};")
                 element = f"{name}.v[e]"
                 fetched[key] = f"ga_value({element})" if ct.is_half(source.aval) else element
             elif self.is_constant_along(load):
-                text = self.had(load, depth, fetched)
-                self.put(depth, f"const {ct.value_type(source.aval)} {name} = {text};")
+                text = self.element_of(load, depth, fetched)
+                self.line(depth, f"const {ct.value_type(source.aval)} {name} = {text};")
                 fetched[key] = name
         return fetched
 
@@ -211,7 +213,7 @@ class Writer(Reader):
         self, load: Load, width: int, depth: int = 2, scope: Fetched | None = None
     ) -> str:
         """Neighbouring elements of a load, after the lines they need."""
-        if self.is_made(load):
+        if self.is_inlined(load):
             kind = self.vector_of(load.source, width)
             return self.vector(
                 self.access_of(load), kind, width, depth, {} if scope is None else scope
@@ -231,33 +233,35 @@ class Writer(Reader):
             self.element(depth, members, stores, states, {}, {})
             return
         fetched = self.fetch(depth, members, width)
-        if self.moves_vectors(members, fetched):
+        if self.is_vector_copy(members, fetched):
             (v,) = stores
             at = self.at(self.output_index(v))
-            self.put(depth, f"ga_store({self.out_name[v]} + {at}, x0);")
+            self.line(depth, f"ga_store({self.out_name[v]} + {at}, x0);")
             return
         kept: dict[Var, str] = {}
         for v in stores:
-            if self.steps_by_one(self.output_index(v)):
+            if self.is_unit_stride(self.output_index(v)):
                 kept[v] = f"y{len(kept)}"
-                self.put(depth, f"{self.vector_of(v, width)} {kept[v]};")
-        self.put(depth, "#pragma unroll")
-        self.put(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
-        with self.one_of_a_vector():
+                self.line(depth, f"{self.vector_of(v, width)} {kept[v]};")
+        self.line(depth, "#pragma unroll")
+        self.line(depth, f"for (unsigned e = 0; e < {width}u; ++e) {{")
+        with self.inside_vector():
             self.element(depth + 1, members, stores, states, fetched, kept)
-        self.put(depth, "}")
+        self.line(depth, "}")
         for v, name in kept.items():
             at = self.at(self.output_index(v))
-            self.put(depth, f"{self.alone(v)}ga_store({self.out_name[v]} + {at}, {name});")
+            self.line(
+                depth, f"{self.first_thread_guard(v)}ga_store({self.out_name[v]} + {at}, {name});"
+            )
 
-    def moves_vectors(self, members: list[Member], fetched: Fetched) -> bool:
+    def is_vector_copy(self, members: list[Member], fetched: Fetched) -> bool:
         """Whether all there is to do is to write a vector that has been read."""
         if self.group.copy_of is None:
             return False
         (v,), (load,) = self.outputs, members[0].operands
         assert isinstance(load, Load)
         read = fetched.get((load.key, load.dims), "").startswith(("x0.v[e]", "ga_value(x0.v[e]"))
-        return read and self.steps_by_one(self.output_index(v))
+        return read and self.is_unit_stride(self.output_index(v))
 
     def element(
         self,
@@ -275,18 +279,18 @@ class Writer(Reader):
             if v not in states:
                 self.member(m, depth, fetched)
                 for kept_on in (v for v in m.eqn.outvars if v in self.carried):
-                    self.put(depth, f"{self.carried[kept_on]} = {self.stored(kept_on)};")
+                    self.line(depth, f"{self.carried[kept_on]} = {self.as_stored(kept_on)};")
                 continue
             value = self.operand(m.operands[0], fetched, depth)
             reducer = Reducer(m.eqn)
-            place = bracketed(self.at(self.place_in_row(m)))
+            place = bracketed(self.at(self.position_in_row(m)))
             if not reducer.fold.plain:
                 value = bracketed(value)
             merged = reducer.merge(states[v], reducer.lift(value, place))
-            self.put(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
+            self.line(depth, f"{states[v]} = {merged};", self.comment(m.eqn, m.eqn.primitive.name))
         for v in stores:
             if v in kept:
-                self.put(depth, f"{kept[v]}.v[e] = {self.stored(v)};")
+                self.line(depth, f"{kept[v]}.v[e] = {self.as_stored(v)};")
             else:
                 self.write(depth, v)
         # Values of an element end with its scope, but for those that are kept.
@@ -296,7 +300,7 @@ class Writer(Reader):
             if v in made:
                 self.names[v] = f"ga_value({place})" if ct.is_half(v.aval) else place
 
-    def place_in_row(self, m: Member) -> Index:
+    def position_in_row(self, m: Member) -> Index:
         """The position among the elements that a reduction folds, as they stand in its operand."""
         lengths = m.eqn.invars[0].aval.shape
         gone = [(d, n) for d, n in zip(m.space, lengths, strict=True) if d in self.group.reduced]

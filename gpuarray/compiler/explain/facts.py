@@ -56,7 +56,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class StepFacts:
     """One step that runs on the device: a fused kernel, or a routine of a library.
 
     kind: map (no reduction), loop (in registers), many (groups that do the same), rows, columns or
@@ -143,19 +143,19 @@ class Explanation:
     """The steps of a function in the order in which they run, and what they cost."""
 
     name: str
-    steps: tuple[Kernel, ...]
+    steps: tuple[StepFacts, ...]
     why_not_fused: tuple[Boundary, ...]
     bytes_unfused: int
     launches_unfused: int
     temporary_bytes: int
 
     @property
-    def kernels(self) -> list[Kernel]:
+    def kernels(self) -> list[StepFacts]:
         """The fused kernels."""
         return [s for s in self.steps if s.kind != "library"]
 
     @property
-    def library_calls(self) -> list[Kernel]:
+    def library_calls(self) -> list[StepFacts]:
         """The steps that are routines of a library, or that only move data."""
         return [s for s in self.steps if s.kind == "library"]
 
@@ -208,7 +208,7 @@ def explain_plan(
     return Explanation(
         name or plan.graph.debug_name or "function",
         tuple(
-            _with_facts(_kernel(s, names[id(s)], numbers, unstored, host_reason), on_device)
+            _with_facts(_step_facts(s, names[id(s)], numbers, unstored, host_reason), on_device)
             for s in shown
         ),
         _boundaries(plan.refusals, {v: names[id(s)] for s in shown for v in step_outputs(s)}),
@@ -241,13 +241,13 @@ def _step_names(steps: Sequence[DeviceStep]) -> dict[int, str]:
     return names
 
 
-def _kernel(
+def _step_facts(
     step: DeviceStep,
     name: str,
     numbers: dict[Var, int],
     unstored: set[Var],
     host_reason: Callable[[Eqn], str | None],
-) -> Kernel:
+) -> StepFacts:
     def value(v: Var) -> Value:
         return Value(numbers.setdefault(v, len(numbers)), v.aval.str_short(True), v.aval.nbytes)
 
@@ -257,11 +257,11 @@ def _kernel(
         operations = (_operation(step, describe(step)),)
         reason = host_reason(step)
         facts = {"on the host": reason} if reason else {}
-        return Kernel(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
+        return StepFacts(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
     names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
     operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
     group = group_in(step)
-    return Kernel(
+    return StepFacts(
         name,
         step.name.partition("_")[2],
         operations,
@@ -274,7 +274,7 @@ def _kernel(
     )
 
 
-def _with_facts(kernel: Kernel, on_device: dict[str, dict[str, Any]]) -> Kernel:
+def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> StepFacts:
     """A kernel with what is known of it on a GPU."""
     if kernel.name not in on_device:
         return kernel

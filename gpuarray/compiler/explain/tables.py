@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing, escape
 
 if TYPE_CHECKING:
-    from gpuarray.compiler.explain.facts import Explanation, Kernel, Operation, Value
+    from gpuarray.compiler.explain.facts import Explanation, Operation, StepFacts, Value
 
 _TINTS = {
     "map": "#e3f0fb",
@@ -123,7 +123,7 @@ def table(e: Explanation) -> str:
     return "\n".join(lines)
 
 
-def space(s: Kernel) -> str:
+def space(s: StepFacts) -> str:
     """The parallel axes, and in brackets those that are reduced: `2000 x [3000]`."""
     if s.kind == "library":
         return "library"
@@ -132,7 +132,7 @@ def space(s: Kernel) -> str:
     return " x ".join(outer + inner) or "scalar"
 
 
-def line_ranges(s: Kernel) -> str:
+def line_ranges(s: StepFacts) -> str:
     """The user's lines with neighbours joined: `model.py:12-14,17`."""
     by_file: dict[str, set[int]] = {}
     for line in s.user_lines:
@@ -168,7 +168,7 @@ def _fit(ops: Sequence[str], width: int) -> str:
     return text
 
 
-def kernel_text(s: Kernel) -> str:
+def kernel_text(s: StepFacts) -> str:
     """One step: what goes in and out, then each operation with the user's line beside it."""
     ins = ", ".join(v.text for v in s.inputs)
     outs = ", ".join(v.text for v in s.outputs)
@@ -227,7 +227,7 @@ def _label(value: Value) -> str:
     return f"{value.text} {size(value.nbytes)}"
 
 
-def _box_lines(s: Kernel, most: int = 16) -> list[tuple[str, str]]:
+def _box_lines(s: StepFacts, most: int = 16) -> list[tuple[str, str]]:
     """The operations of a box, cut to what it can show."""
     rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.origin) for o in s.operations]
     if len(rows) <= most:
@@ -237,7 +237,7 @@ def _box_lines(s: Kernel, most: int = 16) -> list[tuple[str, str]]:
     return [*rows[:half], (f"... {left_out} more ...", ""), *rows[-half + 1 :]]
 
 
-def _links(steps: Sequence[Kernel]) -> list[tuple[int, int, Value]]:
+def _links(steps: Sequence[StepFacts]) -> list[tuple[int, int, Value]]:
     """(writer, reader, value) by position, for every value that goes from step to step."""
     writer = {v.number: i for i, s in enumerate(steps) for v in s.outputs}
     return [

@@ -8,12 +8,14 @@ a step's `facts` by name, and shown as they come.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpuarray.compiler.explain import tables
+from gpuarray.compiler.explain.records import Boundary as Boundary
+from gpuarray.compiler.explain.records import Operation as Operation
+from gpuarray.compiler.explain.records import Record, StepRecord
+from gpuarray.compiler.explain.records import Value as Value
 from gpuarray.compiler.fuse.group import Refusal
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs, step_work
@@ -24,161 +26,18 @@ from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
 
 
-@dataclass(frozen=True)
-class Value:
-    """An array that a step reads or writes; `number` is the same wherever it is the same array."""
-
-    number: int
-    text: str
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation of a step, as text, and the place in the user's program that asked for it."""
-
-    name: str
-    text: str
-    file: str = ""
-    line: int = 0
-    function: str = ""
-    scope: str = ""
-
-    @property
-    def user_line(self) -> str:
-        """`file.py:12`, or nothing where the place is not known."""
-        return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
-
-    @property
-    def origin(self) -> str:
-        """The line with the named scopes around it, if there are any: `file.py:12 in model`."""
-        return f"{self.user_line} in {self.scope}" if self.scope else self.user_line
-
-
-@dataclass(frozen=True)
-class StepFacts:
-    """One step that runs on the device: a fused kernel, or a routine of a library.
-
-    kind: map (no reduction), loop (in registers), many (groups that do the same), rows, columns or
-        all (what is reduced), library
-    space: lengths of the axes that run in parallel; inner: of the axes that are reduced
-    source, roofline_seconds: the CUDA C++ and the least time it can take, where a GPU was named
-    """
-
-    name: str
-    kind: str
-    operations: tuple[Operation, ...]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    flops: float
-    space: tuple[int, ...] = ()
-    inner: tuple[int, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
-    roofline_seconds: float | None = None
-
-    @property
-    def grid(self) -> int | None:
-        """Blocks of a launch, where a GPU was named."""
-        return self.facts.get("grid")
-
-    @property
-    def block(self) -> int | None:
-        """Threads of a block, where a GPU was named."""
-        return self.facts.get("block")
-
-    @property
-    def registers(self) -> int | None:
-        """Registers of a thread, where a compiler for the GPU that was named is here."""
-        return self.facts.get("registers")
-
-    @property
-    def spills(self) -> int | None:
-        """Bytes that a thread stores for want of registers, likewise."""
-        return self.facts.get("spills")
-
-    @property
-    def ops(self) -> tuple[str, ...]:
-        """The names of the operations, in the order in which they run."""
-        return tuple(o.name for o in self.operations)
-
-    @property
-    def user_lines(self) -> tuple[str, ...]:
-        """The places in the user's program that this step does, each once: `file.py:12`."""
-        return tuple(dict.fromkeys(o.user_line for o in self.operations if o.file))
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """The named scopes of its operations, each once: `model/layer`."""
-        return tuple(dict.fromkeys(o.scope for o in self.operations if o.scope))
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the distinct arrays it reads."""
-        return sum(v.nbytes for v in self.inputs)
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the arrays it leaves behind."""
-        return sum(v.nbytes for v in self.outputs)
+class StepFacts(StepRecord):
+    """One step that runs on the device; as text its operations and the lines that asked for them."""
 
     def __str__(self) -> str:
         return tables.kernel_text(self)
 
 
-@dataclass(frozen=True)
-class Boundary:
-    """Two steps of which the second reads what the first wrote, and why they are two."""
-
-    first: str
-    second: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.first} -> {self.second}: {self.reason}"
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The steps of a function in the order in which they run, and what they cost."""
-
-    name: str
-    steps: tuple[StepFacts, ...]
-    why_not_fused: tuple[Boundary, ...]
-    bytes_unfused: int
-    launches_unfused: int
-    temporary_bytes: int
-
-    @property
-    def kernels(self) -> list[StepFacts]:
-        """The fused kernels."""
-        return [s for s in self.steps if s.kind != "library"]
-
-    @property
-    def library_calls(self) -> list[StepFacts]:
-        """The steps that are routines of a library, or that only move data."""
-        return [s for s in self.steps if s.kind == "library"]
-
-    @property
-    def launches(self) -> int:
-        """How many kernels and library routines one call starts."""
-        return len(self.steps)
-
-    @property
-    def bytes_moved(self) -> int:
-        """Bytes that all steps read and write."""
-        return sum(s.bytes_read + s.bytes_written for s in self.steps)
-
-    @property
-    def flops(self) -> float:
-        """Multiply-adds, roughly: an `exp` counts as several."""
-        return sum(s.flops for s in self.steps)
+class Explanation(Record):
+    """The steps of a function and what they cost, as text, as a picture, as a page."""
 
     def __str__(self) -> str:
         return tables.table(self)
-
-    def __repr__(self) -> str:
-        return f"<Explanation of {self.name}: {self.launches} launches>"
 
     def to_svg(self) -> str:
         """A picture: a box for each step, an arrow for each array between two of them."""

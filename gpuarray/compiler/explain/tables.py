@@ -1,19 +1,16 @@
 """An Explanation as text, as a picture, as a page.
 
-Floor 3. In: an Explanation (`facts.py`). Out: text, SVG, HTML. The user's own lines are read from
-their files here, when they are shown; nothing of them is in what is compiled.
+Floor 3. In: a Record of a program (`records.py`). Out: text, SVG, HTML. The user's own lines are
+read from their files here, when they are shown; nothing of them is in what is compiled.
 """
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing, escape
-
-if TYPE_CHECKING:
-    from gpuarray.compiler.explain.facts import Explanation, Operation, StepFacts, Value
+from gpuarray.compiler.explain.records import Operation, Record, StepRecord, Value
 
 _TINTS = {
     "map": "#e3f0fb",
@@ -85,7 +82,7 @@ def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
     return lines
 
 
-def headline(e: Explanation) -> str:
+def headline(e: Record) -> str:
     """The whole in one line."""
     parts = [plural(len(e.kernels), "kernel")]
     if e.library_calls:
@@ -93,12 +90,12 @@ def headline(e: Explanation) -> str:
     return f"{e.name}: {', '.join(parts)}, {size(e.bytes_moved)} moved"
 
 
-def comparison(e: Explanation) -> str:
+def comparison(e: Record) -> str:
     """What the same operations would cost one by one."""
     return f"one by one: {plural(e.launches_unfused, 'launch')}, {size(e.bytes_unfused)}"
 
 
-def table(e: Explanation) -> str:
+def table(e: Record) -> str:
     """The steps as a table, then why they are not fewer."""
     facts = list(dict.fromkeys(name for s in e.steps for name in s.facts))
     rows = [("step", "space", "operations", "reads", "writes", "mul-adds", *facts, "lines")]
@@ -123,7 +120,7 @@ def table(e: Explanation) -> str:
     return "\n".join(lines)
 
 
-def space(s: StepFacts) -> str:
+def space(s: StepRecord) -> str:
     """The parallel axes, and in brackets those that are reduced: `2000 x [3000]`."""
     if s.kind == "library":
         return "library"
@@ -132,7 +129,7 @@ def space(s: StepFacts) -> str:
     return " x ".join(outer + inner) or "scalar"
 
 
-def line_ranges(s: StepFacts) -> str:
+def line_ranges(s: StepRecord) -> str:
     """The user's lines with neighbours joined: `model.py:12-14,17`."""
     by_file: dict[str, set[int]] = {}
     for line in s.user_lines:
@@ -168,7 +165,7 @@ def _fit(ops: Sequence[str], width: int) -> str:
     return text
 
 
-def kernel_text(s: StepFacts) -> str:
+def kernel_text(s: StepRecord) -> str:
     """One step: what goes in and out, then each operation with the user's line beside it."""
     ins = ", ".join(v.text for v in s.inputs)
     outs = ", ".join(v.text for v in s.outputs)
@@ -183,7 +180,7 @@ def kernel_text(s: StepFacts) -> str:
 # ---- the picture ----
 
 
-def svg(e: Explanation) -> str:
+def svg(e: Record) -> str:
     """Boxes in the order in which they run; arrows for what one writes and another reads."""
     wide, margin, line = 560, 20, 16
     tall = [34 + line * (len(_box_lines(s)) + len(s.facts)) + 10 for s in e.steps]
@@ -227,7 +224,7 @@ def _label(value: Value) -> str:
     return f"{value.text} {size(value.nbytes)}"
 
 
-def _box_lines(s: StepFacts, most: int = 16) -> list[tuple[str, str]]:
+def _box_lines(s: StepRecord, most: int = 16) -> list[tuple[str, str]]:
     """The operations of a box, cut to what it can show."""
     rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.origin) for o in s.operations]
     if len(rows) <= most:
@@ -237,7 +234,7 @@ def _box_lines(s: StepFacts, most: int = 16) -> list[tuple[str, str]]:
     return [*rows[:half], (f"... {left_out} more ...", ""), *rows[-half + 1 :]]
 
 
-def _links(steps: Sequence[StepFacts]) -> list[tuple[int, int, Value]]:
+def _links(steps: Sequence[StepRecord]) -> list[tuple[int, int, Value]]:
     """(writer, reader, value) by position, for every value that goes from step to step."""
     writer = {v.number: i for i, s in enumerate(steps) for v in s.outputs}
     return [
@@ -270,7 +267,7 @@ svg { max-width: 100%; height: auto }
 """
 
 
-def html(e: Explanation) -> str:
+def html(e: Record) -> str:
     """A page that stands alone."""
     parts = [
         "<!doctype html>",

@@ -27,7 +27,7 @@ from gpuarray.core.primitive import Kind
 
 
 class StepFacts(StepRecord):
-    """One step that runs on the device; as text its operations and the lines that asked for them."""
+    """One step that runs on the device; as text its operations and the lines that ask for them."""
 
     def __str__(self) -> str:
         return tables.kernel_text(self)

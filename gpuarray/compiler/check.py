@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
-from gpuarray.compiler.lower.costs import can_reach
+from gpuarray.compiler.lower.costs import can_inline
 from gpuarray.compiler.lower.inline import as_single_view
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs
@@ -95,7 +95,7 @@ def check_steps(
         elif not single:
             if id(group_in(step)) not in sound:
                 _check_group(group_in(step), say)
-        elif lowered and step.primitive.kind is Kind.VIEW and can_reach(step):
+        elif lowered and step.primitive.kind is Kind.VIEW and can_inline(step):
             if contiguous_offset(as_single_view(step, step.outvars[0])) is None:
                 say(step, "it is a view that is not memory as it lies")
         _define(known, step_outputs(step), say)

@@ -1,4 +1,4 @@
-"""Whether what a pass of the compiler made is legal: a Graph, and the steps that compute it.
+"""Verify what a pass of the compiler made: a Graph, and the steps that compute it.
 
 Floor 3. In: the name of the pass, and what it made. Out: nothing, or a `BrokenPass` that names the
 pass and the equation or kernel, and shows what stands around it. pipeline.py asks after every pass
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from gpuarray.compiler.fuse.group import Dims, FusedGroup, Inner, Load, Member
-from gpuarray.compiler.lower.costs import can_reach
+from gpuarray.compiler.lower.costs import can_inline
 from gpuarray.compiler.lower.inline import as_single_view
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs
@@ -81,6 +81,7 @@ def check_steps(
         it lies
     """
     say = _Report(stage, graph, steps)
+    # Groups that the pass left alone were checked after the one that made them.
     sound = {id(group_in(s)) for s in before if not isinstance(s, Eqn)}
     known: set[Var] = set()
     _define(known, (*graph.constvars, *graph.invars), say)
@@ -90,12 +91,13 @@ def check_steps(
         for v in step_inputs(step):
             if v not in known and (lowered or single or v not in _free(graph)):
                 say(step, f"it reads {say.name(v)}, which is not in memory by then")
+        # What is in the step: the parts of a batch, a group, or a view that must need no copy.
         if isinstance(step, Batch):
             _check_batch(step, say)
         elif not single:
             if id(group_in(step)) not in sound:
                 _check_group(group_in(step), say)
-        elif lowered and step.primitive.kind is Kind.VIEW and can_reach(step):
+        elif lowered and step.primitive.kind is Kind.VIEW and can_inline(step):
             if contiguous_offset(as_single_view(step, step.outvars[0])) is None:
                 say(step, "it is a view that is not memory as it lies")
         _define(known, step_outputs(step), say)
@@ -135,6 +137,7 @@ def _check_batch(batch: Batch, say: _Report) -> None:
 
 
 def _check_group(group: FusedGroup, say: _Report) -> None:
+    # Inlined producers need inputs, or other inlined producers.
     read = set(group.inputs)
     for v, eqn in group.inlined.items():
         if v not in eqn.outvars:
@@ -142,6 +145,7 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
         for a in eqn.invars:
             if isinstance(a, Var) and a not in read and a not in group.inlined:
                 say(group, f"{say.equation(eqn)} needs {say.name(a)}, neither read nor made here")
+    # Every operand is read or computed in the group, and lies in the space of its member.
     members = {id(m) for m in group.members}
     for member in group.members:
         eqn = member.eqn
@@ -172,12 +176,14 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
             who = "" if v is None else f" {say.name(v)}"
             wrong(f"its {what}{who} of shape {shape} runs along {dims}")
 
+    # No axis twice: an element would be combined with itself along a diagonal.
     labels = [d for d in space if d is not None]
     if len(labels) != len(set(labels)):
         wrong(f"its space {space} meets itself")
     if member.flow is not None:
         runs(space, member.flow.shape, "space")
         return
+    # A reduction runs over what it reads, all else over what it writes.
     whole = eqn.invars[0] if reduces else eqn.outvars[0]
     runs(space, whole.aval.shape, "space")
     for v in eqn.outvars:
@@ -216,6 +222,7 @@ def _check_order(group: FusedGroup, say: _Report) -> None:
         if all(id(group.made[o.var]) in done for o in member.operands if isinstance(o, Inner)):
             done.add(id(member))
             continue
+        # Not in order: a search for what it needs, in which a member on its own path is a cycle.
         path: dict[int, None] = {}
         stack = [member]
         while stack:

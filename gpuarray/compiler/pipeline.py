@@ -47,34 +47,38 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
 
 
 def _plan_for_device(plan: Plan) -> Plan:
-    """The plan of the same graph for machines that run emitted kernels: there, loops and branches
-    in which elements go their own way are kernels too, and so is what moves data, where it is not
-    made by who reads it. Small vectors are components, and small groups that are alike are one
-    kernel.
+    """The plan of the same graph for machines that run emitted kernels. There, loops and branches
+    whose elements are independent are kernels too, data movement is inlined or a kernel, small
+    vectors are split into components, and small groups of one structure share a kernel.
     """
     graph, refusals, fusion = plan.graph, plan.refusals, plan.fusion
     steps = [s for s in plan.steps if not isinstance(s, Kernel)]
     if fusion:
         graph = _rewrite(expand_small_products, graph)
         graph = _rewrite(take_apart_small_axes, graph)
+    # Fuse again only where the device's graph differs, or has loops that it can run in registers.
     if graph is not plan.graph or any(e.primitive.flow for e in graph.eqns):
         steps, refusals = fuse(graph, fusion, flows=True)
         _check(fuse, graph, steps)
     if fusion:
+        # Before inlining, so that each pass is inlined into for what it reads itself.
         fused, (steps, more) = steps, split_into_passes(steps)
         refusals = [*refusals, *more]
         _check(split_into_passes, graph, steps, fused)
     fused, steps = steps, inline_producers(graph, steps, fusion)
     _check(inline_producers, graph, steps, fused, lowered=True)
     if fusion:
+        # After inlining: groups with inlined producers have structures of their own.
         fused, steps = steps, fuse_horizontally(steps)
         _check(fuse_horizontally, graph, steps, fused, lowered=True)
+    # Last: a form depends on all that the kernel reads, inlined producers included.
     fused, steps = steps, choose_forms(steps)
     _check(choose_forms, graph, steps, fused, lowered=True)
     return Plan(graph, steps, refusals, fusion)
 
 
 def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
+    """Run a pass from Graph to Graph, and check what it made."""
     made = stage(graph)
     if made is not graph and _is_checked():
         check_graph(stage.__name__, made)
@@ -84,7 +88,7 @@ def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
 def _check(
     stage: Callable, graph: Graph, *steps: Sequence[DeviceStep], lowered: bool = False
 ) -> None:
-    """Check the steps that a pass made, and of what."""
+    """Check the steps that a pass made; the second list, if any, is what it made them from."""
     if _is_checked():
         check_steps(stage.__name__, graph, *steps, lowered=lowered)
 
@@ -155,6 +159,7 @@ class Plan:
             if v not in results and not (isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW)
         }
         last = _last_steps(self)
+        # Walk the steps: results appear before operands that are read for the last time go.
         now = most = 0
         for i, step in enumerate(self.steps):
             now += sum(size.get(v, 0) for v in step_outputs(step))
@@ -167,7 +172,7 @@ class Plan:
 
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:
-    """For each step, the values nobody reads after it."""
+    """For each step, the values that nothing reads after it."""
     last = {v: k for k, s in enumerate(plan.steps) for v in (*step_outputs(s), *step_inputs(s))}
     found: dict[int, list[Var]] = {}
     results = set(plan.graph.outvars)

@@ -25,7 +25,7 @@ from gpuarray.compiler.fuse.flows import (
     Value,
 )
 from gpuarray.compiler.fuse.group import Dims, Member, members_in_order
-from gpuarray.compiler.lower.elements import reach
+from gpuarray.compiler.lower.elements import inlined_element
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.target import TARGET
@@ -242,7 +242,7 @@ class LoopTemplate(Template):
                     places = through(step, list(places))
             if not count:
                 seen = behind(load.views, list(places))
-                return reach(load.source, seen, self.group.inlined)
+                return inlined_element(load.source, seen, self.group.inlined)
             step = x.path[count - 1]
             assert isinstance(step, Picked)
             values = step.values

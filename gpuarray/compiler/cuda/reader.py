@@ -61,7 +61,7 @@ class Reader:
     def __init__(self, accesses: Accesses):
         self.accesses = accesses
         self.group, self.axes = accesses.group, accesses.axes
-        self.reach = accesses.reach
+        self.reach = accesses.inliner
         self.along, self.position_along = accesses.along, accesses.position_along
         self.load_index, self.output_index = accesses.load_index, accesses.output_index
         self.is_inlined, self.elements_of = accesses.is_inlined, accesses.elements_of

@@ -1,7 +1,8 @@
 """Flows: what a kernel runs for each element where there are loops and branches.
 
 Floor 3. Plain data, made by loops.py, written as text by cuda/loop.py: statements on registers and
-on elements of memory, every value labelled with the axes that it runs along.
+on elements of memory, every value labelled with the axes that it runs along. `flow_lines` puts one
+into words.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from gpuarray.core.graph import Eqn, Literal
 
 @dataclass(eq=False)
 class Register:
-    """A value of which a thread holds its element. `labels` become `dims` when all are known."""
+    """A value of which a thread holds its own element. `labels` are those of loops.py while it
+    still finds out which axes are the same; `dims`, axes of the space, replace them at the end.
+    """
 
     aval: ShapedArray
     labels: list[int | None]
     operand: int | None = None  # which operand of the outermost equation it is, if it is one
-    same: Register | None = None  # the register it is, looked at differently
+    same: Register | None = None  # the register that it is a view of
     dims: Dims = ()
     read: bool = False
 
@@ -36,7 +39,9 @@ class Register:
 
 @dataclass(frozen=True)
 class Turn:
-    """The step a loop is at: a negative number beside those of axes, and how many there are."""
+    """The step that a loop is at, used as an axis of what it goes through. Its number is negative,
+    so that it is none of the space; `length` is how many steps there are.
+    """
 
     number: int
     length: int
@@ -44,8 +49,8 @@ class Turn:
 
 @dataclass(eq=False)
 class Picked:
-    """Elements that are found by numbers which the kernel computes: a dynamic slice. `values` are
-    the other operands of the equation.
+    """Elements at an index that the kernel computes: a dynamic slice, a gather. `values` are the
+    operands of the equation after the first.
     """
 
     eqn: Eqn
@@ -54,7 +59,9 @@ class Picked:
 
 @dataclass(eq=False)
 class Seen:
-    """An element of an operand in memory, through views and at the steps of loops."""
+    """An element of an operand in memory. `path` says which: views, steps of loops and computed
+    indices, the first applied first.
+    """
 
     aval: ShapedArray
     labels: list[int | None]
@@ -81,7 +88,7 @@ class Compute:
 
 @dataclass(eq=False)
 class Carry:
-    """A value that changes from step to step."""
+    """A value that a loop carries from step to step."""
 
     start: Value
     inside: Register
@@ -90,7 +97,9 @@ class Carry:
 
 @dataclass(eq=False)
 class Repeat:
-    """A loop. `stacked`: numbers of results, and the value that each step writes there."""
+    """A loop: `test` and `going` are its condition, if it has one, and `turn` its steps, if they
+    are counted. `stacked`: the value that each step writes, by the number of the result.
+    """
 
     eqn: Eqn
     turn: Turn | None
@@ -104,7 +113,7 @@ class Repeat:
 
 @dataclass(eq=False)
 class Choose:
-    """Branches, each with the values it gives for the results that somebody reads."""
+    """Branches: the statements of each, and its values for those results that are read."""
 
     eqn: Eqn
     which: Value
@@ -119,9 +128,9 @@ Statement = Compute | Repeat | Choose
 class Flow:
     """What a kernel runs for each element of a space.
 
-    values: operands that an element starts from, by number; their order is that of the member's
-    memory, seen: operands that are read on the way, by number, and the elements that are read
-    results: number -> the dims of the results that somebody reads; `whole` are those over all axes
+    values: operands that an element starts from, by number, in the order of the member's operands
+    memory: operands that are read step by step, by number; seen: the elements of them that are read
+    results: the dims of the results that are read, by number; `whole` are those over all axes
     weight: multiply-adds an element
     """
 
@@ -135,13 +144,16 @@ class Flow:
 
     def reads_of(self, operand: int) -> int:
         """How often each element of the space reads an operand that is in memory."""
+        # Once for each combination of steps of the loops around the read.
         paths = [x.path for x in self.seen if x.operand == operand]
         return sum(math.prod(p.length for p in path if isinstance(p, Turn)) for path in paths)
 
     @property
     def whole(self) -> list[int]:
-        """The results that a thread has one element of when it is done."""
+        """The results of which a thread holds one element at the end."""
         full = tuple(None if n == 1 else d for d, n in enumerate(self.shape))
+        # Stacked results are written at every step. Others may run along fewer axes than the
+        # space, so that many threads hold the same element.
         stacked = self.statement.stacked if isinstance(self.statement, Repeat) else {}
         return [k for k, dims in self.results.items() if k not in stacked and dims == full]
 
@@ -156,8 +168,8 @@ def _step_name(step: Eqn | Turn | Picked) -> str:
 
 
 def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
-    """What runs for an element: a line for each equation, as deep as it lies; the first is that of
-    the whole, without its results.
+    """What runs for an element: a line for each equation, indented by the loops around it. The
+    first is that of the whole, without its results.
 
     operands: the names of `values`, then of `memory`
     """
@@ -170,6 +182,7 @@ def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
             return "" if x is None else f"{x.val}"
         if isinstance(x, Seen):
             return ".".join([in_memory[x.operand], *map(_step_name, x.path)])
+        # A view of a register has its name.
         return names.setdefault(x.base, f"e{len(names)}")
 
     def block(statements: Sequence[Statement], depth: int) -> None:

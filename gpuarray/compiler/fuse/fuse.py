@@ -2,6 +2,11 @@
 
 Floor 3. In: a simplified Graph. Out: steps in order, each a FusedGroup or a single equation that is
 a step of its own.
+
+Greedy, in two stages: each equation is merged with its producers as soon as it is seen, nearest
+first; when all are seen, siblings (groups that read the same value) are merged. Whether two groups
+fit together is decided by merge.py; here it is decided which pairs are tried, and that no merge
+closes a cycle between steps.
 """
 
 from __future__ import annotations
@@ -28,8 +33,8 @@ from gpuarray.core.primitive import Kind
 def fuse(
     graph: Graph, enabled: bool = True, flows: bool = False
 ) -> tuple[list[Step], list[Refusal]]:
-    """The steps that compute the graph, each behind those it needs; and for each pair that
-    exchanges a value but stayed apart, why. With `flows`, loops and branches that run element by
+    """The steps that compute the graph, each after those it needs, and for each pair that
+    exchanges a value but was not merged, why. With `flows`, loops and branches that run element by
     element are groups too.
     """
     fuser = _Fuser(graph, enabled, flows)
@@ -39,20 +44,23 @@ def fuse(
 
 
 #: A step while others may still be merged into it.
-_Growing = GroupBuilder | Eqn
+_OpenStep = GroupBuilder | Eqn
 
 
 class _Fuser:
+    """The state of one fusion: steps so far, by the position of their first equation."""
+
     def __init__(self, graph: Graph, enabled: bool, flows: bool = False):
         self.graph = graph
         self.enabled = enabled
         self.flows = flows and enabled
         self.index = GraphIndex(graph)
-        self.step_of: dict[Var, int] = {}  # which step makes a value
-        self.steps_by_id: dict[int, _Growing] = {}
-        # For each step, the last equation in it or in what it needs: at least that of each step it
-        # needs, so that others need not be looked at. And which steps read it.
-        self.late: dict[int, int] = {}
+        self.step_of: dict[Var, int] = {}  # which step computes a value
+        self.steps_by_id: dict[int, _OpenStep] = {}
+        # For each step, the position of the last equation in it or in any step it needs. It never
+        # falls along a path from producer to consumer, so the search for cycles can stop at a step
+        # whose number is below that of the one sought.
+        self.latest: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
 
@@ -60,17 +68,21 @@ class _Fuser:
     def run(self) -> None:
         for place, eqn in enumerate(self.graph.eqns):
             kind = eqn.primitive.kind
+            # Views and generators are no steps: each reader takes them into its own loads.
             if is_view(eqn) or self._is_free_generator(eqn):
-                continue  # absorbed by whoever reads it
+                continue
+            # What can be fused starts as a group of its own; all else stays an equation.
             if kind is Kind.REDUCTION or is_elementwise(eqn):
-                step: _Growing = self._single(eqn)
+                step: _OpenStep = self._group_of_one(eqn)
             else:
                 step = (self._flow(eqn) if self.flows and eqn.primitive.flow else None) or eqn
+            # Merge it with its producers, which are all there: equations come in order.
             number = self._add(step, eqn, place)
             if self.enabled and isinstance(step, GroupBuilder):
-                self._join_producers(number)
+                self._merge_producers(number)
         if self.enabled:
-            self._join_siblings()
+            # Only now are all readers of a value known.
+            self._merge_siblings()
 
     def _flow(self, eqn: Eqn) -> GroupBuilder | None:
         """A loop or a branch as a group, where each element goes its own way."""
@@ -78,63 +90,70 @@ class _Fuser:
         return flow_group(eqn, used, self.index)
 
     def _is_free_generator(self, eqn: Eqn) -> bool:
-        """Index-only values without operands cost nothing to make again: every reader makes its
-        own.
+        """Whether values depend on their index alone: computing them again costs nothing, so
+        every reader does.
         """
         return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars
 
-    def _add(self, step: _Growing, eqn: Eqn, number: int) -> int:
+    def _add(self, step: _OpenStep, eqn: Eqn, number: int) -> int:
+        """Note a new step, what it computes and which steps it reads."""
         self.steps_by_id[number] = step
         self.readers[number] = set()
         for v in eqn.outvars:
             self.step_of[v] = number
-        before = self._before(number)
-        self.late[number] = max((self.late[n] for n in before), default=0)
-        self.late[number] = max(self.late[number], number)
+        before = self._producers(number)
+        self.latest[number] = max((self.latest[n] for n in before), default=0)
+        self.latest[number] = max(self.latest[number], number)
         for n in before:
             self.readers[n].add(number)
         return number
 
-    def _became(self, a: int, b: int, before: set[int]) -> None:
+    def _note_merge(self, a: int, b: int, before: set[int]) -> None:
         """Note that step b, which had needed `before`, is a part of step a now."""
+        # Move the edges of b to a.
         readers = self.readers
         for n in before:
             readers[n].discard(b)
             if n != a:
                 readers[n].add(a)
         readers[a] |= readers.pop(b) - {a}
-        self.late[a] = max(self.late[a], self.late.pop(b))
+        # What reads a now needs the last equation of b as well: raise `latest` along all paths.
+        self.latest[a] = max(self.latest[a], self.latest.pop(b))
         waiting = [a]
         while waiting:
             top = waiting.pop()
-            late = self.late[top]
+            late = self.latest[top]
             for n in readers[top]:
-                if self.late[n] < late:
-                    self.late[n] = late
+                if self.latest[n] < late:
+                    self.latest[n] = late
                     waiting.append(n)
 
-    def _inputs(self, step: _Growing) -> list[Var]:
+    def _inputs(self, step: _OpenStep) -> list[Var]:
+        """The values a step reads, looked at through views."""
         if isinstance(step, GroupBuilder):
             return step.sources()
         return [self.index.base(a)[0] for a in step.invars if isinstance(a, Var)]
 
-    def _before(self, number: int) -> set[int]:
-        """The steps that make what a step reads."""
+    def _producers(self, number: int) -> set[int]:
+        """The steps that compute what a step reads."""
         step_of = self.step_of
         return {step_of[v] for v in self._inputs(self.steps_by_id[number]) if v in step_of}
 
-    def _single(self, eqn: Eqn) -> GroupBuilder:
+    def _group_of_one(self, eqn: Eqn) -> GroupBuilder:
         """A group of one equation, every operand a load."""
+        # The space: of a reduction what it reads, otherwise what it writes.
         if eqn.primitive.kind is Kind.REDUCTION:
             shape = eqn.invars[0].aval.shape
         else:
             shape = eqn.outvars[0].aval.shape
+        # Dimensions of length 1 get no axis: they are the same along any other.
         axes: list[int] = []
         space: list[int | None] = []
         for n in shape:
             space.append(None if n == 1 else len(axes))
             if n != 1:
                 axes.append(n)
+        # Operands run along the axes of the space; where one has length 1 it is broadcast.
         operands: list[Operand] = []
         for a in eqn.invars:
             if isinstance(a, Literal):
@@ -144,6 +163,7 @@ class _Fuser:
             s = a.aval.shape
             dims = tuple(space[i] if s[i] != 1 else None for i in range(len(s)))
             operands.append(Load(source, views, dims, s))
+        # A reduction removes its axes from the result.
         reduced: frozenset[int] = frozenset()
         dims = tuple(space)
         if eqn.primitive.kind is Kind.REDUCTION:
@@ -154,8 +174,10 @@ class _Fuser:
         group.add(Member(eqn, operands, tuple(space), dims))
         return group
 
-    def _join_producers(self, number: int) -> None:
-        """Merge a step with the groups that make its inputs, nearest first."""
+    def _merge_producers(self, number: int) -> None:
+        """Merge a step with the groups that compute its inputs, nearest first."""
+        # The nearest producer is least likely to have other steps between, which would make a
+        # cycle. After each merge the inputs have changed, so start again.
         while True:
             group = self.steps_by_id[number]
             assert isinstance(group, GroupBuilder)
@@ -168,7 +190,7 @@ class _Fuser:
             else:
                 return
 
-    def _join_siblings(self) -> None:
+    def _merge_siblings(self) -> None:
         """Merge groups that read the same value over one space, then reductions of one shape."""
         readers: dict[Var, list[int]] = {}
         for number, step in sorted(self.steps_by_id.items()):
@@ -176,34 +198,36 @@ class _Fuser:
                 for v in step.sources():
                     if v.aval.size > 1:
                         readers.setdefault(v, []).append(number)
-        self._join_all(readers.values())
-        self._join_all(self._reductions_alike())
+        self._merge_first_fit(readers.values())
+        self._merge_first_fit(self._similar_reductions())
 
-    def _reductions_alike(self) -> Iterable[list[int]]:
-        """Reductions over one space of what one step has made, or of arguments. (If they waited for
-        several steps, what those made would have to be kept for longer.)
+    def _similar_reductions(self) -> Iterable[list[int]]:
+        """Lists of reductions over the same space that wait for one step at most. One that waited
+        for several would keep their results in memory for longer.
         """
         found: dict[tuple, dict[int | None, list[int]]] = {}
         for number, step in sorted(self.steps_by_id.items()):
             if isinstance(step, GroupBuilder) and step.reduced:
-                before = self._before(number)
+                before = self._producers(number)
                 if len(before) <= 1:
-                    alike = found.setdefault((tuple(step.axes), step.reduced), {})
-                    alike.setdefault(next(iter(before), None), []).append(number)
-        for alike in found.values():
-            free = alike.pop(None, [])
-            for numbers in alike.values():
+                    similar = found.setdefault((tuple(step.axes), step.reduced), {})
+                    similar.setdefault(next(iter(before), None), []).append(number)
+        # Reductions of arguments alone may join either list: they go with the first that there is.
+        for similar in found.values():
+            free = similar.pop(None, [])
+            for numbers in similar.values():
                 numbers += free
                 free = []
-            yield from (free, *alike.values())
+            yield from (free, *similar.values())
 
-    def _join_all(self, alike: Iterable[list[int]]) -> None:
+    def _merge_first_fit(self, similar: Iterable[list[int]]) -> None:
         """Merge steps with the first of their list that takes them."""
-        for numbers in alike:
+        for numbers in similar:
+            # One that is refused becomes the first for the rest of its list.
             first = None
             for number in numbers:
                 if number not in self.steps_by_id:
-                    continue
+                    continue  # merged meanwhile
                 if first is None or not self._try_merge(first, number, siblings=True):
                     first = number
 
@@ -213,51 +237,56 @@ class _Fuser:
         one, two = self.steps_by_id[a], self.steps_by_id[b]
         if not isinstance(one, GroupBuilder) or not isinstance(two, GroupBuilder) or a == b:
             return False
-        before = self._before(b)
-        if self._cycle(a, b):
+        before = self._producers(b)  # of b alone: afterwards it is a part of a
+        if self._closes_cycle(a, b):
             why_not = "a step between them needs the first and feeds the second"
         else:
             why_not = merge(one, two, siblings)
         if why_not:
+            # Siblings exchange no value, so nobody asks why they were not merged.
             if not siblings:
                 self.refused[(a, b)] = why_not
             return False
         del self.steps_by_id[b]
         for v in (*two.made, *two.aside):
             self.step_of[v] = a
-        self._became(a, b, before)
+        self._note_merge(a, b, before)
         return True
 
-    def _cycle(self, a: int, b: int) -> bool:
-        """Whether some third step lies between the two, or the second before the first."""
-        return self._is_behind(b, self._before(a)) or self._is_behind(a, self._before(b) - {a})
+    def _closes_cycle(self, a: int, b: int) -> bool:
+        """Whether the merged step would need itself: a third step lies between the two, or the
+        second comes before the first.
+        """
+        return self._is_needed_by(b, self._producers(a)) or self._is_needed_by(
+            a, self._producers(b) - {a}
+        )
 
-    def _is_behind(self, wanted: int, steps: set[int]) -> bool:
-        """Whether any of these steps is a step, or needs it."""
-        least = self.late[wanted]
+    def _is_needed_by(self, target: int, steps: set[int]) -> bool:
+        """Whether any of `steps` is `target`, or needs it."""
+        least = self.latest[target]
         waiting, seen = list(steps), set(steps)
         while waiting:
             top = waiting.pop()
-            if top == wanted:
+            if top == target:
                 return True
-            if self.late[top] < least:
-                continue
-            for number in self._before(top):
+            if self.latest[top] < least:
+                continue  # else its number would be at least that of the target
+            for number in self._producers(top):
                 if number not in seen:
                     seen.add(number)
                     waiting.append(number)
         return False
 
     def refusals(self, built: dict[int, Step]) -> list[Refusal]:
-        """Why steps that exchange a value did not become one."""
+        """Why steps that exchange a value were not merged."""
         return [
             Refusal(built[a], step, self._reason(a, b))
             for b, step in built.items()
-            for a in sorted(self._before(b) - {b})
+            for a in sorted(self._producers(b) - {b})
         ]
 
     def _reason(self, a: int, b: int) -> str:
-        """Why step b did not become a part of step a, whose results it reads."""
+        """Why step b was not merged into step a, whose results it reads."""
         one, two = self.steps_by_id[a], self.steps_by_id[b]
         for eqn in (one, two):
             if isinstance(eqn, Eqn):
@@ -271,48 +300,51 @@ class _Fuser:
 
     # ---- the result ----
     def steps(self) -> tuple[list[Step], dict[int, Step]]:
-        """Steps in order, with the views and generators somebody outside a group needs as steps of
-        their own; and by their numbers those that are not such.
+        """All steps in order, and by number those that are groups or single equations. The others
+        are views and generators whose values are needed in memory.
         """
         order: list[Step] = []
         built: dict[int, Step] = {}
-        placed: set[Var] = set()
+        materialized: set[Var] = set()
+        # 1. The values needed in memory: results, and what any step reads.
         wanted = {a for a in self.graph.outvars if isinstance(a, Var)}
         for step in self.steps_by_id.values():
             if isinstance(step, GroupBuilder):
                 wanted.update(step.sources())
             else:
                 wanted.update(a for a in step.invars if isinstance(a, Var))
-        # Values behind the views that become steps of their own.
+        # A view that becomes a step of its own reads its source in memory.
         for v in list(wanted):
             wanted.add(self.index.base(v)[0])
 
-        def place_value(v: Var) -> None:
-            """Put the views (or generator) that make a value before whoever needs it."""
+        def materialize(v: Var) -> None:
+            """Append the views (or generator) that compute a value, unless they are there."""
             source, views = self.index.base(v)
             eqn = self.index.made_by.get(source)
-            if eqn is not None and source not in self.step_of and source not in placed:
+            if eqn is not None and source not in self.step_of and source not in materialized:
                 if is_view(eqn) or self._is_free_generator(eqn):
-                    placed.add(source)
+                    materialized.add(source)
                     order.append(eqn)
             for view in views:
                 out = view.outvars[0]
-                if out not in placed:
-                    placed.add(out)
+                if out not in materialized:
+                    materialized.add(out)
                     order.append(view)
 
-        for number in in_order(self.steps_by_id, self._before):
+        # 2. Producers before consumers. Groups write only what is needed outside them.
+        for number in in_order(self.steps_by_id, self._producers):
             step = self.steps_by_id[number]
             if isinstance(step, Eqn):
                 for a in step.invars:
                     if isinstance(a, Var):
-                        place_value(a)
+                        materialize(a)
                 built[number] = step
             else:
                 outputs = [v for m in step.members for v in m.eqn.outvars if v in wanted]
                 built[number] = step.built(outputs)
             order.append(built[number])
+        # 3. Results that are views of what a step has computed.
         for a in self.graph.outvars:
             if isinstance(a, Var):
-                place_value(a)
+                materialize(a)
         return order, built

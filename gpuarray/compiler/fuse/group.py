@@ -1,11 +1,11 @@
 """Groups: equations that become one kernel.
 
-Floor 3. Plain data: a GroupBuilder while fuse.py and merge.py bring equations together, a
-FusedGroup from then on.
+Floor 3. Plain data: a GroupBuilder while fuse.py and merge.py merge equations, a FusedGroup from
+then on.
 
 A group has axes. Every value in it runs along some of them, and each of its dimensions is labelled
 with the axis it runs along. Axes that reductions remove are the inner space R, the others the
-parallel space P.
+parallel space P: in `sum(x * y, axis=1)` axis 0 is P and axis 1 is R.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Member:
 
     @property
     def in_registers(self) -> list[Var]:
-        """The results of which a thread has its element in a register when it is done."""
+        """The results of which a thread holds its own element in a register at the end."""
         if self.flow is None:
             return self.eqn.outvars
         return [self.eqn.outvars[k] for k in self.flow.results if k in self.flow.whole]
 
     @property
     def written_aside(self) -> list[Var]:
-        """The other results: a loop writes them on its way, or not every thread has an element."""
+        """The other results: a loop writes them step by step, or not every thread has one."""
         if self.flow is None:
             return []
         return [self.eqn.outvars[k] for k in self.flow.results if k not in self.flow.whole]
@@ -61,10 +61,10 @@ class FusedGroup:
     axes: lengths of the axes; those in `reduced` are removed by reductions
     inputs: the values in memory that it reads, in order of first use
     inlined: producers whose results are computed where they are read, instead of being read from
-    memory (`iota`, a padded array), by the value that each makes. A backend that replays
+    memory (`iota`, a padded array), by the value that each computes. A backend that replays
     primitives computes them as steps of their own
-    copy_of: of a group that only writes what an equation makes (a transpose, a gather): which one
-    name: by its place in the plan and the shape of its work, given when the plan is complete
+    copy_of: the equation, of a group that only writes its result (a transpose, a gather)
+    name: its position in the plan and its form, given when the plan is complete
     """
 
     axes: tuple[int, ...]
@@ -78,14 +78,14 @@ class FusedGroup:
 
     @functools.cached_property
     def made(self) -> dict[Var, Member]:
-        """The member that makes each value; results of loops only where a thread has one element
-        of them in a register at the end.
+        """The member that computes each value; of the results of loops only those of which a
+        thread holds its own element at the end.
         """
         return {v: m for m in self.members for v in m.in_registers}
 
     @functools.cached_property
     def aside(self) -> dict[Var, Member]:
-        """The loops that write each of the other results on their way."""
+        """The loop that writes each of the other results."""
         return {v: m for m in self.members for v in m.written_aside}
 
     @property
@@ -100,8 +100,8 @@ class FusedGroup:
 
     @property
     def is_fused(self) -> bool:
-        """Whether its members are what fusion brings together: pointwise work, reductions, loops
-        in registers. Others (a scan, a sort, a scatter in place) have a kernel of their own.
+        """Whether its members are of the kinds that fusion merges: pointwise work, reductions,
+        loops in registers. Others (a scan, a sort, a scatter in place) have kernels of their own.
         """
         fusible = (Kind.POINTWISE, Kind.REDUCTION)
         return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
@@ -111,7 +111,7 @@ class FusedGroup:
         return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
-        """What loops read in memory on their way, and how often each element of the space does."""
+        """The inputs that loops read step by step, and how often each element of the space does."""
         for member in self.members:
             if member.flow is not None:
                 for k, load in member.flow.memory.items():
@@ -119,8 +119,8 @@ class FusedGroup:
 
 
 class GroupBuilder:
-    """A group while equations are still brought together. What merging asks all the time is kept
-    up to date instead of gathered again.
+    """A group while equations are still merged into it. What every attempt to merge asks for is
+    kept up to date here, since gathering it again would take quadratic time.
     """
 
     def __init__(self, axes: Iterable[int] = (), reduced: frozenset[int] = frozenset()):
@@ -136,7 +136,7 @@ class GroupBuilder:
         self.weight = 0.0
 
     def add(self, member: Member) -> None:
-        """Append a member and note what it reads and makes."""
+        """Append a member and note what it reads and computes."""
         self.members.append(member)
         self.weight += member.weight
         depends = member.eqn.primitive.kind is Kind.REDUCTION
@@ -146,6 +146,7 @@ class GroupBuilder:
                 self.load_of.setdefault(operand.key, operand)
             elif isinstance(operand, Inner) and operand.var in self.finished:
                 depends = True
+        # Results that a loop writes aside are in memory: no other member can have them as operands.
         self.made.update((v, member) for v in member.in_registers)
         self.aside.update((v, member) for v in member.written_aside)
         if member.flow is not None:
@@ -190,7 +191,7 @@ Step = FusedGroup | Eqn
 
 
 class Refusal(NamedTuple):
-    """Two steps that exchange a value and are not one kernel."""
+    """Two steps that exchange a value and were not merged, and why."""
 
     producer: Step
     consumer: Step
@@ -198,10 +199,11 @@ class Refusal(NamedTuple):
 
 
 def members_in_order(group: FusedGroup) -> Iterator[Member]:
-    """The members, each after the ones it needs."""
+    """The members, each after those it needs: merging does not keep them in order."""
     made = group.made
     done: set[int] = set()
     for member in group.members:
+        # Depth first, without recursion: chains may be as long as a group has members.
         stack = [member]
         while stack:
             top = stack[-1]

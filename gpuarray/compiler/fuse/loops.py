@@ -1,9 +1,13 @@
-"""Loops and branches in registers: those in which every element goes its own way.
+"""Loops and branches in registers: those in which no element needs another one.
 
 Floor 3. In: an equation whose primitive says how it runs its Graphs (`Primitive.flow`). Out: a
 `Flow`, which a kernel runs for each element: statements on registers and on elements of memory,
 every value labelled with the axes of one space that it runs along. None where elements need one
 another: then the equation stays a step of its own.
+
+Axes are found by unification: every dimension of every value starts with a label of its own, and
+each statement unites the labels of dimensions that it combines. The labels of the largest result
+are the axes of the space; whatever needs another axis is refused.
 """
 
 from __future__ import annotations
@@ -40,22 +44,25 @@ from gpuarray.core.primitive import Kind
 
 
 def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder | None:
-    """A group of one member that runs a loop or a branch in registers; None where none can.
+    """A group of one member that runs a loop or a branch in registers; None where that cannot be.
 
     used: the results that somebody reads
     index: that of the graph it stands in
     """
     wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
-    operands = [_scalar_behind(a, index) for a in eqn.invars]
+    operands = [_fill_scalar(a, index) for a in eqn.invars]
     in_memory: set[int] = set()
+    # 1. Build the flow. At first every operand is taken for a register. Each one of which a thread
+    # needs more than its own element is left in memory, and building starts again.
     while True:
         try:
-            flow = _Reader(eqn, operands, in_memory).flow(wanted)
+            flow = _FlowBuilder(eqn, operands, in_memory).flow(wanted)
             break
         except _InMemory as found:
             in_memory.add(found.operand)
         except NotElementwise:
             return None
+    # 2. The space of the group: the axes of the flow that are longer than 1.
     axes: list[int] = []
     space: list[int | None] = []
     for n in flow.shape:
@@ -69,6 +76,7 @@ def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder
         labels = tuple(None if d is None else space[d] for d in dims)
         return Load(*index.base(a), labels, a.aval.shape)
 
+    # 3. Operands: those in registers are loads, those in memory belong to the flow.
     values = [load(operands[k], register.dims) for k, register in flow.values.items()]
     for k in sorted({x.operand for x in flow.seen}):
         a = operands[k]
@@ -79,8 +87,8 @@ def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder
     return group
 
 
-def _scalar_behind(a: Atom, index: GraphIndex) -> Atom:
-    """A constant that only fills an array."""
+def _fill_scalar(a: Atom, index: GraphIndex) -> Atom:
+    """The constant that an array is filled with, or the array itself."""
     eqn = index.maker(a)
     if eqn is not None and is_view(eqn) and isinstance(eqn.invars[0], Literal):
         return eqn.invars[0]
@@ -88,33 +96,37 @@ def _scalar_behind(a: Atom, index: GraphIndex) -> Atom:
 
 
 class NotElementwise(Exception):
-    """Elements need one another, or something that a kernel does not have."""
+    """A loop or branch cannot run in registers: elements need one another, or something that
+    kernels do not have.
+    """
 
 
 class _InMemory(Exception):
-    """An operand is read where it lies: more than its own element is needed."""
+    """An operand must stay in memory: a thread needs more than its own element of it."""
 
     def __init__(self, operand: int):
         self.operand = operand
 
 
-class _Reader:
-    """Reads the Graphs of one equation, and finds out what runs along what."""
+class _FlowBuilder:
+    """Builds the flow of one equation, and finds the axes that its values run along."""
 
     def __init__(self, eqn: Eqn, operands: list[Atom], in_memory: set[int]):
         self.eqn = eqn
         self.operands = operands
         self.in_memory = in_memory
         self.all: list[Register | Seen] = []
-        self.parent: list[int] = []  # labels that are one, as a forest
+        # Labels: a union-find forest, with a length for each root.
+        self.parent: list[int] = []
         self.length: list[int] = []
         self.real: list[bool] = []  # whether elements along it may differ
-        self.turns = 0
+        self.loops = 0
         self.weight = 0.0
         self.statements = 0
 
     # ---- labels ----
     def fresh(self, aval: ShapedArray, real: bool = False) -> list[int | None]:
+        """New labels for the dimensions of a value; None for those of length 1."""
         labels: list[int | None] = []
         for n in aval.shape:
             labels.append(None if n == 1 else len(self.parent))
@@ -125,13 +137,14 @@ class _Reader:
         return labels
 
     def find(self, label: int) -> int:
+        """The root of a label, with the paths to it halved on the way."""
         while self.parent[label] != label:
             self.parent[label] = self.parent[self.parent[label]]
             label = self.parent[label]
         return label
 
     def tie(self, ours: Sequence[int | None], theirs: Sequence[int | None]) -> None:
-        """The same dimensions of two values are the same axis; None is no axis at all."""
+        """Unite the labels of two values, dimension by dimension; None goes with any."""
         for one, two in zip(ours, theirs, strict=True):
             if one is None or two is None:
                 continue
@@ -147,8 +160,8 @@ class _Reader:
         self.all.append(made)
         return made
 
-    def holds(self, register: Register, value: Value) -> None:
-        """A register takes a value of its own type."""
+    def assign(self, register: Register, value: Value) -> None:
+        """Let a register take a value, which must have its dtype and run along its axes."""
         if register.aval.dtype != value.aval.dtype:
             raise NotElementwise("dtypes differ")
         if not isinstance(value, Literal) and value.aval.ndim:
@@ -156,10 +169,13 @@ class _Reader:
 
     # ---- the whole ----
     def flow(self, wanted: set[int]) -> Flow:
-        given = [self.given(k, a) for k, a in enumerate(self.operands)]
+        """The flow that computes these results."""
+        # 1. Statements, from the operands.
+        given = [self.operand_value(k, a) for k, a in enumerate(self.operands)]
         statement, results = self.structure(self.eqn, given, wanted)
         if not results:
             raise NotElementwise("nobody reads it")
+        # 2. What each result runs along. One step of a stacked result has an axis less.
         stacked = statement.stacked if isinstance(statement, Repeat) else {}
         labels: dict[int, list[int | None]] = {}
         shapes: dict[int, tuple[int, ...]] = {}
@@ -170,12 +186,14 @@ class _Reader:
             value = results[k]
             if not isinstance(value, Literal) and value.aval.ndim:
                 self.tie(labels[k], value.labels)
+        # 3. The largest result gives the space; others of its shape run along the same axes.
         first = max(results, key=lambda k: (math.prod(shapes[k]), -k))
         if not all(math.prod(s) for s in shapes.values()):
             raise NotElementwise("there is nothing to do")
         for k in results:
             if shapes[k] == shapes[first]:
                 self.tie(labels[first], labels[k])
+        # 4. Labels of the space become its axes, and all values that are read run along them.
         axis_of: dict[int, int] = {}
         for d, label in enumerate(labels[first]):
             if label is not None:
@@ -192,6 +210,9 @@ class _Reader:
         return Flow(statement, shapes[first], values, {}, seen, dims, self.weight)
 
     def axis(self, label: int | None, axis_of: dict[int, int], needed: bool = False) -> int | None:
+        """The axis of the space that a label is. A label outside the space is None where elements
+        along it are all the same (a broadcast constant), and an error elsewhere.
+        """
         if label is None:
             return None
         root = self.find(label)
@@ -199,7 +220,8 @@ class _Reader:
             raise NotElementwise("it runs along other axes as well")
         return axis_of.get(root)
 
-    def given(self, k: int, a: Atom) -> Value:
+    def operand_value(self, k: int, a: Atom) -> Value:
+        """Operand `k` as a value of the flow: a constant, a register or an element of memory."""
         if isinstance(a, Literal):
             return a
         made: Register | Seen
@@ -223,16 +245,17 @@ class _Reader:
         which, *operands = given
         results = {k: self.register(eqn.outvars[k].aval) for k in sorted(wanted)}
         branches = []
+        # Every branch assigns its values to the same registers, so their axes are united.
         for graph in form.branches:
             flat = drop_dead(_with_outputs(_simplified(graph), sorted(wanted)))
             statements, out = self.block(flat, operands)
             for k, value in zip(sorted(wanted), out, strict=True):
-                self.holds(results[k], value)
+                self.assign(results[k], value)
             branches.append((statements, out))
-        return Choose(eqn, self.taken(which), branches, results), dict(results)
+        return Choose(eqn, self.read_value(which), branches, results), dict(results)
 
-    def taken(self, value: Value | None) -> Value:
-        """A value that is read."""
+    def read_value(self, value: Value | None) -> Value:
+        """The value, noted as one that is read: only those are loaded or declared."""
         if value is None:
             raise NotElementwise("it reads what a loop inside it stacks")
         if isinstance(value, Register):
@@ -244,50 +267,60 @@ class _Reader:
     def loop(
         self, eqn: Eqn, form: Loop, given: Sequence[Value | None], wanted: set[int]
     ) -> tuple[Repeat, dict[int, Value]]:
+        """A loop, and the values of its results that are wanted."""
+        # 1. Which carries are needed: those behind wanted results and behind the condition.
         body = _simplified(form.body)
         test = None if form.condition is None else _simplified(form.condition)
         count = len(form.carry)
         live = _live_carries(form, body, test, wanted)
         stacked = sorted(k for k in wanted if k >= count)
+        # 2. Steps, if they are counted. The number is negative, unlike those of axes.
         turn = None
         if form.length is not None:
             if not form.length:
                 raise NotElementwise("it takes no step")
-            self.turns += 1
-            turn = Turn(-self.turns, form.length)
+            self.loops += 1
+            turn = Turn(-self.loops, form.length)
+        # 3. A register for each carry, which takes the start.
         carries: dict[int, Carry] = {}
         for k in live:
-            start = self.taken(given[form.carry[k]])
+            start = self.read_value(given[form.carry[k]])
             inside = self.register(body.invars[len(form.consts) + k].aval)
-            self.holds(inside, start)
+            self.assign(inside, start)
             carries[k] = Carry(start, inside)
         made = Repeat(eqn, turn, form.reverse, carries)
         before = self.weight
         carried = [carries[k].inside if k in carries else None for k in range(count)]
+        # 4. The condition, on the carries.
         if test is not None:
             consts = [given[k] for k in form.condition_consts]
             made.test, (going,) = self.block(test, [*consts, *carried])
             made.going = going
-            for carry in carries.values():  # a condition with axes is one for each element of them
+            # A condition with axes is one for each element along them: elements may stop at
+            # different steps, and the carries run along these axes.
+            for carry in carries.values():
                 if not isinstance(going, Literal):
                     self.tie(going.labels, carry.inside.labels[: len(going.labels)])
+        # 5. The body. An array that the loop goes through is read at the step, if it is read.
         flat = drop_dead(_with_outputs(body, [*live, *stacked]))
         read = {*(a for e in flat.eqns for a in e.invars), *flat.outvars}
         ins: list[Value | None] = [*(given[k] for k in form.consts), *carried]
         for k, v in zip(form.xs, flat.invars[len(ins) :], strict=True):
             ins.append(self.element(given[k], turn) if v in read else None)
+        # 6. Its values: the next carries, then what each step stacks.
         made.body, out = self.block(flat, ins)
         for k, value in zip(live, out[: len(live)], strict=True):
-            self.holds(carries[k].inside, value)
+            self.assign(carries[k].inside, value)
             carries[k].next = value
         made.stacked = dict(zip(stacked, out[len(live) :], strict=True))
+        # What the condition and the body cost, once for each step.
         rounds = TARGET.guessed_steps if form.length is None else float(form.length)
         self.weight = before + (self.weight - before) * rounds
         results: dict[int, Value] = {k: carries[k].inside for k in live if k in wanted}
         return made, results | made.stacked
 
     def element(self, value: Value | None, turn: Turn | None) -> Value | None:
-        """What a step sees of an array that a loop goes through."""
+        """The slice of an array along its first axis that a step of a loop reads."""
         assert turn is not None
         if value is None or isinstance(value, Literal):
             return value
@@ -297,7 +330,7 @@ class _Reader:
         elif value.labels[0] is None:  # the same at every step
             made = Register(aval, value.labels[1:], value.operand, value)
         elif value.operand is not None:
-            raise _InMemory(value.operand)
+            raise _InMemory(value.operand)  # start again, with this operand in memory
         else:
             raise NotElementwise("it goes through an array that it made itself")
         self.all.append(made)
@@ -310,12 +343,13 @@ class _Reader:
         """The statements of a Graph, and the values of its outputs."""
         env: dict[Var, Value | None] = dict(zip(graph.invars, ins, strict=True))
         for v, c in zip(graph.constvars, graph.consts, strict=True):
+            # An array would be an input of the kernel, and the equation has no operand for it.
             if v.aval.shape:
                 raise NotElementwise("it holds a constant array")
             env[v] = Literal(c, v.aval)
 
         def read(a: Atom) -> Value:
-            return self.taken(a if isinstance(a, Literal) else env[a])
+            return self.read_value(a if isinstance(a, Literal) else env[a])
 
         found: list[Statement] = []
         used = {a for e in graph.eqns for a in e.invars if isinstance(a, Var)}
@@ -325,6 +359,7 @@ class _Reader:
             self.statements += 1
             if self.statements > TARGET.statements:
                 raise NotElementwise("it is too long")
+            # A loop or branch inside. What a loop inside stacks exists in memory only (None).
             if prim.flow is not None:
                 wanted = {k for k, v in enumerate(eqn.outvars) if v in used}
                 inside = [env[a] if isinstance(a, Var) else a for a in eqn.invars]
@@ -336,10 +371,13 @@ class _Reader:
             elif is_view(eqn):
                 a = eqn.invars[0]
                 env[eqn.outvars[0]] = self.view(eqn, a if isinstance(a, Literal) else env[a])
+            # Each element of the result from those at the same index.
             elif prim.kind is Kind.POINTWISE:
                 found.append(self.compute(eqn, list(map(read, eqn.invars)), env))
+            # Values that depend on the index alone: elements along every axis may differ.
             elif prim.kind is Kind.GENERATOR and has_text(eqn) and _of_scalars(eqn):
                 found.append(self.generate(eqn, list(map(read, eqn.invars)), env))
+            # A slice or gather at an index that the flow computes.
             elif prim.element and len(eqn.outvars) == 1:
                 a = eqn.invars[0]
                 first = None if isinstance(a, Literal) else env[a]
@@ -350,6 +388,9 @@ class _Reader:
         return found, list(map(read, graph.outvars))
 
     def view(self, eqn: Eqn, value: Value | None) -> Value | None:
+        """A view of a value. Of registers only dimensions can be permuted, added and dropped; of
+        memory any view may be read.
+        """
         aval = eqn.outvars[0].aval
         if value is None or isinstance(value, Literal):
             return value
@@ -372,7 +413,7 @@ class _Reader:
         return made
 
     def picked(self, eqn: Eqn, value: Value | None, others: dict[int, Value]) -> Seen:
-        """Elements of memory at places that the same numbers give to all of them."""
+        """Elements of memory at an index that is the same for all of them."""
         if isinstance(value, Register) and value.operand is not None:
             raise _InMemory(value.operand)
         if not isinstance(value, Seen) or any(v.aval.size > 1 for v in others.values()):
@@ -384,6 +425,7 @@ class _Reader:
         return made
 
     def compute(self, eqn: Eqn, operands: list[Value], env: dict) -> Compute:
+        """A pointwise equation: its operands and results run along the same axes."""
         out = eqn.outvars[0].aval
         results = [self.register(v.aval) for v in eqn.outvars]
         for a, value in zip(eqn.invars, operands, strict=True):
@@ -401,6 +443,7 @@ class _Reader:
         return Compute(eqn, operands, results)
 
     def generate(self, eqn: Eqn, operands: list[Value], env: dict) -> Compute:
+        """An equation that computes elements from their index, such as an iota."""
         (v,) = eqn.outvars
         result = self.register(v.aval, real=True)
         _check_text(eqn)
@@ -410,7 +453,7 @@ class _Reader:
 
 
 def _check_text(eqn: Eqn) -> None:
-    """Raise where an equation has no text: the kernel would not be there."""
+    """Raise where an equation has no CUDA text, since the whole kernel could not be emitted."""
     if not has_text(eqn):
         raise NotElementwise(f"{eqn.primitive.name} has no CUDA text for these operands")
     for a in (*eqn.invars, *eqn.outvars):
@@ -427,6 +470,7 @@ def _of_scalars(eqn: Eqn) -> bool:
 
 
 def _simplified(graph: Graph) -> Graph:
+    """The simplified graph, kept with the original: building may start several times."""
     if "simplified" not in graph.derived:
         graph.derived["simplified"] = simplify(graph)
     return graph.derived["simplified"]
@@ -438,7 +482,7 @@ def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
 
 
 def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int]) -> list[int]:
-    """The carries that anything wanted depends on."""
+    """The carries that wanted results or the condition depend on, after any number of steps."""
     count, first = len(form.carry), len(form.consts)
     number = {v: k for k, v in enumerate(body.invars[first : first + count])}
     live = {k for k in wanted if k < count}
@@ -447,6 +491,7 @@ def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int])
         needed = _needed(test, test.outvars)
         live |= {k for k, v in enumerate(test.invars[behind:]) if v in needed}
     ys = [body.outvars[k] for k in wanted if k >= count]
+    # A carry that is needed needs others at the step before: repeat until there are no more.
     while True:
         needed = _needed(body, [*(body.outvars[k] for k in live), *ys])
         grown = live | {k for v, k in number.items() if v in needed}

@@ -1,11 +1,11 @@
-"""Bring two Groups together, where their union still has the form of one.
+"""Merge two groups where the result can still be one kernel.
 
 Floor 3. In: a producer and its consumer, or two siblings that read the same value. Out: one group,
 or the reason why not.
 
-Labels are brought together along the values they exchange; that one test covers elementwise chains,
-reductions with what comes before and after, softmax, normalisations, transposed and broadcast
-operands, several outputs.
+The axes of the two groups are matched along the values they exchange. That one test covers
+elementwise chains, reductions with what comes before and after, softmax, normalisations, transposed
+and broadcast operands, and several outputs.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from gpuarray.core.primitive import Kind
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
-    """Where each dimension of a viewed value comes from; None for new ones. None altogether if a
-    view does more.
+    """For each dimension of a viewed value the one of its source that it is (None: a new one);
+    None for views that do more than permute, add and drop dimensions.
     """
     order: list[int | None] = list(range(ndim))
     for view in views:
@@ -42,36 +42,43 @@ def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | No
 
 
 def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
-    """Bring a consumer (or sibling) into a group. Returns "" when done, else why not, and nothing
-    changed.
+    """Merge a consumer (or sibling) `two` into `one`. Returns "" when that is done; otherwise the
+    reason why not, with both unchanged.
     """
+    # 1. Limits, and loops in registers, which have rules of their own.
     if len(one.members) + len(two.members) > TARGET.members:
         return f"together they have more than {TARGET.members} operations"
-    if (one.has_flow or two.has_flow) and (why_not := _beside_flow(one, two, siblings)):
+    if (one.has_flow or two.has_flow) and (why_not := _flow_refusal(one, two, siblings)):
         return why_not
-    ties = _Ties(one, two)
-    inner = ties.through_values()
+    # 2. Which axis of `two` is which of `one`: exchanged values decide, shared inputs come second.
+    match = _AxisMatch(one, two)
+    inner = match.through_values()
     if inner is None:
         return "between them elements are rearranged, or one value is read in two orders"
-    ties.through_shared_loads()
+    match.through_shared_loads()
     if siblings and one.reduced and (one.axes, one.reduced) == (two.axes, two.reduced):
-        ties.by_place()
-    axes = ties.remaining(siblings)
+        match.by_position()
+    # 3. The axes of the union: those of `one`, then those of `two` that matched none of them.
+    axes = match.remaining(siblings)
     grown = len(axes) > len(one.axes)
     if siblings and (grown or len(two.axes) != len(one.axes)):
         return "they run over different spaces"
-    if grown and len(set(ties.axis_of.values()) & set(range(len(one.axes)))) < len(one.axes):
-        return "they run over different spaces"  # together: over the product of both
-    reduced, why_not = _common_reduction(one, two, ties.axis_of, axes, grown)
+    # Either space may contain the other. If each had axes of its own, every member would run over
+    # the product of both.
+    if grown and len(set(match.axis_of.values()) & set(range(len(one.axes)))) < len(one.axes):
+        return "they run over different spaces"
+    # 4. Whether the union still computes every value, each once or cheaply again.
+    reduced, why_not = _common_reduction(one, two, match.axis_of, axes, grown)
     if why_not:
         return why_not
-    if _no_rows(axes, reduced) and not (_is_empty(one) and _is_empty(two)):
+    if _has_no_rows(axes, reduced) and not (_is_empty(one) and _is_empty(two)):
         return "one of them has no elements, so nobody would compute the other's"
-    members = [_moved(m, ties.axis_of, inner) for m in two.members]
-    if not _covered(members, one, two, ties.axis_of):
+    members = [_relabelled(m, match.axis_of, inner) for m in two.members]
+    if not _keeps_extent(members, one, two, match.axis_of):
         return "a value is only broadcast, with nothing of full extent beside it"
-    if reduced and _returns_to_rows(members, one, reduced) and not _rows_fit(axes, reduced):
+    if reduced and _waits_for_reduction(members, one, reduced) and not _rows_fit(axes, reduced):
         return "a row is too long to wait for its own reduction"
+    # 5. Nothing speaks against it: from here on `one` changes.
     new_sources = sum(v not in one.read and v not in one.made for v in two.read)
     if len(one.read) + new_sources + 1 > TARGET.arguments:
         return f"together they have more than {TARGET.arguments} inputs and outputs"
@@ -82,34 +89,39 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
 
 
 def merge_reason(one: GroupBuilder, two: GroupBuilder) -> str:
-    """Why two groups do not merge, found by trying on copies."""
+    """Why two groups do not merge, found by trying it on a copy."""
     trial = GroupBuilder(one.axes, one.reduced)
     for member in one.members:
         trial.add(member)
     return merge(trial, two) or "it would close a cycle"
 
 
-class _Ties:
+class _AxisMatch:
     """Which axis of `two` is which axis of `one`."""
 
     def __init__(self, one: GroupBuilder, two: GroupBuilder):
         self.one, self.two = one, two
-        self.axis_of: dict[int, int] = {}
-        self.taken: set[int] = set()
+        self.axis_of: dict[int, int] = {}  # of `two` -> of `one`, or of the union
+        self.matched: set[int] = set()  # axes of `one` that are taken
 
-    def tie(self, theirs: int | None, ours: int | None) -> bool:
+    def match(self, theirs: int | None, ours: int | None) -> bool:
+        """Match two axes; False where one of them is matched with another, or lengths differ. A
+        dimension of length 1 (None) goes with anything.
+        """
         if theirs is None or ours is None:
             return theirs is None or ours is None
         if theirs in self.axis_of:
             return self.axis_of[theirs] == ours
-        if ours in self.taken or self.two.axes[theirs] != self.one.axes[ours]:
+        if ours in self.matched or self.two.axes[theirs] != self.one.axes[ours]:
             return False
         self.axis_of[theirs] = ours
-        self.taken.add(ours)
+        self.matched.add(ours)
         return True
 
     def through_values(self) -> dict[int, Inner] | None:
-        """Tie along the values that one makes and two reads; those loads become inner operands."""
+        """Match along the values that one computes and two reads. Returns the inner operands that
+        those loads become, by id; None where the axes do not match.
+        """
         inner: dict[int, Inner] = {}
         for load in self.two.loads():
             maker = self.one.made.get(load.source)
@@ -120,37 +132,43 @@ class _Ties:
                 return None
             for theirs, o in zip(load.dims, order, strict=True):
                 ours = maker.dims[o] if o is not None else None
-                if (ours is not None and theirs is None) or not self.tie(theirs, ours):
+                # A dimension that runs along an axis of `one` must run along one of `two` as well.
+                if (ours is not None and theirs is None) or not self.match(theirs, ours):
                     return None
             inner[id(load)] = Inner(load.source, order)
         return inner
 
     def through_shared_loads(self) -> None:
-        """A value that both read the same way ties their axes too, as far as it can."""
+        """Match along inputs that both read the same way. That is a preference: axes that are
+        matched already stay as they are.
+        """
         for load in self.two.loads():
             mine = self.one.load_of.get(load.key)
             if mine is not None:
                 for theirs, ours in zip(load.dims, mine.dims, strict=True):
                     if theirs is not None and theirs not in self.axis_of and ours is not None:
-                        self.tie(theirs, ours)
+                        self.match(theirs, ours)
 
-    def by_place(self) -> None:
-        """Where nothing ties two spaces that are alike, each axis is the one in its place."""
+    def by_position(self) -> None:
+        """Match equal spaces axis by axis, where nothing else has matched any."""
         if not self.axis_of:
             for axis in range(len(self.one.axes)):
-                self.tie(axis, axis)
+                self.match(axis, axis)
 
     def remaining(self, siblings: bool) -> list[int]:
-        """Give every other axis of two a place; the axes of the union."""
+        """Give every unmatched axis of two a place after those of one. Returns the axes of the
+        union.
+        """
         axes = list(self.one.axes)
         for theirs, length in enumerate(self.two.axes):
             if theirs in self.axis_of:
                 continue
             if self.one.reduced and not siblings:
-                # A fresh broadcast axis next to a reduction is the reduced axis come back, if it is
-                # as long.
+                # A consumer that broadcasts the result of a reduction again (x - max(x)) runs along
+                # the axis that was reduced, if it is as long.
                 if any(
-                    o not in self.taken and self.tie(theirs, o) for o in sorted(self.one.reduced)
+                    o not in self.matched and self.match(theirs, o)
+                    for o in sorted(self.one.reduced)
                 ):
                     continue
             self.axis_of[theirs] = len(axes)
@@ -158,19 +176,19 @@ class _Ties:
         return axes
 
 
-def _no_rows(axes: list[int], reduced: frozenset[int]) -> bool:
+def _has_no_rows(axes: list[int], reduced: frozenset[int]) -> bool:
     return any(n == 0 for i, n in enumerate(axes) if i not in reduced)
 
 
 def _is_empty(group: GroupBuilder) -> bool:
-    return _no_rows(group.axes, group.reduced)
+    return _has_no_rows(group.axes, group.reduced)
 
 
 def _common_reduction(
     one: GroupBuilder, two: GroupBuilder, axis_of: dict[int, int], axes: list[int], grown: bool
 ) -> tuple[frozenset[int], str]:
-    """The reduced axes of the union, and why there is none where two reductions differ or one would
-    be repeated.
+    """The reduced axes of the union, and why they cannot be one kernel where the reductions differ
+    or one would be repeated ("" where they can).
     """
     theirs = frozenset(axis_of[i] for i in two.reduced)
     both = one.reduced | theirs
@@ -180,6 +198,8 @@ def _common_reduction(
         return both, "a reduction would be computed again along a broadcast axis"
     if theirs and len(axis_of) < len(axes):
         return both, "the reduction does not run over all axes of what it would join"
+    # New parallel axes: what `one` computes is repeated for each step along them. That is worth it
+    # where it is cheap, or where all of it together takes less than another launch.
     if (
         grown
         and one.weight > TARGET.recompute
@@ -189,8 +209,8 @@ def _common_reduction(
     return both, ""
 
 
-def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
-    """A member of two with its axes renamed and its loads of one's values made inner."""
+def _relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> Member:
+    """Copy of a member of two with the axes of the union; its loads of one's values are inner."""
 
     def renamed(dims: Dims) -> Dims:
         return tuple(None if d is None else axis_of[d] for d in dims)
@@ -204,8 +224,8 @@ def _moved(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]) -> 
     return dataclasses.replace(member, operands=operands, space=space, dims=dims)
 
 
-def _beside_flow(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
-    """Why a loop in registers and what is beside it stay apart, if they do."""
+def _flow_refusal(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
+    """Why a loop in registers cannot be merged with another group; "" where it can."""
     if one.reduced or two.reduced:
         return "a loop in registers would be run again for each pass of a reduction"
     if siblings:
@@ -214,20 +234,20 @@ def _beside_flow(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
         return "a loop reads its elements step by step"
     if any(v in one.aside for v in two.read):
         return "a loop writes it on its way"
-    if not all(_has_types(g) for g in (one, two)):
+    if not all(_has_cuda_types(g) for g in (one, two)):
         return "a dtype has no type in CUDA"
     return ""
 
 
-def _has_types(group: GroupBuilder) -> bool:
+def _has_cuda_types(group: GroupBuilder) -> bool:
     return all(in_kernels(v.aval.dtype) for v in (*group.read, *group.made))
 
 
-def _covered(
+def _keeps_extent(
     moved: list[Member], one: GroupBuilder, two: GroupBuilder, axis_of: dict[int, int]
 ) -> bool:
-    """Whether the operands still give every member its full extent: a broadcast made inside does
-    not.
+    """Whether the operands of every member still run along all of its axes. A value that is only
+    broadcast inside the group does not: no load would say how far the member runs.
     """
     for member, old in zip(moved, two.members, strict=True):
         if all(
@@ -237,6 +257,8 @@ def _covered(
             continue  # nothing became inner
         if member.flow is not None:
             continue  # each element is on its own
+        # The axes that loads and inner operands run along. What had been inner in `two` is
+        # labelled with its axes, what has just become inner with those of `one`.
         covered: set[int] = set()
         for o, was in zip(member.operands, old.operands, strict=True):
             if isinstance(o, Load):
@@ -252,9 +274,9 @@ def _covered(
     return True
 
 
-def _returns_to_rows(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
-    """Whether a new value over P x R needs a finished reduction: softmax does, a plain sum does
-    not.
+def _waits_for_reduction(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
+    """Whether a value over P x R needs a finished reduction over R: in softmax one does, in a plain
+    sum none. Then each row is gone over again when its reduction is done.
     """
     finished = set(one.finished)
     for member in members:

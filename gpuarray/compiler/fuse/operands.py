@@ -1,6 +1,7 @@
-"""Operands of a group's members: what is read from memory, and what the group makes itself.
+"""Operands of a group's members: what is read from memory, and what the group computes itself.
 
-Floor 3. Plain data.
+Floor 3. Plain data, made by fuse.py and merge.py: a producer's `Load` in its consumer becomes an
+`Inner` when the two are merged.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ Dims = tuple[int | None, ...]
 
 @dataclass(eq=False)
 class Load:
-    """An input of a group: a buffer seen through views, or an index-only value made on the spot."""
+    """An input of a group: a buffer seen through views, or a value computed from its index alone.
+
+    source: what is in memory; views: applied to it, in this order; shape: of what they show
+    dims: the axis of the group for each dimension of that shape
+    """
 
     source: Var
     views: tuple[Eqn, ...]
@@ -23,13 +28,14 @@ class Load:
     shape: tuple[int, ...]
 
     def __post_init__(self):
+        # Two loads with equal keys read the same elements: they share an axis match and a register.
         self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
 
 
 @dataclass(eq=False)
 class Inner:
-    """An operand made inside the group: `order` says which of its dimensions stands where (None: a
-    new one).
+    """An operand computed inside the group. `order` says for each dimension of the operand which
+    one of `var` it is (None: a new one), so a transpose between two members is no step.
     """
 
     var: Var

@@ -1,4 +1,4 @@
-"""Put steps in an order in which each comes behind those it needs.
+"""Put steps in an order in which each comes after those it needs.
 
 Floor 3. In: numbers, and what each needs. Out: the numbers in order, the same for the same input.
 """
@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 
 def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> Iterator[int]:
-    """Each number behind those it needs, otherwise by size: as if one went through all of them
-    again and again, and each time took those whose turn has come.
+    """Each number after those it needs, and otherwise in ascending order: the numbers are gone
+    through again and again, each time taking those that need nothing more.
 
     >>> list(in_order([1, 2, 3, 4], {1: [3], 2: [], 3: [], 4: [1]}.__getitem__))
     [2, 3, 1, 4]
     """
+    # Count what each number waits for, and note who waits for it.
     missing: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for number in numbers:
@@ -23,6 +24,8 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
         missing[number] = len(before)
         for other in before:
             readers.setdefault(other, []).append(number)
+    # One heap for this turn, a list for the next: a number that is freed by a larger one has been
+    # passed, and comes in the next turn. Ascending order keeps steps close to the program's order.
     now = sorted(n for n, count in missing.items() if not count)
     while now:
         later: list[int] = []
@@ -31,8 +34,9 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
             yield number
             for reader in readers.get(number, ()):
                 missing[reader] -= 1
-                if not missing[reader]:
+                if not missing[reader]:  # the last that it waited for
                     heapq.heappush(now if reader > number else later, reader)
         now = later
+    # A cycle: fuse.py refuses every merge that would close one.
     if any(missing.values()):
         raise AssertionError("the steps of a plan wait for one another")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
-from gpuarray.compiler.lower.elements import Reach
+from gpuarray.compiler.lower.elements import Inliner
 from gpuarray.core.element import Access, Element, parts
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, behind, linear
@@ -32,7 +32,7 @@ class Accesses:
         self.group = group
         self.axes = group.axes if axes is None else tuple(axes)
         self.collapsed = collapsed or {}
-        self.reach = Reach(group.inlined)
+        self.inliner = Inliner(group.inlined)
         self._known: dict[tuple, Access] = {}
 
     # ---- positions ----
@@ -72,7 +72,7 @@ class Accesses:
         found = self._known.get(key)
         if found is None:
             places = behind(load.views, self.along(load.dims))
-            found = self._known[key] = self.reach.element(load.source, places)
+            found = self._known[key] = self.inliner.element(load.source, places)
         return found
 
     def elements_of(self, load: Load) -> list[tuple[Var, Index]]:

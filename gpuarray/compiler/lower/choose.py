@@ -85,6 +85,7 @@ def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
         return Loop(accesses, name)
     if not group.is_fused:
         return _special(group)(accesses, name)
+    # Fewer axes mean fewer divisions, and more loads that one vector access serves.
     accesses = collapse(accesses)
     return (_reduction if group.reduced else _pointwise)(accesses, name)
 
@@ -104,13 +105,16 @@ def _special(group: FusedGroup) -> type[Kernel]:
 
 def _reduction(accesses: Accesses, name: str) -> Kernel:
     group, axes = accesses.group, accesses.axes
+    # Threads share a row, so what they find has to be merged.
     passes = split_passes(group, _has_fold)
     if passes is None:
         raise NoKernel("a reduction without a Fold cannot be split over threads")
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
+    # Neighbouring threads should read neighbouring elements: that decides between the two forms.
     if accesses.run_along_columns():
         return Columns(accesses, name, tuple(passes), rows, length)
+    # Blocks can share a row only if nothing waits for its result.
     single = len(passes) == 1 and not passes[0].stored
     shared = single and rows < TARGET.full_grid // 2 and length > TARGET.long_row
     return Rows(accesses, name, tuple(passes), rows, length, shared)
@@ -132,7 +136,8 @@ def loop_order(accesses: Accesses) -> list[int]:
 
 def _pointwise(accesses: Accesses, name: str) -> Kernel:
     axes, order = accesses.axes, loop_order(accesses)
-    crossing = _crossing(accesses, order)
+    # All values lie along the same axis: threads go along it. Otherwise tiles transpose some.
+    crossing = _crossing_axes(accesses, order)
     if crossing is None:
         return Map(accesses, name, tuple(order))
     x, y = crossing
@@ -150,7 +155,7 @@ def values_of(accesses: Accesses) -> list[tuple[Load | Var, Index]]:
     return found + [(v, accesses.output_index(v)) for v in accesses.group.outputs]
 
 
-def _crossing(accesses: Accesses, order: list[int]) -> tuple[int, int] | None:
+def _crossing_axes(accesses: Accesses, order: list[int]) -> tuple[int, int] | None:
     """The axis along which most bytes lie, and the next one along which values lie that depend on
     both; None where all values lie along the same one.
     """

@@ -1,4 +1,4 @@
-"""Axes that lie together in memory wherever they are used become one: fewer divisions, longer runs.
+"""Merge axes that are contiguous in memory wherever they are used: fewer divisions, longer runs.
 
 Floor 3. In: Accesses. Out: the same over fewer axes. Height and width of images whose channels
 move are one axis to a kernel, and all axes of a plain operation. The members keep the axes they
@@ -24,9 +24,10 @@ def collapse(accesses: Accesses) -> Accesses:
         return accesses
     steps = _steps(accesses, wide)
     inside = {i: [i] for i in wide}  # the axes that each one left stands for, slowest first
+    # Merge two axes at a time until no pair is contiguous everywhere.
     while True:
         pairs = itertools.permutations(inside, 2)
-        found = (p for p in pairs if _together(group, lengths[p[1]], steps, *p))
+        found = (p for p in pairs if _are_contiguous(group, lengths[p[1]], steps, *p))
         slow, fast = next(found, (None, None))
         if slow is None or fast is None:
             break
@@ -34,16 +35,18 @@ def collapse(accesses: Accesses) -> Accesses:
         lengths[fast] *= lengths[slow]
     if len(inside) == len(wide):
         return accesses
-    places: dict[int, Index] = {}
+    # The last axis of each run gets its whole length; the others have length 1, and their positions
+    # are quotients and remainders along it.
+    positions: dict[int, Index] = {}
     axes = list(group.axes)
     for axis, parts in inside.items():
         if len(parts) > 1:
             whole = Index.axis(axis, lengths[axis])
-            places |= zip(parts, split(whole, [group.axes[i] for i in parts]), strict=True)
+            positions |= zip(parts, split(whole, [group.axes[i] for i in parts]), strict=True)
             for i in parts:
                 axes[i] = 1
             axes[axis] = lengths[axis]
-    return Accesses(group, axes, places)
+    return Accesses(group, axes, positions)
 
 
 Steps = list[dict[int, int | None]]
@@ -58,7 +61,7 @@ def _steps(accesses: Accesses, wide: list[int]) -> Steps:
     return [{i: index.coefficient(i) for i in wide} for index in indices]
 
 
-def _together(group: FusedGroup, length: int, steps: Steps, slow: int, fast: int) -> bool:
+def _are_contiguous(group: FusedGroup, length: int, steps: Steps, slow: int, fast: int) -> bool:
     """Whether one step along `slow` is always a whole `length` of `fast`."""
     if (slow in group.reduced) != (fast in group.reduced):
         return False

@@ -1,7 +1,7 @@
-"""Which values can be made where they are read, and what that costs.
+"""Which equations can be inlined, and what that costs.
 
-Floor 3. In: equations. Out: numbers, by which inline.py decides what is a kernel of its own. They
-come from the rules of primitives (core/element_rules.py).
+Floor 3. In: equations. Out: numbers, by which inline.py decides what becomes a kernel of its own.
+They come from the element rules of primitives (core/element_rules.py).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
 
 
-def can_reach(eqn: Eqn) -> bool:
-    """Whether an element of an equation's results can be made where it is read."""
+def can_inline(eqn: Eqn) -> bool:
+    """Whether an element of an equation's results can be computed where it is read."""
     rule, update = rule_of(eqn), eqn.primitive.update
     if rule is None or not all(in_kernels(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)):
         return False
+    # Every element of a scatter's result compares its index with those of all updates.
     return rule.when(eqn) and (update is None or update.count(eqn) <= TARGET.updates_looked_at)
 
 
@@ -27,14 +28,16 @@ def cost_of(eqn: Eqn) -> float:
     return rule.cost_of(eqn)
 
 
-def is_place(eqn: Eqn, operand: int) -> bool:
-    """Whether an operand says where elements are."""
+def is_index_operand(eqn: Eqn, operand: int) -> bool:
+    """Whether an operand holds indices of elements."""
     rule = rule_of(eqn)
     return rule is not None and rule.where(operand)
 
 
 def reads_of(eqn: Eqn, operand: int) -> int | None:
-    """How many elements of an operand are read in all; None where it must be in memory."""
+    """How many elements of an operand are read for all results; None where it must be in memory,
+    since the kernel searches or addresses it.
+    """
     rule = rule_of(eqn)
     assert rule is not None
     return rule.reads_of(eqn, operand)

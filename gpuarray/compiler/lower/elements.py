@@ -1,8 +1,8 @@
-"""Elements of values that are not in memory, made of elements that are.
+"""Elements of inlined values, computed from elements in memory.
 
-Floor 3. In: values, and the equations behind those that are made where they are read. Out: for an
-element an access (core/element.py). How one is made is a rule of each primitive
-(core/element_rules.py).
+Floor 3. In: values, and the equations that compute those which are inlined. Out: for an element an
+access (core/element.py): a tree of loads and arithmetic. How an equation computes an element is a
+rule of its primitive (core/element_rules.py).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gpuarray.core.graph import Eqn, Literal, Var, is_view
 from gpuarray.core.index import linear, through
 
 
-class Reach:
+class Inliner:
     """Elements of values at places; the same place in the same value is the same access."""
 
-    def __init__(self, recipes: Mapping[Var, Eqn]):
-        self.recipes = recipes
+    def __init__(self, producers: Mapping[Var, Eqn]):
+        self.producers = producers
         self.known: dict[tuple, Access] = {}
 
     def element(self, v: Var, places: Places) -> Access:
-        """The element of a value: values without a recipe are in memory."""
+        """The element of a value: values without a producer are in memory."""
         key = v, *places
         access = self.known.get(key)
         if access is None:
@@ -31,14 +31,15 @@ class Reach:
         return access
 
     def _element(self, v: Var, places: Places) -> Access:
-        eqn = self.recipes.get(v)
+        # Views only change the position: go through all of them first, in a loop.
+        eqn = self.producers.get(v)
         while eqn is not None and is_view(eqn):
             (a,) = eqn.invars
             if 0 in v.aval.shape or isinstance(a, Literal):
                 break
             places, v = through(eqn, list(places)), a
-            eqn = self.recipes.get(v)
-        if 0 in v.aval.shape:  # nobody asks
+            eqn = self.producers.get(v)
+        if 0 in v.aval.shape:  # there is none: any value will do
             return Constant(0, v.aval)
         if eqn is None:
             return Element(v, linear(places, v.aval.shape))
@@ -52,6 +53,6 @@ class Reach:
         return rule.make(eqn, eqn.outvars.index(v), places, get)
 
 
-def reach(v: Var, places: Places, recipes: Mapping[Var, Eqn]) -> Access:
+def inlined_element(v: Var, places: Places, producers: Mapping[Var, Eqn]) -> Access:
     """The element of a value at a place, for one access alone."""
-    return Reach(recipes).element(v, places)
+    return Inliner(producers).element(v, places)

@@ -1,8 +1,8 @@
-"""Many small groups that do the same to arrays of different sizes: one kernel for all of them.
+"""Fuse horizontally: many small groups that do the same to different arrays become one kernel.
 
-Floor 3. In: the steps of a plan for a device. Out: the same steps, with groups of one structure
-that do not need one another put together (`Batch`): an optimizer's parameters are one launch.
-What it costs to compile such a kernel does not depend on how many there are.
+Floor 3. In: the steps of a plan for a device. Out: the same steps, with independent groups of one
+structure merged into a `Batch`: an optimizer's update of all parameters is one launch. What it
+costs to compile such a kernel does not depend on how many groups there are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gpuarray.core.primitive import Kind
 
 def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
     """The steps, with small groups of one structure as one step each."""
+    # 1. Groups of one structure that are equally far from the end.
     alike: dict[tuple, list[int]] = {}
     rank = _ranks(steps)
     for number, step in enumerate(steps):
@@ -30,10 +31,12 @@ def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:
     chosen = [numbers for numbers in alike.values() if len(numbers) >= TARGET.fewest_alike]
     if not chosen:
         return [*steps]
+    # 2. Each list of them becomes one step, in the place of the last.
     whole: dict[int, DeviceStep] = dict(enumerate(steps))
     for numbers in chosen:
         chosen_groups = [whole.pop(k) for k in numbers]
         whole[numbers[-1]] = _batch([g for g in chosen_groups if isinstance(g, FusedGroup)])
+    # 3. Order again: readers of the first groups now wait for the last.
     maker = {v: k for k, s in whole.items() for v in step_outputs(s)}
     needs = {k: {maker[v] for v in step_inputs(s) if v in maker} - {k} for k, s in whole.items()}
     return [whole[k] for k in in_order(sorted(whole), needs.__getitem__)]
@@ -78,6 +81,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
         return None
     if any(_axes(group.made[v].dims) != order for v in group.outputs):
         return None
+    # Inputs and values are numbered in order of first use, so equal rows mean equal text.
     number: dict[Var, int] = {}
     values: dict[Var, int] = {}
     rows: list[tuple] = []
@@ -89,11 +93,11 @@ def structure_of(group: FusedGroup) -> tuple | None:
             elif isinstance(o, Inner):
                 row.append(values[o.var])
             else:
-                place = _place(o, order)
-                if place is None:
+                kind = _access_kind(o, order)
+                if kind is None:
                     return None
                 k = number.setdefault(o.source, len(number))
-                row.append((place, k, storage_dtype(o.source.aval)))
+                row.append((kind, k, storage_dtype(o.source.aval)))
         for v in member.eqn.outvars:
             values[v] = len(values)
             row.append(v.aval.dtype)
@@ -105,7 +109,7 @@ def _axes(dims) -> tuple[int, ...]:
     return tuple(d for d in dims if d is not None)
 
 
-def _place(load: Load, order: tuple[int, ...]) -> str | None:
+def _access_kind(load: Load, order: tuple[int, ...]) -> str | None:
     """Whether a load is an element at the same place as the result's, or one number for all."""
     if load.source.aval.size == 1:
         return "one"

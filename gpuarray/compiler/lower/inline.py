@@ -1,10 +1,13 @@
-"""The steps of a plan for machines that run emitted kernels: what moves data is a kernel, or none.
+"""Inline producers into the kernels that read them, where that is cheaper than memory.
 
-Floor 3. In: a simplified graph and its fused steps. Out: steps in which index maps with guards
-(pad, concatenate, dynamic slices, gather) are made where they are read as far as that costs no
-more, and kernels of their own elsewhere; in which no view is left but those that are memory as it
-lies; and in which whatever has a kernel is one. A driver that replays primitives keeps the steps as
-fused.
+Floor 3. In: a simplified graph and its fused steps. Out: the steps of a device:
+
+* data movement (pad, concatenate, dynamic slices, gather) and cheap pointwise groups are computed
+  where they are read if that costs no more, and are kernels of their own elsewhere;
+* the only views that are steps are those that need no copy;
+* every equation that has a kernel is a group.
+
+Drivers that replay primitives keep the steps as fused.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Load, Member, Step, group_of
-from gpuarray.compiler.lower.costs import can_reach, cost_of, is_place, reads_of
+from gpuarray.compiler.lower.costs import can_inline, cost_of, is_index_operand, reads_of
 from gpuarray.compiler.lower.scans import is_scan, scan_eqns, scan_group
 from gpuarray.compiler.lower.scatters import (
     in_place,
@@ -37,21 +40,21 @@ from gpuarray.primitives.movement import build
 
 
 def inline_producers(graph: Graph, steps: list[Step], fusion: bool = True) -> list[Step]:
-    """The steps that a GPU runs, in order. Without fusion each equation that moves data is one."""
-    return _Refiner(graph, steps, fusion).run()
+    """The steps that a GPU runs, in order. Without fusion nothing is inlined."""
+    return _Inliner(graph, steps, fusion).run()
 
 
-class Use(NamedTuple):
-    """Who reads a value (None: it is copied), how many elements in all, and whether they say where
-    other elements are.
+class Consumer(NamedTuple):
+    """A step that reads a value (None: the value is copied), how many elements it reads in all, and
+    whether it uses them as indices.
     """
 
     reader: Step | None
-    times: int
-    place: bool
+    reads: int
+    is_index: bool
 
 
-#: Stands for reading an element.
+#: Stands for reading an element from memory, in the cost of making another.
 _READ = Eqn(Primitive("read", register=False), [], [], {})
 
 
@@ -59,145 +62,166 @@ def _variables(eqn: Eqn) -> list[Var]:
     return [a for a in eqn.invars if isinstance(a, Var)]
 
 
-def _shows(eqn: Eqn, v: Var) -> bool:
+# Two answers to "which value is behind this one" (`GraphIndex.base`): any view, or only those
+# that need no copy.
+
+
+def _is_view(eqn: Eqn, v: Var) -> bool:
     return eqn.primitive.kind is Kind.VIEW
 
 
 def _shares_memory(eqn: Eqn, v: Var) -> bool:
-    """Whether a result of an equation is a piece of its operand's memory as it lies."""
-    return _shows(eqn, v) and contiguous_offset(as_single_view(eqn, v)) is not None
+    """Whether a result of an equation is a contiguous piece of its operand's memory."""
+    return _is_view(eqn, v) and contiguous_offset(as_single_view(eqn, v)) is not None
 
 
-class _Refiner:
+class _Inliner:
+    """The state of one pass: who reads each value, which values are inlined, and the steps."""
+
     def __init__(self, graph: Graph, steps: list[Step], fusion: bool):
         self.graph, self.fusion = graph, fusion
         self.index = GraphIndex(graph)
         self.made_by = self.index.made_by
-        self.steps: list[Step] = [new for step in steps for new in self.expanded(step)]
-        self.wanted: dict[Var, None] = {}  # values that must be in memory
-        self.uses: dict[Var, list[Use]] = {}
-        self.sunk: set[Var] = set()  # values made where they are read
-        self.work: dict[Var, dict[Eqn, float]] = {}  # what it takes to make one element
+        self.steps: list[Step] = [new for step in steps for new in self.expand(step)]
+        self.required: dict[Var, None] = {}  # values that must be in memory, in order
+        self.uses: dict[Var, list[Consumer]] = {}
+        self.inlined: set[Var] = set()  # values computed where they are read
+        # What one element of a value takes if it is inlined: equations with their cost, and how
+        # many of them in a row.
+        self.work: dict[Var, dict[Eqn, float]] = {}
         self.depth: dict[Var, int] = {}
-        self.placed: set[Var] = {*graph.invars, *graph.constvars}
+        self.materialized: set[Var] = {*graph.invars, *graph.constvars}
         self.order: list[Step] = []
 
     def run(self) -> list[Step]:
+        """The steps of a device, in order."""
+        # 1. Who reads what. All readers have to be known before anything is decided.
         for step in self.steps:
             self.note_uses(step)
         for a in self.graph.outvars:
             if isinstance(a, Var):
-                self.want(a)
-        self.steps = [self.lightened(step) for step in self.steps]
+                self.require(a)
+        # 2. What is inlined, producers first: the cost of an element includes its inlined operands.
+        self.steps = [self.without_cheap_outputs(step) for step in self.steps]
         for step in self.steps:
-            self.decide(step)
+            self.decide_inlining(step)
+        # 3. The steps that are left. Each puts what it needs in memory before itself.
         for step in self.steps:
-            self.place(step)
+            self.emit(step)
         for a in self.graph.outvars:
             if isinstance(a, Var):
-                self.place_value(a)
+                self.materialize(a)
         return self.order
 
-    def expanded(self, step: Step) -> list[Step]:
-        """A step as those it is made of here. Views, and what has no operands, are steps only where
-        somebody needs them in memory.
+    def expand(self, step: Step) -> list[Step]:
+        """The steps that a device runs for one of the plan. Views and generators are none: those
+        that are needed in memory are materialised by whoever needs them.
         """
         if isinstance(step, FusedGroup):
             return [step]
+        # Equations with kernels of their own: users' kernels, scans, sorts, ordered scatters.
         if is_custom(step):
             return custom_steps(step)
         if is_scan(step):
-            return [scan_group(part) for part in self.known(scan_eqns(step))]
+            return [scan_group(part) for part in self.note_eqns(scan_eqns(step))]
         if is_short_sort(step):
             return [sort_group(step)]
-        if self.is_sorted(step):
-            return [new for e in self.known(sorted_eqns(step)) for new in self.expanded(e)]
-        if len(step.invars) > TARGET.side_by_side and can_reach(step):
-            return list(self.known(narrowed(step)))
+        if self.is_sorted_scatter(step):
+            return [new for e in self.note_eqns(sorted_eqns(step)) for new in self.expand(e)]
+        # Each operand of a concatenation is a branch of the kernel: of very many, a few at a time.
+        if len(step.invars) > TARGET.side_by_side and can_inline(step):
+            return list(self.note_eqns(split_wide_join(step)))
         return [] if _is_free(step) else [step]
 
-    def known(self, eqns: list[Eqn]) -> list[Eqn]:
-        """Equations in the place of one, noted as what makes their results."""
+    def note_eqns(self, eqns: list[Eqn]) -> list[Eqn]:
+        """Note equations that replace another one, and return them."""
         self.index.add(eqns)
         return eqns
 
-    def is_sorted(self, eqn: Eqn) -> bool:
-        """Whether a scatter is done in the order of its places."""
-        return is_update(eqn) and not can_reach(eqn) and not in_place(eqn) and writes(eqn)
+    def is_sorted_scatter(self, eqn: Eqn) -> bool:
+        """Whether a scatter has to sort its updates by index first."""
+        return is_update(eqn) and not can_inline(eqn) and not in_place(eqn) and writes(eqn)
 
     # ---- who reads what ----
     def resolve(self, v: Var) -> Var:
-        """The value that is seen through views."""
-        return self.index.base(v, _shows)[0]
+        """The value behind any number of views."""
+        return self.index.base(v, _is_view)[0]
 
-    def use(self, v: Var, reader: Step | None, times: int, place: bool = False) -> None:
-        self.uses.setdefault(self.resolve(v), []).append(Use(reader, times, place))
+    def note_use(self, v: Var, reader: Step | None, reads: int, is_index: bool = False) -> None:
+        self.uses.setdefault(self.resolve(v), []).append(Consumer(reader, reads, is_index))
 
-    def want(self, v: Var) -> None:
-        """Somebody needs a value in memory. A view that is memory as it lies needs its operand."""
-        base = self.aliased(v)
-        self.wanted[base] = None
+    def require(self, v: Var) -> None:
+        """Mark a value as needed in memory. Of a view without a copy that is its operand."""
+        base = self.memory_of(v)
+        self.required[base] = None
         if self.resolve(base) is not base:
-            self.use(base, None, base.aval.size)  # a copy
+            self.note_use(base, None, base.aval.size)  # a copy
 
-    def aliased(self, v: Var) -> Var:
-        """The value whose memory a view is a piece of: itself where only a copy makes it one."""
+    def memory_of(self, v: Var) -> Var:
+        """The value whose memory a view shares; the view itself if it needs a copy."""
         return self.index.base(v, _shares_memory)[0]
 
     def note_uses(self, step: Step) -> None:
-        if is_idle(step):
+        """Note what a step reads, how often, and what it needs in memory."""
+        if is_unread(step):
             return
         if isinstance(step, FusedGroup):
             if not can_emit(step) or is_custom(step.members[0].eqn):
                 for v in step.inputs:
-                    self.want(v)
+                    self.require(v)
                 return
+            # The same load of several members is read once, by the one with the largest space:
+            # members after a reduction read once for each row.
             size = math.prod(step.axes)
             reads: dict[tuple, tuple[Load, int]] = {}
-            for member in step.members:  # those after a reduction read once for each row
+            for member in step.members:
                 space = math.prod(step.axes[d] for d in member.space if d is not None)
                 for x in (o for o in member.operands if isinstance(o, Load)):
                     key = (x.key, x.dims)
                     reads[key] = x, max(space, reads[key][1] if key in reads else 0)
             for load, count in reads.values():
-                self.use(load.source, step, count)
+                self.note_use(load.source, step, count)
             for load, steps in step.streamed():
-                self.use(load.source, step, size * steps)
+                self.note_use(load.source, step, size * steps)
             return
         for i, a in enumerate(step.invars):
             if not isinstance(a, Var):
                 continue
-            if not can_reach(step) and not (i and in_place(step)):
-                self.want(a)
+            # A library reads memory; an update in place reads everything but its operand (0)
+            # element by element; other equations read as their element rule says.
+            if not can_inline(step) and not (i and in_place(step)):
+                self.require(a)
             elif i and in_place(step):
                 times = max(a.aval.size, updates_of(step).aval.size)
-                self.use(a, step, times, is_place(step, i))
+                self.note_use(a, step, times, is_index_operand(step, i))
             elif (times := reads_of(step, i)) is None:
-                self.want(a)
+                self.require(a)
             else:
-                self.use(a, step, times, is_place(step, i))
+                self.note_use(a, step, times, is_index_operand(step, i))
 
-    # ---- what is made where it is read ----
-    def decide(self, step: Step) -> None:
-        """Whether the results of a step are made by those who read them."""
+    # ---- what is inlined ----
+    def decide_inlining(self, step: Step) -> None:
+        """Decide whether the results of a step are computed where they are read."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
         eqns = [m.eqn for m in step.members] if isinstance(step, FusedGroup) else [step]
-        sinks = self.can_sink(step)
+        possible = self.can_inline_results(step)
+        # Note what elements would take, since later results of the same step are judged by it.
         for eqn in eqns:
             for v in eqn.outvars:
-                if sinks:
+                if possible:
                     self.work[v] = self.work_of(eqn)
-                    self.depth[v] = 1 + max(map(self.depths, _variables(eqn)), default=0)
-        if sinks and all(self.pays(v, isinstance(step, FusedGroup)) for v in outs):
-            self.sunk.update(outs)
+                    self.depth[v] = 1 + max(map(self.depth_of, _variables(eqn)), default=0)
+        # All or none: a step that writes one of its results computes the others on the way.
+        if possible and all(self.is_worth_inlining(v, isinstance(step, FusedGroup)) for v in outs):
+            self.inlined.update(outs)
             return
         for v in outs:
             self.work.pop(v, None)
             self.depth.pop(v, None)
 
-    def lightened(self, step: Step) -> Step:
-        """A reduction without the outputs along its rows that others make as cheaply from what it
-        reads and finds: `x - mean` is not written where x and the mean are at hand.
+    def without_cheap_outputs(self, step: Step) -> Step:
+        """Copy of a reduction without the outputs over its rows that cost their readers no more to
+        compute: `x - mean` is not written where x and the mean are in memory.
         """
         if not self.fusion or not isinstance(step, FusedGroup) or not step.reduced:
             return step
@@ -205,31 +229,33 @@ class _Refiner:
         for v in step.outputs:
             maker = step.made[v]
             wide = any(d in step.reduced for d in maker.dims)
-            found = self.found_for(v, step) if wide and v not in self.wanted else None
+            # Results over rows alone (the mean) are small; only outputs over the whole space count.
+            found = self.row_values_for(v, step) if wide and v not in self.required else None
             if found is None:
                 left.append(v)
                 continue
+            # Judge it as if it were inlined, and take that back where it is not worth it.
             self.work[v] = self.work_of(maker.eqn)
             self.depth[v] = 1
-            if not self.pays(v, False):
+            if not self.is_worth_inlining(v, False):
                 del self.work[v], self.depth[v]
                 left.append(v)
                 continue
-            self.sunk.add(v)
+            self.inlined.add(v)
             left += found
         outputs = tuple(dict.fromkeys(left))
         return step if outputs == step.outputs else dataclasses.replace(step, outputs=outputs)
 
-    def found_for(self, v: Var, group: FusedGroup) -> list[Var] | None:
-        """The values over rows alone that an output takes beside what is in memory; None where it
-        takes others, too.
+    def row_values_for(self, v: Var, group: FusedGroup) -> list[Var] | None:
+        """The values over rows alone from which, with what is in memory, an output can be computed
+        by one equation; None where that needs other values of the group as well.
         """
         maker = group.made[v]
-        if not can_reach(maker.eqn):
+        if not can_inline(maker.eqn):
             return None
         found: list[Var] = []
         for o in maker.operands:
-            if isinstance(o, Load) and self.resolve(o.source) in self.sunk:
+            if isinstance(o, Load) and self.resolve(o.source) in self.inlined:
                 return None
             if isinstance(o, Inner):
                 if any(d in group.reduced for d in group.made[o.var].dims):
@@ -237,35 +263,47 @@ class _Refiner:
                 found.append(o.var)
         return found
 
-    def can_sink(self, step: Step) -> bool:
+    def can_inline_results(self, step: Step) -> bool:
+        """Whether the results of a step can be computed element by element, and none of them is
+        needed in memory.
+        """
         if not self.fusion:
             return False
         if isinstance(step, FusedGroup):
             simple = (
-                not step.reduced and step.is_fused and all(can_reach(m.eqn) for m in step.members)
+                not step.reduced and step.is_fused and all(can_inline(m.eqn) for m in step.members)
             )
-            return simple and not any(v in self.wanted for v in step.outputs)
-        return can_reach(step) and not any(v in self.wanted for v in step.outvars)
+            return simple and not any(v in self.required for v in step.outputs)
+        return can_inline(step) and not any(v in self.required for v in step.outvars)
 
-    def pays(self, v: Var, computed: bool) -> bool:
-        """Whether a value costs no more where it is read than in memory."""
+    def is_worth_inlining(self, v: Var, computed: bool) -> bool:
+        """Whether a value costs no more computed where it is read than through memory.
+
+        computed: whether it is the result of a fused group, rather than of data movement
+        """
+        # Unread values cost nothing; a copy reads every element once and keeps it: that is memory.
         uses = self.uses.get(v, [])
         if not uses or any(u.reader is None for u in uses):
             return not uses
+        # Limits of what compiles well.
         if self.depth[v] > TARGET.depth:
             return False
-        times = sum(u.times for u in uses) / max(v.aval.size, 1)
+        # How often each element would be computed, on average.
+        times = sum(u.reads for u in uses) / max(v.aval.size, 1)
         if computed and any(_is_fused(u.reader, times) for u in uses):
-            return False  # fusion had its reasons
-        sources = len(self.behind(v))
-        if any(len(self.read_by(u.reader)) + sources > TARGET.arguments for u in uses):
+            return False  # fusion refused to merge these two, for a reason
+        sources = len(self.sources_behind(v))
+        if any(len(self.sources_read_by(u.reader)) + sources > TARGET.arguments for u in uses):
             return False
+        # Cheap enough for any number of readers: less than a read, or few elements or indices.
         cost = sum(self.work[v].values())
         cheap = cost <= TARGET.cheap and (
-            v.aval.size <= TARGET.few_elements or all(u.place for u in uses)
+            v.aval.size <= TARGET.few_elements or all(u.is_index for u in uses)
         )
         if cheap or cost <= TARGET.free:
             return True
+        # Otherwise one reader only: several would each compute it. Once each, it may cost a lot;
+        # repeated, what the repetitions add must be less than memory or another launch.
         if len({id(u.reader) for u in uses}) > 1:
             return False
         if times <= 1:
@@ -276,53 +314,57 @@ class _Refiner:
         )
 
     def work_of(self, eqn: Eqn) -> dict[Eqn, float]:
-        """The equations that an element takes, each with its cost."""
-        operands = [self.works(a) for a in _variables(eqn)]
-        if eqn.primitive.kind is Kind.MOVEMENT:  # one of them is chosen
+        """The equations that an element takes, each with its cost. An equation that several
+        operands share counts once.
+        """
+        operands = [self.work_behind(a) for a in _variables(eqn)]
+        if eqn.primitive.kind is Kind.MOVEMENT:  # an element comes from one of the operands
             return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
         found = {eqn: cost_of(eqn)}
         for work in operands:
             found.update(work)
         return found
 
-    def works(self, v: Var) -> dict[Eqn, float]:
-        """The same for a value that is seen through views; one in memory takes a read."""
+    def work_behind(self, v: Var) -> dict[Eqn, float]:
+        """The same for an operand, through views. A value in memory takes a read."""
         v = self.resolve(v)
         eqn = self.made_by.get(v)
         if eqn is None or _is_free(eqn):
             return {} if eqn is not None else {_READ: 1.0}
         return self.work.get(v, {_READ: 1.0})
 
-    def depths(self, v: Var) -> int:
+    def depth_of(self, v: Var) -> int:
         return self.depth.get(self.resolve(v), 0)
 
-    # ---- recipes ----
-    def in_memory(self, v: Var) -> bool:
-        """Whether a value is read rather than made, by those steps that can do either."""
+    # ---- producers of inlined values ----
+    def is_in_memory(self, v: Var) -> bool:
+        """Whether a value is read from memory by kernels that could also compute it."""
         eqn = self.made_by.get(v)
-        return eqn is None or v in self.placed
+        return eqn is None or v in self.materialized
 
-    def recipes(self, roots: Iterable[Var]) -> dict[Var, Eqn]:
-        """How values that are not in memory are made, from values that are."""
+    def producers_behind(self, roots: Iterable[Var]) -> dict[Var, Eqn]:
+        """The equations that compute values from what is in memory, by the value that each makes:
+        empty where all of them are in memory.
+        """
         found: dict[Var, Eqn] = {}
         waiting = list(roots)
         while waiting:
             v = waiting.pop()
-            if v in found or self.in_memory(v):
+            if v in found or self.is_in_memory(v):
                 continue
             found[v] = eqn = self.made_by[v]
-            self.place_whole(eqn)
+            self.materialize_whole_operands(eqn)
             waiting += [a for a in reversed(eqn.invars) if isinstance(a, Var)]
         return found
 
-    def place_whole(self, eqn: Eqn) -> None:
-        """Put into memory what an equation does not read element by element, as it lies there."""
+    def materialize_whole_operands(self, eqn: Eqn) -> None:
+        """Materialise the operands that an equation does not read element by element."""
         for i, a in enumerate(eqn.invars):
             if isinstance(a, Var) and reads_of(eqn, i) is None:
-                self.place_value(a)
+                self.materialize(a)
 
-    def behind(self, v: Var) -> set[Var]:
-        """The values in memory that a value would be made of."""
+    def sources_behind(self, v: Var) -> set[Var]:
+        """The values in memory that an inlined value would be computed from."""
         found: set[Var] = set()
         waiting, seen = [v], set()
         while waiting:
@@ -331,61 +373,64 @@ class _Refiner:
                 continue
             seen.add(top)
             eqn = self.made_by.get(top)
-            if top is v or (eqn is not None and (top in self.sunk or _is_free(eqn))):
+            # Through what is inlined, and through members of inlined groups, to what is in memory.
+            if top is v or (eqn is not None and (top in self.inlined or _is_free(eqn))):
                 assert eqn is not None
                 waiting += [a for a in eqn.invars if isinstance(a, Var)]
-            elif eqn is not None and self._inside_sunk(top, eqn):
+            elif eqn is not None and self._inside_inlined(top, eqn):
                 waiting += [a for a in eqn.invars if isinstance(a, Var)]
             else:
                 found.add(top)
         return found
 
-    def _inside_sunk(self, v: Var, eqn: Eqn) -> bool:
-        """Whether a value exists only inside a group whose results are made elsewhere."""
+    def _inside_inlined(self, v: Var, eqn: Eqn) -> bool:
+        """Whether a value exists only inside a group whose results are inlined."""
         return eqn.primitive.kind is Kind.POINTWISE and v not in self.uses and v in self.work
 
-    def read_by(self, step: Step | None) -> set[Var]:
+    def sources_read_by(self, step: Step | None) -> set[Var]:
+        """The values in memory that a step reads, with what has been inlined so far."""
         if step is None:
             return set()
         read = step.inputs if isinstance(step, FusedGroup) else _variables(step)
         found: set[Var] = set()
         for v in map(self.resolve, read):
-            found |= self.behind(v) if v in self.sunk else {v}
+            found |= self.sources_behind(v) if v in self.inlined else {v}
         return found
 
     # ---- the steps ----
-    def place(self, step: Step) -> None:
+    def emit(self, step: Step) -> None:
+        """Append a step to the order, after what it needs in memory; none if it is inlined."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
-        if is_idle(step) or (outs and all(v in self.sunk for v in outs)):
+        if is_unread(step) or (outs and all(v in self.inlined for v in outs)):
             return
         if isinstance(step, FusedGroup):
             if can_emit(step) and not is_custom(step.members[0].eqn):
-                self.order.append(self.with_recipes(step))
-            else:
+                self.order.append(self.with_producers_inlined(step))
+            else:  # NumPy's rules, or a user's text, read memory
                 for v in step.inputs:
-                    self.place_value(v)
+                    self.materialize(v)
                 self.order.append(step)
-        elif can_reach(step) or in_place(step):
+        elif can_inline(step) or in_place(step):
             for v in step.outvars:
-                self.place_made(v)
+                self.materialize_result(v)
             return
         else:
             for a in step.invars:
                 if isinstance(a, Var):
-                    self.place_value(a)
+                    self.materialize(a)
             self.order.append(step)
-        self.placed.update(outs)
+        self.materialized.update(outs)
 
-    def with_recipes(self, group: FusedGroup) -> FusedGroup:
+    def with_producers_inlined(self, group: FusedGroup) -> FusedGroup:
         """Copy of `group` with unmaterialised inputs inlined."""
-        found = self.recipes(group.inputs)
+        found = self.producers_behind(group.inputs)
         if not found:
             return group
-        inputs = tuple(self.from_memory(group.inputs, found))
+        inputs = tuple(self.inputs_of(group.inputs, found))
         return dataclasses.replace(group, inputs=inputs, inlined=found)
 
-    def from_memory(self, roots: Iterable[Var], recipes: dict[Var, Eqn]) -> list[Var]:
-        """The values in memory behind others, in order of first use."""
+    def inputs_of(self, roots: Iterable[Var], producers: dict[Var, Eqn]) -> list[Var]:
+        """The values in memory from which `producers` compute the roots, in order of first use."""
         found: dict[Var, None] = {}
         waiting, seen = list(roots)[::-1], set()
         while waiting:
@@ -393,19 +438,20 @@ class _Refiner:
             if v in seen:
                 continue
             seen.add(v)
-            if v not in recipes:
+            if v not in producers:
                 found[v] = None
             else:
-                waiting += [a for a in reversed(recipes[v].invars) if isinstance(a, Var)]
+                waiting += [a for a in reversed(producers[v].invars) if isinstance(a, Var)]
         return list(found)
 
-    def place_value(self, v: Var) -> None:
-        """Put a value into memory before whoever needs it there."""
-        if v in self.placed:
+    def materialize(self, v: Var) -> None:
+        """Append the steps that put a value into memory, unless it is there."""
+        if v in self.materialized:
             return
-        base = self.aliased(v)
-        if base not in self.placed:
-            self.place_made(base)
+        # First the value whose memory it shares, then the views between the two, outermost last.
+        base = self.memory_of(v)
+        if base not in self.materialized:
+            self.materialize_result(base)
         chain: list[tuple[Eqn, Var]] = []
         while v is not base:
             eqn = self.made_by[v]
@@ -414,67 +460,70 @@ class _Refiner:
             assert isinstance(operand, Var)
             v = operand
         for eqn, result in reversed(chain):
-            if result not in self.placed:
-                self.placed.add(result)
+            if result not in self.materialized:
+                self.materialized.add(result)
                 self.order += alias_steps(eqn, result)
 
-    def place_made(self, v: Var) -> None:
-        """A kernel that puts a value into memory, made as those make it who read it elsewhere."""
-        if v in self.placed or v in self.sunk:
+    def materialize_result(self, v: Var) -> None:
+        """Append a kernel that writes a value, computed as its readers would compute it."""
+        if v in self.materialized or v in self.inlined:
             return
         eqn = self.made_by[v]
-        if in_place(eqn) and self.stays(eqn):
-            self.order.append(self.with_recipes(update_group(eqn)))
-            self.placed.add(v)
+        if in_place(eqn) and self.prepare_in_place(eqn):
+            self.order.append(self.with_producers_inlined(update_group(eqn)))
+            self.materialized.add(v)
             return
-        if not can_reach(eqn):  # a dtype without a type in CUDA: the NumPy rule
+        if not can_inline(eqn):  # a dtype without a type in CUDA: the NumPy rule
             self.order.append(eqn)
-            self.placed.update(eqn.outvars)
+            self.materialized.update(eqn.outvars)
             return
-        self.place_whole(eqn)
-        self.order.append(own_kernel(v, eqn, self.recipes, self.from_memory))
-        self.placed.add(v)
+        self.materialize_whole_operands(eqn)
+        self.order.append(copy_kernel(v, eqn, self.producers_behind, self.inputs_of))
+        self.materialized.add(v)
 
-    def stays(self, eqn: Eqn) -> bool:
-        """Whether the operand of an update is in memory, and put there as a piece of its own."""
+    def prepare_in_place(self, eqn: Eqn) -> bool:
+        """Materialise the operand of an update in place; False where it cannot be in memory."""
         (operand, *others) = eqn.invars
-        if not isinstance(operand, Var) or self.resolve(operand) in self.sunk:
+        if not isinstance(operand, Var) or self.resolve(operand) in self.inlined:
             return False
-        self.place_value(operand)
+        self.materialize(operand)
         changed = self.resolve(operand)
         for a in (a for a in others if isinstance(a, Var)):
-            behind = self.from_memory([a], self.recipes([a]))
-            if any(self.resolve(v) is changed for v in behind):  # it would be read while it changes
-                self.sunk.discard(self.aliased(a))
-                self.place_value(a)
+            behind = self.inputs_of([a], self.producers_behind([a]))
+            # An operand computed from what the update changes would be read while it changes.
+            if any(self.resolve(v) is changed for v in behind):
+                self.inlined.discard(self.memory_of(a))
+                self.materialize(a)
         return True
 
 
-def own_kernel(v: Var, eqn: Eqn, recipes, from_memory) -> FusedGroup:
-    """A group that writes a value that is otherwise made where it is read."""
+def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
+    """A group of one copy that writes a value which its readers could compute instead."""
     dims = tuple(None if n == 1 else i for i, n in enumerate(v.aval.shape))
     operands = [a for a in eqn.invars if isinstance(a, Var)]
-    made = recipes(operands)
+    made = producers(operands)
     if is_view(eqn) and operands and not made:
         load = Load(operands[0], (eqn,), dims, v.aval.shape)
     else:
-        seen = Var(v.aval)  # the same value, unwritten
+        # The copy reads a new variable, which stands for the value before it is written.
+        seen = Var(v.aval)
         renamed = eqn.replace(outvars=[seen if o is v else o for o in eqn.outvars])
         made = {**made, seen: renamed}
         load = Load(seen, (), dims, v.aval.shape)
     copy = build.copy(load.source, eqn.site, v)
     group = group_of(Member(copy, [load], dims, dims), v.aval.shape, [v])
-    inputs = tuple(from_memory([load.source], made))
+    inputs = tuple(inputs_of([load.source], made))
     return dataclasses.replace(group, inputs=inputs, inlined=made, copy_of=eqn)
 
 
-def narrowed(eqn: Eqn) -> list[Eqn]:
-    """Many arrays side by side, or stacked, in steps of a few at a time."""
+def split_wide_join(eqn: Eqn) -> list[Eqn]:
+    """A concatenation or stack of many arrays as several of a few each."""
     joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
     if joins is None:
         return [eqn]
     axis, eqns = joins(eqn), []
     step = eqn
+    # Join neighbours until few enough are left: with n at a time, log_n rounds.
     while len(step.invars) > TARGET.side_by_side:
         pieces: list[Atom] = []
         for i in range(0, len(step.invars), TARGET.side_by_side):
@@ -486,14 +535,16 @@ def narrowed(eqn: Eqn) -> list[Eqn]:
     return [*eqns, step]
 
 
-def is_idle(step: Step) -> bool:
-    """Whether nobody reads what a group makes: a loop began with it that does without."""
+def is_unread(step: Step) -> bool:
+    """Whether a group has no outputs left, as a loop's operand that the loop turned out not to
+    read.
+    """
     return isinstance(step, FusedGroup) and not step.outputs
 
 
 def _is_fused(step: Step | None, times: float) -> bool:
-    """Whether a step has refused what it reads, and not just because it reads pieces of it, each
-    element once.
+    """Whether fusion refused to merge a step with what it reads, for another reason than that it
+    reads pieces of it, each element once.
     """
     if not isinstance(step, FusedGroup) or not step.is_fused:
         return False
@@ -501,20 +552,20 @@ def _is_fused(step: Step | None, times: float) -> bool:
 
 
 def _is_free(eqn: Eqn) -> bool:
-    """Whether an equation is an index map, or makes its value from nothing."""
+    """Whether an equation is index arithmetic alone: a view, or values without operands."""
     if eqn.primitive.kind is Kind.VIEW:
-        return can_reach(eqn)
-    return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_reach(eqn)
+        return can_inline(eqn)
+    return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_inline(eqn)
 
 
 def can_emit(group: FusedGroup) -> bool:
-    """Whether kernels can hold all elements of a group."""
+    """Whether all dtypes of a group have types in CUDA."""
     avals = (a.aval for m in group.members for a in (*m.eqn.invars, *m.eqn.outvars))
     return all(in_kernels(aval.dtype) for aval in avals)
 
 
 def as_single_view(eqn: Eqn, v: Var) -> Eqn:
-    """A view that shows what one of a view's results shows, but for axes of length 1."""
+    """One of the results of a view as a view with a single result, up to axes of length 1."""
     if is_view(eqn):
         return eqn
     assert eqn.primitive.rewrite.piece is not None
@@ -523,10 +574,11 @@ def as_single_view(eqn: Eqn, v: Var) -> Eqn:
 
 
 def alias_steps(eqn: Eqn, v: Var) -> list[Step]:
-    """A view that is memory as it lies, as one or two equations with one result each."""
+    """A view without a copy, as one or two equations with one result each."""
     single = as_single_view(eqn, v)
     if single is eqn:
         return [eqn]
+    # Pieces keep the axis they are cut along; a result may lack it.
     (cut,) = single.outvars
     if cut.aval.shape == v.aval.shape:
         return [single.replace(outvars=[v])]

@@ -64,7 +64,7 @@ class Map(Kernel):
 @dataclass(frozen=True, eq=False)
 class Tiles(Kernel):
     """Pointwise, where values lie across one another: a block makes a square of axes `y` and `x`,
-    and what lies along y is turned in shared memory.
+    and values contiguous along `y` are transposed in shared memory.
     """
 
     form = "tiles"

@@ -1,8 +1,9 @@
-"""The loop form of a group: which sweeps over P x R compute it, before any machine is chosen.
+"""The passes of a group: which sweeps over P x R compute it, before any machine is chosen.
 
-Floor 3. In: a FusedGroup. Out: its Passes. One suffices while a row (all of R) is seen whole; where
-rows are cut, over tiles on a CPU or over threads on a GPU, there is a pass for each level of
-reductions, and one for what is written over the whole space.
+Floor 3. In: a FusedGroup. Out: its Passes. One suffices while a row (all of R) is seen whole. Where
+rows are split, over tiles on a CPU or over threads on a GPU, there is a pass for each level of
+reductions, and one for what is written over the whole space: softmax takes three, for the largest
+element, the sum, and the quotients.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def split_passes(
     group: FusedGroup, may_split: Callable[[Member], bool] = can_split
 ) -> list[Pass] | None:
     """A pass for each level of reductions, then one for what is written over the whole space."""
+    # 1. The level of each value: how many reductions it depends on, one after the other.
     members = list(members_in_order(group))
     made = group.made
     level: dict[Var, int] = {}
@@ -57,6 +59,7 @@ def split_passes(
         for v in member.eqn.outvars:
             level[v] = below + is_reduction
             wide[v] = any(d in group.reduced for d in member.dims)
+    # 2. A pass for each level: its reductions, what they need, and what follows from them over P.
     top = max(level.values(), default=0)
     passes: list[Pass] = []
     for depth in range(1, top + 1):
@@ -75,14 +78,15 @@ def split_passes(
             and level[m.eqn.outvars[0]] == depth
         ]
         passes.append(Pass(needed, partial, [], after))
-    passes[0].after[:0] = _early(members, level, wide, set(group.outputs))
+    # 3. What needs no reduction goes with the first pass; outputs over P x R need one more.
+    passes[0].after[:0] = _row_members(members, level, wide, set(group.outputs))
     stored = [v for v in group.outputs if wide[v]]
     if stored:
         passes.append(Pass(_needed([made[v] for v in stored], made, wide, level), [], stored, []))
     return passes
 
 
-def _early(
+def _row_members(
     members: list[Member], level: dict[Var, int], wide: dict[Var, bool], outputs: set[Var]
 ) -> list[Member]:
     """Members over P alone that need no reduction, as far as others over P (or the outside) read
@@ -117,7 +121,7 @@ def _needed(
                 if not isinstance(o, Inner):
                     continue
                 if level[o.var] and not wide[o.var]:
-                    continue
+                    continue  # finished by an earlier pass
                 maker = made[o.var]
                 if id(maker) not in done:
                     waits.append(maker)
@@ -146,6 +150,7 @@ def once_each(
         new = Pass([], one.partial, [], one.after)
         for v in one.stored:
             (first[v] if early and v in first else new).stored.append(v)
+        # Backwards from what the pass has to leave: members that only fed a carried value drop out.
         wanted = {*new.partial, *new.stored}
         for member in reversed(one.members):
             outs = [v for v in member.eqn.outvars if v in wanted]

@@ -1,7 +1,7 @@
-"""Running folds as groups: how cumsum and its like are cut into kernels, and what they fold with.
+"""Scans (cumsum and the like) as groups: how one is split into kernels.
 
-Floor 3. In: an equation. Out: one group, or where few long rows are to fill a machine two: totals
-of pieces of each row, then the pieces, each from the totals before it on.
+Floor 3. In: an equation. Out: one group; or two, where few long rows would leave the machine idle:
+the totals of pieces of each row, then the pieces, each starting from the totals before it.
 cuda/scan.py writes them.
 """
 
@@ -71,6 +71,7 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
     """How many pieces rows are cut into: one, unless they are few and long."""
     shape = aval.shape
     outer, length, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    # Along rows a block scans a tile at a time; down columns each thread has a column of its own.
     if inner == 1:
         tile = TARGET.scan_threads * TARGET.scan_items
         most = length // TARGET.scan_row if outer < TARGET.multiprocessors else 1
@@ -79,6 +80,7 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
         tile = 1
         most = length // TARGET.scan_column
         pieces = max(1, min(TARGET.full_threads // max(outer * inner, 1), most, TARGET.scan_pieces))
+    # Pieces are whole tiles; rounding up may leave fewer of them.
     step = -(-length // pieces)
     step = -(-step // tile) * tile if pieces > 1 else step
     return Cut(outer, length, inner, max(1, -(-length // max(step, 1))), step)

@@ -1,4 +1,4 @@
-"""Updates: which are written in place, and which are first brought into the order of their places.
+"""Scatters: which are written in place, and which sort their updates by index first.
 
 Floor 3. In: an equation whose primitive changes a part of its first operand (`Primitive.update`).
 Out: groups and equations that compute it, the same in every run:
@@ -30,6 +30,7 @@ def is_update(eqn: Eqn) -> bool:
 def atomic(eqn: Eqn) -> str:
     """The CUDA text that merges an update in memory, whatever their order, if it may be used."""
     rule, dtype = _rule(eqn), storage_dtype(eqn.outvars[0].aval)
+    # Atomics work on words of 4 bytes or more.
     if rule.atomic is None or dtype.itemsize < 4:
         return ""
     if dtype.kind not in "iu" and not (dtype.kind == "f" and state.scatter_atomics):
@@ -46,12 +47,14 @@ def in_place(eqn: Eqn) -> bool:
         return False
     operand, updates = eqn.invars[0].aval, updates_of(eqn).aval
     count = _rule(eqn).count(eqn)
-    apart = count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
-    much = (
+    # In place if the order of the updates cannot show, and either the copy of the operand counts or
+    # there are too many updates for every element to look at.
+    conflict_free = count == 1 or _rule(eqn).unique(eqn) or bool(atomic(eqn))
+    saves_copy = (
         operand.nbytes >= TARGET.in_place_bytes
         and operand.size >= TARGET.in_place_times * updates.size
     )
-    return apart and updates.size > 0 and (much or count > TARGET.updates_looked_at)
+    return conflict_free and updates.size > 0 and (saves_copy or count > TARGET.updates_looked_at)
 
 
 def writes(eqn: Eqn) -> bool:

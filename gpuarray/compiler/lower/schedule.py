@@ -58,6 +58,8 @@ def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) 
     load_bytes: what a thread reads for one vector; members: operations on each element
     """
     blocks = max(1, -(-total // (TARGET.block_threads * width)))
+    # More vectors a thread help only until enough bytes are under way, and only if there are so
+    # many blocks that no multiprocessor is left idle.
     steps = 1
     if load_bytes and members <= TARGET.unrolled_members:
         steps = min(4, -(-TARGET.bytes_under_way // (TARGET.threads_held * load_bytes)))
@@ -71,11 +73,13 @@ def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Sche
     Vectors are as wide as shared memory can take them without two threads waiting for one bank.
     """
     side = 64 if min(itemsizes) < 4 and sum(itemsizes) * 65 * 64 <= TARGET.tile_bytes else 32
+    # Narrower vectors until some stride has no bank conflicts.
     while True:
         for near in (False, True):
             strides = [_stride(n, side, width, near) for n in itemsizes]
             if all(strides):
                 fits = [side * k * n for k, n in zip(strides, itemsizes, strict=True)]
+                # How many of the tiles fit into shared memory.
                 many = sum(sum(fits[: i + 1]) <= TARGET.shared_bytes for i in range(len(fits)))
                 lanes = side // width
                 grid = math.prod(lengths[:-2]) * math.prod(-(-n // side) for n in lengths[-2:])
@@ -113,12 +117,12 @@ def _no_conflict(
     """Whether the threads that shared memory serves at one time (128 bytes) are in 32 banks of 4
     bytes, or in the same words, when they go along a tile and when they go across it.
     """
-    together = min(32, 128 // itemsize)
-    for first in range(0, TARGET.block_threads, together):
+    served = min(32, 128 // itemsize)
+    for first in range(0, TARGET.block_threads, served):
         for u, e in itertools.product(range(steps), range(width)):
             along: set[int] = set()
             across: set[int] = set()
-            for t in range(first, first + together):
+            for t in range(first, first + served):
                 lane, deep = t % lanes * width + e, t // lanes
                 down = deep * steps + u if near else u * (TARGET.block_threads // lanes) + deep
                 for words, at in ((along, down * stride + lane), (across, lane * stride + down)):
@@ -131,6 +135,7 @@ def _no_conflict(
 def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     """Short rows: a warp or a part of it each, several in a block. Others: a block each."""
     vectors = max(1, -(-length // width))
+    # Up to four vectors a lane of one warp: reductions stay within it, without barriers.
     if vectors <= 32 * 4:
         lanes = min(32, _power_of_two(vectors))
         threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
@@ -165,13 +170,17 @@ def schedule_columns(
     """
     across = min(32, max(2, _power_of_two(columns)))
     fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # beside a few flags
+    # Partial results of all threads have to fit into shared memory.
     deep, splits = TARGET.block_threads // across, 1
     while deep > 1 and across * deep > fitting:
         deep //= 2
+    # Blocks share columns: enough of them to fill the machine, each with 16 rows a thread or more.
     if can_split:
         splits = min(TARGET.column_grid // max(1, -(-columns // across)), length // (deep * 16))
         splits = max(1, splits)
     else:
+        # No sharing: deeper blocks until there are enough threads, then narrower ones, as long as
+        # their columns still fill a sector of memory.
         most = 1024 if operations <= TARGET.few_operations else 512
         while columns * deep < TARGET.full_threads and length >= deep * 8:
             if across * deep * 2 <= min(most, fitting):

@@ -1,10 +1,10 @@
-"""Groups whose rows are too few to keep a GPU busy: a kernel for each pass instead of one for all.
+"""Split groups whose rows are too few to keep a GPU busy into a kernel for each pass.
 
-Floor 3. In: fused steps. Out: the steps that a GPU runs instead. One kernel for softmax or a batch
-normalisation gives each row to one block, because its threads wait for one another. A few rows that
-are long leave most of the machine idle; then it is quicker to end the kernel after each reduction:
-every pass by itself is shared by as many blocks as there is room for, and computes again what it
-needs of what was read.
+Floor 3. In: fused steps. Out: the steps with such groups split. One kernel for softmax or a batch
+normalisation gives each row to one block, because its threads wait for one another. With few long
+rows most of the machine is idle, and it is quicker to end the kernel after each reduction: then
+as many blocks as there is room for share each pass, which computes again what it needs from the
+inputs.
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ def _pieces(group: FusedGroup) -> list[FusedGroup] | None:
     passes = split_passes(group, lambda m: m.eqn.primitive.has_fold)
     if passes is None or len(passes) < 2 or not _is_slow(group, len(passes)):
         return None
+    # A pass writes what the group does, and what any later pass reads of it.
     later = [_reads(one) for one in passes]
     pieces: list[FusedGroup] = []
     for number, one in enumerate(passes):
-        wanted = set(group.outputs).union(*later[number + 1 :])
-        pieces.append(_piece(group, one, wanted))
+        needed = set(group.outputs).union(*later[number + 1 :])
+        pieces.append(_piece(group, one, needed))
     return pieces
 
 
@@ -72,6 +73,7 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
         storage_dtype(v.aval).itemsize * math.prod(group.axes[i] for i in x.dims if i is not None)
         for v, x in wide.items()
     )
+    # How often one kernel would read its rows, and with how many threads.
     order = axis_order(group)
     if order and order[-1] in group.reduced:
         s = schedule_rows(rows, length, vector_width(list(wide), group.axes[order[-1]]))
@@ -79,8 +81,9 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     else:
         s = schedule_columns(rows, length, False, len(group.members))
         reads = passes
-    alone = reads * nbytes * TARGET.full_threads / min(_threads(s), TARGET.full_threads)
-    return alone > passes * nbytes + (passes - 1) * TARGET.launch_bytes
+    # Bytes count more, the fewer threads ask for them; each further kernel costs a launch.
+    one_kernel = reads * nbytes * TARGET.full_threads / min(_threads(s), TARGET.full_threads)
+    return one_kernel > passes * nbytes + (passes - 1) * TARGET.launch_bytes
 
 
 def _threads(s: Schedule) -> int:
@@ -93,22 +96,22 @@ def _reads(one: Pass) -> set[Var]:
     return {o.var for m in members for o in m.operands if isinstance(o, Inner)} | set(one.stored)
 
 
-def _piece(group: FusedGroup, one: Pass, wanted: set[Var]) -> FusedGroup:
-    """One pass as a group: what earlier ones found is read from memory."""
+def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
+    """One pass as a group; the results of earlier passes are read from memory."""
     members = [*one.members, *one.after]
     here = {v for m in members for v in m.eqn.outvars}
     reduced = group.reduced if one.partial else frozenset()
     piece = GroupBuilder(group.axes, reduced)
     for member in members:
-        piece.add(_apart(member, group, here))
+        piece.add(_with_loads(member, group, here))
     finished = {v for m in one.after for v in m.eqn.outvars} | set(one.partial)
-    left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in wanted)]
+    left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in needed)]
     outputs = dict.fromkeys([*left, *one.stored])
     return piece.built(outputs)
 
 
-def _apart(member: Member, group: FusedGroup, here: set[Var]) -> Member:
-    """A member whose operands from elsewhere are loads."""
+def _with_loads(member: Member, group: FusedGroup, here: set[Var]) -> Member:
+    """Copy of a member with loads for the operands that other passes compute."""
     operands = [
         Load(o.var, (), group.made[o.var].dims, o.var.aval.shape)
         if isinstance(o, Inner) and o.var not in here

@@ -1,4 +1,4 @@
-"""What a step reads, makes and costs.
+"""What a step reads, writes and costs.
 
 Floor 3. In: a step of a plan. Out: its values, its equations, and how many bytes and operations
 they take.

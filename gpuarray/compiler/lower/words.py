@@ -55,6 +55,7 @@ def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tupl
     """
     group = step.parts[0] if isinstance(step, Batch) else group_in(step)
     lines = _inlined_lines(group, names)
+    # A copy kernel: the last inlined line is what it writes.
     if group.copy_of is not None:
         if not lines:  # a view alone
             text = ", ".join(names[v] for v in group.inputs)

@@ -1,4 +1,4 @@
-"""What a Graph says of its values: who makes each, how often it is read, what a view of it shows.
+"""An index of a Graph: which equation computes each value, how often it is read, what a view shows.
 
 Floor 3. In: a Graph. Out: a `GraphIndex`, which a pass asks instead of walking over the equations
 again, and to which it tells the equations that it adds and removes.

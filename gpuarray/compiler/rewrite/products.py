@@ -1,8 +1,8 @@
-"""Matrix products come out the way they are read, and small ones are no matrix products.
+"""Rewrite matrix products: absorb transposes of their results, and expand small ones.
 
 Floor 3. In: a simplified Graph. Out: one in which the transpose of a product is the product of its
-operands in the other order: gradients of weights are made transposed; whoever reads them then reads
-memory as it lies. And, for GPUs, one in which many small products are multiplications and sums.
+operands in the other order, so that gradients of weights are written transposed and read
+contiguously. And, for GPUs, one in which many small products are multiplications and sums.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def exchange_products(graph: Graph) -> Graph:
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
         product = index.maker(eqn.invars[0]) if is_view(eqn) else None
+        # The view computes the product itself; the product, which nobody else reads, goes.
         exchanged = None if product is None else _exchanged(product, eqn, index)
         if exchanged is not None:
             gone.add(id(product))
@@ -71,6 +72,7 @@ def _is_small(eqn: Eqn, rules: Product) -> bool:
     products are summed before they are rounded.
     """
     aval = eqn.outvars[0].aval
+    # Mixed and short dtypes keep the accumulation that a library gives them.
     if not all(isinstance(a, Var) for a in eqn.invars):
         return False
     if any(a.aval.dtype != aval.dtype for a in eqn.invars) or storage_dtype(aval).itemsize < 4:
@@ -78,6 +80,7 @@ def _is_small(eqn: Eqn, rules: Product) -> bool:
     batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
     if not batch * rows * columns * steps:
         return False
+    # An inner product of vectors is a reduction, an outer product is pointwise: no reuse to gain.
     if rows == columns == 1 or steps == 1:
         return True
     return (

@@ -30,6 +30,8 @@ from gpuarray.primitives.movement import build
 
 def simplify(graph: Graph) -> Graph:
     """The simplified graph: same inputs, same outputs."""
+    # Calls first, so that equal equations meet; dead ones go before views sink, since a value that
+    # only a dead equation reads as well would count as read twice.
     flat = merge_equal(inline_calls(graph))
     return drop_dead(sink_views(drop_dead(flat)))
 
@@ -52,6 +54,7 @@ def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph
     while stack:
         todo, env_now, on_end, scope = stack[-1]
         eqn = next(todo, None)
+        # The end of a Graph: its results are those of the call around it.
         if eqn is None:
             stack.pop()
             if on_end is not None:
@@ -63,6 +66,7 @@ def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph
         prim = eqn.primitive
         site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
+        # A call: go on inside it. One constant of several calls is hoisted once.
         if prim.inline is not None and (only is None or prim in only):
             inner = prim.inline(eqn)
         if inner is not None:
@@ -101,25 +105,30 @@ def merge_equal(graph: Graph) -> Graph:
 
     for eqn in graph.eqns:
         prim, outvars = eqn.primitive, eqn.outvars
+        # 1. Operands: what they were replaced by; scalars for their broadcasts.
         ins = [env.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
         if is_elementwise(eqn):
             ins = _scalars_for_broadcasts(ins, outvars[0].aval.shape, scalar_of)
         eqn = Eqn(prim, ins, outvars, eqn.params, eqn.site)
+        # 2. Equations whose result is there already, or is a constant.
         known = _known(eqn)
         if known is not None:
             env[outvars[0]] = known
             continue
+        # 3. Reductions over axes of length 1 only change the shape.
         if _reduces_nothing(eqn):
             shape = outvars[0].aval.shape
             if shape == ins[0].aval.shape:
                 env[outvars[0]] = ins[0]
                 continue
             eqn = build.reshape(ins[0], shape, eqn.site, outvars[0])
+        # 4. An equal equation seen before, unless it has effects.
         key = (eqn.primitive, tuple(map(atom_key, ins)), params_key(eqn.params))
         found = None if has_effect(eqn) else seen.get(key)
         if found is not None:
             env.update(zip(outvars, found, strict=True))
             continue
+        # 5. A new equation. Broadcasts of scalars are noted for what reads them.
         seen[key] = outvars
         if eqn.primitive.rewrite.repeats and not ins[0].aval.shape:
             scalar_of[outvars[0]] = ins[0]
@@ -203,8 +212,8 @@ def is_elementwise(eqn: Eqn) -> bool:
 
 
 def sink_views(graph: Graph) -> Graph:
-    """view(f(x, y)) becomes f(view(x), view(y)) where nobody else reads f: the view then is an
-    access of its inputs.
+    """Replace view(f(x, y)) by f(view(x), view(y)) where nothing else reads f: then the view is
+    only another way to read the inputs.
     """
     if not any(e.primitive.rewrite.sinks for e in graph.eqns):
         return graph
@@ -212,6 +221,7 @@ def sink_views(graph: Graph) -> Graph:
     gone: set[int] = set()
     todo = list(graph.eqns)
     kept: list[Eqn] = []
+    # From the end: views that have sunk below one equation may sink below its producers as well.
     while todo:
         eqn = todo.pop()
         if id(eqn) in gone:
@@ -220,6 +230,7 @@ def sink_views(graph: Graph) -> Graph:
         if maker is None or not _only_viewed(maker, index):
             kept.append(eqn)
             continue
+        # A view of each operand; those of length 1 are broadcast first, scalars stay.
         shape = maker.outvars[0].aval.shape
         gone.add(id(maker))
         views: list[Eqn] = []
@@ -251,6 +262,7 @@ def _only_viewed(eqn: Eqn, index: GraphIndex) -> bool:
 
 def drop_dead(graph: Graph) -> Graph:
     """Remove equations whose results nobody reads."""
+    # From the end, so that one walk finds everything that results depend on.
     live = {a for a in graph.outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     for eqn in reversed(graph.eqns):

@@ -1,9 +1,9 @@
-"""Small vectors: an axis of 2 to 4 elements is taken apart into components where that saves memory.
+"""Split axes of 2 to 4 elements into components where that saves memory.
 
-Floor 3. In: a simplified Graph. Out: one that computes the same. There, a sum (or the like) over
-such an axis adds components, which is pointwise; and a reduction over other axes of vectors that
-were made from something all components share is one for each component. So the squared distances
-of all pairs of points, and the forces between them, are never in memory.
+Floor 3. In: a simplified Graph. Out: one that computes the same, in which a sum (or the like) over
+such an axis adds components, which is pointwise, and a reduction over other axes of vectors whose
+components share a computed value is one for each component. So the squared distances of all pairs
+of points, and the forces between them, are never in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuarray.primitives.movement import build
 
 
 def take_apart_small_axes(graph: Graph) -> Graph:
-    """The graph with small vectors taken apart; the same one where there are none."""
+    """The graph with small vectors split into components; the same one where there are none."""
     splitter = _Splitter(graph)
     return simplify(splitter.run()) if splitter.found() else graph
 
@@ -69,6 +69,7 @@ class _Splitter:
             or operand.aval.size < TARGET.vectors_from
         ):
             return False
+        # Sums of short floats are rounded once at the end, which a chain of additions would not do.
         wide = storage_dtype(out).itemsize >= 4 and storage_dtype(out).kind in "iuf"
         return wide and out.dtype == operand.aval.dtype and self.is_computed(operand)
 
@@ -94,6 +95,7 @@ class _Splitter:
             eqn = self.index.maker(a)
             if eqn is None:
                 continue
+            # A broadcast along the components of something computed over all other axes.
             if is_view(eqn) and eqn.primitive.rewrite.repeats:
                 order = view_rule(eqn).order(eqn)
                 if order and order[-1] is None and self.is_new(eqn.invars[0], shape):
@@ -149,6 +151,7 @@ class _Splitter:
             one = not x.aval.shape or x.aval.shape[along] == 1
             return self.part(x, along, 0 if one else k, depth + 1)
 
+        # Computed values: the same equation on components. Deeper ones are cut from the vector.
         if eqn is not None and depth < TARGET.component_depth:
             if self.is_computed(a):
                 ins, out = [part(x, axis) for x in eqn.invars], Var(a.aval.update(shape=shape))

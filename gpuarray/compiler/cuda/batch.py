@@ -1,7 +1,7 @@
-"""Kernels that stand for many small ones: a block does a tile of one of many arrays.
+"""Many small pointwise kernels in one launch: each block works on a tile of one of the arrays.
 
-Floor 3. In: a Batch (lower/horizontal.py). Out: its text. The kernel finds its arrays in a table of
-addresses, so its text is that of one group, whatever their number and sizes.
+Floor 3. In: a Batch kernel. Out: its KernelSource. The kernel reads the addresses of its arrays
+from a table, so its text does not depend on their number and sizes, and one compile serves all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuarray.compiler.text import types as ct
 
 
 class BatchTemplate(Template):
-    """Lines for the first group, which do for all of them."""
+    """The text for the first group; the others have the same structure."""
 
     def __init__(self, kernel: Batch, options: Options):
         first = Batch(Accesses(kernel.parts[0]), kernel.name, kernel.parts)

@@ -1,7 +1,6 @@
-"""Reductions down columns: threads lie along the axis that lies together in memory, and each goes
-down another one.
+"""Reductions down columns: neighbouring threads take neighbouring columns, so reads are coalesced.
 
-Floor 3. In: a Columns kernel. Out: its text.
+Floor 3. In: a Columns kernel. Out: its KernelSource.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from gpuarray.core.graph import Var
 
 
 class ColumnsTemplate(Template):
-    """32 columns a block or fewer, 8 threads down each or more; several blocks a column where one
-    pass is enough.
+    """Blocks of at most 32 columns with at least 8 threads each; several blocks may share a column
+    if there is a single pass.
     """
 
     def __init__(self, kernel: Columns, options: Options):
@@ -23,7 +22,9 @@ class ColumnsTemplate(Template):
         self.passes, self.columns, self.length = list(kernel.passes), kernel.columns, kernel.length
 
     def source(self) -> KernelSource:
-        """Passes down all columns."""
+        """One loop down the columns for each pass, with its reductions merged in between."""
+        # Launch numbers. Several blocks a column need a single pass that stores nothing: only the
+        # last block knows the result.
         passes, rows, length = self.passes, self.columns, self.length
         single = len(passes) == 1 and not passes[0].stored
         s = schedule_columns(
@@ -35,6 +36,8 @@ class ColumnsTemplate(Template):
         parallel, reduced = self.spaces()
         across = s.grid // s.splits
         n, t = self.number, self.index_type
+        # Which column: `lane` across, `deep` down. A thread beyond the last column works on column
+        # 0, since barriers need all threads, and stores nothing.
         lanes = f"lane = threadIdx.x % {wide}u, deep = threadIdx.x / {wide}u"
         self.line(1, f"const unsigned {lanes};")
         block, cut = "blockIdx.x", "blockIdx.x"
@@ -46,6 +49,7 @@ class ColumnsTemplate(Template):
         self.line(1, f"const bool inside = {place} < {n(rows)};")
         self.line(1, f"const {t} column = inside ? {place} : 0u;")
         self.define_axes(1, "column", parallel)
+        # The passes.
         work = 0
         for number, one in enumerate(passes):
             if one.stored and guarded:
@@ -62,6 +66,7 @@ class ColumnsTemplate(Template):
                 self.define_axes(2, "j", reduced)
                 self.elements(2, one.members, one.stored, states, 1)
                 self.line(1, "}")
+                # Merge the threads of a column, then its blocks.
                 self.reduce_over_columns(states, s)
                 if s.splits > 1:
                     slots = (
@@ -76,6 +81,7 @@ class ColumnsTemplate(Template):
                     self.finish_reduction(v, name)
             for m in one.after:
                 self.member(m, 1, self.read_outside)
+        # Outputs of one element a column: the first thread of each writes them.
         self.write_reduced(passes, "deep == 0 && inside")
         cuts = f", {s.splits} blocks a column" if s.splits > 1 else ""
         note = f"{rows} columns of {length}, {s.lanes} threads a column{cuts}"

@@ -1,7 +1,7 @@
-"""Kernels with loops and branches in registers: a thread runs them for one element.
+"""Kernels with loops and branches: each thread runs them for one element, in its registers.
 
-Floor 3. In: a group with a `Flow` among its members, and pointwise work before and after it. Out: a
-kernel.
+Floor 3. In: a Loop kernel: a member with a `Flow`, and pointwise members around it. Out: its
+KernelSource.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gpuarray.core.primitive import Kind
 
 
 class LoopTemplate(Template):
-    """A thread an element, all steps in its registers."""
+    """One element a thread; the state of loops stays in registers."""
 
     flow: Flow
     space: Dims  # the group's axis of each axis of the flow's space
@@ -82,7 +82,7 @@ class LoopTemplate(Template):
         return self.finish(schedule, f"{total} elements")
 
     def run(self, member: Member, flow: Flow) -> None:
-        """A loop or a branch, and the results that others do not find in registers."""
+        """Emit a loop or a branch; results that other members do not read are stored here."""
         self.flow, self.space = flow, member.space
         for register, operand in zip(flow.values.values(), member.operands, strict=True):
             self.texts[register] = self.operand(operand, self.read_outside, 1)

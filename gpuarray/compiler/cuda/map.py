@@ -1,6 +1,6 @@
-"""Pointwise kernels: each thread makes a vector of the space, or one element where none fits.
+"""Pointwise kernels: each thread computes one or more vectors, or single elements.
 
-Floor 3. In: a Map. Out: its text.
+Floor 3. In: a Map kernel. Out: its KernelSource.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from gpuarray.core.graph import storage_dtype
 
 
 class MapTemplate(Template):
-    """Threads in the order of memory."""
+    """Threads go over the space in the order of memory, so that accesses are coalesced."""
 
     def __init__(self, kernel: Map | Tiles, options: Options):
         super().__init__(kernel, options)
         self.set_order(list(kernel.order))
 
     def source(self) -> KernelSource:
-        """All members over the whole space."""
+        """All members over the whole space, in one loop or two."""
+        # Launch numbers.
         total = math.prod(self.axes)
         width = self.width()
         ahead = self.from_memory(width)
         sizes = [storage_dtype(x.source.aval).itemsize for x in ahead.values()]
         s = schedule_map(total, width, sum(sizes) * width, len(self.group.members))
         self.position = "i"
+        # Several vectors a thread are all read before any is computed: a multiprocessor needs many
+        # bytes under way to use its bandwidth, and few operations do not hide the wait.
         depth = 1
         if s.steps > 1:
             depth = 2
@@ -47,7 +50,7 @@ class MapTemplate(Template):
         return self.finish(s, f"{total} elements{each}")
 
     def from_memory(self, width: int) -> dict[tuple, Load]:
-        """The operands that are as large as the whole space: what a thread waits for."""
+        """Loads that vary along all axes: those that take the bandwidth."""
         space = {i for i, n in enumerate(self.axes) if n > 1}
         return {
             (x.key, x.dims): x
@@ -56,7 +59,7 @@ class MapTemplate(Template):
         }
 
     def define_position(self, depth: int, s: Schedule, total: int, leave: str) -> None:
-        """Where in the whole space a thread is, and its end."""
+        """Define the position of a thread, and leave if it is beyond the end."""
         n = self.number
         block = f"(blockIdx.x * {n(s.steps)} + u)" if s.steps > 1 else "blockIdx.x"
         thread = f"{block} * {n(s.threads)} + threadIdx.x"

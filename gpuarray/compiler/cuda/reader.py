@@ -1,8 +1,8 @@
-"""Accesses as text: what a kernel writes where a value is not in memory but made on the spot.
+"""Element expressions as text: how a kernel computes a value that an inlined producer defines.
 
-Floor 3. In: trees of accesses (core/element.py). Out: a `Reader`, the part of a Writer that turns
-one into an expression, after the lines it needs: places read from memory are named once in a scope,
-guards are `?:` where both sides are expressions and `if` where they are not.
+Floor 3. In: trees of accesses (core/element.py). Out: `Reader`, the part of a Writer that turns an
+access into an expression, after the statements it needs. Positions read from memory are named once
+in a scope; a guard is a `?:` if both sides are expressions, and an `if` otherwise.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from gpuarray.core.element import (
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Axis, Index, axes_of
 
-Scope = dict  # what has been read in a scope, by the key of its load or place: its name
+Scope = dict  # names of what has been read in a scope, by the key of its load or position
 
-#: What an operand must be to stand in an expression without brackets of its own.
+#: Operands that need no brackets inside an expression: names, calls, subscripts, casts.
 _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
 
 
 class Reader:
-    """Lines of one kernel, as far as they read."""
+    """The part of a Writer that reads: from memory, or through inlined producers."""
 
     group: FusedGroup
     lines: list[str]
@@ -65,10 +65,10 @@ class Reader:
         self.along, self.position_along = accesses.along, accesses.position_along
         self.load_index, self.output_index = accesses.load_index, accesses.output_index
         self.is_inlined, self.elements_of = accesses.is_inlined, accesses.elements_of
-        self.counted: set[tuple] = set()  # the loads whose accesses have been counted
-        self.uses: dict[Access, int] = {}  # how many others a part of an access is part of
-        self.reads = 0  # names given to what is read
-        self.guards = 0  # how many guards stand around what is read now
+        self.counted: set[tuple] = set()  # loads whose accesses are in `uses`
+        self.uses: dict[Access, int] = {}  # number of accesses that each access is an operand of
+        self.reads = 0  # number of names given to what is read
+        self.guards = 0  # number of guards around the current expression
 
     def line(self, depth: int, text: str, comment: str = "") -> None:
         line = "    " * depth + text
@@ -79,7 +79,7 @@ class Reader:
 
     # ---- trees ----
     def access_of(self, load: Load) -> Access:
-        """What an element of a load is made of."""
+        """The access tree of one element of a load."""
         found, key = self.accesses.of(load), (load.key, load.dims)
         if key not in self.counted:
             self.counted.add(key)
@@ -87,18 +87,20 @@ class Reader:
         return found
 
     def count_uses(self, access: Access) -> None:
-        """Count the parts of an access: what several others need gets a name."""
+        """Count the uses of each part of an access: shared parts get a name."""
         self.uses[access] = self.uses.get(access, 0) + 1
         waiting = [access] if self.uses[access] == 1 else []
         while waiting:
             for part in children(waiting.pop()):
                 self.uses[part] = self.uses.get(part, 0) + 1
+                # Parts below are counted once: a tree with shared parts can be of exponential size.
                 if self.uses[part] == 1:
                     waiting.append(part)
 
-    # ---- places ----
+    # ---- positions ----
     def at(self, index: Index, scope: Scope | None = None) -> str:
-        """An index as text: the running position where it is just that."""
+        """An index as text: the row-major position of the whole space if it equals that."""
+        # No quotients and remainders only to multiply them together again.
         if self.position and set(index.terms) == set(self.whole.terms):
             text = self.position
             if index.constant:
@@ -113,11 +115,13 @@ class Reader:
         return ct.index_text(index, names, self.wide)
 
     def look_up(self, index: Index, depth: int, scope: Scope) -> None:
-        """Name the places that an index needs from memory."""
+        """Read the positions that an index looks up in memory, and name them in the scope."""
         for atom in atoms(index):
             if not isinstance(atom, Lookup) or atom.name in scope:
                 continue
             read = self.value(atom.access, depth, scope)
+            # Clipped, so that no index reads outside of the array; `ga_find` instead makes one out
+            # of range so large that the test which follows rejects it.
             function = "ga_find" if atom.find else "ga_clip"
             name = scope[atom.name] = f"at{self.reads}"
             self.reads += 1
@@ -125,17 +129,19 @@ class Reader:
             self.line(depth, f"const {self.index_type} {name} = {function}({read}, {most});")
 
     def lookups(self, index: Index) -> list[Lookup]:
-        """The places from memory that an index needs."""
+        """The positions that an index looks up in memory."""
         return [a for a in atoms(index) if isinstance(a, Lookup)]
 
     def test(self, test: Test, scope: Scope) -> str:
         """A test as text."""
         if not isinstance(test, Below):
             return f"{bracketed(self.at(test.index, scope))} % {self.number(test.of)} == 0"
-        ahead = Index(tuple((a, k) for a, k in test.index.terms if k > 0), test.index.constant)
-        behind_it = Index(tuple((a, -k) for a, k in test.index.terms if k < 0))
-        if test.bound == 1 and behind_it.terms and ahead.constant >= 0:
-            return f"{self.at(ahead, scope)} == {self.at(behind_it, scope)}"
+        # `a - b < 1`, both unsigned, is `a == b`, which reads better.
+        added = Index(tuple((a, k) for a, k in test.index.terms if k > 0), test.index.constant)
+        subtracted = Index(tuple((a, -k) for a, k in test.index.terms if k < 0))
+        if test.bound == 1 and subtracted.terms and added.constant >= 0:
+            return f"{self.at(added, scope)} == {self.at(subtracted, scope)}"
+        # Positions are unsigned: below 0 they wrap, so this tests 0 <= index as well.
         return f"{self.at(test.index, scope)} < {self.number(test.bound)}"
 
     def tests(self, tests: tuple[Test, ...], depth: int, scope: Scope) -> str:
@@ -145,9 +151,12 @@ class Reader:
 
     # ---- values ----
     def value(self, access: Access, depth: int, scope: Scope, named: bool = False) -> str:
-        """An expression for an element, after the lines it needs. What is long, or needed more than
-        once, gets a name, unless it is about to be `named`.
+        """The expression for an access, after the statements it needs.
+
+        Long and shared expressions become named constants; `named` says that the caller is about to
+        name this one.
         """
+        # Accesses that are cheap to repeat are never named.
         if isinstance(access, Constant):
             return ct.constant(access.value, access.aval)
         if isinstance(access, Held):
@@ -156,8 +165,10 @@ class Reader:
             self.look_up(access.index, depth, scope)
             name, at = self.in_name[access.source], self.at(access.index, scope)
             return name if access.index == Index() else f"{name} + {at}"
+        # Computed in this scope already?
         if access in scope:
             return scope[access]
+        # Compute it, operands first.
         if isinstance(access, Element):
             text, aval = self.loaded(access, depth, scope), access.source.aval
         elif isinstance(access, Guarded):
@@ -166,6 +177,7 @@ class Reader:
             text, aval = self.serial_fold(access, depth, scope), access.aval
         else:
             text, aval = self.applied(access, depth, scope), access.aval
+        # Name it if that is worth a line, with the operation as comment unless the text says it.
         if re.fullmatch(r"\w+", text):
             scope[access] = text
         elif self.needs_name(access, text, named):
@@ -179,12 +191,13 @@ class Reader:
         return text
 
     def held(self, depth: int, value: Any, scope: Scope) -> str:
-        """The name of a value in a register, where a kernel has any beside its elements."""
+        """The text of a value in a register; only kernels with loops have such values."""
         raise NotImplementedError
 
     def needs_name(self, access: Access, text: str, named: bool) -> bool:
-        """Whether an expression gets a name: if it is long, or others need it too. On one side of a
-        guard only if it is long: names would make a block of it.
+        """Whether an expression becomes a named constant: if it is long, or used more than once.
+
+        Inside a guard only if it is long: a statement would turn its `?:` into an `if`.
         """
         if "\n" in text or len(text) > TARGET.name_from:
             return not named
@@ -212,14 +225,17 @@ class Reader:
         return self.select(tests, sides, ct.value_type(access.aval), depth)
 
     def select(self, tests: str, sides: list[tuple[list[str], str]], kind: str, depth: int) -> str:
-        """One of two expressions, each with its own lines."""
+        """A choice between two expressions, each with the statements it needs."""
         (before, one), (after, two) = sides
+        # Without statements a `?:`, which reads only on the side that is taken. Choices nested on
+        # the right need no brackets.
         if not before and not after:
             sides_text = bracketed(one), two if "? " in two else bracketed(two)
             if len(tests) + len(one) + len(two) < TARGET.choice_width:
                 return "{} ? {} : {}".format(tests, *sides_text)
             space = "\n" + "    " * (depth + 1)
             return "{0}{1}? {2}{1}: {3}".format(tests, space, *sides_text)
+        # Otherwise an `if` that assigns to a variable.
         name = f"g{self.reads}"
         self.reads += 1
         self.line(depth, f"{kind} {name};")
@@ -233,7 +249,10 @@ class Reader:
         return name
 
     def in_own_scope(self, access: Access, depth: int, scope: Scope) -> tuple[list[str], str]:
-        """An expression, and its lines by themselves: they are for a scope of their own."""
+        """The statements of an expression, apart from the other lines, and its text.
+
+        Names it defines are gone afterwards: the caller opens a block for them.
+        """
         outside, self.lines = self.lines, []
         self.guards += 1
         text = self.value(access, depth, dict(scope))
@@ -242,21 +261,23 @@ class Reader:
         return lines, text
 
     def serial_fold(self, access: SerialFold, depth: int, scope: Scope) -> str:
-        # The states, and what they start from.
+        """A loop in which one thread folds several elements; its result as text."""
+        # Declare the states with their initial values.
         states: list[str] = []
         for kind, first in folds.states_of(access):
             start = first if isinstance(first, str) else self.value(first, depth, scope)
             states.append(f"f{self.reads}")
             self.reads += 1
             self.line(depth, f"{kind} {states[-1]} = {start};")
-        # The loops.
+        # Open a loop for each axis. Short ones are unrolled, so that all their reads are under way
+        # together. Numbers of axes of loops are negative, those of the group are not.
         inner = depth
         turns = math.prod(axis.length for axis in access.loops)
         for k, axis in enumerate(access.loops):
             w = self.axis_name[axis.number] = f"w{self.reads}"
             self.reads += 1
             begin, end = "0", self.number(axis.length)
-            if access.spans:
+            if access.spans:  # bounds that are found in memory
                 begin, end = (self.value(a, inner, scope) for a in access.spans[k])
             elif turns <= TARGET.written_out or (
                 k == len(access.loops) - 1 and axis.length <= TARGET.written_out
@@ -264,10 +285,11 @@ class Reader:
                 self.line(inner, "#pragma unroll")
             self.line(inner, f"for ({self.index_type} {w} = {begin}; {w} < {end}; ++{w}) {{")
             inner += 1
-        # What each turn reads, and does to the states.
+        # Skip elements that fail a test, before anything is read for them.
         own = dict(scope)
         if access.tests:
             self.line(inner, f"if (!({self.tests(access.tests, inner, own)})) continue;")
+        # Read the terms; those that the update names several times are read into constants.
         terms: list[str] = []
         for i, term in enumerate(access.terms):
             text = self.value(term, inner, own)
@@ -281,27 +303,32 @@ class Reader:
         for index in access.places:
             self.look_up(index, inner, own)
             places.append(bracketed(self.at(index, own)))
+        # Update the states, close the loops.
         for step in folds.steps_of(access, states, terms, places):
             self.line(inner, step)
         for level in range(inner - 1, depth - 1, -1):
             self.line(level, "}")
         return folds.result_of(access, states)
 
-    # ---- several neighbours at once ----
+    # ---- vectors ----
     def is_unit_stride(self, index: Index) -> bool:
         """Whether neighbours along the vector axis are neighbours in memory."""
         return self.last is not None and index.coefficient(self.last) == 1
 
     def vector_starts(self, load: Load) -> list[Index] | None:
-        """Where the vectors of a load may begin in memory, and what else must be a multiple of
-        their length; None where neighbouring elements do not come in one access.
+        """Indices that must be multiples of the vector length for a load to be a vector.
+
+        These are the addresses at which its vectors begin, and the bounds of its guards. None if
+        neighbouring elements cannot be read in one access.
         """
+        # From memory: contiguous or nothing.
         if not self.is_inlined(load):
             index = self.load_index(load)
             return [index] if self.is_unit_stride(index) else None
+        # Inlined: collect from all sides of its guards.
         starts: list[Index] = []
         ends: list[Index] = []
-        searched = False  # where a loop begins is found once for a vector
+        searched = False  # a loop whose bounds are searched for once for a whole vector
         sides = [self.access_of(load)]
         while sides:
             side = sides.pop()
@@ -314,23 +341,24 @@ class Reader:
                 continue
             for part in parts(side):
                 if isinstance(part, Guarded) or (isinstance(part, SerialFold) and not part.spans):
-                    return None  # what a guard is for must not be read outside of it
+                    return None  # its reads would move out of the guard, and may be out of bounds
                 searched |= isinstance(part, SerialFold)
                 if isinstance(part, Element | Address):
                     step = None if self.last is None else part.index.coefficient(self.last)
                     if step not in (0, 1, None):
-                        return None  # neighbouring threads read what is nearest
+                        return None  # strided: one element a thread is coalesced
                     if isinstance(part, Element) and not _in_loop(part):
                         starts += [part.index] * (step or 0)
         if searched and math.prod(self.axes) < TARGET.searchers:
-            return None  # each thread has a long way: the more of them the better
+            return None  # searches have long latency: more threads hide more of it
+        # Vectors of at least 2 must be possible, or there is nothing to gain.
         if not (starts or searched) or not all(self.is_aligned(i, 2) for i in (*starts, *ends)):
             return None
         return starts + ends
 
     def guard_bounds(self, test: Test) -> list[Index] | None:
-        """What must be multiples of a vector's length if all of it is to pass a test or none; None
-        where neighbours differ.
+        """Indices that must be multiples of the vector length for all elements of a vector to agree
+        on a test; None if they may differ anyway.
         """
         if self.last not in axes_of(test.index):
             return []
@@ -339,16 +367,19 @@ class Reader:
         return None
 
     def is_aligned(self, index: Index, width: int) -> bool:
-        """Whether a place is a multiple of the width wherever a vector begins."""
+        """Whether an index is a multiple of the width wherever a vector begins."""
+        # The vector axis itself is one there, by construction: all else has to be.
         others = [k for a, k in index.terms if not (isinstance(a, Axis) and a.number == self.last)]
         return index.constant % width == 0 and all(k % width == 0 for k in others)
 
     def vector(self, access: Access, kind: str, width: int, depth: int, scope: Scope) -> str:
-        """An expression for a vector of elements."""
+        """The expression for a vector of elements; `kind` is its type."""
+        # Contiguous in memory: one access.
         if isinstance(access, Element) and self.is_unit_stride(access.index):
             self.look_up(access.index, depth, scope)
             at = self.at(access.index, scope)
             return f"ga_load<{width}>({self.in_name[access.source]} + {at})"
+        # A guard on which the whole vector agrees: a choice between vectors.
         if isinstance(access, Guarded):
             tests = self.tests(access.tests, depth, scope)
             sides = []
@@ -358,11 +389,13 @@ class Reader:
                 sides.append((self.lines, text))
                 self.lines = outside
             return self.select(tests, sides, kind, depth)
+        # The same for all elements: one value in all places.
         element = kind[kind.index("<") + 1 : kind.rindex(",")]
         half = element in ct.HALF_TYPES
         if self.is_uniform(access):
             text = self.value(access, depth, scope)
             return f"ga_same<{kind}>({f'ga_exact<{element}>({text})' if half else text})"
+        # Anything else: read vectors and bounds of loops once, then compute each element.
         own = dict(scope)
         for part in parts(access):
             if isinstance(part, Element) and part not in own and self.is_unit_stride(part.index):
@@ -384,13 +417,13 @@ class Reader:
         return name
 
     def is_uniform(self, access: Access) -> bool:
-        """Whether an element or a constant is the same along a vector."""
+        """Whether an element or a constant is the same for a whole vector."""
         if isinstance(access, Element):
             return self.last is not None and access.index.coefficient(self.last) == 0
         return isinstance(access, Constant)
 
     def hoist(self, bound: Access, depth: int, scope: Scope) -> None:
-        """Name where a loop begins or ends, if that is the same for a whole vector."""
+        """Compute a bound of a loop before the loop over a vector, if all elements share it."""
         if bound in scope or isinstance(bound, Constant):
             return
         if not any(self.last in axes_of(index) for index in places_of(bound)):
@@ -400,7 +433,7 @@ class Reader:
             self.line(depth, f"const {self.index_type} {name} = {text};")
 
     def hoist_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
-        """Read neighbours of an element; from here on each of them is one of those."""
+        """Read a vector around an element; in this scope it is then `.v[e]` of that."""
         name = f"q{self.reads}"
         self.reads += 1
         memory = ct.memory_type(access.source.aval)
@@ -411,7 +444,7 @@ class Reader:
 
     @contextlib.contextmanager
     def inside_vector(self) -> Iterator[None]:
-        """In the block, positions are those of element `e` of a vector."""
+        """Within the `with` block, positions are those of element `e` of a vector."""
         assert self.last is not None
         base, position = self.axis_name[self.last], self.position
         self.axis_name[self.last] = f"({base} + e)"
@@ -421,19 +454,19 @@ class Reader:
 
 
 def _in_loop(access: Element) -> bool:
-    """Whether an element is another one in each turn of a loop."""
+    """Whether an element changes with the turns of a loop, whose axes have negative numbers."""
     return any(axis < 0 for axis in axes_of(access.index))
 
 
 def bracketed(text: str) -> str:
-    """An expression as an operand."""
+    """An expression as an operand: in brackets unless it needs none."""
     if _ATOM.fullmatch(text) or (text.startswith("ga_") and _closes_last(text)):
         return text
     return f"({text})"
 
 
 def _closes_last(text: str) -> bool:
-    """Whether a call's brackets close only at its end."""
+    """Whether the first bracket closes at the end: one call, and nothing after it."""
     depth = 0
     for i, c in enumerate(text):
         depth += (c == "(") - (c == ")")

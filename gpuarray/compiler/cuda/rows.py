@@ -1,6 +1,6 @@
-"""Reductions along rows: a block, a warp or part of one for each, or several blocks for a long one.
+"""Reductions along contiguous rows: part of a warp, a block, or several blocks share each row.
 
-Floor 3. In: a Rows kernel. Out: its text.
+Floor 3. In: a Rows kernel. Out: its KernelSource.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ from gpuarray.core.graph import Var, storage_dtype
 
 
 class RowsTemplate(Template):
-    """A block a row, or several rows in a block where they are short."""
+    """A block for each row, or for several short rows."""
 
     def __init__(self, kernel: Rows, options: Options):
         super().__init__(kernel, options)
         self.passes, self.rows, self.length = list(kernel.passes), kernel.rows, kernel.length
 
     def source(self) -> KernelSource:
-        """Passes over all rows."""
+        """One loop over the row for each pass, with its reductions merged in between."""
+        # Launch numbers. Vectors lie along the fastest reduced axis, so that reads are coalesced.
         passes, rows, length = self.passes, self.rows, self.length
         parallel, reduced = self.spaces()
         self.last = reduced[-1]
         schedule = schedule_rows(rows, length, self.width())
         lanes, many = schedule.lanes, schedule.rows_a_block
+        # Which row, and which thread of it. In the last block some threads may have no row: they
+        # take row 0, since shuffles and barriers need all threads of a warp or block, and store
+        # nothing.
         guarded = rows % many != 0
         if many == 1:
             self.line(1, "const unsigned lane = threadIdx.x;")
@@ -46,7 +50,9 @@ class RowsTemplate(Template):
                 first = f"inside ? {first} : 0u"
             self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", parallel)
+        # Read what several passes need into registers or shared memory.
         passes, held = self.hold(passes, schedule, length, reduced, guarded)
+        # The passes. Only before the last one, the only one that stores then, may threads leave.
         left = False
         for number, one in enumerate(passes):
             if one.stored and guarded:
@@ -60,8 +66,10 @@ class RowsTemplate(Template):
                 self.line(1, "}")
                 for v, name in states.items():
                     self.reduce_over_lanes(v, name, schedule)
+            # What needs only finished reductions: every thread computes it for itself.
             for m in one.after:
                 self.member(m, 1, self.read_outside)
+        # Outputs of one element a row.
         self.write_reduced(passes, "lane == 0" if left or not guarded else "lane == 0 && inside")
         note = f"{rows} rows of {length}, {lanes} threads a row{held}"
         return self.finish(schedule, note)
@@ -69,15 +77,17 @@ class RowsTemplate(Template):
     def open_row_loop(
         self, s: Schedule, length: int, reduced: list[int], comment: str, operations: int = 0
     ) -> None:
-        """Open the loop of a thread over its part of a row."""
+        """Open the loop of a thread over its vectors of a row; neighbours take neighbours."""
         t, n = self.index_type, self.number
         scale = f" * {n(s.width)}" if s.width > 1 else ""
+        # One vector a thread: no loop.
         if s.steps == 1:
             whole = s.lanes * s.width == length
             self.line(1, "{" if whole else f"if (lane{scale} < {n(length)}) {{", comment)
             self.line(2, f"const {t} j = lane{scale};")
         elif s.steps:
-            # What lies in registers must be written out; else long code is not made longer still.
+            # A known number. Arrays in registers need constant indices, so their loops are
+            # unrolled; others only while the code stays short.
             often = (
                 not (self.registers or self.carried)
                 and s.steps * s.width * operations > TARGET.row_copies
@@ -89,6 +99,7 @@ class RowsTemplate(Template):
             if s.steps * s.lanes * s.width != length:
                 self.line(2, f"if (j >= {n(length)}) continue;")
         else:
+            # A long row: by strides of all threads.
             stride = n(s.lanes * s.width)
             head = f"for ({t} j = lane{scale}; j < {n(length)}; j += {stride}) {{"
             self.line(1, "#pragma unroll 2")
@@ -98,12 +109,17 @@ class RowsTemplate(Template):
     def hold(
         self, passes: list[Pass], s: Schedule, length: int, reduced: list[int], guarded: bool
     ) -> tuple[list[Pass], str]:
-        """Keep what several passes need of a row, read or computed, in registers or shared memory
-        where it fits; the passes that are left to do, and a note that says where.
+        """Hold what several passes need of a row in registers, or else in shared memory.
+
+        Returns the passes without what is now done once, and a note for the text. Without
+        room, passes read the row again.
         """
-        group, early = self.group, not guarded  # a thread that has no row leaves before it stores
+        # An early pass may store only if all threads have a row: no thread can leave before a
+        # merge.
+        group, early = self.group, not guarded
         parts = self.state_bytes(passes) * s.threads // 32
         room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
+        # First choice: compute shared values once and carry them. Second: hold only what is read.
         lean = once_each(group, passes, self.is_worth_carrying, early)
         plain = once_each(group, passes, lambda _: False, early)
         for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
@@ -113,10 +129,12 @@ class RowsTemplate(Template):
             size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
             if not size:
                 return chosen, ""
+            # Registers if the most that is held at one time fits; else shared memory, of which each
+            # thread uses its own places, so that no barrier is needed.
             if s.steps and _most_at_once(chosen, loads) * s.width * s.steps <= TARGET.row_bytes:
                 where, place, count = "registers", "[u]", s.steps
             elif size * length <= room_left and s.rows_a_block == 1:
-                where, count = "shared memory", length // s.width  # each thread keeps its own
+                where, count = "shared memory", length // s.width
                 place = f"[j / {self.number(s.width)}]" if s.width > 1 else "[j]"
             else:
                 continue
@@ -131,7 +149,10 @@ class RowsTemplate(Template):
         return plain, ""
 
     def is_worth_carrying(self, member: Member) -> bool:
-        """Whether a value is more than one light step away from what is held of the row anyway."""
+        """Whether to carry a value instead of computing it again from what is held of the row.
+
+        Not if it is one cheap operation on a single held load that is no larger.
+        """
         loads = [o for o in member.operands if isinstance(o, Load) and self.last in o.dims]
         wide = [o for o in member.operands if isinstance(o, Inner) and self.is_wide(o)]
         if wide or len(loads) != 1 or member.eqn.primitive.weight > 1 or self.is_inlined(loads[0]):
@@ -143,7 +164,7 @@ class RowsTemplate(Template):
         return any(d in self.group.reduced for d in self.group.made[o.var].dims)
 
     def reread_loads(self, passes: list[Pass], width: int) -> dict[tuple, Load]:
-        """What more than one pass reads of a row in memory."""
+        """The loads that more than one pass reads."""
         found: dict[tuple, tuple[Load, set[int]]] = {}
         for number, one in enumerate(passes):
             for load in (o for m in one.members for o in m.operands if isinstance(o, Load)):
@@ -175,7 +196,7 @@ def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
 
 
 def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
-    """Bytes an element of what is kept from pass to pass, where that is most."""
+    """Bytes per element held from pass to pass, at the most."""
     last = _last_reads(passes)
     spans = [(0, last[key], load.source) for key, load in loads.items()]
     spans += [(number, last[v], v) for number, one in enumerate(passes) for v in one.carried]
@@ -186,11 +207,9 @@ def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
 
 
 def _slots(passes: list[Pass]) -> dict[Var, int]:
-    """Where each carried value is kept, by number: a slot is taken again in the pass after the last
-    that reads it.
-    """
+    """Slot number of each carried value; a slot is reused after the last pass that reads it."""
     last = _last_reads(passes)
-    slots: list[tuple[np.dtype, int]] = []  # of each: what it holds, and until which pass
+    slots: list[tuple[np.dtype, int]] = []  # dtype of each, and the last pass that reads it
     found: dict[Var, int] = {}
     for number, one in enumerate(passes):
         for v in one.carried:
@@ -206,17 +225,19 @@ class SharedRowsTemplate(RowsTemplate):
     """Few long rows, or a single one, in one launch: several blocks share each."""
 
     def source(self) -> KernelSource:
-        """A single pass over all rows."""
+        """A single pass; the last block of each row merges what all of them found."""
         (one,), rows, length = self.passes, self.rows, self.length
         parallel, reduced = self.spaces()
         self.last = reduced[-1]
         s = schedule_all(rows, length, self.width())
         n = self.number
+        # Which row, and where this block begins in it: neighbouring blocks share a row.
         first = "blockIdx.x"
         if rows > 1:
             self.line(1, f"const {self.index_type} row = blockIdx.x / {n(s.splits)};")
             self.define_axes(1, "row", parallel)
             first = f"blockIdx.x % {n(s.splits)}"
+        # Fold by strides of all blocks of the row.
         states = self.declare_partials(one)
         scale = f" * {n(s.width)}" if s.width > 1 else ""
         first = f"{first} * {n(s.threads)} + threadIdx.x"
@@ -228,6 +249,7 @@ class SharedRowsTemplate(RowsTemplate):
         self.define_axes(2, "j", reduced)
         self.elements(2, one.members, [], states, s.width)
         self.line(1, "}")
+        # Merge within the block, then all blocks of the row.
         for v, name in states.items():
             self.reduce_over_block(v, name, s)
         which = " + row" if rows > 1 else ""
@@ -237,6 +259,7 @@ class SharedRowsTemplate(RowsTemplate):
         for v, name in states.items():
             self.reduce_over_block(v, name, s)
             self.finish_reduction(v, name)
+        # The last block finishes the row.
         for m in one.after:
             self.member(m, 1, self.read_outside)
         self.write_reduced([], "threadIdx.x == 0")

@@ -1,8 +1,8 @@
-"""Kernels of running folds: along rows by threads side by side, down columns by a thread each.
+"""Running folds: along rows by the threads of a block together, down columns by one thread each.
 
-Floor 3. In: a Scan (lower/scans.py). Out: its text. Along a row every thread folds a
-few neighbours, the threads of a block hand on what is before them, and the row goes by in tiles.
-The order in which elements are merged depends on shapes alone.
+Floor 3. In: a Scan kernel. Out: its KernelSource. Along a row each thread folds a few neighbours,
+a block scan gives it the fold of all threads before it, and the block repeats that tile by tile.
+The order in which elements are merged depends on shapes alone, so every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ScanTemplate(Template):
         return self.reducer_of.merge(one, two)
 
     def set_position(self, position: str) -> None:
-        """The element at a position of the scan, from its beginning."""
+        """Set the position along the axis; a reverse scan begins at its end."""
         last = self.number(self.cut.length - 1)
         self.axis_name[self.axis] = f"({last} - {position})" if self.reverse else position
 
@@ -64,14 +64,14 @@ class ScanTemplate(Template):
         self.line(depth, f"{guard}{self.out_name[v]}[{at}] = {value};")
 
     def as_stored_text(self, value: str) -> str:
-        """A result as it is in memory."""
+        """A result converted to its memory type."""
         aval = self.outputs[0].aval
         if not ct.is_half(aval):
             return value
         return f"ga_exact<{ct.memory_type(aval)}>({ct.rounded(value, aval)})"
 
     def total_index(self, piece: str, row: str) -> str:
-        """The place of a piece's total: rows x pieces x columns."""
+        """Index of the total of a piece, in an array of rows x pieces x columns."""
         inner, n = self.cut.inner, self.number
         if self.cut.outer == 1:
             return piece if inner == 1 else f"{piece} * {n(inner)} + {row}"
@@ -84,7 +84,7 @@ class ScanTemplate(Template):
         return at if inner == 1 else f"({at}) * {n(inner)} + {row} % {n(inner)}"
 
     def bounds(self) -> tuple[str, str]:
-        """Where a piece begins and ends."""
+        """Define where a piece begins and ends; the last one may be shorter."""
         c, n = self.cut, self.number
         if self.pieces == 1:
             return n(0), n(c.length)
@@ -97,7 +97,8 @@ class ScanTemplate(Template):
 
     # ---- down columns ----
     def columns(self) -> KernelSource:
-        """A thread for each column, or for each piece of one."""
+        """A thread for each column, or for each piece of one; neighbours are coalesced."""
+        # Which column and piece.
         c, n, t = self.cut, self.number, self.index_type
         columns = c.outer * c.inner
         total = columns * self.pieces
@@ -113,12 +114,14 @@ class ScanTemplate(Template):
         begin, end = self.bounds()
         state = self.reducer_of.state
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
+        # Second kernel of a scan in pieces: begin with the totals of the pieces before this one.
         if self.begins:
             self.line(1, "#pragma unroll 8")
             self.line(1, f"for ({t} p = 0; p < piece; ++p) {{", "the pieces before this one")
             before = f"{self.in_name[self.inputs[1]]}[{self.total_index('p', column)}]"
             self.line(2, f"sum = {self.merge('sum', before)};")
             self.line(1, "}")
+        # Fold down the column; unrolled, since reads do not depend on the sum and can overlap.
         self.line(1, "#pragma unroll 8")
         self.line(1, f"for ({t} j = {begin}; j < {end}; ++j) {{")
         self.set_position("j")
@@ -140,6 +143,7 @@ class ScanTemplate(Template):
     # ---- along rows ----
     def rows(self) -> KernelSource:
         """A block for each row, or each piece of one; several short rows share a block."""
+        # Launch numbers: `lanes` threads a row, `items` neighbours a thread, `many` rows a block.
         c, n, t = self.cut, self.number, self.index_type
         items = TARGET.scan_items if c.length > 32 else 1
         lanes = 1
@@ -149,6 +153,7 @@ class ScanTemplate(Template):
         blocks = -(-c.outer // many) if many > 1 else c.outer * self.pieces
         width = items if items > 1 and not (self.reverse or self.ends) and self.in_vectors() else 1
         s = Schedule(max(32, lanes * many), width, max(1, blocks), lanes)
+        # Which row and piece, and the merge that the block functions call.
         inside = self.which_row(lanes, many)
         begin, end = self.bounds()
         reducer = self.reducer_of
@@ -159,9 +164,12 @@ class ScanTemplate(Template):
         if lanes > 32:
             self.shared["part"] = f"{state} part[{lanes // 32}]"
         note = self.note(f"{c.outer} rows of {c.length}") + f", {lanes} threads a row"
+        # First kernel of a scan in pieces: only the total of the piece.
         if self.ends:
             self.store_piece_total(begin, end, lanes)
             return self.finish(s, note)
+        # `before` is the fold of all tiles so far; in the second kernel it begins with the totals
+        # of the pieces before this one, of which there are no more than lanes.
         several = (c.step if self.pieces > 1 else c.length) > lanes * items
         before = "before" if several else ""
         if self.begins:
@@ -172,12 +180,16 @@ class ScanTemplate(Template):
         elif several:
             self.line(1, f"{state} before = {none};")
         depth, first = 1, "" if begin == n(0) else begin
+        # Go over the row by tiles.
         if several:
             tile = n(lanes * items)
             self.line(1, f"for ({t} tile = {begin}; tile < {end}; tile += {tile}) {{")
             depth, first = 2, "tile"
         step = f"lane * {n(items)}" if items > 1 else "lane"
         self.line(depth, f"const {t} j = {f'{first} + {step}' if first else step};")
+        # Fold each thread's elements, then scan over threads: `ahead` is the fold of all elements
+        # before this thread's, `whole` that of the tile. Both need every thread of the row, so
+        # threads beyond its end take part with the neutral element.
         self.fold_own_elements(depth, end, items, width)
         if lanes > 1:
             call = f"ga_warp_scan<{lanes}>(sum, {none}, whole, merge)"
@@ -187,6 +199,7 @@ class ScanTemplate(Template):
             self.line(depth, f"{state} ahead = {call};", "of this thread's")
             if before:
                 self.line(depth, f"ahead = {self.merge(before, 'ahead')};")
+        # Write the results, and add the tile to `before`.
         self.store_elements(depth, f"{inside}j < {end}", items, width, lanes > 1, end)
         if several:
             self.line(depth, f"before = {self.merge('before', 'whole')};")
@@ -194,12 +207,12 @@ class ScanTemplate(Template):
         return self.finish(s, note)
 
     def in_vectors(self) -> bool:
-        """Whether what a thread holds is read and written in one access."""
+        """Whether the elements of a thread are read and written in one access."""
         self.last = self.axis
         return self.width() >= TARGET.scan_items
 
     def which_row(self, lanes: int, many: int) -> str:
-        """Which row, and piece of it, a thread is for; a test where it may be for none."""
+        """Define the row and piece of a thread; returns a test if it may have none."""
         n, t, inside = self.number, self.index_type, ""
         if many > 1:
             self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
@@ -219,7 +232,7 @@ class ScanTemplate(Template):
         return inside
 
     def store_piece_total(self, begin: str, end: str, lanes: int) -> None:
-        """What a piece comes to."""
+        """Fold a piece and store its total."""
         n, state = self.number, self.reducer_of.state
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
         head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
@@ -233,7 +246,7 @@ class ScanTemplate(Template):
         self.line(1, f"if (lane == 0) {out}[{self.total_index('piece', 'row')}] = sum;")
 
     def fold_own_elements(self, depth: int, end: str, items: int, width: int) -> None:
-        """A thread's own elements, folded as far as each of them."""
+        """Running fold over the elements of a thread: `run[e]`, or `sum` if it has a single one."""
         state, none = self.reducer_of.state, self.reducer_of.neutral
         if items == 1:
             self.line(depth, f"{state} sum = {none};")
@@ -274,7 +287,7 @@ class ScanTemplate(Template):
     def store_elements(
         self, depth: int, guard: str, items: int, width: int, ahead: bool, end: str
     ) -> None:
-        """Write what a thread's elements come to, behind what is ahead of them."""
+        """Write the results of a thread: its running fold merged with what is ahead of it."""
 
         def value(own: str) -> str:
             return self.reducer_of.finish(self.merge("ahead", own) if ahead else own)

@@ -1,7 +1,8 @@
-"""Kernels that change a part of an array in place: a thread for each update.
+"""Kernels that update part of an array in place: a thread for each update.
 
-Floor 3. In: a Scatter (lower/scatters.py). Out: its text; the output begins as the operand. No two
-threads write to the same place, or they do so by atomics whose order cannot show.
+Floor 3. In: a Scatter kernel. Out: its KernelSource; its output starts with the contents of the
+operand. No two threads write to one element, or they do by atomics whose order has no effect
+(unless the user allows it).
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class ScatterTemplate(Template):
             self.count_uses(self.new)
 
     def sources_of(self, index: Index) -> list[Var]:
-        """The arrays that a place is looked up in."""
+        """The arrays that an index is looked up in."""
         from_memory = [a.access for a in self.lookups(index)]
         return [v for access in from_memory for v in sources(access)]
 
     def source(self) -> KernelSource:
-        """A thread for each update."""
+        """Find where the update of a thread goes, skip it if out of bounds, write it."""
         (out,) = self.outputs
         total = math.prod(self.axes)
         s = schedule_map(total, 1)

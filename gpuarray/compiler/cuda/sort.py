@@ -1,7 +1,8 @@
 """Kernels that sort short rows: a bitonic network in shared memory, a thread for each element.
 
-Floor 3. In: a group of one sort along rows of at most 1024 elements. Out: a
-kernel. Equals keep their order, because their places decide; longer rows are a library's.
+Floor 3. In: a Sort kernel, rows of at most 1024 elements. Out: its KernelSource. The network is
+not stable by itself; comparing positions where keys are equal makes it so. Longer rows are sorted
+by a library.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class SortTemplate(Template):
         self.set_order(list(range(len(group.axes))))
 
     def source(self) -> KernelSource:
-        """A thread for each element of a few rows."""
+        """A thread for each element; a block sorts one or several rows."""
+        # Launch numbers: the network needs a power of two of threads a row.
         self.threads_meet = True
         eqn, n = self.eqn, self.number
         side = max(2, 1 << (self.length - 1).bit_length())
@@ -53,6 +55,7 @@ class SortTemplate(Template):
         first = row if whole else f"inside ? {row} : 0u"
         self.line(1, f"const {self.index_type} row = {first};")
         self.define_axes(1, "row", [a for a in self.order if a != self.axis])
+        # Read keys into shared memory, sort them with their positions, write all operands.
         self.read_keys(keys, top, side)
         self.line(1, "__syncthreads();")
         self.compare(len(keys), top)
@@ -66,7 +69,7 @@ class SortTemplate(Template):
         return self.finish(s, f"{rows} rows of {self.length}, each sorted by {side} threads")
 
     def key_type(self, load: Load, top: bool) -> str:
-        """What is compared: values, or floats as integers in total order."""
+        """Type of the keys: that of values, or integers in the total order of floats."""
         kind = ct.value_type(load.source.aval)
         return {"float": "int", "double": "long long"}.get(kind, kind) if top else kind
 
@@ -94,7 +97,10 @@ class SortTemplate(Template):
         self.line(1, "}")
 
     def compare(self, keys: int, top: bool) -> None:
-        """Which of two threads' elements comes first."""
+        """Define `before(a, b)`: whether the element of thread a comes before that of thread b.
+
+        Threads beyond the row come last, by position, so their keys are never compared.
+        """
         self.line(1, "const auto before = [](unsigned a, unsigned b) -> bool {")
         self.line(2, "const unsigned p = place[a], q = place[b];")
         self.line(2, f"if (p >= {self.length}u || q >= {self.length}u) return p < q;")
@@ -109,7 +115,10 @@ class SortTemplate(Template):
         self.line(1, "};")
 
     def network(self, side: int) -> None:
-        """Runs of growing length, one ascending, the next descending, are merged by halves."""
+        """Emit the bitonic network: runs of doubling length, merged by exchanges `apart`.
+
+        Of each pair the lower thread exchanges; a barrier follows each step, outside of the test.
+        """
         self.line(1, f"for (unsigned run = 2; run <= {side}u; run *= 2) {{")
         self.line(2, "for (unsigned apart = run / 2; apart > 0; apart /= 2) {")
         self.line(3, "const unsigned other = t ^ apart;")
@@ -124,7 +133,7 @@ class SortTemplate(Template):
         self.line(1, "}")
 
     def write_all(self, top: bool) -> None:
-        """Every operand in the new order, read where its element came from."""
+        """Write every operand in the new order; those that are no keys are read again, permuted."""
         scope: dict = {}
         keys = 0 if top else keys_of(self.eqn)
         if len(self.outputs) > keys:
@@ -143,6 +152,6 @@ class SortTemplate(Template):
             self.line(1, f"{self.out_name[v]}[{self.at(self.place_of(v))}] = {value};")
 
     def place_of(self, v: Var) -> Index:
-        """Where the element of a thread is in a result, whose rows may be shorter."""
+        """Index of a thread's element in a result; top_k has shorter rows than its operand."""
         axes = [Index.axis(i, n) for i, n in enumerate(self.axes)]
         return linear(axes, v.aval.shape)

@@ -1,7 +1,7 @@
-"""What every form of a kernel has: its head, its workspace, partial results and who merges them.
+"""The base of all templates: signature, shared memory, partial results and their merging.
 
-Floor 3. In: a Kernel. Out: a `Template`, a Writer that can finish a kernel; the files beside it
-have one subclass for each way in which threads share the work.
+Floor 3. In: a Kernel. Out: `Template`, a Writer whose `source()` returns the finished
+`KernelSource`. Each form of kernel has its subclass in a module of its own.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from gpuarray.core.graph import Var
 class KernelSource:
     """One kernel as text for a target, and how to launch it.
 
-    kernel: what it is the text of
+    kernel: the kernel that the text implements
 
-    inputs, outputs: the buffers that are its arguments, in this order; after them comes one of
-    `workspace` bytes, where that is not 0. It must be zero before the first launch, and is again
-    after each.
+    inputs, outputs: the buffers that are its arguments, in this order. If `workspace` is not 0, one
+    buffer of so many bytes follows. It must be zero before the first launch; each launch sets the
+    tickets in it back to zero, and needs no other part of it to be.
 
-    threads_meet: whether the threads of a block wait for one another
+    threads_meet: whether the threads of a block synchronise or exchange values
 
-    table, tiles: of a kernel that stands for many small ones. Where `table` is not empty, the
-    arguments are two buffers instead: the addresses of these values (inputs and outputs, some of
-    them several times) as 64-bit numbers in this order, and `tiles` as it is, which never changes.
+    table, tiles: of a Batch kernel only. If `table` is not empty, the kernel takes two arguments
+    instead: a buffer with the addresses of these values (inputs and outputs, possibly repeated) as
+    64-bit numbers in this order, and the constant array `tiles`.
     """
 
     kernel: Kernel
@@ -53,23 +53,23 @@ class KernelSource:
 
     @property
     def name(self) -> str:
-        """The name of the kernel in the text."""
+        """The name of the function in the text."""
         return self.kernel.name
 
     @property
     def alignment(self) -> int:
-        """What the addresses of all buffers must be multiples of."""
+        """Number of bytes that the address of every buffer must be a multiple of."""
         return TARGET.vector_bytes if self.schedule.width > 1 else 1
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a text is to be besides right.
+    """Options of the text.
 
-    user_lines: comments say where the user wrote what a line does
-    aligned: all buffers begin where vectors of 16 bytes may; if not, elements are read and written
-    one by one
-    overlap: an output may lie in the memory of an input, so nothing is declared `__restrict__`
+    user_lines: whether comments name the user's lines
+    aligned: whether all buffers are aligned to 16 bytes, so that vectors may be accessed; if not,
+    elements are read and written one by one
+    overlap: whether an output may share memory with an input; then no pointer is `__restrict__`
     """
 
     user_lines: bool = False
@@ -77,12 +77,12 @@ class Options:
     overlap: bool = False
 
 
-#: What compiles to run, where buffers are as ours.
+#: The options of kernels that are compiled to run on buffers of this package.
 PLAIN = Options()
 
 
 class Template(Writer, abc.ABC):
-    """Lines of one kernel, and the launch they are for; each form has its subclass."""
+    """Text and launch of one kernel; each form has its subclass."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options.user_lines)
@@ -96,10 +96,10 @@ class Template(Writer, abc.ABC):
         """The text of the kernel."""
 
     def width(self) -> int:
-        """Elements of a vector access: 1 where buffers may begin anywhere."""
+        """Elements of a vector access; 1 if buffers may be unaligned."""
         return super().width() if self.aligned else 1
 
-    # ---- what is read once and used in several loops ----
+    # ---- values held in registers or shared memory across loops ----
     def declare_held(
         self,
         name: str,
@@ -109,8 +109,9 @@ class Template(Writer, abc.ABC):
         place: str,
         shared: bool = False,
     ) -> list[tuple[str, Load]]:
-        """Declare room for `count` vectors of each load, in registers or in shared memory; the
-        names of the vectors at a place.
+        """Declare `count` vectors for each load, in registers or in shared memory.
+
+        Returns the name of each load's vector at `place`, an index such as `[u]`.
         """
         made = []
         for k, load in enumerate(loads.values()):
@@ -127,9 +128,10 @@ class Template(Writer, abc.ABC):
     def declare_carried(
         self, slots: dict[Var, int], width: int, count: int, place: str, shared: bool
     ) -> None:
-        """Declare room for `count` vectors in each slot; a value that has one is kept there, where
-        it is computed, for later loops.
+        """Declare `count` vectors for each slot; a value with a slot is stored there when it is
+        computed, and later loops read it back.
         """
+        # Values whose lifetimes do not overlap share a slot, which is declared once.
         declared: set[int] = set()
         for v, k in slots.items():
             kind = self.vector_of(v, width) if width > 1 else ct.memory_type(v.aval)
@@ -143,14 +145,14 @@ class Template(Writer, abc.ABC):
             self.carried[v] = f"kept{k}{place if count > 1 else ''}{element}"
 
     def read_held(self, room: list[tuple[str, Load]], width: int) -> None:
-        """Read into what was declared; from here on elements come from there."""
+        """Read loads into their declared vectors; from here on elements come from there."""
         for name, load in room:
             text = self.vector_read(load, width, 2) if width > 1 else self.raw(load)
             self.line(2, f"{name} = {text};")
             self.registers[load.key, load.dims] = name
 
     def raw(self, load: Load) -> str:
-        """One element of an input as it is in memory."""
+        """One element of an input in its memory type."""
         return f"{self.in_name[load.source]}[{self.at(self.load_index(load))}]"
 
     def read(self, load: Load) -> str:
@@ -160,13 +162,13 @@ class Template(Writer, abc.ABC):
         return f"ga_value({held})" if ct.is_half(load.source.aval) else held
 
     def can_hold(self, load: Load, width: int) -> bool:
-        """Whether elements differ along the innermost axis, and come from memory as they are."""
+        """Whether a load can be held: read from memory, and varying along the vector axis."""
         if width > 1:
             return self.is_vector(load)
         return not self.is_inlined(load) and not self.is_constant_along(load)
 
     def declare_partials(self, one: Pass) -> dict[Var, str]:
-        """Declare a partial result for each reduction of a pass."""
+        """Declare an accumulator for each reduction of a pass, set to the identity of its fold."""
         found: dict[Var, str] = {}
         for v in one.partial:
             name = found[v] = f"r{self.count}"
@@ -177,15 +179,17 @@ class Template(Writer, abc.ABC):
         return found
 
     def reduce_over_block(self, v: Var, name: str, s: Schedule) -> None:
-        """Merge the partial results of all threads of a block."""
+        """Merge the partial results of all threads of a block; every thread gets the result."""
         self.threads_meet = True
+        # Shuffles merge within a warp; one value per warp goes through shared memory.
         reducer, warps = self.reducer(v), s.threads // 32
         call = f"{name}, {self.shared_array(reducer.state, warps)}, {reducer.merger}"
         self.line(1, f"{name} = ga_block_reduce<{warps}>({call});")
 
     def finish_reduction(self, v: Var, name: str) -> None:
-        """The finished reduction as a value of its declared dtype."""
+        """Name the result of a finished reduction, converted to its declared dtype."""
         self.names[v] = name
+        # Many folds need no finishing: their accumulator is the result.
         result = self.reducer(v).finish(name)
         if result != name:
             self.names[v] = f"v{self.count}"
@@ -193,7 +197,9 @@ class Template(Writer, abc.ABC):
             self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
 
     def write_reduced(self, passes: list[Pass], who: str) -> None:
-        """Outputs over the parallel space alone: one thread of each row writes them."""
+        """Write outputs that have no reduced axis: the one thread of each row for which `who` holds
+        does.
+        """
         rest = [v for v in self.outputs if not any(v in p.stored for p in passes)]
         if rest:
             self.line(1, f"if ({who}) {{")
@@ -202,21 +208,22 @@ class Template(Writer, abc.ABC):
             self.line(1, "}")
 
     def set_order(self, order: list[int]) -> None:
-        """Go over the axes in another order, from the slowest to the fastest."""
+        """Iterate over the axes in the given order, from the slowest to the fastest."""
         self.order = order
         self.axis_name = {i: f"i{k}" for k, i in enumerate(order)}
         self.whole = self.position_along(order)
         self.last = order[-1] if order else None
 
     def spaces(self) -> tuple[list[int], list[int]]:
-        """The axes of the parallel space and of the reduced one, from the slowest to the fastest in
-        memory.
-        """
+        """The parallel and the reduced axes, each from the slowest to the fastest in memory."""
         gone = self.group.reduced
         return [i for i in self.order if i not in gone], [i for i in self.order if i in gone]
 
     def shared_array(self, state: str, length: int) -> str:
-        """An array in shared memory for partial results of a type, the same for all of them."""
+        """Name of the shared array for partial results of a type.
+
+        Reductions of one type reuse one array: each finishes reading before the next one writes.
+        """
         for name, declaration in self.shared.items():
             if declaration == f"{state} {name}[{length}]":
                 return name
@@ -225,7 +232,7 @@ class Template(Writer, abc.ABC):
         return name
 
     def state_bytes(self, passes: list[Pass]) -> int:
-        """Shared memory for a partial result of each type, for one thread or warp."""
+        """Bytes of shared memory that one thread or warp needs for partial results."""
         kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
         return sum(kinds.values())
 
@@ -233,7 +240,7 @@ class Template(Writer, abc.ABC):
         return Reducer(self.group.made[v].eqn)
 
     def partials_at(self, start: int) -> str:
-        """Where the partial results of a reduction begin."""
+        """Address at which the partial results of a reduction begin in the workspace."""
         return f"work + {self.number(start)}" if start else "work"
 
     def merge_blocks(
@@ -246,20 +253,26 @@ class Template(Writer, abc.ABC):
         which: str,
         steps: tuple[str, int],
     ) -> int:
-        """Leave partial results in the workspace; only the last block of a row goes on, and merges
-        them in the order of the blocks. Returns the bytes of the workspace.
+        """Merge the partial results of all blocks that share a row; returns the workspace bytes.
 
-        slots: who writes, into which slot, and the slot of block `b` of the same row
-        rows, many, which: how many have a ticket each, of how many results, and the offset of
-        this one's
-        steps: where a thread starts to merge, and how far its next block is
+        Each block writes its results to the workspace and takes a ticket. The one that takes the
+        last ticket merges them in the order of the blocks, not in that of their arrival, so that
+        every run gives the same bits. The other blocks return.
+
+        slots: condition under which a thread writes, its slot, and the slot of block `b`
+        rows, many, which: number of tickets, results per ticket, and the offset of this ticket
+        steps: block at which a thread begins to merge, and the distance to its next one
         """
         self.threads_meet = True
+        # Lay out the workspace: for each reduction one slot a block, then the tickets. A slot is a
+        # multiple of a vector access, so that reading it takes few transactions.
         writes, own, other = slots
         room = rows * many * s.splits * TARGET.slot_bytes
         slot_of = {v: -(-self.reducer(v).bytes // TARGET.slot_bytes) for v in states}
         starts = list(itertools.accumulate((n * room for n in slot_of.values()), initial=0))
         tickets = starts.pop()
+        # Write this block's results. __threadfence makes them visible to all other blocks before
+        # the ticket is: whoever sees the last ticket sees every result.
         self.line(1, f"if ({writes}) {{")
         for start, (v, name) in zip(starts, states.items(), strict=True):
             put = "ga_put" if slot_of[v] == 1 else f"ga_put<{slot_of[v] * TARGET.slot_bytes}>"
@@ -267,19 +280,25 @@ class Template(Writer, abc.ABC):
         self.line(2, "__threadfence();")
         self.line(1, "}")
         self.line(1, "__shared__ bool last;")
-        if writes != "threadIdx.x == 0":  # the one that takes the ticket knows what it wrote
+        # Take a ticket, after all writes of this block: thread 0 takes it, and where it is the only
+        # one that writes, program order is enough.
+        if writes != "threadIdx.x == 0":
             self.line(1, "__syncthreads();")
         counter, top = f"(unsigned*)(work + {self.number(tickets)}){which}", f"{s.splits - 1}u"
         self.line(1, "// The ticket wraps to 0, ready for the next launch.")
+        # atomicInc returns the old count and wraps at `top`: no launch has to clear the tickets.
         self.line(1, f"if (threadIdx.x == 0) last = atomicInc({counter}, {top}) == {top};")
         self.line(1, "__syncthreads();")
+        # All threads leave together, so no barrier below waits for one that is gone. The second
+        # fence keeps reads of the results from being moved before the ticket.
         self.line(1, "if (!last) return;")
         self.line(1, "__threadfence();")
+        # Merge what all blocks found: each thread takes blocks at fixed distances.
         first, step = steps
         for start, (v, name) in zip(starts, states.items(), strict=True):
             reducer = self.reducer(v)
             self.line(1, f"{name} = {reducer.identity};")
-            if s.splits > 8 * step:  # ask for several before waiting for one
+            if s.splits > 8 * step:  # several reads under way hide their latency
                 self.line(1, "#pragma unroll 8")
             self.line(1, f"for (unsigned b = {first}; b < {s.splits}u; b += {step}u) {{")
             far = "" if slot_of[v] == 1 else f", {slot_of[v] * TARGET.slot_bytes}"
@@ -289,17 +308,19 @@ class Template(Writer, abc.ABC):
         return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
 
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
-        """The lines so far as a kernel."""
+        """The finished kernel: the lines so far under their signature."""
         if schedule.grid > TARGET.most_blocks:
             raise NoCudaRule(
                 f"{self.kernel.name} would be {schedule.grid} blocks, and a launch has at most "
                 f"{TARGET.most_blocks}: work on a part of the array at a time"
             )
+        # The comment at the top: operations, arguments, bytes moved, launch.
         name = self.kernel.name
         formulas = ", ".join(e.primitive.name for e in step_eqns(self.group))
         ins = [f"{self.in_name[v]} {v.aval.str_short(True)}" for v in self.inputs]
         outs = [f"{self.out_name[v]} {v.aval.str_short(True)}" for v in self.outputs]
         moved = sum(v.aval.nbytes for v in (*self.inputs, *self.outputs))
+        # The parameters, in the order in which backends pass buffers.
         params = [
             f"const {ct.memory_type(v.aval)}* {self.restrict}{self.in_name[v]}" for v in self.inputs
         ]
@@ -309,6 +330,7 @@ class Template(Writer, abc.ABC):
         if workspace:
             params.append("unsigned char* work")
         self.drop_unused()
+        # Shared arrays are declared on top: templates find out what they need along the way.
         shared = [f"    __shared__ {text};" for text in self.shared.values()]
         head = [
             f"// {name}: {formulas}",

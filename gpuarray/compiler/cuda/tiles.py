@@ -1,10 +1,9 @@
-"""Pointwise kernels whose operands lie across one another in memory: `a.T + b`, batches of it, and
-copies that turn axes.
+"""Pointwise kernels with transposed values: `a.T + b`, batches of it, transposed copies.
 
-Floor 3. In: a Tiles kernel. Out: its text, in which a block makes a square tile of the
-result. What lies along the other axis is read along that axis into shared memory and picked up
-turned; results that lie along it leave through shared memory. So every access to memory proper runs
-along neighbours, on both sides.
+Floor 3. In: a Tiles kernel. Out: its KernelSource. A block computes a square tile of the result.
+Operands that are contiguous along y are read along y into shared memory, and read from there along
+x; results that are contiguous along y are written by way of shared memory too. So all accesses to
+global memory are coalesced.
 """
 
 from __future__ import annotations
@@ -24,23 +23,25 @@ from gpuarray.core.index import Index, axes_of
 
 
 class TilesTemplate(MapTemplate):
-    """Square tiles, turned in shared memory."""
+    """Square tiles, transposed in shared memory."""
 
     def __init__(self, kernel: Tiles, options: Options):
         super().__init__(kernel, options)
         self.x, self.y = kernel.x, kernel.y
-        self.down = "down"  # the row of a tile at which a thread is
-        self.tiled_loads: dict[tuple, tuple[str, Load]] = {}  # operands that come through tiles
-        self.tiled_outputs: dict[Var, str] = {}  # outputs that leave through them
+        self.down = "down"  # name of the row of a tile that a thread works on
+        self.tiled_loads: dict[tuple, tuple[str, Load]] = {}  # operands read through tiles
+        self.tiled_outputs: dict[Var, str] = {}  # outputs written through tiles
 
     def crosses(self, index: Index) -> bool:
-        """Whether a value lies along y and depends on x."""
+        """Whether a value is contiguous along y and depends on x: it has to be transposed."""
         return index.coefficient(self.y) == 1 and self.x in axes_of(index)
 
     # ---- the kernel ----
     def source(self) -> KernelSource:
-        """Read tiles, wait, compute along x, and where results cross too: wait, write tiles."""
+        """Read tiles along y, compute along x, write transposed results along y."""
         self.threads_meet = True
+        # Which values are transposed, and a shared array for each. Its rows are padded (`stride`),
+        # so that the threads of a warp access different banks both along rows and down columns.
         chosen = [(v, index) for v, index in values_of(self.accesses) if self.crosses(index)]
         avals = [v.source.aval if isinstance(v, Load) else v.aval for v, _ in chosen]
         lengths = [self.axes[a] for a in self.order]
@@ -54,15 +55,18 @@ class TilesTemplate(MapTemplate):
                 self.tiled_outputs[value] = name
         self.down = "down" if s.steps > 1 else "deep"
         self.define_origin(s)
+        # Fill the tiles; the barrier makes them visible to the other threads of the block.
         if self.tiled_loads:
             self.prefetch(s)
             self.open_tile_loop(s, self.y, self.x, "read along")
             self.fill_tiles(s.width)
             self.line(1, "}")
             self.line(1, "__syncthreads();")
+        # Compute along x.
         self.open_tile_loop(s, self.x, self.y, "compute along")
         self.elements(2, list(members_in_order(self.group)), self.outputs, {}, s.width)
         self.line(1, "}")
+        # Write transposed results along y.
         if self.tiled_outputs:
             self.line(1, "__syncthreads();")
             self.open_tile_loop(s, self.y, self.x, "write along")
@@ -75,14 +79,14 @@ class TilesTemplate(MapTemplate):
         return self.finish(s, note)
 
     def both_widths(self) -> int:
-        """Elements of a vector that suit what lies along x and what lies along y."""
+        """Vector length that suits accesses along x and along y."""
         self.last = self.y
         along_y = self.width()
         self.last = self.x
         return min(self.width(), along_y)
 
     def define_origin(self, s: Schedule) -> None:
-        """Where a tile begins, and where in it a thread works."""
+        """Define where the tile begins, and the position of a thread in it."""
         n, t = self.number, self.index_type
         down, across = (-(-self.axes[a] // s.side) for a in (self.y, self.x))
         scale = f" * {s.width}u" if s.width > 1 else ""
@@ -122,7 +126,7 @@ class TilesTemplate(MapTemplate):
             self.line(2, f"if ({tests}) continue;")
 
     def prefetch(self, s: Schedule) -> None:
-        """Ask for what lies along x before waiting for tiles: more bytes are under way then."""
+        """Read what is contiguous along x before the barrier, to keep more bytes under way."""
         self.last = self.x
         direct = {
             (x.key, x.dims): x
@@ -137,7 +141,7 @@ class TilesTemplate(MapTemplate):
             self.line(1, "}")
 
     def fill_tiles(self, width: int) -> None:
-        """Read vectors of all turned operands into their tiles."""
+        """Read vectors of all transposed operands into their tiles."""
         if width == 1:
             for name, load in self.tiled_loads.values():
                 self.line(2, f"{name}[{self.down}][lane] = {self.raw(load)};")
@@ -152,7 +156,7 @@ class TilesTemplate(MapTemplate):
         self.line(2, "}")
 
     def write_tiles(self, width: int) -> None:
-        """Write vectors of all outputs that leave through tiles."""
+        """Write vectors of all transposed outputs from their tiles."""
         for k, (v, name) in enumerate(self.tiled_outputs.items()):
             at, out = self.at(self.output_index(v)), self.out_name[v]
             if width == 1:
@@ -166,9 +170,10 @@ class TilesTemplate(MapTemplate):
             self.line(2, f"{head}y{k}.v[e] = {name}[{self.down}][lane + e];")
             self.line(2, f"{self.first_thread_guard(v)}ga_store({out} + {at}, y{k});")
 
-    # ---- what comes and goes through tiles, while computing along x ----
+    # ---- elements of tiles, while computing along x ----
     def transposed(self, tile: str) -> str:
-        """An element of a tile, turned."""
+        """An element of a tile with row and column exchanged."""
+        # Within a vector the innermost position is `(... + e)`.
         in_vector = self.axis_name[self.x].startswith("(")
         return f"{tile}[{'lane + e' if in_vector else 'lane'}][{self.down}]"
 

@@ -1,8 +1,8 @@
-"""What becomes of a function, and why: its kernels, what each moves, and why they are not fewer.
+"""Facts about a compiled function: its kernels, the bytes each moves, why they were not fused.
 
 Floor 3. In: a Plan. Out: an Explanation, which is plain data; `tables.py` shows it as text, SVG and
-HTML. Facts that only a target knows (registers, share of the roofline) are added to
-a step's `facts` by name, and shown as they come.
+HTML. Facts of a target (registers, roofline time) are in the dictionary `facts` of a step, and are
+shown under their names.
 """
 
 from __future__ import annotations
@@ -54,16 +54,20 @@ def explain_plan(
     device_facts: dict[str, dict[str, Any]] | None = None,
     host_reason: Callable[[Eqn], str | None] = lambda eqn: None,
 ) -> Explanation:
-    """The explanation of a Plan; `device_facts` are those of its kernels on a GPU, by name, and
-    `host_reason` tells why a step runs on the host all the same.
+    """The explanation of a Plan.
+
+    device_facts: facts of its kernels on a GPU, by name of the kernel
+    host_reason: why a step runs on the host although the plan is for a GPU, or None
     """
+    # Steps that run; views are free. Arrays are numbered as they appear.
     on_device = device_facts or {}
     shown = [s for s in plan.steps if not _is_view(s)]
     numbers: dict[Var, int] = {}
     names = _step_names(shown)
-    # Index-only values that every reader makes for itself are never in memory.
+    # Values that all readers compute inline are never in memory, so they are no inputs.
     stored = {v for s in plan.steps for v in step_outputs(s)}
     unstored = {v for e in plan.graph.eqns for v in e.outvars} - stored
+    # The cost beside that of running each operation alone.
     return Explanation(
         name or plan.graph.debug_name or "function",
         tuple(
@@ -78,7 +82,7 @@ def explain_plan(
 
 
 def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundary, ...]:
-    """The refusals between steps that are there: some are made where they are read."""
+    """The refusals between steps that still exist; others have since been inlined."""
 
     def name(step: DeviceStep) -> str:
         return next((maker[v] for v in step_outputs(step) if v in maker), "")
@@ -93,7 +97,7 @@ def _is_view(step: DeviceStep) -> bool:
 
 
 def _step_names(steps: Sequence[DeviceStep]) -> dict[int, str]:
-    """Groups have names; library steps get one from what they do and their place."""
+    """Names of steps by id; library steps are named after their place and operation."""
     names = {}
     for i, step in enumerate(steps):
         names[id(step)] = f"s{i}_{step.primitive.name}" if isinstance(step, Eqn) else step.name
@@ -118,6 +122,7 @@ def _step_facts(
         facts = {"on the host": reason} if reason else {}
         return StepFacts(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
     names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
+    # A kernel: its operations as formulas of its inputs, and its axes.
     operations = tuple(_operation(e, t) for e, t in step_operations(step, names))
     group = group_in(step)
     return StepFacts(
@@ -134,7 +139,7 @@ def _step_facts(
 
 
 def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> StepFacts:
-    """A kernel with what is known of it on a GPU."""
+    """A kernel with its facts on a GPU added."""
     if kernel.name not in on_device:
         return kernel
     facts = dict(on_device[kernel.name])

@@ -1,7 +1,7 @@
-"""A plan as CUDA C++: every kernel, and what a compiler says of it.
+"""The CUDA C++ of a plan, and the facts of its kernels on a GPU.
 
-Floor 3. In: a Plan. Out: text to read or compile, and the facts of a target that `explain` shows.
-The compiler itself comes as a function: which one there is, a floor above knows.
+Floor 3. In: a Plan. Out: text to read or compile, and the device facts that `explain` shows. The
+compiler is passed as a function, because floors above know which one is installed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuarray.core.primitive import Kind
 
 @dataclass(frozen=True)
 class Machine:
-    """What a GPU can do in a second: bytes copied, and instructions of single threads."""
+    """Throughput of a GPU per second: bytes copied, and instructions of single threads."""
 
     bytes: float
     instructions: float
@@ -78,6 +78,7 @@ def device_facts(
     for step, kernel in emitted(plan, user_lines=True):
         if kernel is None or isinstance(step, Eqn):
             continue
+        # The roofline: limited by memory or by arithmetic, whichever takes longer.
         moved = sum(v.aval.nbytes for v in (*kernel.inputs, *kernel.outputs))
         seconds = max(moved / machine.bytes, step_work(step) / machine.instructions)
         found[kernel.name] = {
@@ -88,6 +89,7 @@ def device_facts(
             "roofline_seconds": seconds,
         }
         texts.append(kernel.text)
+    # All kernels in one compile, which share the prelude.
     if compile is not None and texts:
         made = compile(complete("\n".join(texts)), arch)
         for name, facts in found.items():

@@ -1,7 +1,7 @@
-"""The `cuda` rules of primitives, with everything filled in.
+"""Equations and folds as C++ expressions, from the `cuda` rules of their primitives.
 
-Floor 3. In: equations, and the texts of their operands. Out: C++ expressions. Nothing here knows an
-operation by its name.
+Floor 3. In: equations, and the texts of their operands. Out: C++ expressions. No operation is
+named here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuarray.core.primitive import Primitive, Sentinel
 
 
 class NoCudaRule(TypeError):
-    """An operation that has no CUDA rule was to be emitted."""
+    """Raised for an operation that has no CUDA rule."""
 
 
 def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
@@ -30,7 +30,7 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
     texts = []
     for template, v in zip(templates, eqn.outvars, strict=True):
         given = operands
-        if template.startswith("-"):  # --1 would be something else
+        if template.startswith("-"):  # --1 would be a decrement
             given = [f"({o})" if o.startswith("-") else o for o in operands]
         text = template.format(*given, **types)
         texts.append(text if _is_exact(template) else ct.rounded(text, v.aval))
@@ -38,7 +38,7 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
 
 
 def _is_exact(template: str) -> bool:
-    """Whether a result has no more digits than the operands, so that nothing is left to round."""
+    """Whether a result is one of the operands up to its sign, so that it needs no rounding."""
     return (
         template in ("{0}", "-{0}")
         or " ? " in template
@@ -78,12 +78,12 @@ class Reducer:
 
     @property
     def identity(self) -> str:
-        """What a partial result starts from."""
+        """The value that a partial result starts from."""
         return self._constant(self.fold.identity, self.fold.state)
 
     @property
     def neutral(self) -> str:
-        """What a running fold begins with: it leaves everything as it is, -0.0 included."""
+        """The value that a running fold starts from: merging it changes nothing, not even -0.0."""
         return self._constant(self.fold.neutral, self.fold.state)
 
     def _type_of(self, state: State) -> str:
@@ -117,7 +117,7 @@ class Reducer:
 
     @property
     def merger(self) -> str:
-        """`merge` as a function."""
+        """`merge` as a C++ lambda, for the functions that merge over warps and blocks."""
         args = f"{self.state} p, {self.state} q"
         return f"[]({args}) -> {self.state} {{ return {self.merge('p', 'q')}; }}"
 

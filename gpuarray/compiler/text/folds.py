@@ -1,7 +1,7 @@
-"""What each element of a fold does to its states, as statements.
+"""Serial folds as statements: how each element updates the states.
 
-Floor 3. In: folds (core/element.py), and the names of their states, terms and places. Out: what the
-states are and start from, lines, and the result.
+Floor 3. In: a SerialFold (core/element.py), and the names of its states, terms and positions. Out:
+the types and initial values of the states, the statements of one step, and the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuarray.core.primitive import Kind
 
 
 def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
-    """The type of each state, and what it starts from: an access, or text."""
+    """Type and initial value of each state; the value is an access, or text."""
     if isinstance(fold.how, Reduced):
         reducer = Reducer(fold.how.eqn)
         return [(reducer.state, reducer.identity)]
@@ -27,19 +27,23 @@ def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
 def steps_of(
     fold: SerialFold, states: Sequence[str], terms: Sequence[str], places: Sequence[str]
 ) -> list[str]:
-    """The statements that change the states."""
+    """The statements that update the states with one element."""
     how = fold.how
+    # A reduction, of which only elements with a matching number may count (a histogram).
     if isinstance(how, Reduced):
         reducer = Reducer(how.eqn)
         element = terms[-1] if how.of is None else expression(how.of, terms)[0]
         step = f"{states[0]} = {reducer.merge(states[0], reducer.lift(element, '0u'))};"
         return [f"if ({terms[0]} == {places[0]}) {step}" if how.matching else step]
+    # The best element so far, and what comes with it. `any_yet` is needed because no initial value
+    # is worse than all elements (nan, infinities).
     if isinstance(how, Best):
         kept, best, any_yet = states
         (holds,) = expression(how.better, [best, terms[0]])
         keep = terms[1] if len(terms) > 1 else places[0]
         taken = f"{{ {best} = {terms[0]}; {kept} = {keep}; }}"
         return [f"if (!{any_yet} || !({holds})) {taken}", f"{any_yet} = true;"]
+    # A function of states and terms.
     lines, results = merged(how.by, states, terms)
     if len(states) > 1:  # all results, before any state changes
         types = [ct.value_type(aval) for aval, _ in fold.states]
@@ -51,7 +55,7 @@ def steps_of(
 
 
 def times_read(fold: SerialFold, term: int) -> int:
-    """How often the statements name a term."""
+    """Number of times that the statements use a term."""
     marks = [f"term{i}" for i in range(len(fold.terms))]
     states = [f"state{i}" for i in range(len(states_of(fold)))]
     places = [f"place{i}" for i in range(len(fold.places))]
@@ -59,7 +63,7 @@ def times_read(fold: SerialFold, term: int) -> int:
 
 
 def result_of(fold: SerialFold, states: Sequence[str]) -> str:
-    """The result, when all elements are folded."""
+    """The result, after all elements."""
     if isinstance(fold.how, Reduced):
         return Reducer(fold.how.eqn).finish(states[0])
     return states[fold.number]
@@ -68,7 +72,7 @@ def result_of(fold: SerialFold, states: Sequence[str]) -> str:
 def merged(
     by: Eqn | Graph | None, states: Sequence[str], terms: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """How terms change states: lines, and the new states."""
+    """Statements that merge terms into states, and the new states as expressions."""
     if by is None:
         return [], list(terms)
     if isinstance(by, Eqn):
@@ -78,7 +82,7 @@ def merged(
 
 
 def _written(graph: Graph, operands: list[str], lines: list[str], names) -> list[str]:
-    """The results of a Graph of scalars, after its lines."""
+    """The results of a Graph of scalars; its statements are appended to `lines`."""
     env: dict[Var, str] = dict(zip(graph.invars, operands, strict=True))
 
     def text(a) -> str:

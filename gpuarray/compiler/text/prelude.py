@@ -1,12 +1,11 @@
-"""The hand-written CUDA C++ that emitted kernels call, and which of it a text needs.
+"""The hand-written CUDA C++ that kernels call, and which blocks of it a text needs.
 
-Floor 3. In: kernel text. Out: that text with exactly the blocks of kernels/prelude in front that it
-uses, in a fixed order. Nothing is included from elsewhere, which keeps a compile at tens of
-milliseconds.
+Floor 3. In: kernel text. Out: that text after the blocks of kernels/prelude that it uses. No
+header is included, which keeps a compile at tens of milliseconds.
 
-A block starts with a line `//@ names` and ends at the next one; it provides these names, and comes
-along where one of them is used. `//@ name if others` comes along where all the others do: it is
-what one of them means for another.
+A block starts with a line `//@ names` and ends at the next one. It provides these names, and is
+added if one of them is used. A block `//@ name if others` is added if all of the others are: it
+defines one of them for the type of another.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def blocks() -> dict[str, Block]:
 
 
 def complete(text: str) -> str:
-    """The text with what it uses in front."""
+    """The text after the blocks that it uses."""
     return prelude_of(text) + "\n" + text
 
 
@@ -69,6 +68,8 @@ def prelude_of(text: str) -> str:
     """The blocks a text needs, each once, in their fixed order."""
     table = blocks()
     conditional = [b for b in table.values() if b.needs]
+    # Blocks use other blocks: look through each that is added. Conditional ones come when nothing
+    # else is left, since they depend on what is there, and may need more themselves.
     needed: dict[int, Block] = {}
     waiting = [text]
     while waiting:
@@ -85,7 +86,10 @@ def prelude_of(text: str) -> str:
 
 
 def _inlined_or_called(block: str, source: str) -> str:
-    """A block as a source gets it: what it calls often is not inlined."""
+    """A block, with its function marked as not to be inlined if the source calls it often.
+
+    Many inlined copies of a long function take long to compile, and miss in the instruction cache.
+    """
     long = re.match(r"GA_LONG\((\w+),", block)
     if long and len(re.findall(rf"\b{long[1]}\(", source)) > TARGET.inlined_calls:
         return block.replace("GA_LONG(", "GA_LONG_CALLED(", 1)

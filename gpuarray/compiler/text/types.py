@@ -1,7 +1,7 @@
-"""How values look in CUDA C++: types, constants, index arithmetic.
+"""CUDA C++ for types, constants and index arithmetic.
 
-Floor 3. In: dtypes, NumPy scalars, Index maps. Out: text. Every constant of every kernel is written
-here, so nan, infinities, -0.0 and the smallest integers are right in one place.
+Floor 3. In: dtypes, NumPy scalars, Index maps. Out: text. All constants of kernels are written
+here, so that nan, infinities, -0.0 and the smallest integers are handled in one place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.index import Index, Quotient, Remainder
 
-#: Every dtype that kernels can hold, by name, and what it is in C++.
+#: The C++ type of every dtype that kernels support, by name.
 TYPES = {
     "bool": "bool",
     "int8": "signed char",
@@ -53,7 +53,7 @@ HALF_TYPES = tuple(TYPES[name] for name in _HALVES)
 
 @functools.cache
 def _name(dtype) -> str:
-    return dtype.name  # which NumPy puts together anew each time
+    return dtype.name  # NumPy builds the name on every access
 
 
 def memory_type(aval: ShapedArray) -> str:
@@ -126,6 +126,7 @@ def _integer(n: int, dtype: np.dtype) -> str:
     if dtype.kind == "u":
         return f"{n}u" if dtype.itemsize == 4 else f"{n}ull"
     if dtype.itemsize < 8:
+        # -2147483648 would be the negation of a literal that does not fit into an int.
         return f"({n + 1} - 1)" if n == -(2**31) else str(n)
     return f"({n + 1}ll - 1ll)" if n == -(2**63) else f"{n}ll"
 
@@ -140,6 +141,7 @@ def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
         return f"{n}{suffix}"
 
     def text(index: Index) -> str:
+        # The largest strides first, as one would write a row-major position.
         parts: list[str] = []
         terms: list[tuple[Any, int]] = sorted(index.terms, key=lambda term: -abs(term[1]))
         for a, k in terms:
@@ -156,6 +158,8 @@ def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
                 inner = f"{inside if bare else f'({inside})'} {sign} {number(a.divisor)}"
                 inner = f"({inner})"
             size = inner if abs(k) == 1 else f"{inner} * {number(abs(k))}"
+            # Unsigned arithmetic is modulo 2**32 or 2**64: a sum that is not negative is right,
+            # even if parts of it wrap.
             if not parts:
                 parts.append(size if k > 0 else f"0{suffix} - {size}")
             else:

@@ -1,4 +1,4 @@
-"""Calls of NumPy's functions as programs have them, one a line; `unit/test_numpy_namespace.py` runs
+"""Calls of NumPy's functions as programs have them, one a line; `unit/numpy/test_namespace.py` runs
 them on NumPy arrays and on ours.
 """
 

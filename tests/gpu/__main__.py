@@ -126,7 +126,7 @@ def _test_files(folder: Path) -> list[Item]:
 
     made = []
     for path in sorted(files, key=rank):
-        name = path.stem if path.parent.name == "unit" else f"{path.parent.name}-{path.stem}"
+        name = "-".join(path.relative_to(ROOT / "tests").with_suffix("").parts)
         report = folder / f"{name}.xml"
         made.append(Item(name, [*PYTEST, str(path), f"--junitxml={report}"], report))
     return made

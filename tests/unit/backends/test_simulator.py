@@ -28,11 +28,11 @@ from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
 from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
 from gpuarray.runtime import device
-from tests import programs, simulated
-from tests.nearness import largest, terms_of, ulps
 from tests.samples import Sample, samples, values
-from tests.simulated import SEEDS, built, run
-from tests.targets import plan_for
+from tests.support import programs, simulated
+from tests.support.nearness import largest, terms_of, ulps
+from tests.support.simulated import SEEDS, built, run
+from tests.support.targets import plan_for
 
 simulated.need_compiler()
 

@@ -12,7 +12,7 @@ import pytest
 from gpuarray.__main__ import main
 from gpuarray.cli import charts, checks, machine, timing
 from gpuarray.cli.progress import Progress
-from tests.unit.project.test_floors import ROOT
+from tests.support import ROOT
 
 
 def test_the_report_ends_well_and_names_what_matters(capsys):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import gpuarray.scipy.special  # noqa: F401  # registers primitives of its own
 from gpuarray.core.primitive import registry
+from tests.support import ROOT
 
-PACKAGE = Path(__file__).resolve().parents[3] / "gpuarray"
+PACKAGE = ROOT / "gpuarray"
 COMPILER = PACKAGE / "compiler"
 
 #: Words that are names of forms of kernels, or of what HTML writes, and of operations by chance.

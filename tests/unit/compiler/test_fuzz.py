@@ -9,7 +9,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.numpy import tiles
 from gpuarray.config import config
-from tests import programs
+from tests.support import programs
 
 #: What may differ: the order of additions inside reductions.
 RTOL, ATOL = 1e-9, 1e-11

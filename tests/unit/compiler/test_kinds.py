@@ -17,7 +17,7 @@ from gpuarray.core.fold import ELEMENT, POSITION, Fold, Identity
 from gpuarray.core.primitive import Kind, Order, Primitive, registry
 from gpuarray.primitives.elementwise.arithmetic import add_p, square_p
 from gpuarray.primitives.elementwise.transcendental import sqrt_p
-from tests import simulated
+from tests.support import simulated
 
 
 def _length(x, *, axis, reverse):

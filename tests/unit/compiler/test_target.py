@@ -19,7 +19,7 @@ from bench.workloads import WORKLOADS
 from gpuarray import nn
 from gpuarray.compiler.target import TARGET, Target
 from tests.golden import shape
-from tests.targets import plan_for
+from tests.support.targets import plan_for
 
 COMPILER = Path(gpuarray.__file__).parent / "compiler"
 SOURCE = (COMPILER / "target.py").read_text()

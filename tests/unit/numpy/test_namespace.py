@@ -1,6 +1,6 @@
 """Every function of NumPy's namespaces that hands over to other arrays, given ours.
 
-In: a table of calls (`tests/numpy_calls.py`), as programs for NumPy have them: lists among the
+In: a table of calls (`support/numpy_calls.py`), as programs for NumPy have them: lists among the
 arrays, keywords, positions. The same line runs on NumPy arrays and on ours. Out: equal values,
 shapes and kinds of result (array, tuple, list, bool), dtypes as narrow as arrays here are; and no
 fallback, except where the table says so.
@@ -18,7 +18,7 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.config import strict
 from gpuarray.core.dtypes import canonicalize_dtype
-from tests.numpy_calls import CALLS, FALLS_BACK, HOST, UFUNCS, VALUES
+from tests.support.numpy_calls import CALLS, FALLS_BACK, HOST, UFUNCS, VALUES
 
 
 def rows(text):

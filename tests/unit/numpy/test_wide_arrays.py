@@ -1,6 +1,6 @@
 """Arrays of 64-bit types used where the setting that makes them is off: no operation cuts them.
 
-In: calls of NumPy's functions (`tests/numpy_calls.py`) and the transforms, with values that 32 bits
+In: calls of NumPy's functions (`support/numpy_calls.py`) and the transforms, on values that 32 bits
 do not hold. Out: NumPy's results, in NumPy's dtypes and to their last digits.
 """
 
@@ -17,7 +17,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from tests.numpy_calls import CALLS, UFUNCS, VALUES
+from tests.support.numpy_calls import CALLS, UFUNCS, VALUES
 from tests.unit.numpy.test_namespace import rows
 
 WIDE = {"f": np.float64, "c": np.complex128, "i": np.int64, "u": np.uint64, "b": np.bool_}

@@ -22,7 +22,7 @@ from gpuarray.core.primitive import Kind, Sentinel, registry
 from gpuarray.primitives.define import reduction
 from gpuarray.primitives.elementwise.arithmetic import abs_p, add_p, max_p, square_p
 from gpuarray.primitives.elementwise.transcendental import sqrt_p
-from tests import simulated
+from tests.support import simulated
 
 
 def _define(name, numpy, fold, **rules):

@@ -14,10 +14,10 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import missing
+from tests.support import ROOT
 
 LIST = Path(__file__).with_name("jax_names.txt")
 
-ROOT = Path(__file__).resolve().parents[3]
 MISSING = {name for group in missing.GROUPS for name in group.names}
 OTHER_PARAMETERS = {
     "numpy.array": "what NumPy takes by position and JAX refuses through *args, is refused here",

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from tests.unit.project.test_floors import ROOT
+from tests.support import ROOT
 
 
 def run(name: str, *arguments: str) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import ROOT
 from tests.unit.project.test_examples import run
-from tests.unit.project.test_floors import ROOT
 
 
 def number(pattern: str, text: str) -> float:

@@ -9,17 +9,13 @@ import sys
 import pytest
 
 import gpuarray as ga
-from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device
-from gpuarray.errors import DeviceError
 from tests.fake_cupy import installed
 from tests.gpu import __main__ as parts
 from tests.gpu import first, golden, shard
+from tests.support import simulated
 
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 
 @pytest.mark.parametrize("part", parts.PARTS)

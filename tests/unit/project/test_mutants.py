@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests import mutants, simulated
+from tests import mutants
+from tests.support import simulated
 
 simulated.need_compiler()
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.nearness import SUMS, assert_near, largest, terms_of, ulps
 from tests.samples import samples, values
+from tests.support.nearness import SUMS, assert_near, largest, terms_of, ulps
 
 EPS = float(np.finfo(np.float32).eps)
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import gpuarray
-from tests.unit.project.test_floors import HEAVY, PACKAGE, ROOT, read_modules
+from tests.support import ROOT
+from tests.unit.project.test_floors import HEAVY, PACKAGE, read_modules
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SCRIPTS = sorted(

@@ -1,11 +1,11 @@
 """The reference pages: every public name is on one, with its signature and its examples."""
 
 import importlib.util
-from pathlib import Path
 
 import gpuarray.numpy as gnp
+from tests.support import ROOT
 
-PATH = Path(__file__).resolve().parents[3] / "docs" / "reference.py"
+PATH = ROOT / "docs" / "reference.py"
 spec = importlib.util.spec_from_file_location("reference", PATH)
 assert spec is not None and spec.loader is not None
 reference = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import random
-from tests import simulated
+from tests.support import simulated
 
 simulated.need_compiler()
 

@@ -15,7 +15,7 @@ from gpuarray.scipy import linalg as ours
 from gpuarray.scipy import special as ours_special
 from gpuarray.scipy import stats
 from gpuarray.scipy.optimize import minimize
-from tests import simulated
+from tests.support import simulated
 
 NAN, INF = np.nan, np.inf
 

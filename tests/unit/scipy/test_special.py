@@ -1,7 +1,6 @@
 """gpuarray.scipy.special: as exact as docs/accuracy.md says, with derivatives, a kernel each."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError
 from gpuarray.scipy import special
 from tests.accuracy.table import ROWS, measure
+from tests.support import ROOT
 
 try:
     hostcc.compiler()
@@ -32,7 +32,7 @@ def test_accuracy(row, dtype):
 
 
 def test_the_documented_table_is_whole():
-    text = (Path(__file__).resolve().parents[3] / "docs" / "accuracy.md").read_text("utf-8")
+    text = (ROOT / "docs" / "accuracy.md").read_text("utf-8")
     assert [line.split(" | ")[0][2:] for line in text.splitlines()[11:]] == [r.name for r in ROWS]
 
 

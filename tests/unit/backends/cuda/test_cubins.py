@@ -26,6 +26,7 @@ from gpuarray.backends.cuda import cubins
 from gpuarray.backends.cuda.nvrtc import Compiled, Resources
 from gpuarray.config import config
 from gpuarray.errors import DeviceError
+from tests.support import ROOT
 
 OPTIONS, VERSION = ("-lineinfo",), (13, 0)
 
@@ -572,8 +573,7 @@ FILL = """
 def test_eight_processes_that_fill_a_folder_keep_its_bound(tmp_path):
     tmp_path.chmod(0o700)
     command = [sys.executable, "-c", textwrap.dedent(FILL), str(tmp_path)]
-    root = pathlib.Path(__file__).resolve().parents[4]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == str([0] * 8), done.stderr
     files = list((tmp_path / "filled").iterdir())
     assert len(files) > 150 and sum(f.stat().st_size for f in files) <= 1 << 20
@@ -607,9 +607,8 @@ def test_no_folder_is_left_behind(tmp_path, how, end):
     cache.mkdir(mode=0o700)
     left.mkdir()
     command = [sys.executable, "-c", textwrap.dedent(PASSING), str(cache), how, end]
-    root = pathlib.Path(__file__).resolve().parents[4]
     env = {**os.environ, "TMPDIR": str(left)}
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == (end == "fails"), done.stderr
     assert list(left.iterdir()) == []
     assert (how == "kept") == any(cache.rglob("*.bin"))
@@ -654,10 +653,9 @@ RACE = """
 
 def test_thirty_two_racing_processes_end_with_one_good_entry(cache, tmp_path_factory):
     command = [sys.executable, "-c", textwrap.dedent(RACE), str(cache.parent)]
-    root = pathlib.Path(__file__).resolve().parents[4]
     # They end at once and leave the folders of entries that were spoilt under them.
     left = {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("left"))}
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, env=left)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, env=left)
     assert done.stdout.strip() == str([0] * 32), done.stderr
     code = bytes(range(256)) * 4096
     calls = []

@@ -19,7 +19,6 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import errors
-from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import device
 from gpuarray.backends.cuda import program as build
 from gpuarray.config import config
@@ -27,13 +26,11 @@ from gpuarray.errors import DeviceError, OutOfMemory
 from gpuarray.runtime import execute
 from gpuarray.runtime.lazy import flush_all
 from tests.fake_cupy import installed, kernels, streams
+from tests.support import simulated
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
     pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 N = 16
 SCHEDULES = 10_000

@@ -12,15 +12,12 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError, JaxRuntimeError
 from gpuarray.experimental import io_callback
 from tests.fake_cupy import installed
+from tests.support import simulated
 
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 
 @pytest.fixture(scope="module")

@@ -20,17 +20,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuarray.backends import hostcc
-from gpuarray.errors import DeviceError
 from tests.fake_cupy import NAMES, kernels, world
 from tests.fake_cupy.install import _MODULES, LIBRARY, check
+from tests.support import ROOT, simulated
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
     pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 ADD = """
 extern "C" __global__ void __launch_bounds__(64) add(
@@ -528,7 +524,6 @@ def test_results_of_kernels_are_remembered_by_their_inputs(cupy):
 
 
 # ---- as CuPy has them ----
-ROOT = Path(__file__).resolve().parents[4]
 #: Pythons that may have CuPy: ci/test makes the first one, to look at, not to run kernels with.
 PYTHONS = [ROOT / ".venv-cupy" / "bin" / "python", Path(sys.executable)]
 

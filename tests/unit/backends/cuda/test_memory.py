@@ -16,25 +16,20 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.backends import hostcc
 from gpuarray.backends.cuda import program as build
 from gpuarray.backends.cuda.device import gpus
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
-from gpuarray.errors import DeviceError
-from tests import programs
 from tests.fake_cupy import installed
 from tests.fake_cupy.memory import view
 from tests.fake_cupy.world import world
 from tests.samples import Sample, samples, values
+from tests.support import programs, simulated
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
     pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 
 @pytest.fixture(scope="module")

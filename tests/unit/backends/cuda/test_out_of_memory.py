@@ -14,7 +14,6 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
-from gpuarray.backends import hostcc
 from gpuarray.errors import DeviceError, OutOfMemory
 from tests.fake_cupy import installed
 from tests.fake_cupy.errors import (
@@ -26,13 +25,11 @@ from tests.fake_cupy.errors import (
     OutOfMemoryError,
 )
 from tests.fake_cupy.kernels import Module
+from tests.support import simulated
 
 if "cuda" in os.environ.get("GPUARRAY_PLATFORMS", ""):
     pytest.skip("CuPy itself, with a GPU, is in use here", allow_module_level=True)
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 HERE = os.path.basename(__file__)
 LINE = np.random.default_rng(0).uniform(-1, 1, 600).astype(np.float32)

@@ -18,19 +18,16 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, random
-from gpuarray.backends import hostcc
 from gpuarray.config import config, strict
 from gpuarray.core.primitive import Kind, Primitive
-from gpuarray.errors import DeviceError, FallbackError, FallbackWarning
+from gpuarray.errors import FallbackError, FallbackWarning
 from tests.fake_cupy import installed
 from tests.generic.test_primitives import as_array, stored
-from tests.nearness import assert_near
 from tests.samples import Sample, samples, values
+from tests.support import simulated
+from tests.support.nearness import assert_near
 
-try:
-    hostcc.compiler()
-except DeviceError as error:
-    pytest.skip(f"no C++ compiler on this machine: {error}", allow_module_level=True)
+simulated.need_compiler()
 
 
 @pytest.fixture(scope="module")

@@ -25,10 +25,10 @@ from gpuarray.config import strict
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import registry
 from gpuarray.primitives.contract.ragged import RaggedDotDimensionNumbers
-from tests import simulated
 from tests.fake_cupy import installed
-from tests.nearness import assert_near
 from tests.samples import Sample, samples, values
+from tests.support import simulated
+from tests.support.nearness import assert_near
 
 simulated.need_compiler()
 

@@ -26,9 +26,10 @@ from gpuarray.compiler.text import prelude, types
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
-from tests import golden, nvrtc
-from tests.kernels import has_kernel
+from tests import golden
 from tests.samples import Sample, samples
+from tests.support import nvrtc
+from tests.support.kernels import has_kernel
 
 ROOT = str(golden.HERE.parent.parent)
 #: Programs that take several kernels: what waits for all threads of the one before.

@@ -20,7 +20,8 @@ from gpuarray import nn
 from gpuarray.compiler.cuda.emit import KernelSource, NoCudaRule, Options, emit
 from gpuarray.core import dtypes
 from gpuarray.errors import DeviceError
-from tests import golden, nvrtc, simulated
+from tests import golden
+from tests.support import nvrtc, simulated
 
 simulated.need_compiler()
 

@@ -16,7 +16,7 @@ from gpuarray import lax, nn
 from gpuarray.compiler.cuda import reader
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.schedule import schedule_columns
-from tests import nvrtc, simulated
+from tests.support import nvrtc, simulated
 from tests.unit.compiler.cuda.test_tiles import filled
 
 simulated.need_compiler()

@@ -13,7 +13,8 @@ import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
 from gpuarray.compiler.cuda.emit import KernelSource, emit
-from tests import golden, simulated
+from tests import golden
+from tests.support import simulated
 
 simulated.need_compiler()
 

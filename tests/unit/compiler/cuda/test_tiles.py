@@ -16,7 +16,8 @@ import gpuarray.numpy as gnp
 from gpuarray.compiler.cuda.emit import KernelSource, emit
 from gpuarray.compiler.lower.schedule import schedule_tiles
 from gpuarray.core import dtypes
-from tests import golden, nvrtc, simulated
+from tests import golden
+from tests.support import nvrtc, simulated
 
 simulated.need_compiler()
 

@@ -12,15 +12,14 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.backends import hostcc, simulator
+from gpuarray.backends import simulator
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.cuda.emit import emit
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
-from gpuarray.errors import DeviceError
-from tests import nvrtc
 from tests.golden import shape
+from tests.support import nvrtc, simulated
 
 
 def floats(*lengths: int) -> np.ndarray:
@@ -247,10 +246,7 @@ def test_is_one_kernel(name):
 
 @pytest.fixture(scope="module")
 def built():
-    try:
-        hostcc.compiler()
-    except DeviceError as error:
-        pytest.skip(f"no C++ compiler on this machine: {error}")
+    simulated.need_compiler()
     found = {}
     with strict(True):
         for name, (function, arguments) in PROGRAMS.items():

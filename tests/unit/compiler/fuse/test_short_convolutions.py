@@ -12,7 +12,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax, nn
-from tests import golden, simulated
+from tests import golden
+from tests.support import simulated
 from tests.unit.compiler.fuse.test_small_products import whole
 
 simulated.need_compiler()

@@ -11,7 +11,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from tests import golden, simulated
+from tests import golden
+from tests.support import simulated
 
 simulated.need_compiler()
 

@@ -14,7 +14,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.compiler.cuda.emit import KernelSource
-from tests import golden, simulated
+from tests import golden
+from tests.support import simulated
 from tests.unit.compiler.cuda.test_tiles import filled, kernels
 
 simulated.need_compiler()

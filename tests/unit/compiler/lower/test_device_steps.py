@@ -23,10 +23,10 @@ from gpuarray.config import config, strict
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, registry
-from tests import kernels, simulated
 from tests.golden import shape
-from tests.nearness import SUMS, assert_near, terms_of, ulps
 from tests.samples import Sample, samples, values
+from tests.support import kernels, simulated
+from tests.support.nearness import SUMS, assert_near, terms_of, ulps
 
 simulated.need_compiler()
 

@@ -12,7 +12,7 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from gpuarray.backends import hostcc, simulator
+from gpuarray.backends import simulator
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.cuda.batch import tiles_of
 from gpuarray.compiler.cuda.emit import emit
@@ -21,10 +21,10 @@ from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
-from gpuarray.errors import DeviceError
 from gpuarray.runtime import cache
-from tests import golden, nvrtc
+from tests import golden
 from tests.golden import shape
+from tests.support import nvrtc, simulated
 
 SIZES = ((64, 3), (100,), (4096,), (7, 3), (), (1,), (1, 5), (2500,))
 
@@ -156,10 +156,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_computes_what_the_groups_do(name):
-    try:
-        hostcc.compiler()
-    except DeviceError as error:
-        pytest.skip(f"no C++ compiler on this machine: {error}")
+    simulated.need_compiler()
     function, arguments = PROGRAMS[name]
     whole = ga.jit(function).lower(*arguments).plan
     assert any(isinstance(g, Batch) for g in whole.on_device.groups)

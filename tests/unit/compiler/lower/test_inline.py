@@ -10,7 +10,8 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import lax
-from tests import golden, simulated
+from tests import golden
+from tests.support import simulated
 from tests.unit.compiler.cuda.test_tiles import filled
 
 simulated.need_compiler()

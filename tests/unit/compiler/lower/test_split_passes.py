@@ -14,8 +14,9 @@ import gpuarray.numpy as gnp
 from gpuarray import lax, nn
 from gpuarray.compiler.lower import split_passes
 from gpuarray.compiler.lower.schedule import schedule_columns
-from tests import golden, programs, simulated
-from tests.targets import plan_for
+from tests import golden
+from tests.support import programs, simulated
+from tests.support.targets import plan_for
 
 simulated.need_compiler()
 

@@ -22,7 +22,7 @@ from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.graph import Graph, storage_dtype
 from gpuarray.errors import DeviceError
-from tests.nearness import largest, ulps
+from tests.support.nearness import largest, ulps
 
 SEEDS = (1, 2, 3)
 

@@ -1,5 +1,5 @@
 """How exact the special functions and the distributions are, with SciPy in float64 as the judge.
 
 Run `python -m tests.accuracy` to write docs/accuracy.md. `table.py` says which function is tried
-where; tests/unit/test_scipy_special.py holds every row to its limit.
+where; tests/unit/scipy/test_special.py holds every row to its limit.
 """

@@ -15,7 +15,7 @@ called at 4000 points, numbers of the dtype, and compared with SciPy's value the
 units in the last place (ULP) of the result's dtype; where a function has zeros, an error near one
 is measured against the size in the column "floor". Where SciPy computes a function for us, the
 error in float64 is 0 by construction; generated kernels have their own code for it, which is held
-to SciPy by `tests/unit/test_simulator.py`.
+to SciPy by `tests/unit/backends/test_simulator.py`.
 
 | function | operands | floor | float32 max ULP | median | float64 max ULP | median |
 |---|---|---|---|---|---|---|

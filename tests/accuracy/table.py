@@ -138,7 +138,7 @@ ROWS = [
     *_same("gammaln", ((1e-3, 1e4),), (4, 8), 1e-1),
     *_same("digamma", ((1e-3, 1e3),), (4, 16), 1e-1),
     *_same("gammainc gammaincc", (POSITIVE, POSITIVE), (4, 64)),
-    # SciPy loses digits of larger operands: tests/unit/test_scipy_special.py has those.
+    # SciPy loses digits of larger operands: tests/unit/scipy/test_special.py has those.
     *_same("betaln", ((1e-2, 20), (1e-2, 20)), (32, 64), 1.0),
     *_same("beta", ((0.1, 20), (0.1, 20)), (128, 128)),
     *_same("betainc", ((0.1, 20), (0.1, 20), (0.01, 0.99)), (4, 256)),

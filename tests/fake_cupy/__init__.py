@@ -3,7 +3,7 @@
 In: `with installed(seed=...) as world:`, or the fixture `fake_gpu` of tests/conftest.py. Out: the
 module `cupy` is this one for as long, gpuarray finds GPUs, and `world` (world.py) says what to make
 fail and what went wrong. Names and signatures are those of CuPy's wheel, which a test compares
-where the wheel can be imported (tests/unit/test_fake_cupy.py).
+where the wheel can be imported (tests/unit/backends/cuda/test_fake_cupy.py).
 
 | file | what it is |
 |---|---|

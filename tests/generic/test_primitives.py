@@ -17,8 +17,8 @@ from gpuarray.core.graph import evaluate, storage_dtype, verify
 from gpuarray.core.primitive import Kind, registry
 from gpuarray.core.value import Array
 from gpuarray.pytree.tree import flatten
-from tests.nearness import assert_near
 from tests.samples import Sample, samples, values
+from tests.support.nearness import assert_near
 
 #: Results that are not a function of the operands.
 RANDOM = {"empty", "rng_uniform"}

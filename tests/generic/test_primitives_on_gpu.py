@@ -14,10 +14,10 @@ import pytest
 import gpuarray as ga
 from gpuarray.config import strict
 from gpuarray.core.primitive import Kind
-from tests import simulated
 from tests.fake_cupy import installed
 from tests.generic import test_primitives as generic
 from tests.samples import Sample, samples
+from tests.support import simulated
 
 simulated.need_compiler()
 

@@ -21,8 +21,8 @@ NAMES = subprocess.run(
     [sys.executable, "-c", _LIST], capture_output=True, text=True, check=True
 ).stdout.split()
 
-#: Never called by themselves: collectives need a named axis (tests/unit/test_collectives.py), and
-#: custom_lin exists to be transposed.
+#: Never called by themselves: collectives need a named axis (tests/unit/lax/test_collectives.py),
+#: and custom_lin exists to be transposed.
 APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin"}
 
 #: Slots that hold a function, or a Sentinel which says why there is none.

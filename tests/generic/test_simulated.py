@@ -18,7 +18,6 @@ from gpuarray.backends import simulator
 from gpuarray.backends.numpy import program as host
 from gpuarray.config import strict
 from gpuarray.core.graph import Graph
-from tests import nvrtc, simulated
 from tests.generic.smooth import DIFFERENTIABLE, ROWS, one_of_each, refusal
 from tests.generic.transformed import (
     SIZE,
@@ -28,8 +27,9 @@ from tests.generic.transformed import (
     derivatives,
     few_axes,
 )
-from tests.nearness import assert_near
 from tests.samples import Sample
+from tests.support import nvrtc, simulated
+from tests.support.nearness import assert_near
 
 simulated.need_compiler()
 

@@ -259,7 +259,7 @@ def test_rules_that_are_missing():
 
 
 #: Never differentiated here: what refuses to be, what has no result, and what is tried along a
-#: named axis (tests/unit/test_collectives.py).
+#: named axis (tests/unit/lax/test_collectives.py).
 APART = {n for n in NAMES if registry[n].kind is Kind.COLLECTIVE} | {"custom_lin"}
 
 

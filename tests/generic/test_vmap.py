@@ -16,8 +16,8 @@ from tests.generic.transformed import (
     neighbours,
     plain,
 )
-from tests.nearness import assert_near
 from tests.samples import Sample, values
+from tests.support.nearness import assert_near
 
 FEW = {str(s) for s in one_of_each(ROWS)}
 

@@ -36,7 +36,7 @@ SIX = "^(saxpy|softmax|full_sum|layer_norm|dispatch_jit|mandelbrot)$"
 FIRST = "elementwise folds gather kernel tiles loops random jit lazy numpy nn".split()
 #: Test files that launch nothing on a GPU: those that say so, by what they run kernels on, and
 #: those of settings, texts, tools and other machines.
-ELSEWHERE = re.compile(r"need_compiler\(\)|tests\.fake_cupy|fake_gpu")
+ELSEWHERE = re.compile(r"(?m)^simulated\.need_compiler\(\)|tests\.fake_cupy|fake_gpu")
 NOTHING = set(
     "bench cli compat config coverage cubins cuda_text dtypes floors gpu_parts kernel_counts "
     "mesh nearness parity_harness project reference references simplify tree".split()
@@ -126,7 +126,7 @@ def _test_files(folder: Path) -> list[Item]:
 
     made = []
     for path in sorted(files, key=rank):
-        name = path.stem if path.parent.name == "unit" else f"{path.parent.name}-{path.stem}"
+        name = "-".join(path.relative_to(ROOT / "tests").with_suffix("").parts)
         report = folder / f"{name}.xml"
         made.append(Item(name, [*PYTEST, str(path), f"--junitxml={report}"], report))
     return made

@@ -18,7 +18,7 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.backends.cuda import device, kernels
-from tests.nearness import largest, ulps
+from tests.support.nearness import largest, ulps
 
 Answer = dict[str, Any]
 QUESTIONS: dict[str, Callable[[], Answer]] = {}

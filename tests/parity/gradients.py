@@ -17,7 +17,7 @@ import numpy as np
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray.cli.progress import Progress
-from tests import programs
+from tests.support import programs
 
 #: What may differ: the order of additions, and what that does to sharp functions.
 RTOL, ATOL = 1e-8, 1e-9

@@ -112,7 +112,10 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     >>> rel_entr(gnp.array([0.0, 1.0]), gnp.array([0.5, 0.5])).round(4)
     Array([0.    , 0.6931], dtype=float32)
     """
-    return _rel_entr(*gnp.broadcast_arrays(*strong_with_axes(real("rel_entr", p, q))))
+    p, q = strong_with_axes(real("rel_entr", p, q))
+    # The shape that an operation gives, with its error where the two do not fit.
+    shape = ((p > 0) & (q > 0)).shape
+    return _rel_entr(gnp.broadcast_to(p, shape), gnp.broadcast_to(q, shape))
 
 
 def _log_ratio(p: Array, q: Array) -> tuple[Array, Array]:

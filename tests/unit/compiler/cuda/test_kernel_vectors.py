@@ -1,0 +1,150 @@
+"""Which kernels move 16 bytes a thread though they make what they read: masks from positions,
+pieces side by side, rotated halves.
+
+In: programs with guards along the axis of vectors. The simulator runs them against NumPy; the texts
+say how wide their accesses are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax, nn
+from gpuarray.compiler.cuda.emit import KernelSource, emit
+from gpuarray.compiler.lower.schedule import schedule_columns
+from tests.support import nvrtc, simulated
+from tests.support.targets import plan_for
+from tests.unit.compiler.cuda.test_tiles import filled
+
+simulated.need_compiler()
+
+
+def kernels(function, *arrays) -> list[KernelSource]:
+    """The kernels of a function on a GPU, where most of what moves data is made by its reader."""
+    return [emit(g) for g in ga.jit(function).lower(*arrays).plan.on_device.groups]
+
+
+def rotated(x, cos, sin):
+    """Pairs of elements, half a row apart, turned in their plane."""
+    a, b = gnp.split(x, 2, -1)
+    return gnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+ROTATED = (filled("bfloat16", 3, 5, 64), filled("bfloat16", 5, 32), filled("bfloat16", 5, 32))
+FLOATS = filled("float32", 12, 64)
+
+WIDE = {
+    "rotated halves": (rotated, ROTATED),
+    "pieces": (lambda a, b: gnp.concatenate([a * 2, b + 1], 1), (FLOATS, FLOATS[:, :32])),
+    "below the diagonal": (lambda x: gnp.tril(x) + 1, (filled("float32", 4, 32, 32),)),
+    "causal softmax": (
+        lambda x: nn.softmax(gnp.where(gnp.tri(64, dtype=bool), x, -gnp.inf)),
+        (filled("float32", 3, 64, 64),),
+    ),
+    "one hot": (lambda i: nn.one_hot(i, 40), (np.arange(9, dtype=np.int32) * 5,)),
+    "padded by a vector": (lambda x: gnp.pad(x, ((0, 0), (4, 8))) * 2, (FLOATS,)),
+    "written into": (
+        lambda x, y: lax.dynamic_update_slice(x * 2, y, (3, 16)) + 1,
+        (FLOATS, FLOATS[:4, :16]),
+    ),
+    "rolled": (lambda x: gnp.roll(x, 8, 1) * 2, (FLOATS,)),
+    "read by place": (lambda x, i: x[i] * 2, (FLOATS[0], np.arange(64, dtype=np.int32)[::-1] % 50)),
+    "looked up": (
+        lambda t, i, y: gnp.concatenate([t[i] * y, y], 0),
+        (FLOATS[0], np.arange(64, dtype=np.int32)[::-1] % 50, FLOATS[1]),
+    ),
+    "groups of channels": (
+        lambda x: gnp.concatenate([x - gnp.repeat(x[:, ::4], 4, 1), x * 2], 1) + 1,
+        (FLOATS,),
+    ),
+    "positions": (lambda: gnp.arange(64.0) * 2, ()),
+}
+ALONE = {
+    "odd pieces": (lambda a, b: gnp.concatenate([a * 2, b + 1], 1), (FLOATS, FLOATS[:, :31])),
+    "an odd start": (lambda x: gnp.pad(x, ((0, 0), (3, 5))) * 2, (FLOATS,)),
+    "neighbours": (lambda x: gnp.roll(x, 1, 1) + gnp.roll(x, -1, 1) - 2 * x, (FLOATS,)),
+    "guards inside": (
+        lambda x, y: gnp.concatenate([gnp.pad(x, ((0, 0), (4, 4))) * y, y], 1),
+        (FLOATS, filled("float32", 12, 72)),
+    ),
+    "windows": (
+        lambda x: lax.reduce_window(x, -gnp.inf, lax.max, (2, 2), (2, 2), "VALID"),
+        (FLOATS,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_made_where_it_is_read_and_still_in_vectors(name):
+    function, arrays = WIDE[name]
+    for kernel in kernels(function, *arrays):
+        assert kernel.schedule.width > 1, kernel.text
+        assert "ga_load<" in kernel.text or not kernel.inputs or name == "one hot"
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_neighbours_need_apart_is_read_by_neighbouring_threads(name):
+    function, arrays = ALONE[name]
+    assert [k.schedule.width for k in kernels(function, *arrays)] == [1]
+
+
+def test_values_are_those_of_single_elements():
+    simulated.compare([*WIDE.values(), *ALONE.values()], limit=8)
+
+
+def test_pieces_of_every_length():
+    cases = []
+    for n, m in [(4, 60), (6, 58), (8, 8), (2, 2), (1, 63), (36, 28)]:
+        for dtype in ("float32", "int8", "float16", "complex64"):
+            a, b = filled(dtype, 5, n), filled(dtype, 5, m)
+            cases.append((lambda a, b: gnp.concatenate([a + a, b], 1), (a, b)))
+            cases.append((lambda a, b: gnp.concatenate([b, a + a, b], 1) * 2, (a, b)))
+    simulated.compare(cases)
+
+
+@nvrtc.needed
+def test_rotated_halves_are_read_and_written_16_bytes_at_a_time():
+    (kernel,) = kernels(rotated, *ROTATED)
+    text = nvrtc.ptx(kernel)
+    assert text.count("ld.global.nc.v4") + text.count("ld.global.v4") >= 4
+    assert text.count("st.global.v4") == 1 and "ld.global.nc.u16" not in text
+
+
+def test_a_few_columns_share_a_warp_with_the_next_rows():
+    assert schedule_columns(10, 10**6, True).rows_a_block == 16
+    assert schedule_columns(3, 10**6, True).rows_a_block == 4
+    assert schedule_columns(3, 10**6, True).threads == 256
+    (kernel,) = kernels(lambda x: gnp.sum(x, 0), filled("float32", 5000, 3))
+    assert "lane = threadIdx.x % 4u" in kernel.text and "blockIdx.x % 1u" not in kernel.text
+    simulated.compare(
+        (lambda x: gnp.max(x * 2, 0), (filled("float32", n, k),))
+        for k in (2, 3, 5, 10, 16, 31)
+        for n in (40, 3000)
+    )
+
+
+def test_with_batches_and_under_grad():
+    x, cos, sin = (gnp.asarray(a, "float32") for a in ROTATED)
+    gradient = ga.grad(lambda x, c, s: (rotated(x, c, s) ** 2).sum(), (0, 1))
+    simulated.compare(
+        [(gradient, (x, cos, sin)), (ga.vmap(rotated, (0, None, None)), (x, cos, sin))], limit=64
+    )
+
+
+def test_a_row_of_a_scatter_looks_for_its_updates_once_a_vector(monkeypatch):
+    table, rows = filled("float32", 50, 64), (np.arange(40, dtype=np.int32) * 7) % 50
+
+    def added(table, rows, updates):
+        return table.at[rows].add(updates)
+
+    updates = filled("float32", 40, 64)
+    assert kernels(added, table, rows, updates)[-1].schedule.width == 1  # few threads as it is
+    plan_for(monkeypatch, searchers=0)
+    kernel = kernels(added, table, rows, updates)[-1]
+    assert kernel.schedule.width == 4 and kernel.text.count("ga_search<") == 2
+    loop = kernel.text.index("for (unsigned e = 0;")
+    assert kernel.text.rindex("ga_search<") < loop < kernel.text.index("ga_clip(")
+    simulated.compare([(added, (table, rows, updates))])

@@ -1,0 +1,212 @@
+"""Many small groups of one structure: one launch, whatever their number and sizes.
+
+In: optimizer steps over lists of parameters. Kernels run on the simulator; results are those of the
+NumPy driver.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from gpuarray.backends import simulator
+from gpuarray.backends.numpy import program as host
+from gpuarray.compiler.cuda.batch import tiles_of
+from gpuarray.compiler.cuda.emit import emit
+from gpuarray.compiler.lower.kernel import Batch
+from gpuarray.compiler.target import TARGET
+from gpuarray.compiler.text.prelude import complete
+from gpuarray.config import strict
+from gpuarray.core import dtypes
+from gpuarray.runtime import cache
+from tests import golden
+from tests.golden import shape
+from tests.support import nvrtc, simulated
+
+SIZES = ((64, 3), (100,), (4096,), (7, 3), (), (1,), (1, 5), (2500,))
+
+TILE = TARGET.batch_tile
+
+
+def adam(params, grads, first, second, step):
+    t = step + 1
+    one, two = 1 - 0.9**t, 1 - 0.999**t
+
+    def update(p, g, m, v):
+        m = 0.9 * m + 0.1 * g
+        v = 0.999 * v + 0.001 * g * g
+        return p - 1e-3 * (m / one) / (gnp.sqrt(v / two) + 1e-8), m, v
+
+    return [update(*x) for x in zip(params, grads, first, second, strict=True)], t
+
+
+def parameters(count: int):
+    shapes = [shape("float32", *SIZES[i % len(SIZES)]) for i in range(count)]
+    return (*(shapes,) * 4, shape("float32"))
+
+
+def plan(function, *arguments):
+    return ga.jit(function).lower(*arguments).plan.on_device
+
+
+def numbers(*lengths: int, dtype: str = "float32") -> np.ndarray:
+    x = np.random.default_rng(lengths).uniform(0.1, 1, lengths)
+    return x.astype(getattr(dtypes, dtype, dtype))
+
+
+# ---- one launch ----
+
+
+def test_adam_over_many_parameters_is_few_launches():
+    e = ga.explain(adam, platform="cuda")(*parameters(200))
+    assert e.launches <= 4
+    many = [k for k in e.kernels if k.kind == "batch"]
+    assert sum(k.facts["groups"] for k in many) >= 180  # the others are single numbers
+    assert "groups" in str(many[0]) and len(many[0].operations) == 14
+
+
+def test_text_does_not_depend_on_the_number_of_groups():
+    def texts(count):
+        sizes = [shape("float32", 3 + i % 50, 7) for i in range(count)]
+        kernels = [
+            emit(g)
+            for g in plan(adam, *(sizes,) * 4, shape("float32")).groups
+            if isinstance(g, Batch)
+        ]
+        return [k.text for k in kernels]
+
+    assert texts(10) == texts(200) and len(texts(10)) == 1
+
+
+def test_few_groups_stay_alone():
+    p = plan(lambda xs: [x * 2 for x in xs], [shape("float32", 8 + i) for i in range(3)])
+    assert len(p.groups) == TARGET.fewest_alike - 1
+    assert not any(isinstance(g, Batch) for g in p.groups)
+
+
+def test_large_groups_stay_alone():
+    big = [shape("float32", TARGET.small_group + 8 * i) for i in range(1, 6)]
+    assert not any(isinstance(g, Batch) for g in plan(lambda xs: [x * 2 for x in xs], big).groups)
+
+
+def test_other_work_on_other_arrays_is_another_kernel():
+    def f(xs, ys):
+        return [x * 2 for x in xs], [gnp.sin(y) for y in ys]
+
+    xs = [shape("float32", 5 + i) for i in range(6)]
+    ys = [shape("bfloat16" if i % 2 else "float32", 50 + i) for i in range(12)]
+    assert [len(g.parts) for g in plan(f, xs, ys).groups] == [6, 6, 6]
+
+
+def test_groups_that_need_one_another_are_not_together():
+    def f(xs):
+        ys = [x * 2 for x in xs]
+        total = sum(gnp.sum(y) for y in ys)
+        return [y * total * 2 for y in ys]
+
+    for group in plan(f, [shape("float32", 9 + i) for i in range(8)]).groups:
+        parts = group.parts if isinstance(group, Batch) else ()
+        made = {v for part in parts for v in part.outputs}
+        assert not any(v in made for part in parts for v in part.inputs)
+
+
+def test_updates_of_gradients_made_one_after_another_are_together():
+    """Each gradient is there at another time; the updates are at the end all the same."""
+
+    def loss(ws, x):
+        for w in ws:
+            x = gnp.tanh(x @ w)
+        return gnp.sum(x)
+
+    def step(ws, x):
+        return [w - 0.1 * g for w, g in zip(ws, ga.grad(loss)(ws, x), strict=True)]
+
+    ws = [shape("float32", 8, 8)] * 12
+    many = [g for g in plan(step, ws, shape("float32", 4, 8)).groups if isinstance(g, Batch)]
+    assert [len(g.parts) for g in many if "sub" in str(emit(g).text.splitlines()[0])] == [12]
+
+
+# ---- what they compute ----
+
+
+def sgd(params, grads, rate):
+    return [p - rate * g for p, g in zip(params, grads, strict=True)]
+
+
+def mixed(xs):
+    """Integers, halves, booleans, and results that are results of others."""
+    ys = [x + 1 for x in xs]
+    return ys, [lax.select(y > 2, y, -y) for y in ys]
+
+
+def parts_of(dtype: str, lengths):
+    return [numbers(n, dtype=dtype) for n in lengths]
+
+
+PROGRAMS = {
+    "adam": (adam, (*([numbers(*s) + k for s in SIZES] for k in range(4)), np.float32(3))),
+    "sgd": (sgd, (*(parts_of("float32", (5, TILE, TILE + 1, 3 * TILE, 1)),) * 2, np.float32(0.5))),
+    "bfloat16": (sgd, (*(parts_of("bfloat16", (5, 70, 900, 31)),) * 2, np.float32(0.5))),
+    "mixed": (mixed, ([np.arange(n, dtype=np.int32) for n in (5, 9, 33, 70, 2000)],)),
+}
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_computes_what_the_groups_do(name):
+    simulated.need_compiler()
+    function, arguments = PROGRAMS[name]
+    whole = ga.jit(function).lower(*arguments).plan
+    assert any(isinstance(g, Batch) for g in whole.on_device.groups)
+    with strict(True):
+        run = simulator.build(whole, [np.asarray(c) for c in whole.graph.consts])
+    expected = ga.tree.leaves(ga.jit(function)(*arguments))
+    for seed in (1, 2):
+        with simulator.order_drawn_from(seed):
+            found = host.local.run(run, *ga.tree.leaves(arguments))
+        for f, e in zip(found, map(np.asarray, expected), strict=True):
+            assert (f.shape, f.dtype) == (e.shape, e.dtype)
+            np.testing.assert_allclose(f.astype("float64"), e.astype("float64"), 1e-6)
+
+
+@nvrtc.needed
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_kernels_assemble(arch):
+    for function, arguments in PROGRAMS.values():
+        for group in plan(function, *arguments).groups:
+            kernel = emit(group)
+            made = nvrtc.compiled(complete(kernel.text), arch).kernels[kernel.name]
+            assert made.spills == 0 and made.registers <= 64
+
+
+def test_tiles_cover_every_element_once():
+    sizes = [1, TILE, TILE + 1, 5, 10 * TILE - 3]
+    rows = tiles_of(sizes)
+    assert rows.dtype == np.uint32 and rows[:, 2].max() <= TILE
+    for k, n in enumerate(sizes):
+        mine = rows[rows[:, 0] == k]
+        assert mine[:, 2].sum() == n
+        assert np.array_equal(np.cumsum(mine[:, 2])[:-1], mine[1:, 1])
+
+
+def test_the_table_names_arrays_part_by_part():
+    (group,) = [g for g in plan(sgd, *PROGRAMS["sgd"][1]).groups if isinstance(g, Batch)]
+    kernel = emit(group)
+    assert len(kernel.table) == len(group.parts) * 4 and kernel.tiles is not None
+    assert set(kernel.table) == {*kernel.inputs, *kernel.outputs}
+    assert kernel.schedule.grid == len(kernel.tiles)
+    assert golden.kernels("saxpy")[0].table == []
+
+
+def test_small_eager_work_is_one_program_and_one_launch_on_a_device():
+    """Without `jit`, little work waits for more where a launch costs as much as it does."""
+    (device,) = ga.devices("simulator")
+    xs = [ga.device_put(np.full(3 + i % 5, i, np.float32), device) for i in range(300)]
+    before = cache._executables.values()
+    ys = [x * 2 + 1 for x in xs]  # 600 operations
+    assert np.array_equal(np.asarray(ys[299]), np.full(3 + 299 % 5, 599, np.float32))
+    (made,) = [e for e in cache._executables.values() if e not in before]
+    device_plan = made.plan.on_device
+    assert [g.name for g in device_plan.groups] == ["k0_batch"]

@@ -1,0 +1,73 @@
+"""Values along rows that a reduction leaves for another kernel are made there if that is as cheap.
+
+In: normalisations whose second half is a kernel of its own. The simulator runs both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from gpuarray import lax
+from tests import golden
+from tests.support import simulated
+from tests.unit.compiler.cuda.test_tiles import filled
+
+simulated.need_compiler()
+
+
+def group_norm(x, gain, offset, groups: int = 8):
+    """Channels last, in groups: the reshape keeps gain and offset out of the first kernel."""
+    y = x.reshape(*x.shape[:3], groups, -1)
+    mean = y.mean((1, 2, 4), keepdims=True)
+    y = (y - mean) * lax.rsqrt(y.var((1, 2, 4), keepdims=True) + 1e-5)
+    return y.reshape(x.shape) * gain + offset
+
+
+def shown(function, *shapes):
+    return ga.explain(function, platform="cuda")(*(golden.shape("float32", *s) for s in shapes))
+
+
+def test_the_difference_from_the_mean_is_not_written():
+    found = shown(group_norm, (8, 64, 64, 256), (256,), (256,))
+    whole = 4 * 8 * 64 * 64 * 256
+    assert [k.bytes_written // whole for k in found.kernels] == [0, 1]
+    assert [k.bytes_read // whole for k in found.kernels] == [1, 1]
+    assert "sub" in found.kernels[1].ops and "ga_load<4>" in found.kernels[1].source
+
+
+def test_what_is_dear_or_wanted_is_written():
+    def dear(x):
+        y = gnp.exp(x - x.max(1, keepdims=True))
+        return y.sum(1), y.T.reshape(-1)[:1000]
+
+    def wanted(x):
+        y = x - x.mean(1, keepdims=True)
+        return y, (y * y).sum(1)
+
+    assert shown(dear, (2000, 3000)).kernels[0].bytes_written > 4 * 2000 * 3000
+    assert shown(wanted, (2000, 3000)).kernels[0].bytes_written > 4 * 2000 * 3000
+
+
+def test_values_are_those_of_the_whole():
+    x, gain = filled("float32", 2, 6, 5, 32), filled("float32", 32)
+
+    def several(x):
+        mean, top = x.mean((1, 2)), x.max((1, 2))
+        wide = x - mean[:, None, None]
+        high = x * top[:, None, None]
+        folded = (wide.reshape(2, 30, 32) * high.reshape(2, 30, 32)).transpose(2, 0, 1)
+        return folded, (wide * wide).sum((1, 2)), mean
+
+    cases = [
+        (group_norm, (x, gain, gain)),
+        (several, (x,)),
+        (ga.grad(lambda *a: (group_norm(*a) ** 2).sum(), (0, 1, 2)), (x, gain, gain)),
+    ]
+    for function, inputs in cases:
+        made = simulated.built(ga.jit(function).lower(*inputs).jaxpr)
+        expected = [np.asarray(e) for e in ga.tree.leaves(ga.jit(function)(*inputs))]
+        for found, e in zip(simulated.run(made, inputs), expected, strict=True):
+            scale = np.abs(e).max()
+            np.testing.assert_allclose(found / scale, e / scale, atol=2e-5)

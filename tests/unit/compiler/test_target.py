@@ -1,0 +1,142 @@
+"""All thresholds of the compiler are fields of one Target, with the reason for each.
+
+In: the source of the compiler. Out: no number under an upper-case name but there; a comment above
+every field; plans that follow a target which differs.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import gpuarray
+import gpuarray as ga
+import gpuarray.numpy as gnp
+from bench.workloads import WORKLOADS
+from gpuarray import nn
+from gpuarray.compiler.target import TARGET, Target
+from tests.golden import shape
+from tests.support.targets import plan_for
+
+COMPILER = Path(gpuarray.__file__).parent / "compiler"
+SOURCE = (COMPILER / "target.py").read_text()
+
+
+def numbers(source: str) -> list[str]:
+    """The upper-case names of a module that are numbers, or several of them."""
+    found = []
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or not is_number(node.value):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+        found += [name for name in names if name.isupper()]
+    return found
+
+
+def is_number(value: ast.expr | None) -> bool:
+    """Whether an expression is made of numbers alone."""
+    if isinstance(value, ast.Tuple | ast.List):
+        return any(map(is_number, value.elts))
+    if isinstance(value, ast.Call):
+        return bool(value.args) and all(map(is_number, value.args))
+    if isinstance(value, ast.BinOp):
+        return is_number(value.left) or is_number(value.right)
+    if isinstance(value, ast.UnaryOp):
+        return is_number(value.operand)
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def test_thresholds_are_in_the_target():
+    found = {
+        path.relative_to(COMPILER).as_posix(): names
+        for path in COMPILER.rglob("*.py")
+        if path.name != "target.py" and (names := numbers(path.read_text()))
+    }
+    assert found == {}, "make it a field of compiler/target.py"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["LONG = 48", "A, B = 4, 1 << 3", "_MOST: int = 2**31 - 1", "W = float(1 << 25)", "X = 2 * Y"],
+)
+def test_numbers_are_seen(line):
+    assert numbers(line)
+
+
+@pytest.mark.parametrize("line", ['A = "x"', "A = TARGET.depth", "NAMES = {1: 2}", "a = 3"])
+def test_other_names_are_not(line):
+    assert numbers(line) == []
+
+
+def comments() -> dict[str, str]:
+    """What stands above each field; fields that follow one another share it."""
+    found: dict[str, str] = {}
+    text: list[str] = []
+    behind = False  # a field
+    for line in SOURCE.partition("class Target:")[2].splitlines():
+        words = line.strip()
+        name, colon, _ = words.partition(": ")
+        if words.startswith("#:"):
+            text = [*([] if behind else text), words[2:].strip()]
+            behind = False
+        elif colon and " = " in words and name.isidentifier():
+            found[name] = " ".join(text)
+            behind = True
+        elif not words:
+            text, behind = [], False
+    return found
+
+
+def test_every_threshold_has_its_reason():
+    said = comments()
+    assert list(said) == [f.name for f in dataclasses.fields(Target)]
+    assert [name for name, text in said.items() if len(text) < 20] == []
+
+
+def test_measurements_name_workloads():
+    """A word with an underscore behind `Measure:` is a workload of bench."""
+    names = {w.name for w in WORKLOADS}
+    words = {
+        word.strip(",.")
+        for text in comments().values()
+        for word in text.partition("Measure:")[2].split()
+        if "_" in word
+    }
+    assert len(words) > 10 and words <= names | {"dynamic_update_slice"}
+
+
+def test_the_default_is_a_large_gpu_of_today():
+    assert (TARGET.full_grid, TARGET.column_grid, TARGET.many_blocks) == (264, 1056, 8448)
+    assert (TARGET.narrowest, TARGET.batch_tile) == (8, 1024)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TARGET.depth = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def kernels(function, *arguments) -> int:
+    return len(ga.explain(function, platform="cuda")(*arguments).kernels)
+
+
+def test_plans_follow_the_target(monkeypatch):
+    def long_rows(x):
+        return nn.softmax(x)
+
+    few = shape("float32", 2, 1_000_000)
+    assert kernels(long_rows, few) == 3
+    plan_for(monkeypatch, launch_bytes=1 << 40)  # as if a launch took seconds
+    assert kernels(lambda x: long_rows(x), few) == 1
+
+
+def test_grids_follow_the_multiprocessors(monkeypatch):
+    x = shape("float32", 1 << 24)
+
+    def grid():
+        (kernel,) = ga.explain(lambda x: gnp.sum(x), platform="cuda")(x).kernels
+        return kernel.grid
+
+    assert grid() == 264
+    plan_for(monkeypatch, multiprocessors=20)
+    assert grid() == 40

@@ -1,0 +1,151 @@
+"""`ci/gpu`: its parts, what they leave out, how they go on, and what they write when.
+
+In: the stand-in for CuPy, commands that end in every way. Out: answers, files, lines.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+import gpuarray as ga
+from gpuarray.backends.cuda import device
+from tests.fake_cupy import installed
+from tests.gpu import __main__ as parts
+from tests.gpu import first, golden, shard
+from tests.support import simulated
+
+simulated.need_compiler()
+
+
+@pytest.mark.parametrize("part", parts.PARTS)
+def test_every_part_has_things_to_try_under_names_of_their_own(part, monkeypatch, tmp_path):
+    monkeypatch.setattr(parts.shutil, "which", lambda name: f"/bin/{name}")
+    todo = parts.phases(part, tmp_path, 500.0, 4)
+    names = [item.name for _, each in todo for item in each]
+    assert names and len(set(names)) == len(names)
+    if part == "sanitize":  # one program for each kind of kernel
+        kinds = golden.kinds()
+        assert {"map", "rows", "rows_shared", "columns", "tiles", "scan", "loop", "batch"} <= set(
+            kinds
+        )
+        assert {f"memcheck-{kind}" for kind in kinds} <= set(names)
+
+
+@pytest.mark.parametrize("name", list(first.QUESTIONS))
+def test_first_questions_are_answered(name, monkeypatch):
+    monkeypatch.setattr(first, "SIZE", 24)
+    monkeypatch.setattr(first, "TIMES", 5)
+    with installed(seed=4, memory=24 << 20):
+        found = first.QUESTIONS[name]()
+        ga.clear_caches()
+    assert found["ok"], found
+
+
+def test_a_ticket_that_is_too_early_is_an_answer(fake_gpu, monkeypatch):
+    monkeypatch.setattr(first, "SIZE", 24)
+    empty = device.Gpu.empty
+
+    def filled(self, shape, dtype):
+        buffer = empty(self, shape, dtype)
+        buffer.ticket = 0
+        return buffer
+
+    monkeypatch.setattr(device.Gpu, "empty", filled)
+    fake_gpu.eager = 0.0
+    assert not first.products()["ok"]
+    fake_gpu.faults.clear()
+
+
+def test_programs_run_without_a_pool(fake_gpu):
+    golden.without_pool()
+    assert golden.compare("saxpy_odd")["ok"]
+    assert ga.memory_stats(ga.devices()[0])["bytes_in_use"] == 0
+
+
+def test_files_that_launch_nothing_are_left_out():
+    files = sorted((parts.ROOT / "tests" / "unit").rglob("test_*.py"))
+    launching = {path.stem.removeprefix("test_"): parts.launches(path) for path in files}
+    assert launching["lazy"] and launching["random"]
+    for name in "project fake_cupy simulator cuda_text".split():
+        assert not launching[name]
+    names = [path.stem.removeprefix("test_") for path in files]
+    assert all(names.count(name) == 1 for name in parts.NOTHING)
+
+
+SHARED = """
+import pytest
+
+@pytest.mark.parametrize("i", range(7))
+def test_some(i):
+    assert i != 3
+
+def test_numpy_rule_by_itself():
+    pass
+"""
+
+
+def test_shares_are_all_tests_once_and_go_on(tmp_path):
+    (tmp_path / "test_shared.py").write_text(SHARED)
+    (tmp_path / "conftest.py").write_text("")
+
+    def run(share: str) -> list[dict]:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        options = ["-p", "tests.gpu.shard", f"--share={share}", f"--results={results}"]
+        subprocess.run(
+            [*command, *options, f"--rootdir={tmp_path}", str(tmp_path)],
+            cwd=parts.ROOT, check=False, capture_output=True, timeout=120,
+        )  # fmt: skip
+        return shard.results_in(results)
+
+    found = []
+    for share in ("0/2", "1/2"):
+        results = tmp_path / f"{share[0]}.jsonl"
+        found += run(share)
+    assert len({line["id"] for line in found}) == len(found) == 7
+    (bad,) = (line for line in found if line["outcome"] == "failed")
+    assert bad["id"].endswith("[3]") and "assert 3 != 3" in bad["why"]
+    with results.open("a") as out:
+        out.write('{"id": "cut o')  # the process ended while it wrote
+    assert len(run("1/2")) == 3  # nothing is tried again
+    counts = parts._counts(results)
+    assert (counts["passed"], len(counts["failed"]), counts["idle"]) == (2, 1, 3)
+
+
+def test_results_are_there_before_the_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()
+    seen = []
+    look = "import json, sys; print(sorted(json.load(open(sys.argv[1]))['results']))"
+    summary = str(tmp_path / "out" / "gpu-quick.json")
+    items = [
+        parts.Item("one", [sys.executable, "-c", "pass"]),
+        parts.Item("two", [sys.executable, "-c", look, summary]),
+    ]
+    assert parts.run("quick", [(1, items)], tmp_path / "kept", 60.0, seen.append) == 0
+    assert "['one']" in (tmp_path / "kept" / "two.log").read_text()
+
+
+def test_a_part_is_at_most_nine_minutes(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gpu", "first", "--budget", "900"])
+    with pytest.raises(SystemExit):
+        parts.main()
+    assert "at most 540 seconds, got 900" in capsys.readouterr().err
+
+
+def test_parts_go_on_where_they_ended(tmp_path):
+    good = parts.Item("good", [sys.executable, "-c", "print('fine')"])
+    bad = parts.Item("bad", [sys.executable, "-c", "raise SystemExit(7)"])
+    more = parts.Item("more", [sys.executable, "-c", f"raise SystemExit({parts.MORE})"])
+    said: list[str] = []
+    todo = [(1, [good, bad]), (1, [more])]
+    assert parts.run("tests", todo, tmp_path, 60.0, said.append) == 1
+    assert "1 ok, 1 failed, 1 left: ['more']" in said[-1]
+    assert sorted(p.name for p in tmp_path.glob("*.json")) == [
+        "bad.json",
+        "good.json",
+        "gpu-tests.json",
+    ]
+    said.clear()
+    assert parts.run("tests", [(1, [good])], tmp_path, 60.0, said.append) == 0
+    assert len(said) == 1  # it is not tried again

@@ -27,7 +27,7 @@ def explain(
 ) -> Callable[..., Explanation]:
     """A function of the same arguments that says how `fun` is fused: kernels, bytes, user lines.
 
-    Arguments may be arrays or ShapeDtypeStructs: nothing is computed.Without `jit` the same
+    Arguments may be arrays or ShapeDtypeStructs: nothing is computed. Without `jit` the same
     operations make the same kernels if they are recorded together.
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import sys
 import types
@@ -87,27 +86,27 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state or module.__spec__
 
-    def find_distributions(
-        self, context: importlib.metadata.DistributionFinder.Context
-    ) -> Iterable[importlib.metadata.Distribution]:
+    def find_distributions(self, context: Any) -> Iterable[Any]:
         names = ("jax", "jaxlib")
         wanted = names if context.name is None else [n for n in names if n == context.name]
-        return [_Distribution(name) for name in wanted]
+        return [_distribution(name) for name in wanted]
 
 
-class _Distribution(importlib.metadata.Distribution):
+def _distribution(package: str) -> Any:
     """What `importlib.metadata` says of an installed package."""
+    # Imported by whoever asks: the module brings the parsers of mail with it, 10 ms of an import.
+    import importlib.metadata
 
-    def __init__(self, name: str):
-        self._name = name
+    class Provided(importlib.metadata.Distribution):
+        def read_text(self, filename: str) -> str | None:
+            if filename != "METADATA":
+                return None
+            return f"Metadata-Version: 2.1\nName: {package}\nVersion: {JAX_VERSION}\n"
 
-    def read_text(self, filename: str) -> str | None:
-        if filename != "METADATA":
-            return None
-        return f"Metadata-Version: 2.1\nName: {self._name}\nVersion: {JAX_VERSION}\n"
+        def locate_file(self, path: Any) -> Any:
+            raise FileNotFoundError(f"{package} is provided by gpuarray and has no file {path}")
 
-    def locate_file(self, path: Any) -> Any:
-        raise FileNotFoundError(f"{self._name} is provided by gpuarray and has no file {path}")
+    return Provided()
 
 
 def _name_here(fullname: str) -> str | None:

@@ -139,10 +139,6 @@ class Target:
     #: Every element of a scatter's result looks at all of so many updates; more are sorted, or
     #: written in place. Measure: a scatter of few updates.
     updates_looked_at: int = 8
-    #: Steps of a convolution that is made where it is read, of each channel by itself and of any
-    #: other: a library's take longer to begin. Measure: stencil by convolution.
-    convolution_alone: int = 64
-    convolution_together: int = 16
 
     # ---- forms of their own ----
 

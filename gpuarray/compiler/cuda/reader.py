@@ -192,7 +192,7 @@ class Reader:
 
     def held(self, depth: int, value: Any, scope: Scope) -> str:
         """The text of a value in a register; only kernels with loops have such values."""
-        raise NotImplementedError
+        raise AssertionError(f"only kernels with loops hold values in registers, got {value!r}")
 
     def needs_name(self, access: Access, text: str, named: bool) -> bool:
         """Whether an expression becomes a named constant: if it is long, or used more than once.

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.index import Index, Quotient, Remainder
 
@@ -65,11 +64,6 @@ def memory_type(aval: ShapedArray) -> str:
             "example to float32"
         )
     return TYPES[name]
-
-
-def has_type(aval: ShapedArray) -> bool:
-    """Whether elements have a type in CUDA."""
-    return in_kernels(aval.dtype)
 
 
 def value_type(aval: ShapedArray) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,17 @@ def test_every_threshold_has_its_reason():
     said = comments()
     assert list(said) == [f.name for f in dataclasses.fields(Target)]
     assert [name for name, text in said.items() if len(text) < 20] == []
+
+
+def test_every_threshold_has_an_effect():
+    """Some module asks the target for it, or another field is derived from it."""
+    sources = "".join(p.read_text(encoding="utf-8") for p in COMPILER.rglob("*.py"))
+    idle = [
+        f.name
+        for f in dataclasses.fields(Target)
+        if not re.search(rf"\b(TARGET|self)\.{f.name}\b", sources)
+    ]
+    assert not idle, "a number that nothing reads"
 
 
 def test_measurements_name_workloads():

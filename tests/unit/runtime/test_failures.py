@@ -5,6 +5,7 @@ another. Out: the values that need what failed raise, every other value is what 
 and later, in this thread and in others.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -170,6 +171,9 @@ def program(size):
 def raise_at(count, error, run):
     """Call `run`, raising `error` at the `count`-th line of the library it comes to; False where it
     has fewer lines.
+
+    No collection of garbage meanwhile: what it calls would be counted too, and Python drops an
+    exception that is raised there.
     """
     left = [count]
 
@@ -184,6 +188,7 @@ def raise_at(count, error, run):
         return trace
 
     old = sys.gettrace()
+    gc.disable()
     sys.settrace(trace)
     try:
         run()
@@ -191,6 +196,7 @@ def raise_at(count, error, run):
         pass
     finally:
         sys.settrace(old)
+        gc.enable()
     return left[0] <= 0
 
 

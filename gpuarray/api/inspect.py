@@ -18,11 +18,11 @@ from gpuarray.api.jit import Jitted, Options
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
+from gpuarray.core.axes import NamedAxis, named_axes
 from gpuarray.core.graph import Graph
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.linear import zeros
 from gpuarray.pytree import tree
-from gpuarray.transforms.batch import BatchAxis, named_axis
 from gpuarray.transforms.references import Ref
 
 
@@ -57,9 +57,7 @@ def make_jaxpr(
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
         jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
         # The named axes are there for the trace alone.
-        with contextlib.ExitStack() as around:
-            for name, size in axis_env or ():
-                around.enter_context(named_axis(BatchAxis(size, name)))
+        with named_axes({name: NamedAxis(size) for name, size in axis_env or ()}):
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 

@@ -24,6 +24,7 @@ from gpuarray.control.graph_edits import lifted
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
@@ -32,7 +33,6 @@ from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
-from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.references import Ref, Referring, refuse_reference
 from gpuarray.transforms.stage import Touched, TracedFunction, inferred, stage
 

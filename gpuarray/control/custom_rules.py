@@ -26,7 +26,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import Zero, is_undefined, is_zero
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.define import do
-from gpuarray.transforms.batch import BatchAxis, BatchTrace, BatchTracer, matched, named_axis
+from gpuarray.transforms.batch import BatchAxis, BatchTrace, BatchTracer, matched
 from gpuarray.transforms.graphs import batch_graph
 from gpuarray.transforms.jvp import JVPTrace
 from gpuarray.transforms.partial import PartialTrace
@@ -141,7 +141,7 @@ def batch_flat_rule(
     parent = traces.state.trace
     trace = BatchTrace(parent, axis) if first is None else _SameAxis(parent, first)
     boxed = [x if is_zero(x) else trace.box(x, d) for x, d in zip(values, dims, strict=True)]
-    with traces.current(trace), named_axis(axis):
+    with traces.current(trace), axis.known():
         out = fun(*boxed)
     pairs = [(x, None) if is_zero(x) or x is None else trace.split(x) for x in out]
     return [v for v, _ in pairs], [d for _, d in pairs]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray import errors
+from gpuarray.core import axes as named
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
@@ -21,7 +22,6 @@ from gpuarray.lax.elementwise import eq, select
 from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, full_like, reshape, squeeze
 from gpuarray.primitives.collective import ops as ops
 from gpuarray.pytree import tree
-from gpuarray.transforms import batch
 from gpuarray.util import canonical_axis, prod
 
 AxisName = Any
@@ -36,7 +36,7 @@ def _named(axis_name: AxisName) -> tuple:
     # Numbers among the names are axes of the values themselves.
     names = tuple(a for a in _axes(axis_name) if not isinstance(a, int))
     for name in names:
-        batch.axis_size(name)
+        named.axis_size(name)
     return names
 
 
@@ -48,7 +48,7 @@ def axis_size(axis_name: AxisName) -> int:
     >>> ga.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(ga.numpy.ones(3))
     Array([3., 3., 3.], dtype=float32)
     """
-    return prod(batch.axis_size(name) for name in _axes(axis_name))
+    return prod(named.axis_size(name) for name in _axes(axis_name))
 
 
 def axis_index(axis_name: AxisName) -> Array:
@@ -68,7 +68,7 @@ def axis_index(axis_name: AxisName) -> Array:
     for name in names:
         index = ops.axis_index_p.bind(axis_name=name)
         # Several names count as one axis, the last one running fastest.
-        total = index if total is None else total * np.int32(batch.axis_size(name)) + index
+        total = index if total is None else total * np.int32(named.axis_size(name)) + index
     return total
 
 
@@ -213,7 +213,7 @@ def all_gather(
                 all_gather_dimension=at,
                 axis_index_groups=None,
                 axis_name=(name,),
-                axis_size=batch.axis_size(name),
+                axis_size=named.axis_size(name),
                 tiled=tiled,
             )
         # Several names make one new axis.
@@ -253,7 +253,7 @@ def psum_scatter(
             scatter_dimension=canonical_axis(scatter_dimension, aval_of(leaf).ndim),
             axis_index_groups=None,
             axis_name=(name,),
-            axis_size=batch.axis_size(name),
+            axis_size=named.axis_size(name),
             tiled=tiled,
         )
 
@@ -290,7 +290,7 @@ def all_to_all(
     """
     _no_groups(axis_index_groups)
     (name,) = _one_name(axis_name, "all_to_all")
-    size = batch.axis_size(name)
+    size = named.axis_size(name)
 
     def exchange(leaf):
         (leaf,) = operands("all_to_all", leaf)

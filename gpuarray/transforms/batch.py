@@ -14,15 +14,15 @@ batch axis. Pointwise operations and reductions need no rule: it follows from th
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.axes import NamedAxis, named_axes
 from gpuarray.core.graph import Graph, graphs_in
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
-from gpuarray.errors import MissingRuleError, UnboundAxisError
+from gpuarray.errors import MissingRuleError
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 
 
@@ -31,6 +31,10 @@ class BatchAxis(NamedTuple):
 
     size: int
     name: Any = None
+
+    def known(self) -> named_axes:
+        """Return the context manager that lets collectives know this axis by its name."""
+        return named_axes({} if self.name is None else {self.name: NamedAxis(self.size)})
 
 
 class BatchTracer(traces.Tracer):
@@ -44,7 +48,7 @@ class BatchTracer(traces.Tracer):
         self.dim = dim
         full = aval_of(value)
         shape = full.shape[:dim] + full.shape[dim + 1 :]
-        self.aval = ShapedArray(shape, full.dtype, full.weak_type)
+        self.aval = ShapedArray(shape, full.dtype, full.weak_type, full.sharding)
 
     def origin(self) -> str:
         return self.value.origin() if isinstance(self.value, traces.Tracer) else ""
@@ -167,7 +171,7 @@ def batch_flat(
         v if d is None else trace.box(traces.owned(v), d) for v, d in zip(values, dims, strict=True)
     ]
     try:
-        with traces.current(trace), named_axis(axis):
+        with traces.current(trace), axis.known():
             # An interrupt can come before the context managers have left: restore the trace here
             # too.
             outputs = fun(*boxed)
@@ -186,48 +190,3 @@ def matched(value: Any, dim: int | None, want: int | None, size: int) -> Any:
     if dim is None:
         return add_axis(value, want, size)
     return move_axis(value, dim, want)
-
-
-# ---- named axes ----
-
-
-class _Named(threading.local):
-    """Per thread: for each name, the lengths of the axes that have it, innermost last."""
-
-    def __init__(self):
-        self.sizes: dict[Any, list[int]] = {}
-
-
-_named = _Named()
-
-
-class named_axis:
-    """Context manager that lets collectives know an axis by its name."""
-
-    def __init__(self, axis: BatchAxis):
-        self.name, self.size = axis.name, axis.size
-
-    def __enter__(self):
-        if self.name is not None:
-            _named.sizes.setdefault(self.name, []).append(self.size)
-
-    def __exit__(self, *exc):
-        if self.name is not None:
-            _named.sizes[self.name].pop()
-
-
-def axis_size(name: Any) -> int:
-    """Return the length of a named axis; raise UnboundAxisError if there is none."""
-    found = _named.sizes.get(name)
-    if not found:
-        known = sorted(str(n) for n, sizes in _named.sizes.items() if sizes)
-        raise UnboundAxisError(
-            f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
-            f"axis_name around them; known here: {', '.join(known) or 'none'}"
-        )
-    return found[-1]
-
-
-def axis_env() -> tuple:
-    """Return the names and lengths of all named axes around: a trace may depend on them."""
-    return tuple((n, sizes[-1]) for n, sizes in _named.sizes.items() if sizes)

@@ -18,8 +18,8 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.core import trace as traces
+from gpuarray.core.axes import axis_env
 from gpuarray.core.value import Array
-from gpuarray.transforms.batch import axis_env
 from gpuarray.util import Recent
 
 

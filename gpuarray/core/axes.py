@@ -1,0 +1,87 @@
+"""Named axes: the names and lengths that collectives may use, in this thread.
+
+Floor 1. In: `vmap(axis_name=)`, `shard_map` and `pmap`, which give names while they trace a
+function. Out: the length of an axis for the collectives inside, and a key for caches of traces.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpuarray.errors import UnboundAxisError
+
+
+class NamedAxis(NamedTuple):
+    """An axis around: its length, and whether the types of values say if they vary along it.
+
+    They do along the axes of a `shard_map` that checks replication; along those of `vmap` any value
+    may differ.
+    """
+
+    size: int
+    typed: bool = False
+
+
+class _Named(threading.local):
+    """Per thread: for each name, the axes that have it, innermost last."""
+
+    def __init__(self):
+        self.axes: dict[Any, list[NamedAxis]] = {}
+
+
+_named = _Named()
+
+
+class named_axes:
+    """Context manager that lets collectives know axes by their names.
+
+    >>> with named_axes({"i": NamedAxis(4)}):
+    ...     axis_size("i")
+    4
+    """
+
+    __slots__ = ("_axes",)
+
+    def __init__(self, axes: dict[Any, NamedAxis]):
+        self._axes = axes
+
+    def __enter__(self) -> None:
+        for name, axis in self._axes.items():
+            _named.axes.setdefault(name, []).append(axis)
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._axes:
+            _named.axes[name].pop()
+
+
+def _innermost(name: Any) -> NamedAxis:
+    found = _named.axes.get(name)
+    if not found:
+        known = sorted(str(n) for n, axes in _named.axes.items() if axes)
+        raise UnboundAxisError(
+            f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
+            f"axis_name around them; known here: {', '.join(known) or 'none'}"
+        )
+    return found[-1]
+
+
+def axis_size(name: Any) -> int:
+    """Return the length of a named axis; raise UnboundAxisError if there is none."""
+    return _innermost(name).size
+
+
+def typed_names(names: Sequence[Any]) -> frozenset:
+    """Return those of the names along which types say whether a value varies."""
+    return frozenset(name for name in names if _innermost(name).typed)
+
+
+def known_names() -> list:
+    """Return the names of all axes around."""
+    return [name for name, axes in _named.axes.items() if axes]
+
+
+def axis_env() -> tuple:
+    """Return all named axes around, to be part of a key: what is traced may depend on them."""
+    return tuple((name, *axes[-1]) for name, axes in _named.axes.items() if axes)

@@ -124,14 +124,30 @@ class Place:
     """A sharding, and whether the user chose it (committed) or it was the default.
 
     Equal places are the same object (see `place_of`): they compare and hash by identity.
+
+    Attributes
+    ----------
+    devices :
+        The devices of this process that hold a piece, in the order of an array's buffers.
+    device :
+        The first of them.
+    is_single :
+        Whether there is just one.
+    is_host :
+        Whether it is one CPU device: small work on it is done at once.
     """
 
-    __slots__ = ("__weakref__", "committed", "device", "sharding")
+    __slots__ = (
+        "__weakref__", "committed", "device", "devices", "is_host", "is_single", "sharding"
+    )  # fmt: skip
 
-    def __init__(self, sharding: Any, committed: bool, device: Device):
+    def __init__(self, sharding: Any, committed: bool, devices: tuple[Device, ...]):
         self.sharding = sharding
         self.committed = committed
-        self.device = device
+        self.devices = devices
+        self.device = devices[0]
+        self.is_single = len(devices) == 1
+        self.is_host = self.is_single and devices[0].platform == "cpu"
 
     def __repr__(self) -> str:
         return f"Place({self.sharding!r}, committed={self.committed})"
@@ -152,8 +168,25 @@ def place_of(device: Device, committed: bool = False, sharding: Sharding | None 
     place = _places.recent.get(key)
     if place is None:
         shown = sharding or SingleDeviceSharding(device)
-        place = _places.put(key, lambda: Place(shown, committed, device))
+        devices = (device,) if sharding is None else devices_of(sharding)
+        place = _places.put(key, lambda: Place(shown, committed, devices))
     return place
+
+
+def devices_of(sharding: Sharding) -> tuple[Device, ...]:
+    """Return the devices of this process that a sharding names, in the order of the pieces."""
+    # A mesh has an order; a plain set has none but that of the devices' numbers.
+    mesh = getattr(sharding, "mesh", None)
+    found = sorted(sharding.device_set, key=lambda d: d.id) if mesh is None else mesh.devices.flat
+    return tuple(found)
+
+
+def laid_out(sharding: Sharding, committed: bool = True) -> Place:
+    """Return the Place of arrays that are laid out as a sharding says."""
+    devices = devices_of(sharding)
+    # A layout given in other words than a device is kept, so that `x.sharding` shows it.
+    named = None if isinstance(sharding, SingleDeviceSharding) else sharding
+    return place_of(devices[0], committed, named)
 
 
 class Shard(NamedTuple):

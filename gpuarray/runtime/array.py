@@ -7,6 +7,7 @@ value, with all that Python, NumPy and other libraries may ask of it.
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from gpuarray.backends.cuda.device import Buffer
 from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.sharding import Place, Shard
+from gpuarray.core.sharding import Place, Shard, place_of
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
+from gpuarray.runtime import pieces
 from gpuarray.util import read_only
 
 
@@ -52,6 +54,11 @@ class ArrayImpl(Array):
     # ---- buffers ----
     def _buffer(self):
         """Return the buffer of a single-device array; wait for it, raise if it was deleted."""
+        (found,) = self._buffers()
+        return found
+
+    def _buffers(self) -> list:
+        """Return the buffers, one for each device; wait for them, raise if they were deleted."""
         if self._work is not None:
             self._work.resolve()
         if self._bufs is None:
@@ -59,7 +66,7 @@ class ArrayImpl(Array):
                 f"Array has been deleted with shape={self.aval.str_short()}. It was donated to a "
                 "jitted function (donate_argnums) or deleted; keep a copy, or do not donate it."
             )
-        return self._bufs[0]
+        return self._bufs
 
     @property
     def _value(self) -> np.ndarray:
@@ -68,6 +75,8 @@ class ArrayImpl(Array):
 
     def _fetched(self, explicit: bool = False) -> np.ndarray:
         """Return the value on the host; `explicit` says that the user asked for the copy."""
+        if not self._place.is_single:
+            return read_only(pieces.whole(self._place, self.aval.shape, self._buffers()))
         buffer = self._buffer()
         # The guard is looked at for GPUs only: on the CPU nothing is copied.
         if type(buffer) is Buffer and state.transfer_guard_device_to_host is not None:
@@ -95,7 +104,7 @@ class ArrayImpl(Array):
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         # On the same device the buffer itself is exported, in its stream's order.
-        on_gpu = self._place.device.platform == "gpu"
+        on_gpu = self._place.device.platform == "gpu" and self._place.is_single
         if on_gpu and dl_device in (None, self.__dlpack_device__()):
             return self._buffer().__dlpack__(stream=stream, copy=copy)
         if on_gpu and copy is False:
@@ -132,11 +141,14 @@ class ArrayImpl(Array):
         return self
 
     def __deepcopy__(self, memo):
-        buffer = self._buffer()
-        # `deepcopy` of a GPU's buffer would go through the host.
-        gpu = devices.gpu_of(self._place.device)
-        made = copy.deepcopy(buffer) if gpu is None else gpu.copy(buffer)
-        return ArrayImpl(self.aval, self._place, [made])
+        # A buffer that several devices share is copied once. `deepcopy` of a GPU's buffer would go
+        # through the host.
+        made: dict[int, Any] = {}
+        for device, buffer in zip(self._place.devices, self._buffers(), strict=True):
+            if id(buffer) not in made:
+                gpu = devices.gpu_of(device)
+                made[id(buffer)] = copy.deepcopy(buffer) if gpu is None else gpu.copy(buffer)
+        return ArrayImpl(self.aval, self._place, [made[id(b)] for b in self._buffers()])
 
     # ---- Python numbers ----
     def _scalar(self, kind: type):
@@ -241,8 +253,8 @@ class ArrayImpl(Array):
 
     @property
     def device(self):
-        """The device the array is on."""
-        return self._place.device
+        """The device the array is on; its sharding, where it lies over several."""
+        return self._place.device if self._place.is_single else self._place.sharding
 
     def devices(self) -> set:
         """The devices that hold a piece of the array."""
@@ -269,8 +281,20 @@ class ArrayImpl(Array):
     @property
     def addressable_shards(self) -> list[Shard]:
         """One Shard for every piece this process holds."""
-        whole = (slice(None),) * self.ndim
-        return [Shard(self._place.device, whole, 0, self)]
+        place, shape = self._place, self.aval.shape
+        if place.is_single:
+            return [Shard(place.device, (slice(None),) * self.ndim, 0, self)]
+        index = place.sharding.devices_indices_map(shape)
+        numbers = pieces.replica_ids(place, shape)
+        return [
+            Shard(device, index[device], number, self._piece(device, buffer))
+            for device, buffer, number in zip(place.devices, self._buffers(), numbers, strict=True)
+        ]
+
+    def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
+        """Return one device's piece as an array of its own."""
+        shape = self._place.sharding.shard_shape(self.aval.shape)
+        return ArrayImpl(self.aval.update(shape=shape), place_of(device, True), [buffer])
 
     global_shards = addressable_shards
 
@@ -279,29 +303,30 @@ class ArrayImpl(Array):
         return self.addressable_shards[index].data
 
     def on_device_size_in_bytes(self) -> int:
-        """Return how many bytes of device memory the elements take."""
-        return self.nbytes
+        """Return how many bytes of device memory the elements take, on all devices together."""
+        piece = self._place.sharding.shard_shape(self.aval.shape)
+        size = math.prod(piece) * self.aval.dtype.itemsize
+        return size * len(self._place.devices)
 
     def block_until_ready(self):
         """Wait until the value is computed; return the array."""
-        buffer = self._buffer()
-        if type(buffer) is Buffer:
-            buffer.wait()
+        for buffer in self._buffers():
+            if type(buffer) is Buffer:
+                buffer.wait()
         return self
 
     def is_ready(self) -> bool:
         """Whether the value is computed. Asking dispatches recorded work."""
         if self._work is not None and not self._work.poll():
             return False
-        buffer = self._bufs and self._bufs[0]
-        return type(buffer) is not Buffer or buffer.is_ready()
+        return all(type(b) is not Buffer or b.is_ready() for b in self._bufs or ())
 
     def copy_to_host_async(self) -> None:
         """Start a copy to the host, which `np.asarray` then uses."""
         self.is_ready()
-        buffer = self._bufs and self._bufs[0]
-        if type(buffer) is Buffer:
-            buffer.start_copy()
+        for buffer in self._bufs or ():
+            if type(buffer) is Buffer:
+                buffer.start_copy()
 
     def is_deleted(self) -> bool:
         """Whether the buffers were donated or deleted."""
@@ -317,6 +342,11 @@ class ArrayImpl(Array):
         The memory belongs to this array as long as the array object lives: donating or deleting the
         array does not hand it to others.
         """
+        if not self._place.is_single:
+            raise ValueError(
+                f"unsafe_buffer_pointer() of an array over {len(self._place.devices)} devices: ask "
+                "each piece for its own, as in x.addressable_shards[0].data"
+            )
         buffer = self._exported = self._buffer()
         return buffer.pointer if type(buffer) is Buffer else np.asarray(buffer).ctypes.data
 

@@ -20,7 +20,7 @@ from gpuarray.core.sharding import (
     Device,
     Place,
     Sharding,
-    SingleDeviceSharding,
+    laid_out,
     one_device,
     place_of,
 )
@@ -296,9 +296,7 @@ def place_for(target) -> Place:
     if isinstance(target, Device):
         return place_of(target, True)
     if isinstance(target, Sharding):
-        # A layout given in other words is kept, so that `x.sharding` shows it.
-        named = None if isinstance(target, SingleDeviceSharding) else target
-        return place_of(one_device(target, "device"), True, named)
+        return laid_out(target)
     raise ValueError(
         f"cannot place an array on {target!r} of type {type(target)}: expected a Device "
         "(see gpuarray.devices()), a SingleDeviceSharding, or a name such as 'cpu' or 'cpu:1'"

@@ -232,7 +232,7 @@ def launch(
             ]
             # Inputs are freed as soon as the program lets go of them.
             sources.clear()
-            return program(*buffers, *behind, *owned)
+            return [[b] for b in program(*buffers, *behind, *owned)]
 
         return stream_of(device).submit(job, arrays)
     for array, buffer in zip(arrays, program(*sources, *behind, *owned), strict=True):
@@ -246,7 +246,7 @@ def held(x: ArrayImpl) -> ArrayImpl:
     """Return the same value as an array of our own, which deleting `x` does not touch."""
     if x._work is not None:
         return x._work.twin(x)
-    return ArrayImpl(x.aval, x._place, [x._buffer()])  # a deleted array raises here
+    return ArrayImpl(x.aval, x._place, list(x._buffers()))  # a deleted array raises here
 
 
 def _check_given_once(inputs: list, given_away: Iterable[int]) -> None:

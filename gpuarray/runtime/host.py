@@ -19,6 +19,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of, typed_scalar
 from gpuarray.core.sharding import Device, Place
 from gpuarray.runtime import device as devices
+from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.memory import out_of_memory
 
@@ -42,13 +43,19 @@ def own(
         value = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     else:
         value = typed_scalar(x, aval.dtype)
-    if place.device.platform == "gpu":
-        value = sent(value, place.device)
-    array = ArrayImpl(aval, place, [value])
+    array = ArrayImpl(aval, place, spread(value, place))
     # A scalar made while tracing: a Graph writes it as a literal.
     if not aval.shape and not traces.is_base():
         traces.state.trace.adopt(array)
     return array
+
+
+def spread(value: Any, place: Place) -> list:
+    """Return the buffers of a host value in a place: one, or a piece for each device."""
+    if place.is_host:
+        return [value]
+    parts = [value] if place.is_single else pieces.cut(np.asarray(value), place)
+    return [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
 
 
 def sent(buffer: Any, device: Device) -> Any:

@@ -99,7 +99,7 @@ class EvalTrace(traces.Trace):
         state = config.state
         if state.no_execution:
             raise RuntimeError(f"{prim.name} would run on a device, but 'no_execution' is set")
-        if place.device.platform != "cpu":
+        if not place.is_host:
             return self.elsewhere(op, args, place)
         # Operations with effects run at once.
         if (pending or op.largest >= state.lazy_threshold) and not prim.effect:

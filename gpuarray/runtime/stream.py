@@ -18,7 +18,10 @@ from gpuarray.runtime.array import ArrayImpl
 
 
 class Flight:
-    """Dispatched work; the arrays that it will fill have it as their `_work`."""
+    """Dispatched work; the arrays that it will fill have it as their `_work`.
+
+    `run()` returns for each array its buffers, one for each device.
+    """
 
     __slots__ = ("_claim", "_done", "_lock", "_runner", "_waiting", "_worker", "error", "run")
 
@@ -103,12 +106,12 @@ class Flight:
                     return
             # Filled already, or deleted.
             if array._work is None and array._bufs is not None:
-                _fill(twin, array._bufs[0])
+                _fill(twin, array._bufs)
 
 
-def _fill(array: ArrayImpl, buffer) -> None:
+def _fill(array: ArrayImpl, buffers: list) -> None:
     if array._work is not None:  # otherwise it was deleted meanwhile
-        array._bufs = [buffer]
+        array._bufs = buffers
         array._work = None  # last: readers look at _work first
 
 

@@ -21,7 +21,7 @@ from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy
+from gpuarray.runtime import lazy, pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own, sent
 from gpuarray.runtime.stream import wait_for_all
@@ -36,7 +36,11 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
         devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
-    return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
+    if x._place.is_single and place.is_single:
+        return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
+    parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
+    buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
+    return ArrayImpl(x.aval, place, buffers)
 
 
 def borrowed(x: Any, place: Place) -> ArrayImpl:

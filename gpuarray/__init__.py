@@ -55,6 +55,7 @@ from gpuarray.api.references import empty_ref as empty_ref
 from gpuarray.api.references import free_ref as free_ref
 from gpuarray.api.references import freeze as freeze
 from gpuarray.api.references import new_ref as new_ref
+from gpuarray.api.shard_map import shard_map as shard_map
 from gpuarray.api.vjp import linear_transpose as linear_transpose
 from gpuarray.api.vjp import vjp as vjp
 from gpuarray.api.vmap import vmap as vmap
@@ -109,6 +110,13 @@ from gpuarray.runtime.device import local_devices as local_devices
 from gpuarray.runtime.device import process_count as process_count
 from gpuarray.runtime.device import process_index as process_index
 from gpuarray.runtime.device import process_indices as process_indices
+from gpuarray.runtime.from_pieces import make_array_from_callback as make_array_from_callback
+from gpuarray.runtime.from_pieces import (
+    make_array_from_process_local_data as make_array_from_process_local_data,
+)
+from gpuarray.runtime.from_pieces import (
+    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+)
 from gpuarray.runtime.memory import free as free
 from gpuarray.runtime.memory import live_arrays as live_arrays
 from gpuarray.runtime.memory import memory_stats as memory_stats

@@ -21,6 +21,7 @@ from gpuarray.api.layouts import Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
+from gpuarray.control.shard_map import laid
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -301,7 +302,7 @@ class Jitted:
         # The generated launcher looks at nothing but buffers, so it is for calls that need no more:
         # no donation, no checks of values, one device.
         checks = state.debug_nans or state.debug_infs or state.no_execution
-        anywhere = program.where is None and executable.device is None
+        anywhere = program.where is None and executable.device is None and not executable.meshes
         plain = not program.donated and anywhere and not checks
         if plain and fastpath.fits(executable):
             # Nothing through self: what is kept for a function must not keep the function.
@@ -349,7 +350,11 @@ class Jitted:
             if not any(isinstance(c, traces.Tracer) for c in program.graph.consts):
                 self._cache.programs.put(key, program)
         graph, consts = lifted(program.graph)
-        leaves = [*consts, *call.leaves]
+        where = program.where
+        given = call.leaves
+        if where is not None and where.device is None:
+            given = [laid(x, s) for x, s in zip(given, where.ins, strict=True)]
+        leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
         chosen = self._options.layouts
@@ -366,6 +371,8 @@ class Jitted:
                 inline=False,
                 device=None if chosen is None else chosen.device,
             )
+        if where is not None and where.device is None:
+            out = [laid(x, s) for x, s in zip(out, where.outs, strict=True)]
         return tree.unflatten_raw(program.out_spec, out)
 
     # ---- looking inside ----

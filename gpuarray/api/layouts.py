@@ -1,8 +1,7 @@
 """The options `device`, `in_shardings` and `out_shardings` of `jit`.
 
-Floor 6. In: those options. Out: the one device that the compiled function runs on, which arguments
-may be moved to it, and where each result is said to lie. What asks for more than one device is
-refused by `core.sharding.one_device`.
+Floor 6. In: those options. Out: the device or devices that the compiled function runs on, which
+arguments may be moved to them, and where each result is said to lie.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from gpuarray.control.call import same_device
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
-from gpuarray.core.sharding import Device, Place, Sharding, one_device, place_of
+from gpuarray.core.sharding import Device, Place, Sharding, laid_out, one_device, place_of
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy
+from gpuarray.runtime import lazy, pieces, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, launch
+from gpuarray.runtime.transfer import to_place
 
 
 class Prefix(NamedTuple):
@@ -42,9 +42,12 @@ class Prefix(NamedTuple):
 
 
 class Layouts(NamedTuple):
-    """Where a jitted function runs: part of its cache key."""
+    """Where a jitted function runs: part of its cache key.
 
-    device: Device
+    `device` is None where several devices are named.
+    """
+
+    device: Device | None
     moves_all: bool = False  # every argument goes there, wherever it was put
     ins: Prefix | None = None
     outs: Prefix | None = None
@@ -52,31 +55,35 @@ class Layouts(NamedTuple):
     def for_call(self, args: tuple, kwargs: dict, result: Any, graph: Graph) -> Where:
         """Where arguments and results of these structures go."""
         # device= and backend= move every argument; in_shardings those that it names.
-        moved = (self.moves_all,) * len(graph.invars)
+        ins: list[Sharding | None] = [None] * len(graph.invars)
         if self.ins is not None:
             if kwargs:
                 raise ValueError(
                     "jit does not support kwargs when in_shardings is specified: pass all "
                     "arguments by position."
                 )
-            moved = tuple(
-                self.moves_all or s is not None for s in self.ins.over(args, graph.in_avals)
-            )
-        wanted = [None] * len(graph.outvars)
+            ins = self.ins.over(args, graph.in_avals)
+        wanted: list[Sharding | None] = [None] * len(graph.outvars)
         if self.outs is not None:
             wanted = self.outs.over(result, graph.out_avals)
-        places = tuple(devices.place_for(self.device if s is None else s) for s in wanted)
-        return Where(self.device, moved, places)
+        moved = tuple(self.moves_all or s is not None for s in ins)
+        return Where(self.device, moved, tuple(ins), tuple(wanted))
 
 
 class Where(NamedTuple):
-    """The device for one kind of call, whether each flat argument goes there from any other
-    device, and the Place of each flat result.
+    """For one kind of call the device (None: several), whether each flat argument goes there from
+    any other device, and the shardings of flat arguments and results, as far as they were given.
     """
 
-    device: Device
+    device: Device | None
     moved: tuple[bool, ...]
-    places: tuple[Place, ...]
+    ins: tuple[Sharding | None, ...]
+    outs: tuple[Sharding | None, ...]
+
+    def places(self) -> tuple[Place, ...]:
+        """Return the Place of each result of a program for one device."""
+        assert self.device is not None
+        return tuple(devices.place_for(self.device if s is None else s) for s in self.outs)
 
 
 def run(
@@ -87,11 +94,16 @@ def run(
     constants: Constants,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
+    if where is not None and where.device is None:
+        inputs = [
+            x if s is None else _given_as(x, s, i)
+            for i, (x, s) in enumerate(zip(inputs, where.ins, strict=True))
+        ]
     # The place that the inputs agree on, but for those that may be moved.
     place = None
     device = same_device(executable.device, None if where is None else where.device)
     for i, x in enumerate(inputs):
-        if where is None or not where.moved[i]:
+        if where is None or where.device is None or not where.moved[i]:
             place = x._place if place is None else lazy.common_place(place, x._place)
     # A device that was asked for wins, unless an input is committed to another one.
     if device is not None:
@@ -107,7 +119,11 @@ def run(
             x._buffer()  # raises
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
-    places = (place,) * len(executable.out_avals) if where is None else where.places
+    several = where is not None and where.device is None
+    if several or executable.meshes or not place.is_single:
+        wanted = [None] * len(executable.out_avals) if where is None else where.outs
+        return spread.run(executable, inputs, wanted, donated, constants.values)
+    places = (place,) * len(executable.out_avals) if where is None else where.places()
     # Results exist at once, without buffers; the launch fills them in.
     arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
@@ -122,11 +138,35 @@ def layouts(target: Any, in_shardings: Any, out_shardings: Any) -> Layouts | Non
         "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings
     )
     outs = _prefix("out_shardings", out_shardings)
+    named = [s for p in (ins, outs) if p is not None for s in p.leaves if s is not None]
+    if any(len(s.device_set) > 1 for s in named):
+        if target is not None:
+            raise ValueError(
+                f"jit takes device={target!r} or shardings over several devices, not both"
+            )
+        return Layouts(None, False, ins, outs)
     # All that is named has to be one and the same device.
-    for prefix in [p for p in (ins, outs) if p is not None]:
-        for sharding in [s for s in prefix.leaves if s is not None]:
-            device = same_device(device, one_device(sharding, f"jit {prefix.name}"))
+    for sharding in named:
+        device = same_device(device, one_device(sharding, "jit"))
     return None if device is None else Layouts(device, target is not None, ins, outs)
+
+
+def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
+    """Return an argument as in_shardings wants it: only what nobody placed may be moved."""
+    place = laid_out(sharding)
+    if x._place is place or not x._place.committed:
+        return to_place(x, place)
+    same = x._place.devices == place.devices and pieces.regions(
+        x._place, x.shape
+    ) == pieces.regions(place, x.shape)
+    if not same:
+        raise ValueError(
+            "Sharding passed to jit does not match the sharding on the respective arg. Got "
+            f"sharding: {sharding}, and arg sharding: {x.sharding}, with arg shape: {x.shape}, flat "
+            f"argument {number}. Move it with gpuarray.device_put(x, sharding), or leave its "
+            "in_shardings None."
+        )
+    return x
 
 
 def _ends(x: Any) -> bool:

@@ -99,13 +99,19 @@ class ShapedArray:
         return ShapedArray(self.shape, dtypes.float0)
 
     @property
+    def vma(self) -> frozenset:
+        """Mesh axes of the `shard_map` around along which the value varies between devices."""
+        return frozenset() if self.sharding is None else self.sharding.varying
+
+    @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """Return `float32[2,3]`, or `f32[2,3]` when short."""
         name = dtypes.short_name(self.dtype) if short_dtypes else self.dtype.name
-        return f"{name}[{','.join(map(str, self.shape))}]"
+        vary = f"{{V:{','.join(map(str, sorted(self.vma, key=str)))}}}" if self.vma else ""
+        return f"{name}[{','.join(map(str, self.shape))}]{vary}"
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"

@@ -1,12 +1,14 @@
-"""Loops and branches as plain data: how a primitive that holds Graphs runs them.
+"""Loops, branches and calls by device as plain data: how a primitive that holds Graphs runs them.
 
-Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop` or a `Choice`,
-which a compiler can write out without knowing the primitive. Operands are given by their numbers.
+Floor 1. In: an equation of such a primitive, read by its `flow` rule. Out: a `Loop`, a `Choice` or
+a `ByDevice`, which a compiler can write out without knowing the primitive. Operands are given by
+their numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from gpuarray.core.graph import Graph
 
@@ -47,3 +49,23 @@ class Choice:
     """
 
     branches: tuple[Graph, ...]
+
+
+@dataclass(frozen=True)
+class ByDevice:
+    """A Graph that each device of a mesh runs on its pieces of the operands.
+
+    Attributes
+    ----------
+    body :
+        The Graph of one device.
+    mesh :
+        The devices, and the names of the axes that collectives in `body` use.
+    in_specs, out_specs :
+        PartitionSpecs of operands and results.
+    """
+
+    body: Graph
+    mesh: Any
+    in_specs: tuple
+    out_specs: tuple

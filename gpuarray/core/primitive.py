@@ -16,6 +16,7 @@ from typing import Any
 from gpuarray.core import trace
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import Fold
+from gpuarray.core.layout import Layout, joined
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
 
@@ -139,6 +140,8 @@ class Primitive:
         For operations that change a part of their first operand.
     rewrite : Rewrite
         How compilers may replace its equations by others (core/rewrite.py).
+    layout : (layout, **params) -> Layout or None
+        For collectives, along which mesh axes results vary, given that of the operands together.
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
@@ -170,6 +173,7 @@ class Primitive:
         view: Any = None,
         element: Any = None,
         update: Any = None,
+        layout: Callable[..., Layout | None] | None = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
         rewrite: Rewrite = NO_REWRITE,
@@ -197,6 +201,7 @@ class Primitive:
         self.view = view
         self.element = element
         self.update = update
+        self.layout = layout
         self.weight = weight
         self.work = work
         self.rewrite = rewrite
@@ -228,7 +233,14 @@ class Primitive:
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
         """Return the avals of the results, as a list whatever `multiple_results` says."""
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
-        return list(out) if self.multiple_results else [out]
+        out = list(out) if self.multiple_results else [out]
+        # Graphs know how their results lie over devices; of other operations it is known here.
+        if self.kind is not Kind.CALL and any([a.sharding is not None for a in avals]):
+            layout = joined(a.sharding for a in avals)
+            if self.layout is not None:
+                layout = self.layout(layout, **params)
+            out = [a if a.sharding is layout else a.update(sharding=layout) for a in out]
+        return out
 
     def has_text(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether there is CUDA text for elements of these avals."""

@@ -66,17 +66,29 @@ def axis_index(axis_name: AxisName) -> Array:
     names = _named(axis_name)
     total: Any = None
     for name in names:
-        index = ops.axis_index_p.bind(axis_name=name)
+        index = _varying(ops.axis_index_p.bind(axis_name=name), (name,))
         # Several names count as one axis, the last one running fastest.
         total = index if total is None else total * np.int32(named.axis_size(name)) + index
     return total
 
 
+def _varying(x: Any, names: Sequence[Any]) -> Any:
+    """Return an operand with a type that says that it varies along these axes.
+
+    Only axes of a `shard_map` that checks types are looked at, and values already so are returned
+    as they are.
+    """
+    lacking = named.typed_names(names) - aval_of(x).vma
+    if not lacking:
+        return x
+    return ops.pcast_p.bind(x, axis_name=tuple(n for n in names if n in lacking))
+
+
 def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
-    _named(axis_name)
+    names = _named(axis_name)
     axes = _axes(axis_name)
     leaves, spec = tree.flatten(x)
-    leaves = operands(name, *leaves)
+    leaves = [_varying(v, names) for v in operands(name, *leaves)]
     if not axes:  # over no axis
         return tree.unflatten(spec, leaves)
     # A sum of booleans counts them, as JAX does.
@@ -90,8 +102,7 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     for v in leaves:
         own = tuple(canonical_axis(a, aval_of(v).ndim) for a in numbers)
         out.append((*own, *(a for a in axes if not isinstance(a, int))))
-    if groups is not None:
-        groups = tuple(tuple(g) for g in groups)
+    groups, _ = _grouped(names, groups)
     # One collective for all leaves where the axes agree.
     if len(set(out)) == 1:
         found = prim.bind(*leaves, axes=out[0], axis_index_groups=groups)
@@ -141,7 +152,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
         shape = aval_of(v).shape
         numbers = prod(shape[a] for a in _axes(axis_name) if isinstance(a, int))
     names = _named(axis_name)
-    size = numbers * (axis_size(names) if names else 1)
+    size = numbers * _grouped(names, axis_index_groups)[1]
     return tree.tree_map(lambda v: v / size, total)
 
 
@@ -173,12 +184,20 @@ def _checked(prim, x: Any, **params) -> Any:
     return prim.bind(x, **params)
 
 
-def _no_groups(groups: Any) -> None:
-    if groups is not None:
-        raise NotImplementedError(
-            "axis_index_groups not supported in vmap collectives. Give each group an axis of its "
-            "own: reshape the mapped axis, and nest two vmaps."
+def _grouped(names: tuple, groups: Any) -> tuple[Any, int]:
+    """Return axis_index_groups as tuples, and how many elements take part in each exchange."""
+    size = axis_size(names) if names else 1
+    if groups is None:
+        return None, size
+    groups = tuple(tuple(int(i) for i in group) for group in groups)
+    if sorted(i for group in groups for i in group) != list(range(size)):
+        raise ValueError(
+            f"axis_index_groups must cover all indices of the axis once: {list(groups)} is no "
+            f"partition of 0 to {size - 1}, the elements along {', '.join(map(repr, names))}"
         )
+    if len({len(group) for group in groups}) > 1:
+        raise ValueError(f"axis_index_groups must all be of the same size, got {list(groups)}")
+    return groups, len(groups[0])
 
 
 def all_gather(
@@ -198,27 +217,31 @@ def all_gather(
     Array([[0., 1.],
            [0., 1.]], dtype=float32)
     """
-    _no_groups(axis_index_groups)
     _declared("all_gather", to, ("varying", "reduced", "invariant"))
     names = _named(axis_name)
+    groups, size = _grouped(names, axis_index_groups)
+    # With groups, several names count as one axis; else each is gathered along by itself.
+    steps = [(names, size)] if groups else [((n,), named.axis_size(n)) for n in reversed(names)]
+    prim = ops.all_gather_p if to == "varying" else ops.all_gather_invariant_p
 
     def gather(leaf):
         (leaf,) = operands("all_gather", leaf)
+        leaf = _varying(leaf, names)
         shape = aval_of(leaf).shape
         at = canonical_axis(axis, len(shape) + (not tiled))
         # The innermost axis first, so that the first name varies slowest.
-        for name in reversed(names):
-            leaf = ops.all_gather_p.bind(
+        for along, count in steps:
+            leaf = prim.bind(
                 leaf,
                 all_gather_dimension=at,
-                axis_index_groups=None,
-                axis_name=(name,),
-                axis_size=named.axis_size(name),
+                axis_index_groups=groups,
+                axis_name=along,
+                axis_size=count,
                 tiled=tiled,
             )
         # Several names make one new axis.
-        if len(names) > 1 and not tiled:
-            leaf = reshape(leaf, (*shape[:at], axis_size(names), *shape[at:]))
+        if len(steps) > 1 and not tiled:
+            leaf = reshape(leaf, (*shape[:at], size, *shape[at:]))
         return owned(leaf)
 
     return tree.tree_map(gather, x)
@@ -242,29 +265,23 @@ def psum_scatter(
     >>> ga.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(ga.numpy.ones((3, 3)))
     Array([3., 3., 3.], dtype=float32)
     """
-    _no_groups(axis_index_groups)
-    (name,) = _one_name(axis_name, "psum_scatter")
+    names = _named(axis_name)
+    groups, size = _grouped(names, axis_index_groups)
 
     def scatter(leaf):
         (leaf,) = operands("psum_scatter", leaf)
+        leaf = _varying(leaf, names)
         return _checked(
             ops.reduce_scatter_p,
             leaf,
             scatter_dimension=canonical_axis(scatter_dimension, aval_of(leaf).ndim),
-            axis_index_groups=None,
-            axis_name=(name,),
-            axis_size=named.axis_size(name),
+            axis_index_groups=groups,
+            axis_name=names,
+            axis_size=size,
             tiled=tiled,
         )
 
     return tree.tree_map(scatter, x)
-
-
-def _one_name(axis_name: AxisName, op: str) -> tuple:
-    names = _named(axis_name)
-    if len(names) != 1 or len(_axes(axis_name)) != 1:
-        raise ValueError(f"{op} works along one named axis, got {axis_name!r}")
-    return names
 
 
 def all_to_all(
@@ -288,12 +305,12 @@ def all_to_all(
     Array([[0., 2.],
            [1., 3.]], dtype=float32)
     """
-    _no_groups(axis_index_groups)
-    (name,) = _one_name(axis_name, "all_to_all")
-    size = named.axis_size(name)
+    names = _named(axis_name)
+    groups, size = _grouped(names, axis_index_groups)
 
     def exchange(leaf):
         (leaf,) = operands("all_to_all", leaf)
+        leaf = _varying(leaf, names)
         shape = aval_of(leaf).shape
         split, concat = (
             canonical_axis(split_axis, len(shape)),
@@ -319,8 +336,8 @@ def all_to_all(
             leaf,
             split_axis=split,
             concat_axis=concat,
-            axis_index_groups=None,
-            axis_name=name,
+            axis_index_groups=groups,
+            axis_name=names[0] if len(names) == 1 else names,
             axis_size=size,
             tiled=tiled,
         )
@@ -340,14 +357,23 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     Array([2., 0., 1.], dtype=float32)
     """
     # Each element sends at most once and receives at most once.
-    (name,) = _one_name(axis_name, "ppermute")
+    names = _named(axis_name)
+    size = axis_size(names)
     pairs = tuple((int(a), int(b)) for a, b in perm)
     sources, targets = {a for a, _ in pairs}, {b for _, b in pairs}
     if len(sources) != len(pairs) or len(targets) != len(pairs):
         raise ValueError(f"ppermute sources and destinations must be unique, got {perm}")
-    return tree.tree_map(
-        lambda v: ops.ppermute_p.bind(*operands("ppermute", v), axis_name=(name,), perm=pairs), x
-    )
+    if not (sources | targets).issubset(range(size)):
+        raise ValueError(
+            f"ppermute sources and destinations are numbers from 0 to {size - 1} along "
+            f"{', '.join(map(repr, names))}, got {perm}"
+        )
+
+    def permute(leaf):
+        leaf = _varying(*operands("ppermute", leaf), names)
+        return ops.ppermute_p.bind(leaf, axis_name=names, perm=pairs)
+
+    return tree.tree_map(permute, x)
 
 
 def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
@@ -396,10 +422,16 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """Return `x` unchanged: whether a value varies along a named axis is not declared here."""
-    _named(axis_name)
+    """Return `x` with a type that says that it varies along axes of the `shard_map` around.
+
+    Values that are the same on all devices may be used wherever such ones are meant, so this is
+    needed only to say it. Under `vmap` it returns `x`.
+
+    Shape contract: the shape of `x`.
+    """
+    names = _named(axis_name)
     _declared("pcast", to, ("varying", "reduced", "unreduced", "invariant"))
-    return x
+    return tree.tree_map(lambda v: _varying(v, names), x) if to == "varying" else x
 
 
 def _declared(name: str, to: str, known: tuple[str, ...]) -> None:

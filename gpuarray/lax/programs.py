@@ -15,9 +15,11 @@ import numpy as np
 
 from gpuarray.api.jit import jit
 from gpuarray.control.callbacks import debug_callback_p
+from gpuarray.control.shard_map import laid
 from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
-from gpuarray.core.sharding import Sharding, one_device
+from gpuarray.core.sharding import Sharding
+from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
 from gpuarray.lax.bodies import check_operands
@@ -179,8 +181,8 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"annotation {sharding}: it is only valid for values of rank at least "
             f"{len(sharding.spec)}, but was applied to a value of rank {len(shape)}"
         )
-    # More than one device is refused.
-    one_device(sharding, "with_sharding_constraint")
+    if isinstance(x, Tracer) and isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
+        return laid(x, sharding)
     return device_put(x, sharding)
 
 

@@ -270,7 +270,7 @@ def dump(folder: pathlib.Path, line: Compiled, program: Program) -> None:
         (folder / f"{stem}.cubin").write_bytes(run.cubin)
 
 
-_executables = Cache(lambda executable: weight(len(executable.plan.graph.eqns)))
+_executables = Cache(lambda executable: weight(len(executable.graph.eqns)))
 watch(_executables)
 _dumped = itertools.count(1)
 #: The longest part of a function's name in a file name, which most systems limit to 255 characters.

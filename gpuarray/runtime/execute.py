@@ -22,6 +22,7 @@ from gpuarray.backends.profiled import profiled
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import needed_device
+from gpuarray.control.shard_map import meshes_in
 from gpuarray.core import dtypes, ranges
 from gpuarray.core.avals import ShapedArray, typed_scalar
 from gpuarray.core.graph import Graph, is_pure_structure
@@ -42,17 +43,17 @@ class Constants:
     They belong to the Graph that they come from, not to the Executable, which other graphs share.
     """
 
-    __slots__ = ("_avals", "_made", "_values")
+    __slots__ = ("_avals", "_made", "values")
 
     def __init__(self, values: Sequence[Any] = (), avals: Sequence[ShapedArray] = ()):
-        self._values, self._avals = values, avals
+        self.values, self._avals = values, avals
         self._made: dict[Any, list] = {}
 
     def on(self, device: Device) -> list:
         """Return the buffers for a device; the list must not be changed."""
         found = self._made.get(device)
         if found is None:
-            pairs = zip(self._values, self._avals, strict=True)
+            pairs = zip(self.values, self._avals, strict=True)
             found = self._made[device] = [_buffer_of(x, a, device) for x, a in pairs]
         return found
 
@@ -87,8 +88,8 @@ class Executable:
     """
 
     __slots__ = (
-        "_lock", "_programs", "announce", "device", "donated", "graph", "heavy", "in_avals",
-        "out_avals", "plan",
+        "_lock", "_plan", "_programs", "announce", "device", "donated", "graph", "heavy",
+        "in_avals", "meshes", "out_avals", "teams",
     )  # fmt: skip
 
     def __init__(
@@ -101,12 +102,22 @@ class Executable:
         self.device = needed_device(graph)  # if set, the only one it may run on
         self.donated = donated
         self.announce = announce
-        self.plan: Plan = plan_graph(graph, fusion=config.state.fusion)
+        # A program over several devices is planned for each layout of its inputs (spread.py).
+        self.meshes = meshes_in(graph)
+        self._plan = None if self.meshes else plan_graph(graph, fusion=config.state.fusion)
+        self.heavy = self._plan is None or self._plan.work >= ASYNC_FROM
         self.in_avals = graph.in_avals
         self.out_avals = graph.out_avals
-        self.heavy = self.plan.work >= ASYNC_FROM
+        self.teams: dict[Any, Any] = {}
         self._programs: dict[Any, Program] = {}
         self._lock = util.lock()
+
+    @property
+    def plan(self) -> Plan:
+        """The plan for one device."""
+        if self._plan is None:
+            raise RuntimeError(f"{self.graph.debug_name} runs on the devices of {self.meshes[0]}")
+        return self._plan
 
     def on(self, device: Device) -> Program:
         """Return the program for a device, made when it is first asked for."""

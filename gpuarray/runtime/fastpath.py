@@ -38,7 +38,7 @@ def generate(
 
     def elsewhere(*arrays: ArrayImpl) -> Any:
         place = arrays[0]._place
-        if any(x._place is not place for x in arrays):
+        if not place.is_single or any(x._place is not place for x in arrays):
             return general(*arrays)
         found = made.get(place)
         if found is None:

@@ -16,6 +16,7 @@ from gpuarray import config, sites, util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.rewrite.simplify import inline_calls
 from gpuarray.control.call import same_device
+from gpuarray.control.shard_map import shard_map_p
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import WIDE_SCALARS, ShapedArray, aval_of, typed_scalar
@@ -25,8 +26,9 @@ from gpuarray.core.linear import check_defined
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.sharding import Device, Place, place_of
 from gpuarray.runtime import device as devices
+from gpuarray.runtime import spread
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.cache import compiled_graph, watch
+from gpuarray.runtime.cache import compiled, compiled_graph, watch
 from gpuarray.runtime.execute import check_numbers, launch
 from gpuarray.runtime.host import own
 from gpuarray.runtime.memory import out_of_memory
@@ -139,6 +141,8 @@ class EvalTrace(traces.Trace):
 
     def elsewhere(self, op: Op, args: tuple, place: Place):
         """Record an operation off the CPU; with an effect, or when debugging, run it at once."""
+        if not place.is_single:
+            return self.spread(op, args)
         recorder = recorder_of(place)
         state = config.state
         checked = state.debug_nans or state.debug_infs
@@ -147,6 +151,20 @@ class EvalTrace(traces.Trace):
         if checked:
             given = [x._buffer() if type(x) is ArrayImpl else x for x in args]
             check_made(op.prim.name, [x._buffer() for x in out], given)
+        return out if op.multiple else out[0]
+
+    def spread(self, op: Op, args: tuple):
+        """Run an operation over several devices; its result lies as its operands do."""
+        key = (op.prim, op.in_avals, params_key(op.params))
+
+        def graph() -> Graph:
+            invars, outvars = [Var(a) for a in op.in_avals], [Var(a) for a in op.avals]
+            eqn = Eqn(op.prim, invars, outvars, op.params, sites.user_frame())
+            return Graph(invars, outvars, [eqn], debug_name=op.prim.name)
+
+        executable = compiled(key, graph, "eager")
+        flush_all()
+        out = spread.run(executable, list(map(traces.owned, args)), [None] * len(op.avals))
         return out if op.multiple else out[0]
 
     def own(self, x: Any, aval: ShapedArray | None = None) -> Any:
@@ -160,7 +178,7 @@ class EvalTrace(traces.Trace):
         args = tuple(map(traces.owned, args))
         if prim.name == "jit":
             return run_graph(params["jaxpr"], args, params.get("device"))
-        if prim.assemble is not None:
+        if prim.assemble is not None or prim is shard_map_p:
             invars = [Var(aval_of(a)) for a in args]
             outvars = [Var(a) for a in prim.out_avals([v.aval for v in invars], params)]
             eqn = Eqn(prim, invars, outvars, params, sites.user_frame())
@@ -209,15 +227,20 @@ def _scalar(x, aval: ShapedArray):
 
 def common_place(a: Place, b: Place) -> Place:
     """Return the place of an operation with operands in two places: a committed place wins."""
-    if a.committed and b.committed and a.device is not b.device:
+    if a.committed and b.committed and a.devices != b.devices:
         raise ValueError(
             "Received incompatible devices for jitted computation: one operand is on "
-            f"{a.device} and another on {b.device}. Move one of them with gpuarray.device_put."
+            f"{_shown(a)} and another on {_shown(b)}. Move one of them with gpuarray.device_put."
         )
     chosen, moved = (b, a) if b.committed and not a.committed else (a, b)
     if config.state.transfer_guard_device_to_device is not None and a.device is not b.device:
         devices.guard("device_to_device", f"from {moved.device} to {chosen.device}")
     return chosen
+
+
+def _shown(place: Place) -> str:
+    """Return the devices of a place for a message."""
+    return ", ".join(map(str, place.devices))
 
 
 def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -> list[ArrayImpl]:
@@ -232,6 +255,10 @@ def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -
             inputs.append(_scalar(traces.owned(x), v.aval))
     place = devices.default_place() if place is None else place
     executable, constants = compiled_graph(graph, graph.debug_name)
+    if executable.meshes or not place.is_single:
+        flush_all()
+        wanted = [None] * len(graph.outvars)
+        return spread.run(executable, inputs, wanted, constants=constants.values)
     device = same_device(device, executable.device)
     if device is not None:
         place = common_place(place, place_of(device, True))

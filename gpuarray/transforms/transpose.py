@@ -17,10 +17,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuarray import sites
+from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Eqn, Graph, Literal, Var, bind
+from gpuarray.core.layout import joined, names_of
 from gpuarray.core.linear import Undefined, Zero, is_zero
-from gpuarray.core.primitive import Sentinel
+from gpuarray.core.primitive import Kind, Sentinel
+from gpuarray.core.trace import Tracer
 from gpuarray.errors import MissingRuleError
+from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.linear import add_any
 
 
@@ -64,11 +68,23 @@ def _backwards(
             bind(eqn, env)
     # The sum of cotangents so far of each value; a missing one is zero.
     arrived: dict[Var, Any] = {}
+    # The same of values that all devices share, from uses that differ between devices: by the mesh
+    # axes over which a sum is owed. It is made once, when all uses have contributed.
+    owed: dict[Var, dict[tuple, Any]] = {}
 
-    def give(v: Var, ct: Any) -> None:
+    def give(v: Var, ct: Any, names: tuple = ()) -> None:
         if ct is None or is_zero(ct):
             return
-        arrived[v] = add_any(arrived[v], ct) if v in arrived else ct
+        if names:
+            sums = owed.setdefault(v, {})
+            sums[names] = add_any(sums[names], ct) if names in sums else ct
+        else:
+            arrived[v] = add_any(arrived[v], ct) if v in arrived else ct
+
+    def taken(v: Var) -> Any:
+        for names, ct in owed.pop(v, {}).items():
+            give(v, psum_p.bind(ct, axes=names, axis_index_groups=None)[0])
+        return arrived.pop(v, None)
 
     for a, ct in zip(graph.outvars, cotangents, strict=True):
         if isinstance(a, Var) and a in depends:
@@ -76,7 +92,7 @@ def _backwards(
     # Backward: when an equation is reached, all users of its results have contributed.
     for eqn in reversed(backward):
         sites.replaying.site = eqn.site
-        cts = [arrived.pop(v, None) for v in eqn.outvars]
+        cts = [taken(v) for v in eqn.outvars]
         # Nothing arrived: its operands get nothing from it.
         if all(ct is None for ct in cts):
             continue
@@ -88,8 +104,24 @@ def _backwards(
         given = transpose_of(eqn, cts, operands)
         for a, ct in zip(eqn.invars, given, strict=True):
             if isinstance(a, Var) and a in depends:
-                give(a, ct)
-    return [arrived.get(v, Zero(v.aval)) for v in inputs]
+                give(a, ct, _owed_names(eqn, a, ct))
+    found = {v: taken(v) for v in inputs}
+    return [Zero(v.aval) if found[v] is None else found[v] for v in inputs]
+
+
+def _owed_names(eqn: Eqn, operand: Var, ct: Any) -> tuple:
+    """Return the mesh axes along which a use of an operand differs, and the operand does not.
+
+    The cotangent of what all devices share is the sum of theirs. A call shares nothing itself: its
+    Graph has types of its own, and what comes out of it says how it varies.
+    """
+    if all(a.aval.sharding is None for a in eqn.invars) and not isinstance(ct, Tracer):
+        return ()
+    if eqn.primitive.kind is Kind.CALL:
+        used = aval_of(ct).vma if isinstance(ct, Tracer) else frozenset()
+    else:
+        used = names_of(joined(a.aval.sharding for a in eqn.invars))
+    return tuple(sorted(used - operand.aval.vma, key=str))
 
 
 def transpose_of(eqn: Eqn, cts: list, operands: list) -> Sequence[Any]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.backends import lockstep
+from gpuarray.backends.lockstep import talks
 from gpuarray.backends.numpy import tiles
 from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.backends.profiled import Steps
@@ -115,6 +117,8 @@ class ProgramWriter:
             self.steps[len(self.lines)] = step
 
     def call(self, eqn: Eqn, operands: list[str], function: Callable | None = None) -> None:
+        if talks(eqn):
+            return self.exchange(eqn, operands)
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
         if function is None:
             function = function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
@@ -134,6 +138,22 @@ class ProgramWriter:
         target = f"{outs}{comma} = " if outs else ""  # run for its effect only
         step = None if eqn.primitive.kind is Kind.VIEW else eqn
         self.line(f"{target}{called}({', '.join(operands)})", eqn, step)
+
+    def exchange(self, eqn: Eqn, operands: list[str]) -> None:
+        """Write a collective: the program of a device stops there until all have come to it.
+
+        A loop or branch that holds one is a program of the same kind, which this one runs.
+        """
+        given = ", ".join(operands)
+        outs = ", ".join(self.name(v) for v in eqn.outvars)
+        target = f"{outs}, = " if outs else ""
+        if eqn.primitive.kind is Kind.COLLECTIVE:
+            asked = self.bind(_safe(eqn.primitive.name), eqn)
+            self.line(f"{target}yield {asked}, [{given}]", eqn, eqn)
+        else:
+            run = lockstep.steps(eqn, self.compile_graph or compile_graph)
+            called = self.bind(_safe(eqn.primitive.name), run)
+            self.line(f"{target}yield from {called}({given})", eqn, eqn)
 
     def fused(self, step: Kernel | FusedGroup) -> None:
         """Write a group: in tiles if it is large."""
@@ -242,6 +262,7 @@ def build(
     inside = writer.compile_graph or compile_graph
     function.steps = Steps(graph.debug_name, source, writer.steps, writer.holders, inside)
     function.fresh = _fresh_outputs(plan)
+    function.talks = any(map(talks, graph.eqns))  # then it is a generator
     return function
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuarray import errors
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.layout import Layout, names_of, varying
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import move_axis, with_axis
@@ -54,6 +55,36 @@ def _collective(name: str, **rules) -> Primitive:
     return Primitive(name, Kind.COLLECTIVE, numpy=_unbound, **rules)
 
 
+def names_in(params: dict) -> tuple:
+    """Return the axis names among a collective's params, in order, major first."""
+    given = _names(params["axes"] if "axes" in params else params["axis_name"])
+    return tuple(name for name in given if not isinstance(name, int))
+
+
+def _same_along(layout: Layout | None, **params) -> Layout | None:
+    """Layout rule: all devices along the axes get the same; those of another group do not."""
+    if params.get("axis_index_groups") is not None:
+        return layout
+    return varying(names_of(layout).difference(names_in(params)))
+
+
+def _no_groups(groups: Any) -> None:
+    if groups is not None:
+        raise NotImplementedError(
+            "axis_index_groups not supported in vmap collectives. Give each group an axis of its "
+            "own: reshape the mapped axis, and nest two vmaps."
+        )
+
+
+# The batch rules along vmap's axis know one name: several are a matter of the caller's.
+def _only_name(axis_name: Any, op: str) -> None:
+    if len(_names(axis_name)) > 1:
+        raise NotImplementedError(
+            f"{op} over several axes {_names(axis_name)}, of which vmap gives one: apply it along "
+            "one axis after the other"
+        )
+
+
 # ---- sums, maxima, minima ----
 
 
@@ -70,35 +101,43 @@ def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rule
     """Define a reduction over `axes`: names, and numbers of the operand's own axes."""
 
     def batch(axis, args, dims, *, axes, axis_index_groups):
-        if axis_index_groups is not None:
-            raise NotImplementedError("axis_index_groups not supported in vmap collectives.")
         own = axis.name is not None and axis.name in axes
+        if own:
+            _no_groups(axis_index_groups)
         rest = tuple(a for a in axes if not (own and a == axis.name))
         out, out_dims = [], []
         for x, d in zip(args, dims, strict=True):
             # The same value on every element: the sum is `size` times it, an extreme is itself.
             if d is None:
                 given = repeat(x, axis.size) if own else x
-                out += prim.bind(given, axes=rest, axis_index_groups=None) if rest else [given]
+                params = {"axes": rest, "axis_index_groups": axis_index_groups}
+                out += prim.bind(given, **params) if rest else [given]
                 out_dims.append(None)
                 continue
             numbers = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
             if own:
                 numbers = (*numbers, d)
             at = d - sum(isinstance(a, int) and a < d for a in numbers)
-            out.append(reduced(x, numbers))
+            out.append(reduced(x, numbers, axis_index_groups))
             out_dims.append(None if own else at)
         return out, out_dims
 
     # The operand's own axes are reduced here, named ones by the primitive itself.
-    def reduced(x, axes):
+    def reduced(x, axes, groups):
         numbers = tuple(sorted(a for a in axes if isinstance(a, int)))
         names = tuple(a for a in axes if not isinstance(a, int))
         if numbers:
             x = getattr(do, reduce)(x, axes=numbers, out_sharding=None)
-        return prim.bind(x, axes=names, axis_index_groups=None)[0] if names else x
+        return prim.bind(x, axes=names, axis_index_groups=groups)[0] if names else x
 
-    prim = _collective(name, multiple_results=True, aval=_reduced_avals, batch=batch, **rules)
+    prim = _collective(
+        name,
+        multiple_results=True,
+        aval=_reduced_avals,
+        batch=batch,
+        layout=_same_along,
+        **rules,
+    )
     return prim
 
 
@@ -111,7 +150,11 @@ def _psum_jvp(primals, tangents, **params):
 
 
 def _psum_transpose(cts, *operands, axes, axis_index_groups):
-    """Every element gets the sum, so each operand gets the sum of all cotangents."""
+    """Every element gets the sum, so each operand gets the sum of all cotangents.
+
+    Where types say that all devices have the same sum, they have the same cotangent of it, and the
+    share of each is that cotangent itself.
+    """
     names = tuple(a for a in axes if not isinstance(a, int))
     numbers = tuple(a for a in axes if isinstance(a, int))
     out = []
@@ -119,7 +162,11 @@ def _psum_transpose(cts, *operands, axes, axis_index_groups):
         if is_zero(ct):
             out.append(Zero(x.aval))
             continue
-        ct = psum_p.bind(ct, axes=names, axis_index_groups=axis_index_groups)[0]
+        summed = names
+        if axis_index_groups is None:
+            summed = tuple(n for n in names if n not in x.aval.vma)
+        if summed:
+            ct = psum_p.bind(ct, axes=summed, axis_index_groups=axis_index_groups)[0]
         kept = tuple(i for i in range(x.aval.ndim) if i not in numbers)
         if numbers:
             ct = do.broadcast_in_dim(
@@ -166,11 +213,13 @@ def _gathered_aval(x, *, all_gather_dimension, axis_index_groups, axis_name, axi
     return x.update(shape=tuple(shape))
 
 
-def _gather_batch(axis, args, dims, *, all_gather_dimension, axis_name, axis_size, tiled, **params):
+def _gather_batch(
+    prim, axis, args, dims, *, all_gather_dimension, axis_name, axis_size, tiled, **params
+):
     (x,), (d,), k = args, dims, all_gather_dimension
     if axis.name not in _names(axis_name):
         assert d is not None
-        out = all_gather_p.bind(
+        out = prim.bind(
             move_axis(x, d, 0),
             all_gather_dimension=k + 1,
             axis_name=axis_name,
@@ -179,6 +228,8 @@ def _gather_batch(axis, args, dims, *, all_gather_dimension, axis_name, axis_siz
             **params,
         )
         return out, 0
+    _no_groups(params["axis_index_groups"])
+    _only_name(axis_name, "all_gather")
     _check_size(axis, axis_size, "all_gather")
     # Along vmap's own axis, all elements are the operand itself.
     out = with_axis(x, d, k, axis.size)
@@ -197,7 +248,7 @@ all_gather_p = _collective(
     aval=_gathered_aval,
     jvp=LINEAR,
     transpose=_gather_transpose,
-    batch=_gather_batch,
+    batch=lambda *args, **params: _gather_batch(all_gather_p, *args, **params),
 )
 
 
@@ -234,6 +285,8 @@ def _scatter_batch(axis, args, dims, *, scatter_dimension, axis_name, axis_size,
         )
         return out, 0
     # Along vmap's own axis: the sum over it, then each element gets its piece.
+    _no_groups(params["axis_index_groups"])
+    _only_name(axis_name, "psum_scatter")
     _check_size(axis, axis_size, "reduce_scatter")
     if d is None:
         total = do.mul(x, constant(x, axis.size))
@@ -255,6 +308,55 @@ reduce_scatter_p = _collective(
     jvp=LINEAR,
     transpose=_scatter_transpose,
     batch=_scatter_batch,
+)
+
+
+# ---- all_gather whose result is known to be the same on all devices ----
+
+
+def _own_piece(ct, x, *, all_gather_dimension, axis_index_groups, axis_name, axis_size, tiled):
+    """Every device has the whole cotangent already: it takes the piece that it gave."""
+    (name,) = _names(axis_name)
+    k, shape = all_gather_dimension, list(aval_of(ct).shape)
+    length = shape[k] // axis_size if tiled else 1
+    number = pcast_p.bind(axis_index_p.bind(axis_name=name), axis_name=(name,))
+    starts = [np.int32(0)] * len(shape)
+    starts[k] = do.mul(number, np.int32(length))
+    shape[k] = length
+    piece = do.dynamic_slice(ct, *starts, slice_sizes=tuple(shape))
+    return (piece if tiled else _reshape(piece, x.aval.shape),)
+
+
+all_gather_invariant_p = _collective(
+    "all_gather_invariant",
+    aval=_gathered_aval,
+    jvp=LINEAR,
+    transpose=_own_piece,
+    batch=lambda *args, **params: _gather_batch(all_gather_invariant_p, *args, **params),
+    layout=_same_along,
+)
+
+
+# ---- types: a value that is the same on all devices, as one that may differ ----
+
+
+def _cast_batch(axis, args, dims, *, axis_name):
+    names = tuple(n for n in axis_name if n != axis.name)
+    return pcast_p.bind(args[0], axis_name=names), dims[0]
+
+
+def _cast_transpose(ct, x, *, axis_name):
+    return tuple(psum_p.bind(ct, axes=axis_name, axis_index_groups=None))
+
+
+#: The identity, but for the type of its result, which varies along more axes.
+pcast_p = _collective(
+    "pcast",
+    aval=lambda x, *, axis_name: x,
+    jvp=LINEAR,
+    transpose=_cast_transpose,
+    batch=_cast_batch,
+    layout=lambda layout, *, axis_name: varying(names_of(layout).union(axis_name)),
 )
 
 
@@ -287,6 +389,8 @@ def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_
             **params,
         )
         return out, 0
+    _no_groups(params["axis_index_groups"])
+    _only_name(axis_name, "all_to_all")
     _check_size(axis, n, "all_to_all")
     _, *shape = aval_of(x).shape
     # The transpose swaps source and destination.
@@ -323,6 +427,7 @@ def _permute_batch(axis, args, dims, *, axis_name, perm):
     x = with_axis(x, d, 0, axis.size)
     if axis.name not in _names(axis_name):
         return ppermute_p.bind(x, axis_name=axis_name, perm=perm), 0
+    _only_name(axis_name, "ppermute")
     # The element that each one receives from; -1 receives zeros.
     source = dict.fromkeys(range(axis.size), -1)
     for src, dst in perm:

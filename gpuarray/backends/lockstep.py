@@ -1,0 +1,131 @@
+"""Programs of several devices in one process, run in turn: each goes on to its next collective.
+
+Floor 4. In: for each device its program, a generator that yields (equation, operands) at every
+collective, and an engine that exchanges operands for results. Out: the results of each device.
+
+No thread waits for another, so nothing can hang: where devices come to different collectives, that
+is an error at once. The order of devices is fixed, and so a run repeats bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.flow import Choice, Loop
+from gpuarray.core.graph import Eqn, Graph, storage_dtype, subgraphs
+from gpuarray.core.primitive import Kind
+
+#: (equation, operands of each device) -> results of each device.
+Engine = Callable[[Eqn, list[list]], list[list]]
+
+
+def talks(eqn: Eqn) -> bool:
+    """Whether an equation is a collective, or holds one."""
+    kind = eqn.primitive.kind
+    return kind is Kind.COLLECTIVE or (kind is Kind.CALL and any(map(_has_talk, subgraphs(eqn))))
+
+
+def _has_talk(graph: Graph) -> bool:
+    found = graph.derived.get("talks")
+    if found is None:
+        found = graph.derived["talks"] = any(map(talks, graph.eqns))
+    return found
+
+
+def run(programs: Sequence[Any], engine: Engine) -> list[list]:
+    """Run the programs of all devices to their ends; return the results of each."""
+    results: list[Any] = [None] * len(programs)
+    answers: list[Any] = [None] * len(programs)
+    while True:
+        asked: list[Any] = [None] * len(programs)
+        for i, program in enumerate(programs):
+            try:
+                asked[i] = program.send(answers[i])
+            except StopIteration as end:
+                results[i] = end.value
+        first = asked[0]
+        # The same equation object: all devices run one text.
+        if all(a is not None and a[0] is first[0] for a in asked) and first is not None:
+            answers = engine(first[0], [operands for _, operands in asked])
+        elif all(a is None for a in asked):
+            return results
+        else:
+            for program in programs:
+                program.close()
+            raise _mismatch(asked)
+
+
+def _mismatch(asked: Sequence[Any]) -> RuntimeError:
+    """Return the error that says which device is where."""
+    at = ["at its end" if a is None else f"at {a[0].primitive.name} ({a[0].site})" for a in asked]
+    other = next(i for i, where in enumerate(at) if where != at[0] or asked[i] is not asked[0])
+    return RuntimeError(
+        f"device {other} is {at[other]}, device 0 {at[0]}: branches and loops that depend on "
+        "values which differ between devices must not hold collectives. Make the condition the "
+        "same on all devices, as with lax.pmax."
+    )
+
+
+def steps(eqn: Eqn, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
+    """Return a loop or branch that holds collectives as a generator function of its operands."""
+    flow = None if eqn.primitive.flow is None else eqn.primitive.flow(eqn)
+    if isinstance(flow, Choice):
+        return _branches(flow, compile)
+    if isinstance(flow, Loop):
+        return _loop(flow, eqn, compile)
+    raise NotImplementedError(
+        f"{eqn.primitive.name} (at {eqn.site}) holds a collective, and cannot be run step by step"
+    )
+
+
+def _called(graph: Graph, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
+    """Return a compiled Graph as a generator function, whether it talks or not."""
+    function = compile(graph)
+    if function.talks:  # pyright: ignore[reportFunctionMemberAccess]
+        return function
+
+    def silent(*operands: Any) -> Iterator[Any]:
+        return function(*operands)
+        yield  # what makes it a generator
+
+    return silent
+
+
+def _branches(choice: Choice, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
+    branches = [_called(graph, compile) for graph in choice.branches]
+    last = len(branches) - 1
+
+    # The index is clamped into range, as in JAX.
+    def chosen(index: Any, *operands: Any) -> Any:
+        return (yield from branches[min(max(int(index), 0), last)](*operands))
+
+    return chosen
+
+
+def _loop(loop: Loop, eqn: Eqn, compile: Callable[[Graph], Callable]) -> Callable[..., Any]:
+    body = _called(loop.body, compile)
+    condition = None if loop.condition is None else _called(loop.condition, compile)
+    count = len(loop.carry)
+    stacked = [v.aval for v in eqn.outvars[count:]]
+
+    def turns(*args: Any) -> Any:
+        pick = lambda numbers: [args[i] for i in numbers]
+        consts, carry, xs = pick(loop.consts), pick(loop.carry), pick(loop.xs)
+        if condition is not None:
+            tested = pick(loop.condition_consts)
+            while bool((yield from condition(*tested, *carry))[0]):
+                carry = yield from body(*consts, *carry)
+            return list(carry)
+        ys = [np.empty(a.shape, storage_dtype(a)) for a in stacked]
+        order = range(loop.length or 0)
+        for i in reversed(order) if loop.reverse else order:
+            out = yield from body(*consts, *carry, *(x[i] for x in xs))
+            carry = out[:count]
+            for y, value in zip(ys, out[count:], strict=True):
+                y[i] = value
+        return [*carry, *ys]
+
+    return turns

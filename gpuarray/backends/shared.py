@@ -1,0 +1,175 @@
+"""Collectives between devices that share memory: ordinary Graphs on the operands of all of them.
+
+Floor 4. In: a collective's equation, and the operands of each device. Out: the results of each.
+
+What a collective means is its batch rule: the operands of a group of devices, stacked, are a
+batch, and its elements are the results. So `vmap(axis_name=)` and devices cannot differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gpuarray.backends.numpy.program import compile_graph
+from gpuarray.core.avals import ShapedArray
+from gpuarray.core.graph import Eqn, params_key
+from gpuarray.primitives.axes import add_axis
+from gpuarray.primitives.collective import ops
+from gpuarray.primitives.define import do
+from gpuarray.transforms.batch import BatchAxis, batch_of
+from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.util import Recent
+
+#: The name of the axis of devices in the Graph of a collective.
+_GROUP = "devices"
+#: From so many elements a sum over devices adds arrays, and does not stack them first.
+_ADDED_FROM = 4096
+
+_added: dict[Any, str] = {ops.psum_p: "add", ops.pmax_p: "max", ops.pmin_p: "min"}
+
+
+class SharedMemory:
+    """The engine of the devices of one process that share memory.
+
+    Parameters
+    ----------
+    sizes :
+        The axes of the grid of devices, in order, with their lengths.
+    """
+
+    def __init__(self, sizes: Mapping[Any, int]):
+        self.sizes = dict(sizes)
+        self.count = math.prod(self.sizes.values())
+        self._made: Recent = Recent(1 << 10)
+        # By equation, whose params and avals need not be looked at again.
+        self._by_eqn: dict[int, tuple[Eqn, Callable]] = {}
+
+    def __call__(self, eqn: Eqn, operands: list[list]) -> list[list]:
+        known = self._by_eqn.get(id(eqn))
+        if known is None:
+            known = self._by_eqn[id(eqn)] = (eqn, self._exchange(eqn))
+        return known[1](operands)
+
+    def _exchange(self, eqn: Eqn) -> Callable[[list[list]], list[list]]:
+        prim, params = eqn.primitive, eqn.params
+        names = ops.names_in(params)
+        groups = groups_of(self.sizes, names, params.get("axis_index_groups"))
+        if prim is ops.axis_index_p:
+            numbers = [np.int32(0)] * self.count
+            for group in groups:
+                for place, device in enumerate(group):
+                    numbers[device] = np.int32(place)
+            answer = [[n] for n in numbers]
+            return lambda operands: answer
+        function = self._function(eqn, len(groups[0]))
+
+        def exchange(operands: list[list]) -> list[list]:
+            results: list[Any] = [None] * len(operands)
+            for group in groups:
+                found = function([operands[device] for device in group])
+                for device, values in zip(group, found, strict=True):
+                    results[device] = values
+            return results
+
+        return exchange
+
+    def _function(self, eqn: Eqn, size: int) -> Callable[[list[list]], list[list]]:
+        """Return the collective of one group as a function of its devices' operands."""
+        prim, avals = eqn.primitive, tuple(a.aval for a in eqn.invars)
+        key = (prim, avals, params_key(eqn.params), size)
+        found = self._made.find(key)
+        return found or self._made.put(key, meaning(prim, avals, eqn.params, size))
+
+
+def groups_of(sizes: Mapping[Any, int], names: tuple, chosen: Any = None) -> list[list[int]]:
+    """Return the numbers of the devices that talk to each other, in the order of the named axes.
+
+    >>> groups_of({"x": 2, "y": 3}, ("x",))
+    [[0, 3], [1, 4], [2, 5]]
+    """
+    grid = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
+    order = list(sizes)
+    along = [order.index(name) for name in names]
+    rest = [i for i in range(len(order)) if i not in along]
+    rows = grid.transpose([*rest, *along]).reshape(-1, math.prod(sizes[n] for n in names))
+    groups = rows.tolist()
+    if chosen is not None:
+        groups = [[group[i] for i in some] for group in groups for some in chosen]
+    return groups
+
+
+def meaning(
+    prim: Any, avals: tuple[ShapedArray, ...], params: dict, size: int
+) -> Callable[[list[list]], list[list]]:
+    """Return a collective among `size` devices as a function of the operands of each."""
+    params = dict(params)
+    if "axes" in params:
+        numbers = tuple(a for a in params["axes"] if isinstance(a, int))
+        params["axes"] = (*numbers, _GROUP)
+    else:
+        params["axis_name"] = (_GROUP,)
+        numbers = ()
+    if "axis_index_groups" in params:
+        params["axis_index_groups"] = None
+    outputs: list[int | None] = []
+
+    def batched(*values: Any) -> list:
+        columns = [values[i * size : (i + 1) * size] for i in range(len(avals))]
+        stacked = [_stack(column) for column in columns]
+        out, dims = batch_of(prim, BatchAxis(size, _GROUP), stacked, [0] * len(avals), params)
+        out, dims = (out, dims) if prim.multiple_results else ([out], [dims])
+        return taken_apart(out, dims)
+
+    def taken_apart(out: list, dims: list) -> list:
+        # A result without a batch axis is the same for all devices, and there only once.
+        found: list = []
+        for x, dim in zip(out, dims, strict=True):
+            outputs.append(dim)
+            found += [x] if dim is None else [_element(x, dim, i) for i in range(size)]
+        return found
+
+    def added(*values: Any) -> list:
+        fold = getattr(do, _added[prim])
+        found = []
+        for i in range(len(avals)):
+            total, *rest = values[i * size : (i + 1) * size]
+            for x in rest:
+                total = fold(total, x)
+            outputs.append(None)
+            found.append(total)
+        return found
+
+    # One sweep over large operands, without a stack of copies. Narrow floats are added up in
+    # float32 and rounded once, which the batch rule does.
+    large = bool(avals) and all(a.size >= _ADDED_FROM and a.dtype.itemsize >= 4 for a in avals)
+    fun = added if prim in _added and large and not numbers else batched
+    flat = [a.update(sharding=None) for a in avals for _ in range(size)]
+    compiled = compile_graph(stage(fun, flat, TracedFunction(fun, "a collective")))
+
+    def exchange(operands: list[list]) -> list[list]:
+        results = iter(compiled(*[row[i] for i in range(len(avals)) for row in operands]))
+        columns = []
+        for dim in outputs:
+            columns.append(
+                [next(results)] * size if dim is None else [next(results) for _ in range(size)]
+            )
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    return exchange
+
+
+def _stack(column: tuple) -> Any:
+    return do.concatenate(*[add_axis(x, 0) for x in column], dimension=0)
+
+
+def _element(x: Any, dim: int, i: int) -> Any:
+    shape = x.aval.shape
+    start = [0] * len(shape)
+    stop = list(shape)
+    start[dim], stop[dim] = i, i + 1
+    piece = do.slice(x, start_indices=tuple(start), limit_indices=tuple(stop), strides=None)
+    return do.squeeze(piece, dimensions=(dim,))

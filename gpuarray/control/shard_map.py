@@ -1,0 +1,317 @@
+"""`shard_map` as a primitive: a Graph that each device of a mesh runs on its pieces.
+
+Floor 4. In: arrays, and how each is cut along the axes of a mesh. Out: arrays put together of what
+the devices return. The Graph is that of one device: its inputs are pieces, and collectives in it
+name axes of the mesh. Every transformation of a `shard_map` is a `shard_map` of a transformed Graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.axes import NamedAxis, named_axes
+from gpuarray.core.flow import ByDevice
+from gpuarray.core.graph import Eqn, Graph, Var, evaluate, subgraphs
+from gpuarray.core.layout import varying
+from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.primitives.collective.ops import psum_p
+from gpuarray.primitives.define import do
+from gpuarray.transforms.batch import BatchAxis
+from gpuarray.transforms.graphs import batch_graph, jvp_graph, transpose_graph
+from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_graph
+from gpuarray.util import prod
+
+P = PartitionSpec
+
+
+def names_of_axis(part: Any) -> tuple:
+    """Return the mesh axes that cut one axis of an array."""
+    return () if part is None else part if isinstance(part, tuple) else (part,)
+
+
+def names_in_spec(spec: PartitionSpec) -> tuple:
+    """Return all mesh axes that a PartitionSpec mentions."""
+    return tuple(name for part in spec for name in names_of_axis(part))
+
+
+def _cuts(spec: PartitionSpec, mesh: Any, ndim: int) -> list[int]:
+    """Return into how many pieces each axis is cut."""
+    cuts = [prod(mesh.shape[n] for n in names_of_axis(part)) for part in spec]
+    return cuts + [1] * (ndim - len(cuts))
+
+
+def piece_aval(
+    aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset, typed: bool
+) -> ShapedArray:
+    """Return the aval of one device's piece of a value."""
+    cuts = _cuts(spec, mesh, aval.ndim)
+    shape = tuple(n // c for n, c in zip(aval.shape, cuts, strict=True))
+    # What varied along axes of another shard_map around still does.
+    around = aval.vma - manual
+    return aval.update(
+        shape=shape, sharding=varying(around | set(names_in_spec(spec)) if typed else around)
+    )
+
+
+def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: frozenset):
+    cuts = _cuts(spec, mesh, aval.ndim)
+    shape = tuple(n * c for n, c in zip(aval.shape, cuts, strict=True))
+    return aval.update(shape=shape, sharding=varying(aval.vma - manual))
+
+
+def axes_inside(mesh: Any, manual: frozenset, typed: bool) -> named_axes:
+    """Return the context manager that lets the collectives of a Graph know the mesh's axes."""
+    return named_axes({n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual})
+
+
+def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vma):
+    for number, (aval, spec, v) in enumerate(zip(avals, in_specs, jaxpr.invars, strict=True)):
+        piece = piece_aval(aval, spec, mesh, manual_axes, check_vma)
+        if (piece.shape, piece.dtype) != (v.aval.shape, v.aval.dtype):
+            raise TypeError(
+                f"shard_map: operand {number} of type {aval.str_short()} under {spec} has pieces of "
+                f"type {piece.str_short()}; its Graph takes {v.aval.str_short()}"
+            )
+    return [
+        _whole_aval(a, spec, mesh, manual_axes)
+        for a, spec in zip(jaxpr.out_avals, out_specs, strict=True)
+    ]
+
+
+# ---- derivatives ----
+
+
+def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **params):
+    nonzero = tuple(not is_zero(t) for t in tangents)
+    derived = jvp_graph(jaxpr, nonzero)
+    out = shard_map_p.bind(
+        *primals,
+        *chosen(tangents, nonzero),
+        jaxpr=derived.graph,
+        in_specs=(*in_specs, *chosen(in_specs, nonzero)),
+        out_specs=(*out_specs, *chosen(out_specs, derived.outputs)),
+        **params,
+    )
+    out, found = cut(out, len(out_specs))
+    none = [Zero(tangent_aval(aval_of(x))) for x in others(out, derived.outputs)]
+    return out, merged(derived.outputs, found, none)
+
+
+def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, check_vma):
+    linear = tuple(map(is_undefined, operands))
+    nonzero = tuple(not is_zero(ct) for ct in cts)
+    graph, outputs = transpose_graph(jaxpr, linear, nonzero)
+    known_specs, linear_specs = others(in_specs, linear), chosen(in_specs, linear)
+    ct_specs, found_specs = chosen(out_specs, nonzero), chosen(linear_specs, outputs)
+    if not check_vma:
+        graph = _without_types(graph, mesh, manual_axes, len(known_specs), ct_specs, found_specs)
+    found = shard_map_p.bind(
+        *others(operands, linear),
+        *chosen(cts, nonzero),
+        jaxpr=graph,
+        mesh=mesh,
+        in_specs=(*known_specs, *ct_specs),
+        out_specs=tuple(found_specs),
+        manual_axes=manual_axes,
+        check_vma=check_vma,
+    )
+    none = [Zero(x.aval) for x in others(chosen(operands, linear), outputs)]
+    return merged(linear, merged(outputs, found, none), [None] * (len(operands) - sum(linear)))
+
+
+def _without_types(
+    graph: Graph, mesh: Any, manual: frozenset, known: int, ct_specs: list, found_specs: list
+) -> Graph:
+    """Return a transposed Graph that is right where types do not say what is replicated.
+
+    A result that is said to be the same along some axes is one device's, so each device has its
+    share of the cotangent; an operand that all devices were given gets the sum of all of theirs.
+    """
+    left_out = lambda spec: tuple(
+        n for n in mesh.axis_names if n in manual and n not in names_in_spec(spec)
+    )
+    key = ("without types", mesh, manual, known, tuple(ct_specs), tuple(found_specs))
+    if key not in graph.derived:
+
+        def fun(*values):
+            fixed, cts = cut(values, known)
+            shares = []
+            for ct, spec in zip(cts, ct_specs, strict=True):
+                size = prod(mesh.shape[n] for n in left_out(spec))
+                shares.append(ct if size == 1 else do.div(ct, _like(ct, size)))
+            found = evaluate(graph, *fixed, *shares)
+            return [
+                psum_p.bind(x, axes=left_out(spec), axis_index_groups=None)[0]
+                if left_out(spec)
+                else x
+                for x, spec in zip(found, found_specs, strict=True)
+            ]
+
+        graph.derived[key] = staged(fun, graph.in_avals, "transpose", graph.debug_name)
+    return graph.derived[key]
+
+
+def _like(x: Any, value: float) -> Any:
+    """Return a number as a scalar of the dtype of `x`."""
+    return aval_of(x).dtype.type(value)
+
+
+# ---- partial evaluation: known now, unknown later ----
+
+
+def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
+    """Split into two: the first runs now, and returns what the second needs of each device.
+
+    A residual leaves with one more axis in front, cut along all axes of the mesh along which it
+    may vary: so no device needs anything of another's.
+    """
+    params = dict(params)
+    jaxpr, in_specs, out_specs = (params.pop(k) for k in ("jaxpr", "in_specs", "out_specs"))
+    mesh, manual = params["mesh"], params["manual_axes"]
+    split = split_graph(jaxpr, flags)
+    avals = split.known.out_avals[len(split.known.outvars) - split.residuals :]
+    typed = params["check_vma"]
+    specs = [_residual_spec(a, mesh, manual, typed) for a in avals]
+    known_graph = _with_stacked(split.known, split.residuals, False)
+    rest_graph = _with_stacked(split.unknown, split.residuals, True)
+    assert trace.parent is not None
+    with traces.current(trace.parent):
+        out = shard_map_p.bind(
+            *others(args, flags),
+            jaxpr=known_graph,
+            in_specs=tuple(others(in_specs, flags)),
+            out_specs=(*others(out_specs, split.out_unknown), *specs),
+            **params,
+        )
+    known, residuals = cut(out, len(out) - split.residuals)
+    rest = trace.unknown.process(
+        shard_map_p,
+        (*residuals, *chosen(args, flags)),
+        {
+            "jaxpr": rest_graph,
+            "in_specs": (*specs, *chosen(in_specs, flags)),
+            "out_specs": tuple(chosen(out_specs, split.out_unknown)),
+            **params,
+        },
+    )
+    return merged(split.out_unknown, rest, known)
+
+
+def _residual_spec(aval: ShapedArray, mesh: Any, manual: frozenset, typed: bool) -> PartitionSpec:
+    along = aval.vma if typed else manual
+    names = tuple(n for n in mesh.axis_names if n in along and n in manual)
+    return P(names) if names else P(None)
+
+
+def _with_stacked(graph: Graph, count: int, at_inputs: bool) -> Graph:
+    """Return a Graph whose residuals (its first inputs, or last outputs) have one more axis."""
+    key = ("stacked", count, at_inputs)
+    if key not in graph.derived:
+        longer = lambda a: a.update(shape=(1, *a.shape))
+
+        def fun(*values):
+            values, rest = cut(values, count if at_inputs else len(values))
+            if at_inputs:
+                values = [_reshape(x, aval_of(x).shape[1:]) for x in values]
+            out = evaluate(graph, *values, *rest)
+            if at_inputs:
+                return out
+            out, residuals = cut(out, len(out) - count)
+            return [*out, *(_reshape(x, (1, *aval_of(x).shape)) for x in residuals)]
+
+        avals = list(graph.in_avals)
+        if at_inputs:
+            avals[:count] = map(longer, avals[:count])
+        graph.derived[key] = staged(fun, avals, "partial evaluation", graph.debug_name)
+    return graph.derived[key]
+
+
+def _reshape(x: Any, shape: Sequence[int]) -> Any:
+    return do.reshape(x, new_sizes=tuple(shape), dimensions=None, sharding=None)
+
+
+# ---- batching ----
+
+
+def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
+    derived = batch_graph(jaxpr, axis, tuple(dims))
+    out = shard_map_p.bind(
+        *args,
+        jaxpr=derived.graph,
+        in_specs=tuple(map(_with_axis, in_specs, dims)),
+        out_specs=tuple(map(_with_axis, out_specs, derived.outputs)),
+        **params,
+    )
+    return out, list(derived.outputs)
+
+
+def _with_axis(spec: PartitionSpec, dim: int | None) -> PartitionSpec:
+    """Return the spec of a value that has a batch axis, which is not cut."""
+    if dim is None:
+        return spec
+    parts = list(spec) + [None] * (dim - len(spec))
+    return P(*parts[:dim], None, *parts[dim:])
+
+
+def _flow(eqn: Eqn) -> ByDevice:
+    params = eqn.params
+    return ByDevice(params["jaxpr"], params["mesh"], params["in_specs"], params["out_specs"])
+
+
+shard_map_p = Primitive(
+    "shard_map",
+    Kind.CALL,
+    multiple_results=True,
+    aval=_aval,
+    flow=_flow,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+)
+set_partial_rule(shard_map_p, _partial)
+
+
+def laid(x: Any, sharding: NamedSharding | None) -> Any:
+    """Return a traced value that is laid over a mesh as a sharding says; None leaves it.
+
+    It is a `shard_map` that returns its piece. An axis that the mesh does not divide is not cut.
+    """
+    if sharding is None:
+        return x
+    aval = aval_of(x)
+    mesh, spec = sharding.mesh, sharding.spec
+    cuts = _cuts(spec, mesh, aval.ndim)
+    parts = [p if n % c == 0 else None for p, n, c in zip(spec, aval.shape, cuts, strict=False)]
+    spec, manual = P(*parts), frozenset(mesh.axis_names)
+    v = Var(piece_aval(aval, spec, mesh, manual, True))
+    (out,) = shard_map_p.bind(
+        x,
+        jaxpr=Graph([v], [v], [], debug_name="sharding_constraint"),
+        mesh=mesh,
+        in_specs=(spec,),
+        out_specs=(spec,),
+        manual_axes=manual,
+        check_vma=True,
+    )
+    return out
+
+
+def meshes_in(graph: Graph) -> tuple[Mesh, ...]:
+    """Return the meshes that the equations of a Graph, at any depth, run on; () for one device."""
+    # Kept with the graph: this is asked at every call of a jitted function.
+    found = graph.derived.get("meshes")
+    if found is None:
+        meshes: dict[Mesh, None] = {}
+        for eqn in graph.eqns:
+            if eqn.primitive is shard_map_p:
+                meshes[eqn.params["mesh"]] = None
+            for inner in subgraphs(eqn):
+                meshes.update(dict.fromkeys(meshes_in(inner)))
+        found = graph.derived["meshes"] = tuple(meshes)
+    return found

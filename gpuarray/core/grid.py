@@ -1,0 +1,123 @@
+"""One grid of devices for all meshes of a program.
+
+Floor 1. In: meshes over the same devices, whatever their axes. Out: a `Grid`, whose axes each axis
+of each mesh is made of, and layouts of arrays in terms of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.sharding import Device, Sharding, devices_of
+
+#: For each axis of a value, the axes of the grid that cut it, major first.
+Spec = tuple[tuple[Any, ...], ...]
+
+
+class Grid:
+    """Devices in order, and axes so fine that every mesh's axes consist of them.
+
+    With a single mesh these are the mesh's own axes. Meshes of 4x2 and of 8 over the same devices
+    share the axes of the first, since 8 is 4 times 2.
+    """
+
+    def __init__(self, meshes: Sequence[Mesh]):
+        main = meshes[0]
+        self.main = main
+        self.devices: tuple[Device, ...] = tuple(main.devices.flat)
+        self._names: dict[tuple, dict[Any, tuple]] = {}
+        for mesh in meshes:
+            if tuple(mesh.devices.flat) != self.devices:
+                raise ValueError(
+                    "Received incompatible devices for jitted computation: one mesh has the "
+                    f"devices {[d.id for d in self.devices]} and another one "
+                    f"{[d.id for d in mesh.devices.flat]}, in this order. Use one list of devices "
+                    "for all meshes of a computation."
+                )
+        plain = {n: s for n, s in main.shape.items() if s > 1}
+        if all({n: s for n, s in m.shape.items() if s > 1} == plain for m in meshes):
+            self.sizes: dict[Any, int] = dict(plain)
+        else:
+            self.sizes = _refined([m.axis_sizes for m in meshes])
+        for mesh in meshes:
+            self._names[mesh.axis_names, mesh.axis_sizes] = self._made_of(mesh)
+
+    def _made_of(self, mesh: Mesh) -> dict[Any, tuple]:
+        """Return for each axis of a mesh the grid's axes that it consists of."""
+        mine = list(self.sizes.items())
+        made: dict[Any, tuple] = {}
+        for name, size in mesh.shape.items():
+            taken: list = []
+            while math.prod(n for _, n in taken) < size:
+                taken.append(mine.pop(0))
+            made[name] = tuple(n for n, _ in taken)
+        return made
+
+    def names(self, mesh: Any, names: Iterable[Any]) -> tuple:
+        """Return the grid's axes that axes of a mesh consist of, major first."""
+        made = self._names[mesh.axis_names, mesh.axis_sizes]
+        return tuple(mine for name in names for mine in made[name])
+
+    def size(self, names: Iterable[Any]) -> int:
+        """Return how many devices there are along some of the grid's axes."""
+        return math.prod(self.sizes[n] for n in names)
+
+    def spec(self, mesh: Any, spec: PartitionSpec, ndim: int) -> Spec:
+        """Return a PartitionSpec in terms of the grid's axes."""
+        parts = [p if isinstance(p, tuple) else () if p is None else (p,) for p in spec]
+        parts += [()] * (ndim - len(parts))
+        return tuple(self.names(mesh, part) for part in parts)
+
+    def of_sharding(self, sharding: Sharding, ndim: int) -> Spec | None:
+        """Return how a sharding cuts arrays; None where its pieces are not on this grid."""
+        if isinstance(sharding, NamedSharding):
+            known = (sharding.mesh.axis_names, sharding.mesh.axis_sizes) in self._names
+            if known and devices_of(sharding) == self.devices:
+                return self.spec(sharding.mesh, sharding.spec, ndim)
+            if sharding.is_fully_replicated and devices_of(sharding) == self.devices:
+                return ((),) * ndim
+        return None
+
+    def sharding(self, spec: Spec) -> NamedSharding:
+        """Return the sharding of arrays that are cut so, over the main mesh if it can say it."""
+        mesh, made = self.main, self._names[self.main.axis_names, self.main.axis_sizes]
+        parts = []
+        for names in spec:
+            part, rest = [], list(names)
+            for name, mine in made.items():
+                # An axis of the mesh that all cut this axis of the array, in order.
+                if mine and rest[: len(mine)] == list(mine):
+                    part.append(name)
+                    rest = rest[len(mine) :]
+            if rest:
+                # Only a finer mesh has axes that say this.
+                mesh = Mesh(self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes))
+                parts = [p if len(p) > 1 else p[0] if p else None for p in spec]
+                break
+            parts.append(tuple(part) if len(part) > 1 else part[0] if part else None)
+        while parts and parts[-1] is None:
+            parts.pop()
+        return NamedSharding(mesh, PartitionSpec(*parts))
+
+
+def _refined(shapes: Sequence[tuple[int, ...]]) -> dict[Any, int]:
+    """Return axes of which all these shapes' axes consist, in row-major order.
+
+    >>> _refined([(4, 2), (8,), (2, 4)])
+    {'d0': 2, 'd1': 2, 'd2': 2}
+    """
+    ends = {1}
+    for shape in shapes:
+        # How many devices there are behind each axis.
+        for i in range(len(shape) + 1):
+            ends.add(math.prod(shape[i:]))
+    steps = sorted(ends, reverse=True)
+    if any(a % b for a, b in zip(steps, steps[1:], strict=False)):
+        raise ValueError(
+            f"meshes of shapes {', '.join(map(str, shapes))} over the same devices have no finer "
+            "mesh in common: use one of them for the whole computation"
+        )
+    return {f"d{i}": a // b for i, (a, b) in enumerate(zip(steps, steps[1:], strict=False))}

@@ -50,6 +50,7 @@ from gpuarray.api.jit import clear_caches as clear_caches
 from gpuarray.api.jit import jit as jit
 from gpuarray.api.jvp import jvp as jvp
 from gpuarray.api.jvp import linearize as linearize
+from gpuarray.api.pmap import pmap as pmap
 from gpuarray.api.references import Ref as Ref
 from gpuarray.api.references import empty_ref as empty_ref
 from gpuarray.api.references import free_ref as free_ref

@@ -8,7 +8,7 @@ such as `lax.psum` name axes of the mesh.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.control.graph_edits import opened
@@ -122,21 +122,53 @@ def shard_map(
             piece_aval(a, s, mesh, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )
         traced = _traced(f, pieces, spec, mesh, manual, out_specs, check_vma)
-        # What the function closes over is an operand that every device has whole.
-        consts = traced.graph.consts
-        out = shard_map_p.bind(
-            *consts,
-            *leaves,
-            jaxpr=opened(traced.graph),
-            mesh=mesh,
-            in_specs=(*[PartitionSpec()] * len(consts), *specs),
-            out_specs=traced.out_specs,
-            manual_axes=manual,
-            check_vma=check_vma,
-        )
+        out = _bound(traced, leaves, specs, mesh, manual, check_vma)
         return tree.unflatten(traced.out_spec, out)
 
     return mapped
+
+
+def _bound(
+    traced: _Traced,
+    leaves: Sequence[Any],
+    specs: Sequence[PartitionSpec],
+    mesh: Mesh,
+    manual: frozenset,
+    check_vma: bool,
+) -> list:
+    # What the function closes over is an operand that every device has whole.
+    consts = traced.graph.consts
+    return shard_map_p.bind(
+        *consts,
+        *leaves,
+        jaxpr=opened(traced.graph),
+        mesh=mesh,
+        in_specs=(*[PartitionSpec()] * len(consts), *specs),
+        out_specs=traced.out_specs,
+        manual_axes=manual,
+        check_vma=check_vma,
+    )
+
+
+def by_device(
+    f: Callable,
+    leaves: Sequence[Any],
+    specs: Sequence[PartitionSpec],
+    out_specs: Callable[[], Sequence[PartitionSpec]],
+    mesh: Mesh,
+) -> list:
+    """Run a flat function of one device on flat values, without types of what varies.
+
+    `out_specs` is asked when the function has been traced.
+    """
+    manual = frozenset(mesh.axis_names)
+    pieces = [
+        piece_aval(aval_of(x), s, mesh, manual, False) for x, s in zip(leaves, specs, strict=True)
+    ]
+    with axes_inside(mesh, manual, False):
+        graph = stage(f, pieces, TracedFunction(f, "pmap"))
+    traced = _Traced(graph, tuple(out_specs()), None)
+    return _bound(traced, leaves, specs, mesh, manual, False)
 
 
 class _Traced(NamedTuple):

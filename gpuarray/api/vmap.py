@@ -76,7 +76,7 @@ def vmap(
         dims = _dims(in_axes, args) + [0] * len(tree.flatten(kwargs)[0])
         dims = [_checked(x, d) for x, d in zip(leaves, dims, strict=True)]
         # The length that all mapped axes share.
-        size = _size(fun, leaves, dims, axis_size, args, kwargs)
+        size = mapped_size("vmap", fun, leaves, dims, axis_size, args, kwargs)
         out_spec: Any = None
 
         def flat(*values):
@@ -147,10 +147,16 @@ def _checked(x: Any, dim: Any) -> int | None:
     return dim % rank
 
 
-def _size(
-    fun: Callable, leaves: list, dims: list, axis_size: int | None, args: tuple, kwargs: dict
+def mapped_size(
+    what: str,
+    fun: Callable,
+    leaves: list,
+    dims: list,
+    axis_size: int | None,
+    args: tuple,
+    kwargs: dict,
 ) -> int:
-    """The common length of the mapped axes."""
+    """The common length of the mapped axes; `what` is the transformation's name, for messages."""
     # Leaves by the length of their mapped axis.
     found: dict[int, list[int]] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
@@ -159,7 +165,7 @@ def _size(
     # Nothing is mapped: axis_size alone says how many.
     if not found:
         if axis_size is None:
-            raise ValueError("vmap must have at least one non-None value in in_axes")
+            raise ValueError(f"{what} must have at least one non-None value in in_axes")
         return axis_size
     size = next(iter(found))
     if len(found) == 1 and axis_size in (None, size):
@@ -179,7 +185,7 @@ def _size(
             f"{aval_of(leaves[i]).str_short()}"
         )
     listed = ";".join(f"\n  * {line}" for line in lines)
-    raise ValueError(f"vmap got inconsistent sizes for array axes to be mapped:{listed}")
+    raise ValueError(f"{what} got inconsistent sizes for array axes to be mapped:{listed}")
 
 
 def _argument_names(fun: Callable, args: tuple, kwargs: dict) -> list[str]:

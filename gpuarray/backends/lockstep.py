@@ -61,7 +61,8 @@ def run(programs: Sequence[Any], engine: Engine) -> list[list]:
 def _mismatch(asked: Sequence[Any]) -> RuntimeError:
     """Return the error that says which device is where."""
     at = ["at its end" if a is None else f"at {a[0].primitive.name} ({a[0].site})" for a in asked]
-    other = next(i for i, where in enumerate(at) if where != at[0] or asked[i] is not asked[0])
+    eqns = [None if a is None else a[0] for a in asked]
+    other = next(i for i, eqn in enumerate(eqns) if eqn is not eqns[0])
     return RuntimeError(
         f"device {other} is {at[other]}, device 0 {at[0]}: branches and loops that depend on "
         "values which differ between devices must not hold collectives. Make the condition the "

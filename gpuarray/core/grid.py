@@ -94,7 +94,9 @@ class Grid:
                     rest = rest[len(mine) :]
             if rest:
                 # Only a finer mesh has axes that say this.
-                mesh = Mesh(self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes))
+                mesh = Mesh(
+                    self.main.devices.reshape(tuple(self.sizes.values())), tuple(self.sizes)
+                )
                 parts = [p if len(p) > 1 else p[0] if p else None for p in spec]
                 break
             parts.append(tuple(part) if len(part) > 1 else part[0] if part else None)

@@ -140,14 +140,14 @@ def run(
         inputs[i]._buffers()  # raises for a deleted one, before anything is done
     # Buffers that are ready are taken now: deleting their arrays later cannot touch this work.
     sources = [
-        held(x) if type(x) is ArrayImpl and x._work is not None else _buffers(x, i, team, executable)
+        held(x)
+        if type(x) is ArrayImpl and x._work is not None
+        else _buffers(x, i, team, executable)
         for i, x in enumerate(values)
     ]
     for i in donated:
         inputs[i]._bufs = None
-    arrays = [
-        ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)
-    ]
+    arrays = [ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)]
 
     def job() -> list[list]:
         buffers = [

@@ -104,9 +104,12 @@ def moved(x: Any, old: Spec, new: Spec, sizes: Mapping[Any, int]) -> tuple[Any, 
         for j, wanted in enumerate(new):
             if i == j or not leaving or tuple(have[i][kept[i] :]) != leaving:
                 continue
-            if tuple(wanted[kept[j] : kept[j] + len(leaving)]) == leaving == tuple(
-                wanted[len(have[j]) : len(have[j]) + len(leaving)]
-            ) and len(have[j]) == kept[j]:
+            if (
+                tuple(wanted[kept[j] : kept[j] + len(leaving)])
+                == leaving
+                == tuple(wanted[len(have[j]) : len(have[j]) + len(leaving)])
+                and len(have[j]) == kept[j]
+            ):
                 x = exchanged(x, i, j, leaving, sizes)
                 have[i], have[j] = have[i][: kept[i]], [*have[j], *leaving]
                 sent.append("all_to_all")

@@ -367,8 +367,8 @@ class _Splitter:
 
 
 def _index(names: tuple, sizes: dict) -> Any:
-    return start_of(names, 1, sizes) if len(names) != 1 else ops.axis_index_p.bind(
-        axis_name=names[0]
+    return (
+        start_of(names, 1, sizes) if len(names) != 1 else ops.axis_index_p.bind(axis_name=names[0])
     )
 
 

@@ -1,0 +1,292 @@
+"""`pmap`: map a function over an axis of its arguments, one element on each device.
+
+Floor 6. In: a function, and which axes of its arguments are spread. Out: the function of all at
+once. It is `jit` of `shard_map` over a mesh of one axis, whose pieces have that axis taken off.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.api.argnums import indices
+from gpuarray.api.jit import jit
+from gpuarray.api.shard_map import by_device
+from gpuarray.api.vmap import mapped_size
+from gpuarray.core.avals import aval_of
+from gpuarray.core.axes import known_names
+from gpuarray.core.mesh import Mesh, PartitionSpec
+from gpuarray.core.sharding import Device
+from gpuarray.core.tracebacks import boundary
+from gpuarray.primitives.axes import add_axis
+from gpuarray.primitives.define import do
+from gpuarray.pytree import tree
+from gpuarray.runtime import device as runtime_devices
+from gpuarray.util import Recent
+
+
+class _Unnamed:
+    """The name of the axis where the user gives none."""
+
+    def __init__(self, fun: Callable):
+        self.fun = fun
+
+    def __repr__(self) -> str:
+        return f"<axis of {getattr(self.fun, '__name__', self.fun)}>"
+
+
+def pmap(
+    fun: Callable,
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Device] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+) -> Any:
+    """Map `fun` over an axis of its arguments, with each element on a device of its own.
+
+    Parameters
+    ----------
+    fun :
+        Function of one element.
+    axis_name :
+        Name of the axis for collectives inside.
+    in_axes, out_axes :
+        The axis of each argument and result, as a prefix of their pytrees; None for arguments that
+        all devices are given, and for results that are the same on all.
+    static_broadcasted_argnums :
+        Arguments that are Python values, part of the cache key.
+    devices, backend :
+        The devices, or the platform whose first devices are used.
+    axis_size :
+        The number of elements, where no argument says it.
+    donate_argnums :
+        Arguments whose memory the results may use; they are deleted.
+
+    Examples
+    --------
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.pmap(lambda x: x / ga.lax.psum(x, "i"), axis_name="i")(gnp.ones((1, 3)))
+    Array([[1., 1., 1.]], dtype=float32)
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for axis in tree.tree_flatten(axes, lambda x: x is None)[0]:
+            if not (axis is None or type(axis) is int):
+                raise TypeError(
+                    f"pmap {name} must be an int, None, or (nested) container with those types as "
+                    f"leaves, but got {axes}."
+                )
+    if devices is not None and len(devices) == 0:
+        raise ValueError("'devices' argument to pmap must be non-empty, or None.")
+    statics = indices(static_broadcasted_argnums, "static_broadcasted_argnums")
+    donated = indices(donate_argnums, "donate_argnums")
+    name = _Unnamed(fun) if axis_name is None else axis_name
+    mapping = _Mapping(fun, name, in_axes, out_axes, statics, donated, devices, backend, axis_size)
+
+    @boundary
+    @functools.wraps(fun)
+    def mapped(*args, **kwargs):
+        jitted, leaves = mapping.call(args, kwargs)
+        return jitted(*leaves)
+
+    @boundary
+    def lower(*args, **kwargs):
+        """Trace and simplify without running."""
+        jitted, leaves = mapping.call(args, kwargs)
+        return jitted.lower(*leaves)
+
+    @boundary
+    def trace(*args, **kwargs):
+        """Trace without running."""
+        jitted, leaves = mapping.call(args, kwargs)
+        return jitted.trace(*leaves)
+
+    mapped.lower, mapped.trace = lower, trace  # pyright: ignore[reportFunctionMemberAccess]
+    mapped.clear_cache = mapping.jitted.clear  # pyright: ignore[reportFunctionMemberAccess]
+    return mapped
+
+
+class _Mapping:
+    """How a function is mapped, and the jitted functions made of it: one for each kind of call."""
+
+    def __init__(
+        self,
+        fun: Callable,
+        name: Any,
+        in_axes: Any,
+        out_axes: Any,
+        statics: tuple[int, ...],
+        donated: tuple[int, ...],
+        devices: Sequence[Device] | None,
+        backend: str | None,
+        axis_size: int | None,
+    ):
+        self.fun, self.name = fun, name
+        self.in_axes, self.out_axes = in_axes, out_axes
+        self.statics, self.donated = statics, donated
+        self.devices = None if devices is None else list(devices)
+        self.backend, self.axis_size = backend, axis_size
+        self.jitted: Recent = Recent(64)
+
+    def call(self, args: tuple, kwargs: dict) -> tuple[Any, list]:
+        """Return the jitted function for these arguments, and its own: their leaves."""
+        count = len(args)
+        if isinstance(self.in_axes, tuple) and len(self.in_axes) != count:
+            raise ValueError(
+                "pmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                "positional arguments passed to the function, but got "
+                f"len(in_axes)={len(self.in_axes)}, len(args)={count}"
+            )
+        if self.statics and max(self.statics) >= count:
+            raise ValueError(
+                f"pmapped function has static_broadcasted_argnums={self.statics} but was called "
+                f"with only {count} positional argument{'s' if count != 1 else ''}. All static "
+                "broadcasted arguments must be passed positionally."
+            )
+        # Static arguments are part of the key, and leave their places empty.
+        numbers = {n % count for n in self.statics}
+        fixed = tuple((i, _hashable(args[i], i)) for i in sorted(numbers))
+        kept = tuple(None if i in numbers else x for i, x in enumerate(args))
+        leaves, spec = tree.flatten((kept, kwargs))
+        named = len(tree.flatten(kwargs)[0])
+        axes = (*self._axes(kept, numbers), *[0] * named)
+        axes = tuple(_checked(x, d) for x, d in zip(leaves, axes, strict=True))
+        given = {n % count for n in self.donated if -count <= n < count}
+        donated = [i in given for i, x in enumerate(kept) for _ in tree.flatten(x)[0]]
+        size = mapped_size("pmap", self.fun, leaves, list(axes), self.axis_size, args, kwargs)
+        if self.name in known_names():
+            raise ValueError(
+                f"pmap over an axis named {self.name!r} inside a mapped function that has one of "
+                "that name: give it another name"
+            )
+        key = (size, axes, spec, fixed)
+        found = self.jitted.find(key)
+        if found is None:
+            mesh = self._mesh(size)
+            function = self._on_all(mesh, axes, spec, dict(fixed))
+            numbers = tuple(i for i, gives in enumerate(donated) if gives)
+            found = self.jitted.put(key, jit(function, donate_argnums=numbers))
+        return found, leaves
+
+    def _axes(self, args: tuple, statics: set[int]) -> list[int | None]:
+        """Return the axis of each leaf of the positional arguments."""
+        axes = self.in_axes
+        if axes is None or isinstance(axes, int):
+            return [axes] * len(tree.flatten(args)[0])
+        axes = tuple(None if i in statics else a for i, a in enumerate(axes))
+        return tree.prefix_broadcast(axes, args, lambda x: x is None, "pmap in_axes")
+
+    def _mesh(self, size: int) -> Mesh:
+        """Return the mesh of the first devices, one for each element."""
+        devices = self.devices
+        if devices is None:
+            devices = runtime_devices.devices(self.backend)[:size]
+            if len(devices) < size:
+                raise ValueError(
+                    f"compiling computation that requires {size} logical devices, but only "
+                    f"{len(devices)} XLA devices are available (num_replicas={size}): map over at "
+                    f"most {len(devices)} elements, or set GPUARRAY_NUM_CPU_DEVICES={size} before "
+                    "the start"
+                )
+        elif len(devices) != size:
+            raise ValueError(
+                f"Leading axis size {size} is not equal to number of local devices "
+                f"{len(devices)}: pmap got devices={devices}"
+            )
+        return Mesh(np.array(devices, dtype=object), (self.name,))
+
+    def _on_all(self, mesh: Mesh, axes: tuple, spec: Any, statics: dict[int, Any]) -> Callable:
+        """Return the function of the leaves of all elements."""
+
+        def on_all(*leaves: Any) -> Any:
+            out_spec: Any = None
+            wanted: list[int | None] = []
+
+            # The function of one device: its pieces have the axis with length 1.
+            def on_one(*pieces: Any) -> list:
+                nonlocal out_spec, wanted
+                values = [
+                    x if d is None else _without_axis(x, d)
+                    for x, d in zip(pieces, axes, strict=True)
+                ]
+                args, kwargs = tree.unflatten(spec, values)
+                args = tuple(statics.get(i, x) for i, x in enumerate(args))
+                results, out_spec = tree.flatten(self.fun(*args, **kwargs))
+                wanted = self._out_axes(results, out_spec)
+                return [
+                    x if d is None else add_axis(x, d) for x, d in zip(results, wanted, strict=True)
+                ]
+
+            out = by_device(
+                on_one,
+                leaves,
+                [_spec(self.name, d) for d in axes],
+                lambda: [_spec(self.name, d) for d in wanted],
+                mesh,
+            )
+            return tree.unflatten(out_spec, out)
+
+        on_all.__name__ = getattr(self.fun, "__name__", type(self.fun).__name__)
+        return on_all
+
+    def _out_axes(self, results: list, spec: Any) -> list[int | None]:
+        axes = self.out_axes
+        if axes is None or isinstance(axes, int):
+            found = [axes] * len(results)
+        else:
+            full = tree.unflatten(spec, range(len(results)))
+            found = tree.prefix_broadcast(axes, full, lambda x: x is None, "pmap out_axes")
+        for x, d in zip(results, found, strict=True):
+            rank = aval_of(x).ndim + 1
+            if d is not None and not -rank <= d < rank:
+                raise ValueError(f"pmap out_axes {d} is out of bounds for an output of rank {rank}")
+        return [
+            None if d is None else d % (aval_of(x).ndim + 1)
+            for x, d in zip(results, found, strict=True)
+        ]
+
+
+def _checked(x: Any, dim: int | None) -> int | None:
+    """Return an axis counted from the front; raise ValueError where there is none such."""
+    if dim is None:
+        return None
+    rank = aval_of(x).ndim
+    if not -rank <= dim < rank:
+        raise ValueError(
+            f"pmap was requested to map its argument along axis {dim}, which implies that its rank "
+            f"should be at least {dim + 1 if dim >= 0 else -dim}, but is only {rank} (its shape is "
+            f"{aval_of(x).shape})"
+        )
+    return dim % rank
+
+
+def _hashable(value: Any, number: int) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        raise ValueError(
+            f"Non-hashable static arguments are not supported: pmap's argument {number} is {value} "
+            f"of type {type(value)}. Pass a tuple instead of a list, or map over it."
+        ) from None
+    return value
+
+
+def _spec(name: Any, axis: int | None) -> PartitionSpec:
+    """Return how an array is cut whose axis `axis` is mapped."""
+    return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, name)
+
+
+def _without_axis(x: Any, axis: int) -> Any:
+    return do.squeeze(x, dimensions=(axis,))

@@ -139,6 +139,9 @@ class Primitive:
         For operations that change a part of their first operand.
     rewrite : Rewrite
         How compilers may replace its equations by others (core/rewrite.py).
+    factors : (avals, out_avals, params) -> Factors, Sentinel or None
+        What axes have in common, so that equations can be evaluated on pieces (core/factors.py).
+        None: it follows from the primitive's kind. A Sentinel: it cannot be, and why.
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
@@ -170,6 +173,7 @@ class Primitive:
         view: Any = None,
         element: Any = None,
         update: Any = None,
+        factors: Any = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
         rewrite: Rewrite = NO_REWRITE,
@@ -197,6 +201,7 @@ class Primitive:
         self.view = view
         self.element = element
         self.update = update
+        self.factors = factors
         self.weight = weight
         self.work = work
         self.rewrite = rewrite

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuarray.core import factors
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis
 from gpuarray.transforms.batch import BatchAxis
 from gpuarray.util import captures
+
+_ONE_CALL = factors.whole("a Python function is called once, with all that its operands hold")
 
 # The values of `vmap_method`, as JAX has them.
 METHODS = (
@@ -137,6 +140,7 @@ pure_callback_p = Primitive(
     jvp=_refuse(f"{_PURE}JVP.{_HINT}"),
     transpose=_refuse(f"{_PURE}transpose.{_HINT}"),
     batch=_pure_batch,
+    factors=_ONE_CALL,
 )
 
 io_callback_p = Primitive(
@@ -148,6 +152,7 @@ io_callback_p = Primitive(
     jvp=_refuse(f"{_IO}JVP."),
     transpose=_refuse(f"{_IO}transpose."),
     batch=_io_batch,
+    factors=_ONE_CALL,
     effect=True,
 )
 
@@ -164,6 +169,7 @@ def _debug(name: str) -> Primitive:
         jvp=lambda primals, tangents, **params: (prim.bind(*primals, **params), []),
         transpose=lambda cts, *operands, **_: [None] * len(operands),
         batch=lambda axis, args, dims, **params: _each(prim, axis, args, dims, params),
+        factors=_ONE_CALL,
         effect=True,
         # debug_print shows its format, which says more than the callback's name.
         show=lambda params: {k: v for k, v in params.items() if k != "callback" or name != _PRINT},

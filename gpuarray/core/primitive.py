@@ -142,6 +142,9 @@ class Primitive:
         How compilers may replace its equations by others (core/rewrite.py).
     layout : (layout, **params) -> Layout or None
         For collectives, along which mesh axes results vary, given that of the operands together.
+    factors : (avals, out_avals, params) -> Factors, Sentinel or None
+        What axes have in common, so that equations can be evaluated on pieces (core/factors.py).
+        None: it follows from the primitive's kind. A Sentinel: it cannot be, and why.
     weight : float
         Cost of one element in plain multiply-adds, for the fusion cost model.
     work : (avals, **params) -> float
@@ -174,6 +177,7 @@ class Primitive:
         element: Any = None,
         update: Any = None,
         layout: Callable[..., Layout | None] | None = None,
+        factors: Any = None,
         weight: float = 1.0,
         work: Callable[..., float] | None = None,
         rewrite: Rewrite = NO_REWRITE,
@@ -202,6 +206,7 @@ class Primitive:
         self.element = element
         self.update = update
         self.layout = layout
+        self.factors = factors
         self.weight = weight
         self.work = work
         self.rewrite = rewrite

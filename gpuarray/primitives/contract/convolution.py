@@ -20,6 +20,7 @@ from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.contract import convolution_transforms as rules
 from gpuarray.primitives.contract.convolution_transforms import dilated as dilated
 from gpuarray.primitives.contract.elements import CONVOLUTION
+from gpuarray.primitives.contract.factors import conv_factors
 from gpuarray.primitives.contract.ops import matrix_product, working_dtype
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes
 
@@ -331,5 +332,6 @@ conv_general_dilated_p = Primitive(
     jvp=(rules.conv_left, rules.conv_right),
     transpose=rules.conv_transpose,
     batch=rules.conv_batch,
+    factors=conv_factors,
     weight=2.0,
 )

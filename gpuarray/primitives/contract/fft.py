@@ -16,6 +16,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import move_axis
+from gpuarray.primitives.contract.factors import fft_factors
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.elementwise.convert import conj_p, real_p
 from gpuarray.primitives.movement.ops import pad_p
@@ -138,5 +139,6 @@ fft_p = Primitive(
     jvp=LINEAR,
     transpose=_transpose,
     batch=_batch,
+    factors=fft_factors,
     weight=50.0,
 )

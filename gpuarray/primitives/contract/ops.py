@@ -18,6 +18,7 @@ from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
+from gpuarray.primitives.contract.factors import dot_factors
 from gpuarray.primitives.contract.precision import rounding_of
 from gpuarray.primitives.contract.rewrites import PRODUCT
 from gpuarray.primitives.contract.transforms import dot_rules
@@ -382,5 +383,6 @@ dot_general_p = Primitive(
     show=_show_dot,
     work=_dot_work,
     rewrite=Rewrite(product=PRODUCT),
+    factors=dot_factors,
     **dot_rules(lambda x, y, **params: dot_general_p.bind(x, y, **params)),
 )

@@ -7,11 +7,14 @@ products over groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.factors import Factors
+from gpuarray.primitives.contract.factors import combined, product_names
 from gpuarray.primitives.contract.ops import dot_aval, dot_general_p, free_axes
 from gpuarray.primitives.contract.ragged_transforms import (
     prefix_axes,
@@ -223,6 +226,34 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
         start = end
 
 
+# ---- factors ----
+
+
+def _factors(avals, out_avals, params) -> Factors:
+    """As those of dot_general; the axis in groups and the groups themselves are whole."""
+    (lhs, rhs, counts), (out,) = avals, out_avals
+    numbers = params["ragged_dot_dimension_numbers"]
+    (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    (ragged,) = numbers.lhs_ragged_dimensions
+    (left, right), kept, summed = product_names(lhs, rhs, ((lc, rc), (lb, rb)))
+    gone = {left[ragged], *(right[d] for d in numbers.rhs_group_dimensions)}
+    kept = [n for n in kept if n not in {right[d] for d in numbers.rhs_group_dimensions}]
+    if ragged in lc:
+        kept.insert(0, None)  # one result for each group
+    # Groups may have sizes for each position along the axes before the ragged one.
+    prefix = [left[d] for d in prefix_axes(numbers, lhs.ndim)] if counts.ndim > 1 else []
+    how = combined(avals[:2], out)
+    if how is None:
+        gone |= set(summed)
+
+    def cut(names) -> list[Any]:
+        return [None if n in gone else n for n in names]
+
+    ins = [cut(left), cut(right), [*cut(prefix), None]]
+    owed = {n: how for n in summed if n not in gone} if how else None
+    return Factors.named(avals, out_avals, ins, [cut(kept)], owed=owed)
+
+
 #: Rows of lhs come in groups, each multiplied by its own matrix of rhs.
 ragged_dot_general_p = library(
     "ragged_dot_general",
@@ -231,5 +262,6 @@ ragged_dot_general_p = library(
     jvp=(ragged_left, ragged_right, None),
     transpose=ragged_transpose,
     batch=ragged_batch,
+    factors=_factors,
     weight=2.0,
 )

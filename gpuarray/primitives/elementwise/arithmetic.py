@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.factors import each_alone
 from gpuarray.core.graph import Atom, Eqn, Literal
 from gpuarray.core.primitive import LINEAR, NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.core.rewrite import Rewrite
@@ -533,6 +534,7 @@ optimization_barrier_p = Primitive(
     batch=lambda axis, args, dims: (do.optimization_barrier(*args), dims),
     aval=lambda *xs: list(xs),
     numpy=lambda *xs: list(xs),
+    factors=each_alone,
     weight=0,
     multiple_results=True,
 )

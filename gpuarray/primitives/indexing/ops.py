@@ -28,6 +28,7 @@ from gpuarray.primitives.define import check_same_dtypes
 from gpuarray.primitives.elementwise.arithmetic import add_p, max_p, min_p, mul_p, sub_p
 from gpuarray.primitives.indexing import elements
 from gpuarray.primitives.indexing import transforms as rules
+from gpuarray.primitives.indexing.factors import gather_factors, scatter_factors
 from gpuarray.primitives.indexing.shapes import GatherDimensionNumbers as GatherDimensionNumbers
 from gpuarray.primitives.indexing.shapes import GatherScatterMode as GatherScatterMode
 from gpuarray.primitives.indexing.shapes import ScatterDimensionNumbers as ScatterDimensionNumbers
@@ -298,6 +299,7 @@ gather_p = Primitive(
     jvp=rules.gather_jvp,
     transpose=rules.gather_transpose,
     batch=rules.gather_batch,
+    factors=gather_factors,
 )
 
 
@@ -463,6 +465,7 @@ def _scatter(
         jvp=jvp,
         transpose=transpose,
         batch=rules.scatter_batch(name),
+        factors=scatter_factors(name),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.factors import leading
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.define import COMPLEX, FLOATING, check_dtype
 from gpuarray.primitives.linalg import host as stacks
@@ -166,6 +167,7 @@ def factorisation(name: str, aval, build, *, single: bool = False, jvp, many=Non
         jvp=jvp,
         transpose=NOT_LINEAR,
         batch=stack_in_front(name),
+        factors=leading(2),
     )
 
 
@@ -284,6 +286,7 @@ lu_pivots_to_permutation_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_LINEAR,
     batch=stack_in_front("lu_pivots_to_permutation"),
+    factors=leading(1),
 )
 
 

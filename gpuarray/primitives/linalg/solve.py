@@ -6,10 +6,13 @@ LAPACK through SciPy.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.factors import Factors, leading
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.define import FLOATING, check_dtype, check_same_dtypes
 from gpuarray.primitives.linalg import host as stacks
@@ -23,6 +26,23 @@ _blas = lazy_module("scipy.linalg.blas")
 
 def _library(name: str, aval, pick, **rules) -> Primitive:
     return Primitive(name, Kind.LIBRARY, aval=aval, numpy_pick=pick, weight=20.0, **rules)
+
+
+def _columns(which: int, left=lambda params: True):
+    """Return the rule of operations on the columns of one operand, each by itself.
+
+    `which` is that operand, which has the result's axes. They are rows unless `left` holds.
+    """
+
+    def rule(avals, out_avals, params) -> Factors:
+        x = avals[which]
+        lead: list[Any] = list(range(x.ndim - 2))
+        own = [*lead, None, "column"] if left(params) else [*lead, "column", None]
+        ins = [[d if d < len(lead) else None for d in range(a.ndim)] for a in avals]
+        ins[which] = own
+        return Factors.named(avals, out_avals, ins, [own])
+
+    return rule
 
 
 # ---- triangular systems ----
@@ -106,6 +126,7 @@ triangular_solve_p = _library(
     jvp=rules.triangular_solve_jvp,
     transpose=rules.triangular_solve_transpose,
     batch=rules.triangular_solve_batch,
+    factors=_columns(1, lambda params: params["left_side"]),
 )
 
 
@@ -181,6 +202,7 @@ tridiagonal_solve_p = _library(
     jvp=rules.tridiagonal_solve_jvp,
     transpose=rules.tridiagonal_solve_transpose,
     batch=stack_in_front("tridiagonal_solve"),
+    factors=_columns(3),
 )
 
 
@@ -247,6 +269,7 @@ householder_product_p = _library(
     jvp=no_derivative("householder_product", _USE_QR),
     transpose=NOT_LINEAR,
     batch=stack_in_front("householder_product"),
+    factors=leading(2, 1),
 )
 
 
@@ -297,6 +320,7 @@ ormqr_p = _library(
     jvp=no_derivative("ormqr", _USE_QR),
     transpose=NOT_LINEAR,
     batch=stack_in_front("ormqr"),
+    factors=_columns(2, lambda params: params["left"]),
 )
 
 
@@ -333,6 +357,7 @@ symmetric_product_p = Primitive(
     jvp=rules.symmetric_product_jvp,
     transpose=NOT_LINEAR,
     batch=stack_in_front("symmetric_product"),
+    factors=leading(2, 2),
     weight=2.0,
 )
 
@@ -376,5 +401,6 @@ cholesky_update_p = Primitive(
     ),
     transpose=NOT_LINEAR,
     batch=stack_in_front("cholesky_update"),
+    factors=leading(2, 1),
     weight=20.0,
 )

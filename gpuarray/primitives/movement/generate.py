@@ -12,9 +12,11 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
+from gpuarray.core.factors import whole
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, Kind, Primitive, Sentinel
 from gpuarray.primitives.define import COMPLEX, FLOATING, INTEGER, check_dtype
 from gpuarray.primitives.movement import elements
+from gpuarray.primitives.movement.factors import empty_factors, iota_factors
 from gpuarray.primitives.movement.shapes import check_nonnegative
 
 
@@ -72,6 +74,7 @@ iota_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
     batch=_NO_OPERANDS,
+    factors=iota_factors,
 )
 
 
@@ -99,6 +102,7 @@ empty_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
     batch=_NO_OPERANDS,
+    factors=empty_factors,
 )
 
 
@@ -151,4 +155,5 @@ rng_uniform_p = Primitive(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
     batch=_ONE_INTERVAL,
+    factors=whole("every call draws the next numbers of one generator"),
 )

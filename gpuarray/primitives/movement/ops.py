@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuarray.core.graph import storage_dtype
 from gpuarray.core.primitive import LINEAR, Kind, Primitive
-from gpuarray.primitives.movement import elements, rewrites, views
+from gpuarray.primitives.movement import elements, factors, rewrites, views
 from gpuarray.primitives.movement import shapes as checks
 from gpuarray.primitives.movement import transforms as rules
 
@@ -83,6 +83,7 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR,
     transpose=rules.broadcast_transpose,
     batch=rules.broadcast_batch,
+    factors=factors.broadcast_factors,
     rewrite=rewrites.BROADCAST,
 )
 
@@ -102,6 +103,7 @@ reshape_p = Primitive(
     jvp=LINEAR,
     transpose=rules.reshape_transpose,
     batch=rules.reshape_batch,
+    factors=factors.reshape_factors,
     rewrite=rewrites.SINKS,
 )
 
@@ -117,6 +119,7 @@ squeeze_p = Primitive(
     jvp=LINEAR,
     transpose=rules.squeeze_transpose,
     batch=rules.squeeze_batch,
+    factors=factors.squeeze_factors,
 )
 
 
@@ -129,6 +132,7 @@ transpose_p = Primitive(
     jvp=LINEAR,
     transpose=rules.transpose_transpose,
     batch=rules.transpose_batch,
+    factors=factors.transpose_factors,
 )
 
 
@@ -146,6 +150,7 @@ slice_p = Primitive(
     jvp=LINEAR,
     transpose=rules.slice_transpose,
     batch=rules.slice_batch,
+    factors=factors.slice_factors,
     rewrite=rewrites.SINKS,
 )
 
@@ -166,6 +171,7 @@ rev_p = Primitive(
     jvp=LINEAR,
     transpose=rules.rev_transpose,
     batch=rules.rev_batch,
+    factors=factors.rev_factors,
     rewrite=rewrites.SINKS,
 )
 
@@ -207,6 +213,7 @@ pad_p = Primitive(
     jvp=LINEAR,
     transpose=rules.pad_transpose,
     batch=rules.pad_batch,
+    factors=factors.pad_factors,
 )
 
 
@@ -224,6 +231,7 @@ concatenate_p = Primitive(
     jvp=LINEAR,
     transpose=rules.concatenate_transpose,
     batch=rules.concatenate_batch,
+    factors=factors.axis_factors("dimension"),
     rewrite=rewrites.CONCATENATE,
 )
 
@@ -252,6 +260,7 @@ stack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.stack_transpose,
     batch=rules.stack_batch,
+    factors=factors.stack_factors,
     rewrite=rewrites.STACK,
 )
 
@@ -271,6 +280,7 @@ unstack_p = Primitive(
     jvp=LINEAR,
     transpose=rules.unstack_transpose,
     batch=rules.unstack_batch,
+    factors=factors.unstack_factors,
     rewrite=rewrites.UNSTACK,
 )
 
@@ -292,6 +302,7 @@ split_p = Primitive(
     jvp=LINEAR,
     transpose=rules.split_transpose,
     batch=rules.split_batch,
+    factors=factors.axis_factors("axis"),
     rewrite=rewrites.SPLIT,
 )
 
@@ -314,6 +325,7 @@ tile_p = Primitive(
     jvp=LINEAR,
     transpose=rules.tile_transpose,
     batch=rules.tile_batch,
+    factors=factors.tile_factors,
 )
 
 
@@ -345,6 +357,7 @@ dynamic_slice_p = Primitive(
     jvp=rules.dynamic_slice_jvp,
     transpose=rules.dynamic_slice_transpose,
     batch=rules.dynamic_slice_batch,
+    factors=factors.dynamic_slice_factors,
 )
 
 
@@ -371,4 +384,5 @@ dynamic_update_slice_p = Primitive(
     jvp=rules.dynamic_update_slice_jvp,
     transpose=rules.dynamic_update_slice_transpose,
     batch=rules.dynamic_update_slice_batch,
+    factors=factors.dynamic_update_slice_factors,
 )

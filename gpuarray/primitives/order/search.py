@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.factors import Factors
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE
 from gpuarray.primitives.axes import move_axis, with_axis
 from gpuarray.primitives.define import ANY, check_dtype, check_same_dtypes, do, library
@@ -61,6 +62,15 @@ def _searchsorted_batch(axis, args, dims, *, side, dtype):
     return do.searchsorted(ordered, query, side=side, dtype=dtype), 0
 
 
+def _factors(avals, out_avals, params) -> Factors:
+    """Shared axes, those of the query, and the sorted one: each piece of it counts what it has."""
+    ordered, query = avals
+    shared = ordered.ndim - 1
+    axes = list(range(query.ndim))
+    ins = [[*axes[:shared], "sorted"], axes]
+    return Factors.named(avals, out_avals, ins, [axes], owed={"sorted": "sum"})
+
+
 searchsorted_p = library(
     "searchsorted",
     element=SEARCHSORTED,
@@ -69,4 +79,5 @@ searchsorted_p = library(
     jvp=NOT_DIFFERENTIABLE,
     transpose=NOT_DIFFERENTIABLE,
     batch=_searchsorted_batch,
+    factors=_factors,
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.factors import all_but
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Order, Primitive, registry
 from gpuarray.primitives.axes import add_axis, with_axis
@@ -336,6 +337,9 @@ approx_top_k_p = Primitive(
     ),
     transpose=NOT_LINEAR,
     batch=_approx_batch,
+    factors=lambda avals, out_avals, params: all_but(
+        (_approx_axis(avals[0], params["reduction_dimension"]),), avals, out_avals
+    ),
     aval=_approx_aval,
     numpy_pick=_approx_pick,
     weight=20.0,

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.factors import leading
 from gpuarray.core.linear import Zero, is_zero
 from gpuarray.core.primitive import NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.define import FLOATING, check_dtype, do
@@ -166,6 +167,7 @@ random_gamma_p = Primitive(
     jvp=_jvp,
     transpose=NOT_LINEAR,
     batch=stack_in_front("random_gamma"),
+    factors=leading(0),
     show=hide_stream,
     weight=500.0,
 )

@@ -16,11 +16,13 @@ import numpy as np
 from gpuarray import config
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.factors import elementwise, leading
 from gpuarray.core.primitive import NOT_DIFFERENTIABLE, NOT_LINEAR, Kind, Primitive
 from gpuarray.primitives.axes import add_axis, move_axis, set_rank
 from gpuarray.primitives.define import broadcast_shape, do
 from gpuarray.primitives.movement.views import SAME
 from gpuarray.primitives.random import elements, parts
+from gpuarray.primitives.random.factors import bits_factors
 from gpuarray.primitives.random.host import COUNTED, threefry2x32, threefry_stream
 from gpuarray.util import prod
 
@@ -307,6 +309,7 @@ random_seed_p = Primitive(
     numpy_pick=_seed_numpy,
     decompose=parts.seed_parts,
     **_discrete(_in_place("random_seed")),
+    factors=elementwise,
 )
 
 
@@ -331,6 +334,7 @@ random_wrap_p = Primitive(
     aval=_wrap_aval,
     numpy=lambda words, *, impl: keys_of(words, dtypes.KeyDtype(impl)),
     **_discrete(_wrap_batch),
+    factors=leading(1),
 )
 
 
@@ -351,6 +355,7 @@ random_unwrap_p = Primitive(
     aval=_unwrap_aval,
     numpy_pick=_unwrap_numpy,
     **_discrete(_in_place("random_unwrap")),
+    factors=leading(0),
 )
 
 
@@ -387,6 +392,7 @@ random_split_p = Primitive(
     numpy_pick=_split_numpy,
     decompose=parts.split_parts,
     **_discrete(_in_place("random_split")),
+    factors=leading(0),
     show=hide_stream,
 )
 
@@ -416,6 +422,7 @@ random_fold_in_p = Primitive(
     numpy_pick=_fold_in_numpy,
     decompose=parts.fold_in_parts,
     **_discrete(_fold_in_batch),
+    factors=elementwise,
 )
 
 
@@ -456,6 +463,7 @@ random_bits_p = Primitive(
     decompose=parts.bits_parts,
     cuda=_bits_text,
     **_discrete(_in_place("random_bits")),
+    factors=bits_factors,
     show=hide_stream,
     weight=80.0,
 )
@@ -472,6 +480,7 @@ random_clone_p = Primitive(
     aval=_clone_aval,
     numpy=lambda keys: keys,
     **_discrete(_in_place("random_clone")),
+    factors=elementwise,
 )
 
 
@@ -553,5 +562,6 @@ rng_bit_generator_p = Primitive(
     aval=_generator_aval,
     numpy=_generator_numpy,
     **_discrete(_generator_batch),
+    factors=leading(1, resize=lambda params, ins, outs: params | {"shape": outs[1]}),
     multiple_results=True,
 )

@@ -68,12 +68,13 @@ def _halves_of(keys) -> tuple[Any, Any]:
 
 
 def _pairs(keys, high, low) -> tuple[Any, Any]:
-    """Encrypt counters along one more axis with every key."""
-    (count,) = aval_of(low).shape
-    shape = (*aval_of(keys).shape, count)
+    """Encrypt counters, whose axes follow those of the keys, with every key."""
+    lead = aval_of(keys).ndim
+    shape = (*aval_of(keys).shape, *aval_of(low).shape)
     k0, k1 = (_broadcast(k, shape) for k in _halves_of(keys))
+    axes = tuple(range(lead, len(shape)))
     high, low = (
-        do.broadcast_in_dim(c, shape=shape, broadcast_dimensions=(len(shape) - 1,), sharding=None)
+        do.broadcast_in_dim(c, shape=shape, broadcast_dimensions=axes, sharding=None)
         for c in (high, low)
     )
     return tuple(do.threefry2x32(k0, k1, high, low))  # pyright: ignore[reportReturnType]
@@ -149,16 +150,21 @@ def _aligned(x, shape: tuple[int, ...]):
     return do.broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes, sharding=None)
 
 
+def bits_at(keys, counters, bit_width: int):
+    """Return the numbers of a partitionable stream that belong to uint32 counters, for each key."""
+    a, b = _pairs(keys, _full(0, aval_of(counters).shape), counters)
+    # A pair for each number, its words xored unless all 64 bits are wanted.
+    return _wide(a, b) if bit_width == 64 else _cast(do.xor(a, b), np.dtype(f"uint{bit_width}"))
+
+
 def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: bool = False):
     """`random_bits`, of many keys."""
     aval = aval_of(keys)
     _only_threefry(aval.dtype.impl)
     size, result = math.prod(shape), (*aval.shape, *shape)
     dtype = np.dtype(f"uint{bit_width}")
-    # As in ops.py: a pair for each number, its words xored unless all 64 bits are wanted.
     if partitionable:
-        a, b = _own_pairs(keys, size)
-        return _shaped(_wide(a, b) if bit_width == 64 else _cast(do.xor(a, b), dtype), result)
+        return _shaped(bits_at(keys, _counters(size), bit_width), result)
     count = -(-size * bit_width // 32)
     words = _stream(keys, count)
     if bit_width == 64:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.factors import Factors
 from gpuarray.core.fold import ELEMENT, POSITION, Fold, Identity
 from gpuarray.core.graph import Graph
 from gpuarray.core.primitive import (
@@ -310,6 +311,14 @@ def _reduce_batch(axis, args, dims, *, computation, jaxpr, dimensions):
     return out, [0] * count
 
 
+def _reduce_factors(avals, out_avals, params) -> Factors:
+    """Kept axes; the folded ones are whole, as each piece would begin with the initial value."""
+    count, folded = len(out_avals), params["dimensions"]
+    names = [None if d in folded else d for d in range(avals[0].ndim)]
+    ins = [names] * count + [[]] * count
+    return Factors.named(avals, out_avals, ins, [[n for n in names if n is not None]] * count)
+
+
 reduce_p = Primitive(
     "reduce",
     Kind.LIBRARY,
@@ -317,6 +326,7 @@ reduce_p = Primitive(
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,
     batch=_reduce_batch,
+    factors=_reduce_factors,
     decompose=_reduce_parts,
     aval=_reduce_aval,
     numpy_pick=_reduce_pick,

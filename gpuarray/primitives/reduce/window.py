@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.factors import Factors, all_but
 from gpuarray.core.fold import Fold, extreme
 from gpuarray.core.graph import Graph, storage_dtype
 from gpuarray.core.linear import Undefined, Zero
@@ -178,6 +179,16 @@ def _widened(geometry: dict, dim: int) -> dict:
     return {k: (*v[:dim], _ALONE[k], *v[dim:]) for k, v in geometry.items()}
 
 
+def _window_factors(avals, out_avals, params) -> Factors:
+    """Axes along which each window is an element; initial values are scalars."""
+
+    def alone(d: int) -> bool:
+        return all(params.get(k, [v] * (d + 1))[d] == v for k, v in _ALONE.items())
+
+    touched = [d for d in range(avals[0].ndim) if not alone(d)]
+    return all_but(touched, avals, out_avals)
+
+
 def _fold_batch(name: str):
     def batch(axis, args, dims, **geometry):
         (x,), (d,) = args, dims
@@ -232,6 +243,7 @@ def _windowed(name: str, fold: Fold, accepted, jvp, transpose: Any = NOT_LINEAR)
         jvp=jvp,
         transpose=transpose,
         batch=_fold_batch(name),
+        factors=_window_factors,
     )
 
 
@@ -357,6 +369,7 @@ reduce_window_p = Primitive(
     jvp=BY_PARTS,
     transpose=NOT_LINEAR,
     batch=_general_batch,
+    factors=_window_factors,
     decompose=_general_parts,
     aval=_general_aval,
     numpy_pick=_general_pick,
@@ -490,6 +503,7 @@ select_and_gather_add_p = Primitive(
     jvp=(lambda t, out, tangents, operand, **p: do.select_and_gather_add(t, operand, **p), None),
     transpose=_gather_add_transpose,
     batch=_select_batch("select_and_gather_add"),
+    factors=_window_factors,
     weight=16.0,
 )
 
@@ -568,5 +582,6 @@ select_and_scatter_add_p = Primitive(
     jvp=(lambda t, out, source, operand, **p: do.select_and_scatter_add(t, operand, **p), None),
     transpose=_scatter_add_transpose,
     batch=_select_batch("select_and_scatter_add"),
+    factors=_window_factors,
     weight=16.0,
 )

@@ -1,4 +1,4 @@
-"""What tests share: the simulator, NVRTC, random programs, what counts as equal, other targets."""
+"""What tests share: simulators, NVRTC, random programs, what counts as equal, other targets."""
 
 from pathlib import Path
 

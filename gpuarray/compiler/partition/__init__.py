@@ -1,0 +1,1 @@
+"""One program over many devices: what exchanges between them cost."""

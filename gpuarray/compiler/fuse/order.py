@@ -20,6 +20,7 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
     missing: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for number in numbers:
+        # A value read twice is waited for once.
         before = set(needs(number))
         missing[number] = len(before)
         for other in before:
@@ -34,6 +35,8 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
             yield number
             for reader in readers.get(number, ()):
                 missing[reader] -= 1
+                # The order must depend on the numbers alone: the text of a plan is a key of the
+                # cache.
                 if not missing[reader]:  # the last that it waited for
                     heapq.heappush(now if reader > number else later, reader)
         now = later

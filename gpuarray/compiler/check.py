@@ -222,8 +222,7 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
         elif isinstance(o, Inner):
             made = group.made[o.var].dims
             dims = tuple(None if k is None else made[k] for k in o.order)
-            # A scalar goes with any space; otherwise each dimension is at its place, or has length
-            # 1.
+            # A scalar goes with any space; otherwise each dimension is at its place or of length 1.
             fits = len(dims) in (0, len(space))
             fits = fits and all(d in (None, s) for d, s in zip(dims, space, strict=False))
         else:

@@ -42,7 +42,6 @@ class Drawing:
         x: float,
         y: float,
         width: float,
-        # `:g` writes 40.0 as 40, so that equal shapes are equal text.
         height: float,
         fill: str = "none",
         edge: str = "none",
@@ -50,6 +49,7 @@ class Drawing:
         tip: str = "",
     ) -> None:
         """A rectangle; `tip` is shown while the pointer rests on it."""
+        # `:g` writes 40.0 as 40, so that equal shapes are equal text.
         size = f'x="{x:g}" y="{y:g}" width="{max(width, 0):g}" height="{max(height, 0):g}"'
         look = f'rx="{radius:g}" fill="{fill}" stroke="{edge}"'
         inside = f"<title>{escape(tip)}</title>" if tip else ""

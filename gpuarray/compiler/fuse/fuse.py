@@ -61,8 +61,7 @@ class _Fuser:
         # falls along a path from producer to consumer, so the search for cycles can stop at a step
         # whose number is below that of the one sought.
         self.latest: dict[int, int] = {}
-        # The steps that read each step's results; `_producers` is computed, since merging changes
-        # it.
+        # The steps that read each step's results. Producers follow from a step's inputs.
         self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
 
@@ -193,8 +192,7 @@ class _Fuser:
                     number = maker
                     break
             else:
-                return
-# Reached when no producer was merged: the step has taken all it can.
+                return  # no producer was merged: the step has taken all it can
 
     def _merge_siblings(self) -> None:
         """Merge groups that read the same value over one space, then reductions of one shape."""

@@ -115,8 +115,7 @@ class FusedGroup:
         """The inputs that loops read step by step, and how often each element of the space does."""
         for member in self.members:
             if member.flow is not None:
-                # A loop over 1000 steps reads 1000 elements of an array for each element of the
-                # space.
+                # A loop of 1000 steps reads 1000 elements for each element of the space.
                 for k, load in member.flow.memory.items():
                     yield load, member.flow.reads_of(k)
 

@@ -168,9 +168,9 @@ class _FlowBuilder:
         return made
 
     def assign(self, register: Register, value: Value) -> None:
+        """Let a register take a value, which must have its dtype and run along its axes."""
         # A loop's next value takes the register of the value before: C++ would convert between
         # dtypes silently.
-        """Let a register take a value, which must have its dtype and run along its axes."""
         # A scalar may fill a register that runs along axes, an array not.
         if register.aval.dtype != value.aval.dtype:
             raise NotElementwise("dtypes differ")
@@ -360,9 +360,8 @@ class _FlowBuilder:
         for v, c in zip(graph.constvars, graph.consts, strict=True):
             # An array would be an input of the kernel, and the equation has no operand for it.
             if v.aval.shape:
-                # Scalars of the graph become literals of the kernel's text.
                 raise NotElementwise("it holds a constant array")
-            env[v] = Literal(c, v.aval)
+            env[v] = Literal(c, v.aval)  # a scalar is a literal in the kernel's text
 
         def read(a: Atom) -> Value:
             return self.read_value(a if isinstance(a, Literal) else env[a])
@@ -431,8 +430,8 @@ class _FlowBuilder:
         return made
 
     def picked(self, eqn: Eqn, value: Value | None, others: dict[int, Value]) -> Seen:
-        # A thread can look anything up in memory, but only its own element in a register.
         """Elements of memory at an index that is the same for all of them."""
+        # A thread can look anything up in memory, but only its own element in a register.
         if isinstance(value, Register) and value.operand is not None:
             raise _InMemory(value.operand)
         if not isinstance(value, Seen) or any(v.aval.size > 1 for v in others.values()):
@@ -522,8 +521,8 @@ def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int])
 
 
 def _needed(graph: Graph, outputs: Iterable[Atom]) -> set[Atom]:
-    # Backwards, since a value's operands are defined before it.
     """All values that some of a graph's values depend on, themselves included."""
+    # Backwards, since a value's operands are defined before it.
     needed: set[Atom] = set(outputs)
     for eqn in reversed(graph.eqns):
         if any(v in needed for v in eqn.outvars):

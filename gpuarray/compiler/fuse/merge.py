@@ -211,7 +211,6 @@ def _common_reduction(
         grown
         and one.weight > TARGET.recompute
         and one.weight * math.prod(axes) > TARGET.launch_work
-    # The product axis by axis is the number of elements that would be computed again.
     ):
         return both, "too much would be computed again along a broadcast axis"
     return both, ""
@@ -290,8 +289,8 @@ def _keeps_extent(
 def _waits_for_reduction(members: list[Member], one: GroupBuilder, reduced: frozenset[int]) -> bool:
     """Whether a value over P x R needs a finished reduction over R: in softmax one does, in a plain
     sum none. Then each row is gone over again when its reduction is done.
-    # Values that are known only when a reduction of the group has finished.
     """
+    # Values that are known only when a reduction of the group has finished.
     finished = set(one.finished)
     for member in members:
         depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)

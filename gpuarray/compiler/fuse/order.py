@@ -35,8 +35,6 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
             yield number
             for reader in readers.get(number, ()):
                 missing[reader] -= 1
-                # The order must depend on the numbers alone: the text of a plan is a key of the
-                # cache.
                 if not missing[reader]:  # the last that it waited for
                     heapq.heappush(now if reader > number else later, reader)
         now = later

@@ -18,8 +18,8 @@ from gpuarray.core.rewrite import Product
 
 
 def exchange_products(graph: Graph) -> Graph:
-    # Most graphs have no product: they cost one walk and no index.
     """The graph without transposes of products that nobody else reads, or itself."""
+    # Most graphs have no product: they cost one walk and no index.
     if not any(e.primitive.rewrite.product for e in graph.eqns):
         return graph
     index = GraphIndex(graph)

@@ -143,8 +143,8 @@ def merge_equal(graph: Graph) -> Graph:
 
 
 def _known(eqn: Eqn) -> Atom | None:
-    # First the primitive's own rule: a conversion to the dtype it has is its operand.
     """What an equation gives, where nothing has to be computed for it while the program runs."""
+    # First the primitive's own rule: a conversion to the dtype it has is its operand.
     same_as = eqn.primitive.rewrite.same_as
     operand = None if same_as is None else same_as(eqn)
     return _constant(eqn) if operand is None else operand
@@ -243,7 +243,6 @@ def sink_views(graph: Graph) -> Graph:
             kept.append(eqn)
             continue
         # A view of each operand; those of length 1 are broadcast first, scalars stay.
-        # The views read what f read, each for itself, and f gives the view's result directly.
         shape = maker.outvars[0].aval.shape
         gone.add(id(maker))
         views: list[Eqn] = []

@@ -63,7 +63,7 @@ class _Splitter:
     def is_fold(self, eqn: Eqn) -> bool:
         """A reduction over the components of vectors that are made here."""
         prim = eqn.primitive
-        # Folds that a pointwise operation merges pairwise: sum, prod, max, min and the like.
+        # Folds that a pointwise operation merges pairwise: sum, prod, max and min.
         if prim.kind is not Kind.REDUCTION or prim.plain_fold not in PAIRWISE:
             return False
         operand, out = eqn.invars[0], eqn.outvars[0].aval

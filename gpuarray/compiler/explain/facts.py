@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray.compiler.explain import tables
-# `as` marks names that other modules import from here.
 from gpuarray.compiler.explain.records import Boundary as Boundary
 from gpuarray.compiler.explain.records import Operation as Operation
 from gpuarray.compiler.explain.records import Record, StepRecord

@@ -111,7 +111,6 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
     passes = split_passes(group, _has_fold)
     if passes is None:
         raise NoKernel("a reduction without a Fold cannot be split over threads")
-    # Work along the parallel axes, and elements of each reduction.
     rows = math.prod(axes[i] for i in group.parallel)
     length = math.prod(axes[i] for i in group.reduced)
     # Neighbouring threads should read neighbouring elements: that decides between the two forms.

@@ -40,8 +40,8 @@ class Register:
 
 @dataclass(frozen=True)
 class Turn:
-    """The step that a loop is at, used as an axis of what it goes through. Its number is negative,
-    so that it is none of the space; `length` is how many steps there are.
+    """The current step of a loop, used as an axis of the arrays that the loop goes through. Its
+    number is negative, unlike those of the space's axes; `length` is the number of steps.
     """
 
     number: int

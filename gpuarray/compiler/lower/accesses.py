@@ -70,7 +70,7 @@ class Accesses:
         return load.source in self.group.inlined
 
     def of(self, load: Load) -> Access:
-        """What an element of a load is made of."""
+        """The tree of accesses that makes an element of a load."""
         key = load.key, load.dims
         found = self._known.get(key)
         if found is None:

@@ -67,7 +67,7 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 
 
 def _likely_form(group: FusedGroup) -> str:
-    """The form that a group would have as a kernel, for its name where it is none."""
+    """The form that a group would have as a kernel, for its name if it has no kernel."""
     if group.has_flow:
         return Loop.form
     if not group.reduced:
@@ -93,7 +93,7 @@ def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
 
 
 def _special(group: FusedGroup) -> type[Kernel]:
-    """The form of a group of one equation that is more than its elements."""
+    """The form of a group of one equation that is not computed element by element."""
     (member,) = group.members
     if is_custom(member.eqn):
         return User

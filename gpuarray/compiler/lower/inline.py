@@ -114,8 +114,8 @@ class _Inliner:
         return self.order
 
     def expand(self, step: Step) -> list[Step]:
-        """The steps that a device runs for one of the plan. Views and generators are none: those
-        that are needed in memory are materialised by whoever needs them.
+        """The steps that a device runs for one step of the plan. Views and generators give none:
+        where one is needed in memory, its reader materialises it.
         """
         if isinstance(step, FusedGroup):
             return [step]
@@ -151,7 +151,7 @@ class _Inliner:
         self.uses.setdefault(self.resolve(v), []).append(Consumer(reader, reads, is_index))
 
     def require(self, v: Var) -> None:
-        """Mark a value as needed in memory. Of a view without a copy that is its operand."""
+        """Mark a value as needed in memory; for a view that needs no copy, its operand."""
         # A value whose memory a contiguous view shares serves both.
         base = self.memory_of(v)
         self.required[base] = None
@@ -332,7 +332,7 @@ class _Inliner:
         return found
 
     def work_behind(self, v: Var) -> dict[Eqn, float]:
-        """The same for an operand, through views. A value in memory takes a read."""
+        """The equations that an element of an operand takes; a value in memory takes a read."""
         v = self.resolve(v)
         eqn = self.made_by.get(v)
         # Free: index arithmetic. No equation: an argument or a constant, in memory.
@@ -551,15 +551,14 @@ def split_wide_join(eqn: Eqn) -> list[Eqn]:
 
 
 def is_unread(step: Step) -> bool:
-    """Whether a group has no outputs left, as a loop's operand that the loop turned out not to
-    read.
-    """
+    """Whether a group has no outputs left: nobody reads what it would compute."""
     return isinstance(step, FusedGroup) and not step.outputs
 
 
 def _is_fused(step: Step | None, times: float) -> bool:
-    """Whether fusion refused to merge a step with what it reads, for another reason than that it
-    reads pieces of it, each element once.
+    """Whether a step is one into which fusion refused to merge the value that it reads. Pointwise
+    steps that read each element at most once do not count: they may read pieces of it, which fusion
+    does not merge.
     """
     if not isinstance(step, FusedGroup) or not step.is_fused:
         return False

@@ -143,7 +143,7 @@ def _needed(
 def once_each(
     group: FusedGroup, passes: list[Pass], carry: Callable[[Member], bool], early: bool
 ) -> list[Pass]:
-    """The same passes, with less done twice.
+    """The same passes, without repeated work.
 
     carry: whether a value over the whole space is computed in the first pass that needs it alone,
     and carried to the later ones

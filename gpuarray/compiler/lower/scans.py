@@ -59,12 +59,12 @@ def is_piecewise(eqn: Eqn) -> bool:
 
 
 def makes_totals(eqn: Eqn) -> bool:
-    """Whether it is the first of them."""
+    """Whether an equation is the first half of a cut scan: it makes the totals of pieces."""
     return is_piecewise(eqn) and len(eqn.invars) == 1
 
 
 def reads_totals(eqn: Eqn) -> bool:
-    """Whether it is the second."""
+    """Whether an equation is the second half: it starts from the totals."""
     return is_piecewise(eqn) and len(eqn.invars) == 2
 
 
@@ -100,8 +100,9 @@ def _totals_aval(x: ShapedArray, *, fold: str, axis: int, reverse: bool) -> Shap
 
 @functools.lru_cache(64)
 def _halves(scan: Primitive) -> tuple[Primitive, Primitive]:
-    """What the pieces of each row come to, and the elements of each piece from the totals of those
-    before it on. In their params, `fold` is the name of the scan.
+    """The two halves of a cut scan as primitives: the total of each piece, and the elements of each
+    piece, starting from the totals of those before it. In their params, `fold` is the name of the
+    scan.
     """
 
     def pick_totals(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
@@ -145,7 +146,7 @@ def _halves(scan: Primitive) -> tuple[Primitive, Primitive]:
 
 
 def _last(scan: Primitive, rows: np.ndarray) -> np.ndarray:
-    """What a scan of rows x length x columns comes to."""
+    """The last elements of a scan along the middle axis of (rows, length, columns)."""
     aval = ShapedArray(rows.shape, rows.dtype)
     return scan.numpy_function([aval], {"axis": 1, "reverse": False})(rows)[:, -1]
 
@@ -166,7 +167,7 @@ def scan_eqns(eqn: Eqn) -> list[Eqn]:
 
 
 def scan_group(eqn: Eqn) -> FusedGroup:
-    """One of these equations as a group: its axes are those of what is scanned."""
+    """A scan, or one half of a cut scan, as a group: its axes are those of what is scanned."""
     x, shape = eqn.invars[0], eqn.invars[0].aval.shape
     assert isinstance(x, Var)
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))

@@ -3,7 +3,7 @@
 Floor 3. In: an equation whose primitive changes a part of its first operand (`Primitive.update`).
 Out: groups and equations that compute it, the same in every run:
 
-* of few updates every element of the result looks at all of them (its element rule);
+* with few updates, every element of the result looks at all of them (its element rule);
 * where no two updates meet, or their order cannot show (sums and extremes of integers), each is
   written where it belongs, into memory that holds the operand (cuda/scatter.py);
 * others are sorted by place, and every element folds the updates of its own place, in their order.

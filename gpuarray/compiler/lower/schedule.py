@@ -161,7 +161,7 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
 
 
 def _power_of_two(n: int) -> int:
-    """The smallest that is not below n."""
+    """The smallest power of two that is not below n."""
     return 1 << max(0, math.ceil(n) - 1).bit_length()
 
 

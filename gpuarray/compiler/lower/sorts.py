@@ -54,7 +54,7 @@ def length_of(eqn: Eqn) -> int:
 
 
 def sort_group(eqn: Eqn) -> FusedGroup:
-    """One of these equations as a group."""
+    """A sort of short rows as a group."""
     shape = eqn.invars[0].aval.shape
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
     operands: list[Operand] = [

@@ -15,7 +15,7 @@ from gpuarray.core.primitive import Kind
 
 
 def describe(step: DeviceStep) -> str:
-    """A step in words: a line a kernel, a line for each operation in it."""
+    """A step in words: a line for the whole, and one for each operation of a kernel."""
     if isinstance(step, Eqn):
         ins = ", ".join(a.aval.str_short(True) for a in step.invars)
         outs = ", ".join(v.aval.str_short(True) for v in step.outvars)

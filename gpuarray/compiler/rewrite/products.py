@@ -40,7 +40,7 @@ def exchange_products(graph: Graph) -> Graph:
 
 
 def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
-    """What makes the result of a view of a product at once; None where that is no product."""
+    """The product that gives a view of another product directly; None if there is none."""
     rules = product.primitive.rewrite.product
     # A second reader needs the product as it is: then both would be computed.
     if rules is None or index.uses[product.outvars[0]] != 1:

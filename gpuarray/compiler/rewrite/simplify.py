@@ -37,7 +37,7 @@ def simplify(graph: Graph) -> Graph:
 
 
 def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph:
-    """Replace calls that mean no more than a Graph by its equations (or `only` calls of these).
+    """Replace calls by the equations of their Graphs; with `only`, calls of these primitives alone.
     Constants of inner graphs join the outer ones.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
@@ -201,8 +201,8 @@ def _scalars_for_broadcasts(
 
 
 def is_elementwise(eqn: Eqn) -> bool:
-    """Whether each element of a result comes from the elements at its own place: a bitcast to
-    another width, pointwise as it is, gathers or scatters them.
+    """Whether each element of a result comes from the operands' elements at the same index. Not so
+    a bitcast to another width, which is of the pointwise kind but splits or joins elements.
     """
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False

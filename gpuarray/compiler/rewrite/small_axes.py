@@ -143,7 +143,7 @@ class _Splitter:
         self.add(build.stack(sums, out.aval.ndim - 1, eqn.site, out))
 
     def part(self, a: Atom, axis: int, k: int, depth: int = 0) -> Atom:
-        """Component k along an axis, which is gone in it."""
+        """Component k along an axis, without that axis."""
         # A scalar is the same for all components.
         if isinstance(a, Literal) or not a.aval.shape:
             return a
@@ -157,7 +157,7 @@ class _Splitter:
         shape = a.aval.shape[:axis] + a.aval.shape[axis + 1 :]
 
         def part(x: Atom, along: int) -> Atom:
-            """Of an operand: where it has one component for all, that one."""
+            """The component of an operand; of one that is the same for all, that one."""
             one = not x.aval.shape or x.aval.shape[along] == 1
             # Of a broadcast operand component 0 is every component.
             return self.part(x, along, 0 if one else k, depth + 1)

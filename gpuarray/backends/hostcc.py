@@ -110,7 +110,7 @@ _store = Store("simulator", ".so")
 def _make(
     key: bytes, commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]]
 ) -> pathlib.Path:
-    """Return the file of a key.
+    """Return the compiled file of a key.
 
     `commands(folder, target)` returns the commands that make it in a folder, if it is missing.
     """
@@ -127,7 +127,9 @@ def _make(
 
 
 def _runtime(cxx: str) -> pathlib.Path:
-    """Return the compiled runtime; kernel libraries find it, loaded, by a name of its content."""
+    """Return the path of the compiled runtime. Once it is loaded, kernel libraries find it by a name
+    that is made from its content.
+    """
     host = folder() / "host"
     texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
     key = "\0".join([_version(cxx), *_COMMON, *texts]).encode()
@@ -169,7 +171,7 @@ _runtimes: dict[str, ctypes.CDLL] = {}
 
 
 def _loaded(path: pathlib.Path) -> ctypes.CDLL:
-    """Load the runtime once, wherever its file is now."""
+    """Load a runtime, or return it if it is loaded already."""
     library = _runtimes.get(path.name)
     if library is None:
         library = _runtimes[path.name] = ctypes.CDLL(str(path))
@@ -180,7 +182,7 @@ def _loaded(path: pathlib.Path) -> ctypes.CDLL:
 
 # ---- loaded libraries ----
 class Library:
-    """Kernels in memory."""
+    """Compiled kernels, loaded into this process."""
 
     _turn = util.lock()  # the runtime runs one kernel at a time
 

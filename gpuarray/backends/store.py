@@ -60,7 +60,7 @@ class Entry(NamedTuple):
 
 
 class Store:
-    """Entries of one kind.
+    """A folder of entries of one kind.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def build(
 
 
 def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
-    """Return what a GPU runs, in order, with the kernels; views have none and cost nothing."""
+    """Return the steps that a GPU runs, in order, each with its kernel; others have None."""
     # `emitted` gives one kernel, or None, for each step that is no view.
     kernels = emitted(plan)
     return [

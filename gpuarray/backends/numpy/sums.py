@@ -57,7 +57,7 @@ def summed_products(
 
 
 def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
-    """The member whose result is summed here, just as it stands; None: there is no such one."""
+    """Return the member whose result is summed here as it stands, or None."""
     eqn = member.eqn
     # A sum in another dtype than its operand's would convert each product first.
     same = eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype

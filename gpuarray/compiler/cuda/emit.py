@@ -40,7 +40,7 @@ from gpuarray.compiler.text.expressions import NoCudaRule as NoCudaRule
 
 
 def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:
-    """The text of a kernel; for a group of which no kernel could be made the TypeError says why."""
+    """The text of a kernel. For a group that has no kernel, the TypeError says why."""
     if isinstance(kernel, FusedGroup):
         kernel = kernel_of(kernel)
     return user_source(kernel) if isinstance(kernel, User) else _template(kernel, options).source()

@@ -121,7 +121,7 @@ class LoopTemplate(Template):
             self.line(depth, line, self.comment(s.eqn, text))
 
     def places_of(self, s: Compute) -> Places:
-        """The places that an element made from nothing depends on."""
+        """The positions that an element of a generator depends on."""
         rule = rule_of(s.eqn)
         assert rule is not None
         at = self.along(self.group_axes(s.results[0].dims))
@@ -243,11 +243,11 @@ class LoopTemplate(Template):
         return fetched[key]
 
     def access_to(self, x: Seen, need: Callable[[Value], Any] = lambda v: None) -> Access:
-        """How an element of memory is reached; `need` is told of each number that says where."""
+        """How an element of memory is reached; `need` is called for each number that its index needs."""
         load = self.flow.memory[x.operand]
 
         def at(places: Sequence[Index], count: int) -> Access:
-            """The element at a place in what the first `count` steps of the path show."""
+            """The element at `places` of the value that the first `count` steps of the path give."""
             # Views and turns only change the position: go back over them to what the kernel picked.
             while count and not isinstance(x.path[count - 1], Picked):
                 count -= 1
@@ -305,7 +305,7 @@ class LoopTemplate(Template):
 
 
 def _schedule(total: int) -> Schedule:
-    """As many blocks as fill the machine, before blocks get larger."""
+    """Launch numbers: blocks of a single warp until they fill the machine, then larger ones."""
     threads = 32
     while threads < TARGET.block_threads and threads * TARGET.full_grid < total:
         threads *= 2

@@ -454,7 +454,7 @@ class Reader:
             self.line(depth, f"const {self.index_type} {name} = {text};")
 
     def hoist_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
-        """Read a vector around an element; in this scope it is then `.v[e]` of that."""
+        """Read the vector that an element belongs to; in this scope the element is its `.v[e]`."""
         name = f"q{self.reads}"
         self.reads += 1
         memory = ct.memory_type(access.source.aval)

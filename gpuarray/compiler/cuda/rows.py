@@ -204,7 +204,7 @@ def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
 
 
 def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
-    """Bytes per element held from pass to pass, at the most."""
+    """The most bytes per element that are held at one time from pass to pass."""
     # A load is held from the start to its last read, a carried value from its pass on.
     last = _last_reads(passes)
     spans = [(0, last[key], load.source) for key, load in loads.items()]

@@ -25,7 +25,7 @@ from gpuarray.compiler.text.expressions import Reducer
 
 
 class ScanTemplate(Template):
-    """One scan."""
+    """A running fold: along rows by blocks, down columns by single threads."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -45,7 +45,7 @@ class ScanTemplate(Template):
         self.outer, self.inner = list(range(self.axis)), list(range(self.axis + 1, rank))
 
     def source(self) -> KernelSource:
-        """Rows or columns, as the axis lies in memory."""
+        """The kernel along rows or down columns, as the axis lies in memory."""
         return self.rows() if self.cut.in_rows else self.columns()
 
     # ---- parts ----

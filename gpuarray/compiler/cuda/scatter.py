@@ -22,7 +22,7 @@ from gpuarray.core.index import Index, linear
 
 
 class ScatterTemplate(Template):
-    """One update in place."""
+    """Updates in place: a thread for each of them."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)

@@ -21,7 +21,7 @@ from gpuarray.core.index import Index, linear
 
 
 class SortTemplate(Template):
-    """One sort of short rows."""
+    """Short rows, sorted in shared memory."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)

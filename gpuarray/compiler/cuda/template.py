@@ -203,8 +203,8 @@ class Template(Writer, abc.ABC):
             self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
 
     def write_reduced(self, passes: list[Pass], who: str) -> None:
-        """Write outputs that have no reduced axis: the one thread of each row for which `who` holds
-        does.
+        """Write outputs that have no reduced axis, by the one thread of each row for which the
+        condition `who` holds.
         """
         # Outputs along the reduced axis were stored in a pass already.
         rest = [v for v in self.outputs if not any(v in p.stored for p in passes)]

@@ -46,7 +46,7 @@ def user_source(kernel: Kernel) -> KernelSource:
 
 
 def _sizes(prefix: str, avals: list[ShapedArray]) -> dict[str, int]:
-    """IN0_SIZE, IN0_DIM0, IN0_DIM1, ... of arrays."""
+    """The macros IN0_SIZE, IN0_DIM0, IN0_DIM1, ... of arrays, with their values."""
     found: dict[str, int] = {}
     for i, aval in enumerate(avals):
         found[f"{prefix}{i}_SIZE"] = aval.size

@@ -311,7 +311,7 @@ class Writer(Reader):
         fetched: Fetched,
         vectors: dict[Var, str],
     ) -> None:
-        """Compute `members` for one element; stores go into `vectors` where these name one."""
+        """Compute `members` for one element; outputs with a vector in `vectors` are stored there."""
         # Names of this element must not be seen by the next one, which has its own scope.
         outside = dict(self.names)
         # Operations, in order. Values that later loops read are stored where these look for them.
@@ -353,8 +353,8 @@ class Writer(Reader):
 
     # ---- the whole ----
     def drop_unused(self) -> None:
-        """Remove positions that nothing in their scope reads; again until none is left, because
-        one is computed from another.
+        """Remove definitions of positions that nothing in their scope reads. Repeated until none is
+        left, since a position may be read by another one only.
         """
         # Definitions of positions; all other lines are emitted because something reads them.
         defined = re.compile(r"( *)const unsigned(?: long long)? (i\d+|j) = ")

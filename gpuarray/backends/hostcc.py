@@ -127,8 +127,9 @@ def _make(
 
 
 def _runtime(cxx: str) -> pathlib.Path:
-    """Return the path of the compiled runtime. Once it is loaded, kernel libraries find it by a name
-    that is made from its content.
+    """Return the path of the compiled runtime.
+
+    Once it is loaded, kernel libraries find it by a name that is made from its content.
     """
     host = folder() / "host"
     texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]

@@ -68,7 +68,7 @@ def _written(function: Any, steps: Steps) -> Any:
         if step is not None:
             space[f"step_{number}"] = _Step(step)
             indent = line[: len(line) - len(line.lstrip())]
-            # The indentation of the line itself, which may stand inside an `if`.
+            # The indentation of the line itself, which may stand inside a `with`.
             made.append(f"    {indent}with at(step_{number}):")
             line = "    " + line
         made.append("    " + line)

@@ -243,11 +243,11 @@ class LoopTemplate(Template):
         return fetched[key]
 
     def access_to(self, x: Seen, need: Callable[[Value], Any] = lambda v: None) -> Access:
-        """How an element of memory is reached; `need` is called for each number that its index needs."""
+        """How an element of memory is reached; `need` is called for each number in its index."""
         load = self.flow.memory[x.operand]
 
         def at(places: Sequence[Index], count: int) -> Access:
-            """The element at `places` of the value that the first `count` steps of the path give."""
+            """The element at `places` of what the first `count` steps of the path give."""
             # Views and turns only change the position: go back over them to what the kernel picked.
             while count and not isinstance(x.path[count - 1], Picked):
                 count -= 1

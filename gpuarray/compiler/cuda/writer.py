@@ -311,7 +311,7 @@ class Writer(Reader):
         fetched: Fetched,
         vectors: dict[Var, str],
     ) -> None:
-        """Compute `members` for one element; outputs with a vector in `vectors` are stored there."""
+        """Compute `members` for one element; outputs that `vectors` names go into their vector."""
         # Names of this element must not be seen by the next one, which has its own scope.
         outside = dict(self.names)
         # Operations, in order. Values that later loops read are stored where these look for them.

@@ -26,6 +26,7 @@ from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
 
 
+# The data is plain (records.py); these two classes add how it is shown.
 class StepFacts(StepRecord):
     """One step that runs on the device; as text its operations and the lines that ask for them."""
 

@@ -42,6 +42,7 @@ def emitted(
     plan: Plan, user_lines: bool = False
 ) -> Iterator[tuple[DeviceStep, KernelSource | None]]:
     """The steps a GPU would run, with the text of kernels; None for routines of libraries."""
+    # Views run nothing, so they do not show.
     for step in plan.device_steps:
         if not isinstance(step, Eqn):
             yield step, emit(step, Options(user_lines))

@@ -1,7 +1,7 @@
 """An Explanation as text, as a picture, as a page.
 
 Floor 3. In: a Record of a program (`records.py`). Out: text, SVG, HTML. The user's own lines are
-read from their files here, when they are shown; nothing of them is in what is compiled.
+read from their files here, when they are shown; they are no part of what is compiled.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
     """
     if not rows:
         return []
+    # A column is as wide as its widest cell.
     flush = set(right)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
@@ -81,6 +82,7 @@ def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
             cell.rjust(w) if i in flush else cell.ljust(w)
             for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         ]
+        # No spaces at the ends of lines, which copies of the text would keep.
         lines.append("  ".join(cells).rstrip())
     return lines
 

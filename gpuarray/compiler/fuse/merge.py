@@ -202,7 +202,7 @@ def _common_reduction(
         return both, "they reduce different axes"
     if one.reduced and grown:
         return both, "a reduction would be computed again along a broadcast axis"
-    # Its row would otherwise be read again along an axis that the reduction does not have.
+    # The reduction of `two` would be repeated along the axes of `one` that it does not have.
     if theirs and len(axis_of) < len(axes):
         return both, "the reduction does not run over all axes of what it would join"
     # New parallel axes: what `one` computes is repeated for each step along them. That is worth it

@@ -307,8 +307,8 @@ def best_workspace(function, *args) -> int:
 
 
 def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
-    """Ask for the best workspace of routines whose query SciPy wraps by itself."""
-    # Some queries are functions of their own in SciPy, named `..._lwork`.
+    """Ask for the best workspace of a routine whose query is a function of its own in SciPy."""
+    # Named after the routine: gehrd_lwork.
     complex_name = f"{complex_name or name}_lwork"
     return int(np.real(routine(f"{name}_lwork", dtype, complex_name)(*sizes, **options)[0]))
 

@@ -1,8 +1,8 @@
 """Searching in sorted arrays: the positions at which elements would keep the order.
 
 Floor 2. In: a sorted axis, behind any axes that it shares with the query, and elements to look up.
-Out: positions. A library step (binary search per element) on every backend; nan sorts last and -0.0
-equals 0.0, as in `sort`.
+Out: positions. Each element is found by binary search: by NumPy on the CPU, in kernels where it is
+read. nan sorts last and -0.0 equals 0.0, as in `sort`.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ _DOUBLE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex1
 
 
 def _in_double(fold: Fold):
-    """As `_running`; single precision runs in double and is rounded once an element, as the errors
-    of millions of steps in single precision would add up.
+    """As `_running`, but single precision is accumulated in double and each result rounded once:
+    the errors of millions of steps would add up.
     """
     plain, ufunc = _running(fold), fold.ufunc
 

@@ -147,7 +147,7 @@ def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
 
 
 def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
-    """Return the fastest function for contiguous arrays of this shape; None is NumPy's own."""
+    """Return the fastest function for contiguous arrays of this shape; None means NumPy's own."""
     # The array as (rows, folded, kept), whatever axes each of them has.
     parts = shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :]
     rows, length, beside = (math.prod(part) for part in parts)
@@ -162,7 +162,7 @@ def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
 
 
 def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
-    """Return how to fold the middle one of three axes; None is NumPy's own way."""
+    """Return how to fold the middle one of three axes; None means NumPy's own way."""
     rows, length, kept = sizes
     short = SHORT_EXTREME if ufunc in (np.maximum, np.minimum) else SHORT
     if 1 < length <= short and kept < SHORT and rows >= WORTH_A_TRANSPOSE * length:

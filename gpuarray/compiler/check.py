@@ -91,9 +91,8 @@ def check_steps(
         say.place = place
         single = isinstance(step, Eqn)
         for v in step_inputs(step):
+            # Until producers are inlined, groups may read values that they make for themselves.
             if v not in known and (lowered or single or v not in _free(graph)):
-                # Before producers are inlined, groups read values that nothing has to compute in
-                # advance.
                 say(step, f"it reads {say.name(v)}, which is not in memory by then")
         # What is in the step: the parts of a batch, a group, or a view that must need no copy.
         if isinstance(step, Batch):

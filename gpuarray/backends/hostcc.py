@@ -29,6 +29,7 @@ hashlib = lazy_module("hashlib")
 subprocess = lazy_module("subprocess")
 tempfile = lazy_module("tempfile")
 
+# No contraction to fused multiply-adds: the results are compared bit by bit with NumPy's.
 _COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-exceptions")
 #: Hooks before every access (thread), and checks of alignment and of indices into known arrays.
 _WATCHED = (
@@ -53,6 +54,7 @@ class Region(NamedTuple):
     name: str
 
 
+# The struct Region of kernels/host/simulator.h; `shift` is the binary logarithm of the item size.
 class _CRegion(ctypes.Structure):
     _fields_ = (
         ("at", ctypes.c_void_p),
@@ -78,12 +80,14 @@ def compiler() -> str:
 
 @functools.cache
 def _version(path: str) -> str:
+    # The first line names the compiler and its version; others are its licence.
     return _run([path, "--version"]).partition("\n")[0]
 
 
 @functools.cache
 def _watched(path: str) -> tuple[str, ...]:
     """Return the flags for kernels, without those that this compiler does not know."""
+    # Found out by compiling nothing: older compilers lack the flag.
     command = [path, _FILLED, "-fsyntax-only", "-x", "c++", os.devnull]
     knows = subprocess.run(command, capture_output=True, check=False).returncode == 0
     return (*_WATCHED, *([_FILLED] if knows else []))
@@ -92,24 +96,27 @@ def _watched(path: str) -> tuple[str, ...]:
 def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
+        # An error in a template can be followed by hundreds of lines.
         log = "\n".join(done.stderr.strip().splitlines()[:30])
         raise CompileError(f"{os.path.basename(command[0])} refused a kernel:\n{log}")
     return done.stdout
 
 
 # ---- cached libraries ----
+# Libraries are named after what they were compiled from, so a stale one is never loaded.
 _store = Store("simulator", ".so")
 
 
 def _make(
     key: bytes, commands: Callable[[pathlib.Path, pathlib.Path], list[list[str]]]
 ) -> pathlib.Path:
-    """Return the file of a key.
+    """Return the compiled file of a key.
 
     `commands(folder, target)` returns the commands that make it in a folder, if it is missing.
     """
 
     def make() -> tuple[bytes, bytes]:
+        # A compiler writes to the disk; the store takes the bytes, and the folder goes.
         with tempfile.TemporaryDirectory(prefix="gpuarray-") as place:
             target = pathlib.Path(place, "made.so")
             for command in commands(pathlib.Path(place), target):
@@ -120,7 +127,10 @@ def _make(
 
 
 def _runtime(cxx: str) -> pathlib.Path:
-    """Return the compiled runtime; kernel libraries find it, loaded, by a name of its content."""
+    """Return the path of the compiled runtime.
+
+    Once it is loaded, kernel libraries find it by a name that is made from its content.
+    """
     host = folder() / "host"
     texts = [(host / name).read_text() for name in ("simulator.h", *_RUNTIME)]
     key = "\0".join([_version(cxx), *_COMMON, *texts]).encode()
@@ -137,6 +147,7 @@ def _runtime(cxx: str) -> pathlib.Path:
 def compile_library(text: str, kernels: Sequence[str]) -> Library:
     """Compile kernels (the `extern "C"` names in `text`) and load them."""
     cxx = compiler()
+    # CUDA's own names first, then the kernels, then a function for each that takes its arguments.
     parts = [(folder() / "host" / "cuda_host.h").read_text(), text]
     parts += [f"SIM_EXPORT({name})" for name in kernels]
     source = "\n".join(parts) + "\n"
@@ -148,17 +159,20 @@ def compile_library(text: str, kernels: Sequence[str]) -> Library:
         made = str(place / "kernels.o")
         return [
             [cxx, *_COMMON, *_watched(cxx), "-c", str(place / "kernels.cpp"), "-o", made],
+            # -Bsymbolic: a library calls its own functions, and not those of another one with equal
+            # names.
             [cxx, "-shared", "-Wl,-Bsymbolic", made, str(runtime), "-o", str(target)],
         ]
 
     return Library(_loaded(runtime), _make(key, commands), kernels[0])
 
 
+# By file name, which is a hash of the content.
 _runtimes: dict[str, ctypes.CDLL] = {}
 
 
 def _loaded(path: pathlib.Path) -> ctypes.CDLL:
-    """Load the runtime once, wherever its file is now."""
+    """Load a runtime, or return it if it is loaded already."""
     library = _runtimes.get(path.name)
     if library is None:
         library = _runtimes[path.name] = ctypes.CDLL(str(path))
@@ -169,15 +183,17 @@ def _loaded(path: pathlib.Path) -> ctypes.CDLL:
 
 # ---- loaded libraries ----
 class Library:
-    """Kernels in memory."""
+    """Compiled kernels, loaded into this process."""
 
     _turn = util.lock()  # the runtime runs one kernel at a time
 
+    # The runtime's state is global, so kernels of several threads take turns.
     def __init__(self, runtime: ctypes.CDLL, path: pathlib.Path, first: str):
         self._runtime = runtime
         self._library = ctypes.CDLL(str(path))
         # The library's own symbols tell where its constants and shared arrays are in memory.
         symbols, end = _read_elf(path.read_bytes())
+        # A function that the loader knows gives the difference between file and memory addresses.
         base = self._entry(first) - symbols[f"sim_run_{first}"][0]
         self._constants = Region(base, end, INPUT, 1, "constants")
         self._shared: dict[str, list[Region]] = {}
@@ -189,6 +205,8 @@ class Library:
                 self._guards.append(Region(base + value, size, INPUT, 1, "guard"))
             # A static variable in a kernel is shared memory; its mangled name has the kernel and
             # the array.
+            # _ZZ6kernelPKfE4part: variable `part` in function `kernel`, with the lengths of both
+            # names.
             if found := re.fullmatch(r"_ZZ\d+(\w+?)E(\d+)(\w+?)(_\d+)?", name):
                 array = found[3][: int(found[2])]
                 region = Region(base + value, size, SHARED, 1, array)
@@ -220,6 +238,7 @@ class Library:
         blocks :
             The first block to run, and how many; (0, 0) is all.
         """
+        # All memory that the kernel may touch: its arguments, its shared arrays, constants.
         given = [*regions, *self._shared.get(kernel, ()), *self._guards, self._constants]
         table = (_CRegion * len(given))(
             *(
@@ -228,6 +247,7 @@ class Library:
             )
         )
         values = (ctypes.c_void_p * len(arguments))(*arguments)
+        # As CUDA does it: a pointer to each argument.
         cells = (ctypes.c_void_p * len(arguments))(
             *(ctypes.addressof(values) + 8 * i for i in range(len(arguments)))
         )
@@ -251,11 +271,13 @@ def _read_elf(elf: bytes) -> tuple[dict[str, tuple[int, int]], int]:
     size, count = struct.unpack_from("<HH", elf, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + i * size) for i in range(count)]
     found: dict[str, tuple[int, int]] = {}
+    # Type 8 has no content in the file (bss): uninitialised variables, which are shared memory.
     end = max(s[3] + s[5] for s in sections if s[2] & 2 and s[1] != 8)  # in memory, with content
     for section in sections:
         if section[1] != 2:  # not a symbol table
             continue
         names = sections[section[6]][4]
+        # 24 bytes a symbol: name, info, other, section, value, size.
         table = np.frombuffer(
             elf,
             np.dtype("<u4, u1, u1, <u2, <u8, <u8"),

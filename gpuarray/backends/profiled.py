@@ -68,9 +68,11 @@ def _written(function: Any, steps: Steps) -> Any:
         if step is not None:
             space[f"step_{number}"] = _Step(step)
             indent = line[: len(line) - len(line.lstrip())]
+            # The indentation of the line itself, which may stand inside a `with`.
             made.append(f"    {indent}with at(step_{number}):")
             line = "    " + line
         made.append("    " + line)
+        # Errors are reported by line number, and lines have moved.
         if number in function.sites:
             sites[len(made) - 1] = function.sites[number]
     # Branches and loop bodies have ranges too.
@@ -97,6 +99,7 @@ class _Step:
         if isinstance(step, str):
             self.name = step
             return
+        # The name lists what the step does, each operation once.
         eqns = step_eqns(step)
         names = list(dict.fromkeys(e.primitive.name for e in eqns))
         self.name = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
@@ -107,6 +110,7 @@ class _Step:
         if sites:
             self.args["recorded at"] = str(sites[0])
         self.args["bytes"] = step_bytes(step)
+        # The scope that all operations of the step share.
         scopes = [site.scope.split("/") if site.scope else [] for site in sites]
         self.scopes = tuple(os.path.commonprefix(scopes))  # of lists, as of strings
 
@@ -133,6 +137,7 @@ class _Ranges:
 
     def _move(self, scopes: tuple[str, ...]) -> None:
         # Close the scopes that are left, innermost first, and open the new ones.
+        # Scopes that both share stay open.
         same = len(os.path.commonprefix([self._scopes, scopes]))
         while len(self._open) > same:
             self._open.pop().__exit__()

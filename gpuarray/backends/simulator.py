@@ -46,6 +46,7 @@ _made: dict[str, tuple[hostcc.Library, str]] = {}
 @contextlib.contextmanager
 def order_drawn_from(seed: int) -> Iterator[None]:
     """Context manager: run the threads and blocks of all kernels in the order drawn from `seed`."""
+    # Launches read the seed when they run, long after their kernels were compiled.
     global _seed
     before, _seed = _seed, seed
     try:
@@ -62,6 +63,7 @@ class Launcher:
         self.body = _body(emitted)
         self.library: hostcc.Library | None = None
         self.name = ""
+        # A workspace outlives its launches: each leaves the tickets at zero for the next one.
         self.work = _aligned(np.zeros(emitted.workspace, np.uint8))
         if any(v.aval.size for v in emitted.outputs):  # others are never launched
             _waiting.append(weakref.ref(self))
@@ -72,10 +74,12 @@ class Launcher:
         buffers, begun = buffers[: len(emitted.inputs)], buffers[len(emitted.inputs) :]
         outs = [np.empty(v.aval.shape, storage_dtype(v.aval)) for v in emitted.outputs]
         aliased = [emitted.outputs.index(v) for v in emitted.kernel.aliases]
+        # Start with a copy of the operand: what the user holds must not change.
         for i, before in zip(aliased, begun, strict=True):
             outs[i] = _aligned(np.array(before, order="C"))
         if not any(x.size for x in outs):
             return outs
+        # Compiled at the first launch, together with all that wait by then.
         with _lock:
             library = self.library or _compile(self)
         ins = [_aligned(np.asarray(b)) for b in buffers]
@@ -104,6 +108,7 @@ class Launcher:
             addresses = [r.address for r in regions[-2:]]
         s = emitted.schedule
         try:
+            # Blocks run in an order drawn from the seed, to find kernels that depend on it.
             library.launch(self.name, addresses, s.grid, s.threads, regions, _seed)
         except DeviceError as error:
             self.work[...] = 0  # the next launch must find it zero
@@ -126,6 +131,7 @@ def _aligned(x: np.ndarray) -> np.ndarray:
 
 def _body(emitted: KernelSource) -> str:
     """Return a kernel's text without comments and name: the key by which it is compiled once."""
+    # Comments name operations and users' lines; the code below them is the same for many kernels.
     code = re.sub(r"^ *//.*\n| +// [^\"\n]*$", "", emitted.text, flags=re.MULTILINE)
     return code.replace(f" {emitted.name}(", " NAME(")
 
@@ -133,7 +139,8 @@ def _body(emitted: KernelSource) -> str:
 def _compile(wanted: Launcher) -> hostcc.Library:
     """Compile a kernel together with others that wait, and return its library."""
     batch, fresh = [wanted], {wanted.body} - _made.keys()
-    # Fill the batch with kernels that are waiting; those compiled before cost nothing.
+    # Fill the batch with kernels that are waiting: several take little longer to compile than one,
+    # and those compiled before cost nothing.
     for kernel in [k for r in _waiting if (k := r()) is not None and k is not wanted]:
         if kernel.body in _made or kernel.body in fresh or 0 < len(fresh) < BATCH:
             batch.append(kernel)
@@ -146,6 +153,7 @@ def _compile(wanted: Launcher) -> hostcc.Library:
         batch = [wanted]  # the error may be in another kernel
         compile_kernels(batch)
     done = {id(k) for k in batch}
+    # Those that are gone, or have been compiled, wait no longer.
     _waiting[:] = [r for r in _waiting if (k := r()) is not None and id(k) not in done]
     assert wanted.library is not None
     return wanted.library
@@ -178,6 +186,8 @@ class _SimulatorProgramWriter(host.ProgramWriter):
         group = group_in(step)
         try:
             emitted = emit(step)
+        # Without a kernel the group runs by NumPy's rules, and what was inlined becomes steps
+        # again.
         except TypeError as error:  # no rule, or a dtype that CUDA has no type for
             _fall_back(group, error)
             for eqn in inlined_eqns(group):
@@ -204,6 +214,7 @@ def _fall_back(group: FusedGroup, error: TypeError) -> None:
     """Warn, or in strict mode raise, that a group runs by the NumPy rules."""
     ops = ", ".join(m.eqn.primitive.name for m in group.members)
     message = f"no kernel for {group.name} ({ops}), so NumPy runs it: {error}"
+    # Tests always run in strict mode, so that a missing kernel is noticed.
     if state.strict:
         raise FallbackError(f"{message}. Strict mode refuses that: switch `strict` off.")
     warnings.warn(message, FallbackWarning, stacklevel=2)

@@ -40,6 +40,7 @@ secrets = lazy_module("secrets")
 shutil = lazy_module("shutil")
 tempfile = lazy_module("tempfile")
 
+# The file format: a change of it needs a new magic, which makes old files invalid.
 _MAGIC = b"gpuarr01"
 _SIZES = struct.Struct("<8sQQQ")  # magic; bytes of code, note and key
 _DIGEST = 32
@@ -59,7 +60,7 @@ class Entry(NamedTuple):
 
 
 class Store:
-    """Entries of one kind.
+    """A folder of entries of one kind.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ class Store:
 
     def path(self) -> pathlib.Path:
         """Return where the folder is, or would be."""
+        # The user's choice first; otherwise the system's folder for caches.
         chosen = state.compilation_cache_dir or state.cache_dir
         home = pathlib.Path(chosen) if chosen else platformdirs.user_cache_path("gpuarray")
         return home.absolute() / self.name
@@ -131,6 +133,8 @@ class Store:
             # The open file is examined, and not its name, which could be replaced meanwhile.
             found = os.fstat(file)
             plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            # A digest proves that the content is complete; owner and mode, that nobody else wrote
+            # it.
             own = found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o600
             if not plain or not own or found.st_size > self.largest:
                 return None
@@ -147,6 +151,7 @@ class Store:
         """Write a file under its name, atomically and complete."""
         if len(data) > self.largest:
             raise OSError(errno.EFBIG, f"an entry takes at most {self.largest} bytes")
+        # Written under a random name and then renamed: readers see all of a file or none of it.
         new = _NEW + secrets.token_hex(8)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
@@ -169,6 +174,7 @@ class Store:
         """
         found = os.fstat(folder)
         place = found.st_dev, found.st_ino
+        # Scanned again only when this process has used up its share of the room.
         left = self._room.get(place, 0) - written
         if left <= 0:
             left = max(0, self._scan(folder, but)) // _PROCESSES
@@ -185,6 +191,7 @@ class Store:
                         taken += found.st_size
                         if entry.name != but:
                             files.append((found.st_mtime, found.st_size, entry.name))
+        # More is removed than necessary, so that not every further entry has to remove one.
         full = taken > self.total
         goal = self.total - self.total // _PART
         for age, size, name in sorted(files):
@@ -203,6 +210,7 @@ def _opened(path: pathlib.Path) -> Iterator[int]:
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
+        # A link could lead to a folder that others can write to.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise _refusal(path, "it is a link or a file") from None
         raise
@@ -215,6 +223,7 @@ def _opened(path: pathlib.Path) -> Iterator[int]:
             raise _refusal(path, f"its mode is {stat.S_IMODE(found.st_mode):o} (chmod 700)")
         if above.st_uid not in (0, os.getuid()):
             raise _refusal(path, f"the folder it lies in belongs to user {above.st_uid}")
+        # The sticky bit (as of /tmp) lets only the owner rename what lies in a folder.
         if above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX:
             raise _refusal(path, "others can rename it (chmod go-w the folder it lies in)")
         yield folder
@@ -234,6 +243,7 @@ def _make_folders(path: pathlib.Path) -> None:
     """Make a folder, and missing ones above it, each closed to others."""
     if not path.parent.exists():
         _make_folders(path.parent)
+    # Another process may have made it meanwhile.
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
 
@@ -252,6 +262,7 @@ def _passing_folder() -> pathlib.Path:
 
 
 def _remove_passing(process: int, path: str) -> None:
+    # A forked child inherits the registration, but not the right to remove the folder.
     if os.getpid() == process:
         _passing.pop(process, None)
         shutil.rmtree(path, ignore_errors=True)

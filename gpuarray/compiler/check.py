@@ -21,7 +21,7 @@ from gpuarray.core.primitive import Kind
 
 
 class BrokenPass(AssertionError):
-    """A pass of the compiler made something that means nothing."""
+    """A pass of the compiler made a Graph or steps that break the rules."""
 
 
 #: Whose results are compared with the primitive's rule: cheap rules, and what passes write.
@@ -52,7 +52,8 @@ def _check_avals(eqn: Eqn, say: _Report) -> None:
     if eqn.primitive.kind not in _RULED:
         return
     avals = [a.aval for a in eqn.invars]
-    if eqn.primitive.kind is Kind.POINTWISE:  # in a plan each takes scalars beside arrays
+    # In a plan a pointwise equation takes scalars beside arrays: its rule sees them broadcast.
+    if eqn.primitive.kind is Kind.POINTWISE:
         shape = max((a.shape for a in avals), key=len, default=())
         avals = [a if a.shape or not shape else a.update(shape=shape) for a in avals]
     try:
@@ -62,6 +63,7 @@ def _check_avals(eqn: Eqn, say: _Report) -> None:
     if len(rule) != len(eqn.outvars):
         say(eqn, f"it has {len(eqn.outvars)} results, and {len(rule)} by its rule")
     for want, v in zip(rule, eqn.outvars, strict=True):
+        # Weak types may differ, since rewrites do not keep them.
         if (want.shape, want.dtype) != (v.aval.shape, v.aval.dtype):
             say(eqn, f"{say.name(v)} is {want.str_short()} by its rule")
 
@@ -73,8 +75,8 @@ def check_steps(
     before: Sequence[DeviceStep] = (),
     lowered: bool = False,
 ) -> None:
-    """Each step reads what is in memory by then, each value is written once, and what is in a group
-    fits together.
+    """Each step reads only what is in memory by then, each value is written once, and the parts of
+    each group fit together.
 
     before: steps that have been checked; a group of them that stayed is not looked into again
     lowered: whether these are the steps of a device, where a view is a step only if it is memory as
@@ -89,6 +91,7 @@ def check_steps(
         say.place = place
         single = isinstance(step, Eqn)
         for v in step_inputs(step):
+            # Until producers are inlined, groups may read values that they make for themselves.
             if v not in known and (lowered or single or v not in _free(graph)):
                 say(step, f"it reads {say.name(v)}, which is not in memory by then")
         # What is in the step: the parts of a batch, a group, or a view that must need no copy.
@@ -97,23 +100,26 @@ def check_steps(
         elif not single:
             if id(group_in(step)) not in sound:
                 _check_group(group_in(step), say)
+        # A view that stays a step must be its operand's memory: nothing runs for it.
         elif lowered and step.primitive.kind is Kind.VIEW and can_inline(step):
             if contiguous_offset(as_single_view(step, step.outvars[0])) is None:
                 say(step, "it is a view that is not memory as it lies")
         _define(known, step_outputs(step), say)
     say.place = len(steps)
+    # Results must be in memory when the last step has run.
     for a in graph.outvars:
         if isinstance(a, Var) and a not in known:
             say(None, f"the result {say.name(a)} of the program is never in memory")
 
 
 def _free(graph: Graph) -> set[Var]:
-    """Values that need nothing in memory, which groups make for themselves: they depend on their
-    index alone, or show one constant.
+    """Values that nothing in memory is needed for: they depend on their index alone, or repeat one
+    constant, and groups compute them for themselves.
     """
     kinds = (Kind.GENERATOR, Kind.VIEW)
     found: set[Var] = set()
     for eqn in graph.eqns:
+        # A view of a literal is a broadcast constant.
         if eqn.primitive.kind in kinds and all(isinstance(a, Literal) for a in eqn.invars):
             found.update(eqn.outvars)
     return found
@@ -121,6 +127,7 @@ def _free(graph: Graph) -> set[Var]:
 
 def _define(known: set[Var], values: Iterable[Var], say: _Report) -> None:
     for v in values:
+        # SSA: a value has one definition, so a second one is an error of the pass.
         if v in known:
             say(None, f"{say.name(v)} is defined twice")
         known.add(v)
@@ -132,6 +139,7 @@ def _define(known: set[Var], values: Iterable[Var], say: _Report) -> None:
 def _check_batch(batch: Batch, say: _Report) -> None:
     for part in batch.parts:
         _check_group(part, say)
+    # The backend binds a batch's arguments part by part, in the order of `outputs`.
     if tuple(v for p in batch.parts for v in p.outputs) != batch.outputs:
         say(batch, "its outputs are not those of its parts")
 
@@ -158,13 +166,14 @@ def _check_group(group: FusedGroup, say: _Report) -> None:
         if group.is_fused:  # kernels of others have spaces of their own
             _check_member(group, member, say)
     _check_order(group, say)
+    # Each output is in a register at the end, or written by a loop on its way.
     for v in group.outputs:
         if v not in group.made and v not in group.aside:
             say(group, f"its output {say.name(v)} is not made by it")
 
 
 def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
-    """Whether everything about an equation runs along axes that are as long as it is."""
+    """Check that everything about an equation runs along axes of its own lengths."""
     eqn, space, axes = member.eqn, member.space, group.axes
     reduces = eqn.primitive.kind is Kind.REDUCTION
 
@@ -172,6 +181,7 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
         say(group, f"{what}, in {say.equation(eqn)} over axes {group.axes}")
 
     def runs(dims: Dims, shape: tuple[int, ...], what: str, v: Var | None = None) -> None:
+        # A dimension without an axis has length 1.
         if tuple([1 if d is None else axes[d] for d in dims]) != shape:
             who = "" if v is None else f" {say.name(v)}"
             wrong(f"its {what}{who} of shape {shape} runs along {dims}")
@@ -180,6 +190,7 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
     labels = [d for d in space if d is not None]
     if len(labels) != len(set(labels)):
         wrong(f"its space {space} meets itself")
+    # A loop or branch has a space of its own, and checks what runs inside it while it is built.
     if member.flow is not None:
         runs(space, member.flow.shape, "space")
         return
@@ -188,10 +199,12 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
     runs(space, whole.aval.shape, "space")
     for v in eqn.outvars:
         runs(member.dims, v.aval.shape, "result", v)
+    # The axes that a reduction removes are reduced axes of the group, and the result has none.
     if reduces:
         gone = {space[d] for d in eqn.params["axes"]} - {None}
         if not gone <= group.reduced or gone & set(member.dims):
             wrong(f"{sorted(gone)} are reduced, but of the group {sorted(group.reduced)}")
+    # Operands: each has the shape that it claims, and axes of the equation's own space.
     if len(member.operands) != len(eqn.invars):
         wrong(f"it has {len(member.operands)} operands")
     for a, o in zip(eqn.invars, member.operands, strict=True):
@@ -204,9 +217,11 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
             # read as that made it.
             fits = set(o.dims) <= {None, *space}
             dims: Dims = o.dims
+        # Its dimensions are those of the member that makes it, in the order that `order` says.
         elif isinstance(o, Inner):
             made = group.made[o.var].dims
             dims = tuple(None if k is None else made[k] for k in o.order)
+            # A scalar goes with any space; otherwise each dimension is at its place or of length 1.
             fits = len(dims) in (0, len(space))
             fits = fits and all(d in (None, s) for d, s in zip(dims, space, strict=False))
         else:
@@ -216,8 +231,9 @@ def _check_member(group: FusedGroup, member: Member, say: _Report) -> None:
 
 
 def _check_order(group: FusedGroup, say: _Report) -> None:
-    """No member needs itself."""
+    """No member needs its own result, directly or through others."""
     done: set[int] = set()
+    # Most members are in order already: each needs only members that are done.
     for member in group.members:
         if all(id(group.made[o.var]) in done for o in member.operands if isinstance(o, Inner)):
             done.add(id(member))
@@ -245,6 +261,7 @@ def _check_order(group: FusedGroup, say: _Report) -> None:
 class _Report:
     """Raises the error about one step or equation among others, with names for values."""
 
+    # The values of a graph are named when an error needs them: `say` is made for every pass.
     def __init__(self, stage: str, graph: Graph, around: Sequence[DeviceStep]):
         self.stage, self.graph, self.around = stage, graph, around
         self.place = 0
@@ -252,6 +269,7 @@ class _Report:
 
     def __call__(self, where: DeviceStep | None, what: str, around: int = 3) -> NoReturn:
         subject = "" if where is None else f"{self._subject(where)}: "
+        # The lines around the place, with an arrow at it.
         shown = [
             f"{'->' if k == self.place else '  '} {self._line(self.around[k])}"
             for k in range(max(self.place - around, 0), len(self.around))

@@ -38,6 +38,7 @@ from gpuarray.core.primitive import Kind
 
 def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
     """The plan of a graph for drivers that run it primitive by primitive."""
+    # First, since the passes below expect a graph without calls and dead equations.
     graph = _rewrite(simplify, graph)
     if fusion:
         graph = _rewrite(exchange_products, graph)
@@ -47,11 +48,14 @@ def plan_graph(graph: Graph, fusion: bool = True) -> Plan:
 
 
 def _plan_for_device(plan: Plan) -> Plan:
-    """The plan of the same graph for machines that run emitted kernels. There, loops and branches
-    whose elements are independent are kernels too, data movement is inlined or a kernel, small
-    vectors are split into components, and small groups of one structure share a kernel.
+    """The plan of the same graph for machines that run emitted kernels.
+
+    There, loops and branches whose elements are independent are kernels too, data movement is
+    inlined or a kernel, small vectors are split into components, and small groups of one structure
+    share a kernel.
     """
     graph, refusals, fusion = plan.graph, plan.refusals, plan.fusion
+    # No step is a kernel yet; the filter only tells the type checker.
     steps = [s for s in plan.steps if not isinstance(s, Kernel)]
     if fusion:
         graph = _rewrite(expand_small_products, graph)
@@ -79,6 +83,7 @@ def _plan_for_device(plan: Plan) -> Plan:
 
 def _rewrite(stage: Callable[[Graph], Graph], graph: Graph) -> Graph:
     """Run a pass from Graph to Graph, and check what it made."""
+    # A pass that has nothing to do returns the graph it was given, which needs no check.
     made = stage(graph)
     if made is not graph and _is_checked():
         check_graph(stage.__name__, made)
@@ -113,6 +118,7 @@ class Plan:
     def on_device(self) -> Plan:
         """The plan of the same graph for machines that run emitted kernels."""
         plan = _plan_for_device(self)
+        # Asked for the plan of a device, this one answers with itself.
         plan.on_device = plan
         return plan
 
@@ -138,9 +144,7 @@ class Plan:
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes that the steps read and write: each reads its inputs once and writes its outputs
-        once.
-        """
+        """Bytes that the steps read and write: each input and each output once."""
         return sum(step_bytes(s) for s in self.steps)
 
     @property
@@ -151,6 +155,7 @@ class Plan:
     @property
     def temporary_bytes(self) -> int:
         """The most bytes that values between steps take at one time."""
+        # Results stay when the program ends, and a view takes no memory of its own.
         results = {a for a in self.graph.outvars if isinstance(a, Var)}
         size = {
             v: v.aval.nbytes
@@ -173,6 +178,7 @@ class Plan:
 
 def _last_steps(plan: Plan) -> dict[int, list[Var]]:
     """For each step, the values that nothing reads after it."""
+    # A later step overwrites an earlier one, so the last one remains.
     last = {v: k for k, s in enumerate(plan.steps) for v in (*step_outputs(s), *step_inputs(s))}
     found: dict[int, list[Var]] = {}
     results = set(plan.graph.outvars)

@@ -90,6 +90,7 @@ def from_word(dtype, text: str) -> str:
         return f"__uint_as_float({text})"
     if dtype == dtypes.float64:
         return f"__longlong_as_double((long long){text})"
+    # Integers and bools: a conversion of the same width keeps the bits.
     return f"({{T}}){text}"
 
 
@@ -152,8 +153,10 @@ def total_order(sign: str) -> Rule:
 def select(avals) -> str:
     """Choose operand `1 + which`; an index out of range is clamped to the nearest case."""
     last = len(avals) - 1
+    # A bool chooses between two cases; false is the first.
     if dtypes.kind_of(avals[0].dtype) == "b" and last == 2:
         return "{0} ? {2} : {1}"
+    # Tests from below: `which < 1` catches what is negative, the last case what is too large.
     return "".join(f"{{0}} < {k} ? {{{k}}} : " for k in range(1, last)) + f"{{{last}}}"
 
 

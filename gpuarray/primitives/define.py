@@ -65,6 +65,7 @@ def dtype_class(dtype) -> str:
 
 def accepts(accepted: frozenset[str], dtype) -> bool:
     name = dtype_class(dtype)
+    # Sets that name all integers mean the signed ones too.
     return name in accepted or (name == "signedinteger" and "integer" in accepted)
 
 
@@ -91,6 +92,7 @@ def broadcast_shape(op: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ..
             break
     else:
         return first
+    # Scalars stretch to any rank, so only full shapes must agree.
     full = [s for s in shapes if s]
     ranks = {len(s) for s in full}
     if len(ranks) > 1:

@@ -51,10 +51,12 @@ def chosen_along(
 
 def start(eqn: Eqn, operand: int, most: int, get: Get, at: Places = ()) -> Index:
     """Return where a window starts: an element of an operand, clamped to 0 ... `most`."""
+    # The window fills the whole axis: it can only start at 0.
     if most == 0:
         return Index()
     a = eqn.invars[operand]
     if isinstance(a, Literal):
+        # A constant start is clamped here, all others in the kernel.
         return Index(constant=min(max(int(a.val), 0), most))
     return Index(((Lookup(get(operand, at), most), 1),))
 

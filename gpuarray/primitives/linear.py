@@ -93,7 +93,7 @@ def share_of(ct: Any, x: Any) -> Any:
 
 
 def constant(x: Any, value: float) -> Any:
-    """Return `value` in the dtype of `x`, weakly typed if `x` is, so that results stay so."""
+    """Return `value` in the dtype of `x`, and weakly typed if `x` is, as results then are too."""
     aval = aval_of(x)
     typed = aval.dtype.type(value)
     # A Python number only where its default dtype is the one wanted.

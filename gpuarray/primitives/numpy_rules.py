@@ -154,6 +154,7 @@ def by_dtype(
 
 def fresh(x):
     """Return a copy of `x`, array or NumPy scalar."""
+    # np.positive would refuse bools, and a view would share memory.
     return x.copy()
 
 

@@ -24,6 +24,7 @@ def on_arrays(graph: Graph) -> Callable[..., list[np.ndarray]]:
         # Rules are picked by dtype and rank only: any shape of rank 1 stands for all arrays.
         return _program(graph, (2,))
     scalar = _program(graph, ())
+    # Element by element: one pass over the equations for each index.
     dtypes = [storage_dtype(a) for a in graph.out_avals]
 
     def each(*arrays):
@@ -130,6 +131,7 @@ def check_fold(
             f"{op} operand dtypes should match corresponding initial value dtypes, got "
             f"operands={list(operands)} and initial_values={list(initial)}"
         )
+    # One scalar for each operand: the results become the partial results of the next step.
     given = [(a.shape, a.dtype) for a in jaxpr.out_avals]
     if given != [((), a.dtype) for a in operands]:
         raise ValueError(

@@ -72,11 +72,13 @@ def load(
     # JSON delimits the parts, so two different requests never have the same key.
     parts = [arch, list(compiler_version), [*nvrtc.OPTIONS], [*options], source]
     key = json.dumps(parts).encode()
+    # What is known serves only while its file exists: some loaders take a path.
     with _lock:
         found = _known.get(key)
         if found is not None and found.path.exists():  # the folder may have been emptied
             _known.move_to_end(key)
             return found
+        # One lock a key: different sources are compiled at the same time.
         turn = _turns.setdefault(key, util.lock())
     try:
         # One thread compiles, others wait for their turn and then find the result.

@@ -61,6 +61,7 @@ SCALARS = 1024
 @functools.cache
 def missing() -> str:
     """Return why no GPU can be used here; empty if one can."""
+    # Found without importing CuPy, which takes a second.
     if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         return f"CuPy is not installed. {INSTALL}"
     try:
@@ -75,6 +76,7 @@ def gpus() -> list[Gpu]:
     """Return the GPUs of this machine; raise DeviceError with the reason if there are none."""
     if missing():
         raise DeviceError(missing())
+    # Profilers show our ranges if NVTX is there.
     ranges.use_marks(cupy.cuda.nvtx if getattr(cupy.cuda.nvtx, "available", False) else None)
     return [Gpu(i) for i in range(cupy.cuda.runtime.getDeviceCount())]
 
@@ -87,6 +89,7 @@ def is_failure(error: BaseException) -> bool:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that a GPU has no memory left."""
     number = getattr(error, "status", getattr(error, "result", None))
+    # Equal only for the error that means it; -1 is no status.
     return number == FAILURES.get(type(error).__name__, -1)
 
 
@@ -135,6 +138,7 @@ class Gpu:
 
     def mark(self, ticket: float = UNDRAWN) -> Any:
         """Return an event that is reached no earlier than a ticket: an existing or a new one."""
+        # Events in order of their tickets: the first that is late enough will do.
         with self._lock:
             for reached, event in self._marks:
                 if reached >= ticket:
@@ -152,6 +156,7 @@ class Gpu:
             return True
         done = self.mark(ticket).done
         self._look()
+        # Ask again for others as well: one look releases all that is finished.
         return done
 
     def wait(self, ticket: float = UNDRAWN) -> None:
@@ -168,6 +173,7 @@ class Gpu:
         """Note which events have been reached, and release what was held until then."""
         with self._lock:
             while self._marks and self._marks[0][1].done:
+                # In the order of the stream, so the first that is not reached ends the search.
                 self._reached = max(self._reached, self._marks.popleft()[0])
             while self._held and self._held[0][0] <= self._reached:
                 self._held.popleft()
@@ -209,6 +215,7 @@ class Gpu:
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
+        # Outside of the `except`: its traceback would hold memory that could be released.
         self.release()
         return function(*arguments)
 
@@ -228,6 +235,7 @@ class Gpu:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a library routine on our stream, with memory from our pool."""
 
+        # Libraries allocate through CuPy's current allocator.
         def run() -> Any:
             with self.device, self.stream, cupy.cuda.using_allocator(self.library_memory):
                 return function(*arguments)
@@ -241,6 +249,7 @@ class Gpu:
         """
         with contextlib.suppress(Exception):  # earlier errors are reported elsewhere
             self.wait()
+        # Cycles may hold buffers.
         gc.collect()
         with self.device:
             cupy.fft.config.get_plan_cache().clear()
@@ -286,6 +295,7 @@ class Gpu:
     # ---- copies ----
     def upload(self, value: np.ndarray | np.generic) -> Buffer:
         """Copy a host value to a new buffer; the caller may write to it again at once."""
+        # Scalars by value: equal ones share a buffer, which nothing writes to.
         key = (value.dtype, value.tobytes()) if not value.ndim else None
         found = None if key is None else self._scalars.get(key)
         if found is not None:
@@ -367,6 +377,7 @@ class Gpu:
     def import_dlpack(self, exporter: Any) -> Buffer:
         """Return the memory behind a DLPack capsule, which its owner reuses after its release."""
 
+        # CuPy's array is held by the buffer, and the capsule's owner by that.
         def taken() -> Buffer:
             array = cupy.from_dlpack(exporter)
             buffer = self.adopt(array)
@@ -483,6 +494,7 @@ class Buffer:
         """Return element i along the first axis, in place if it is aligned, else as a copy."""
         shape = self.shape[1:]
         pointer = self.pointer + i * math.prod(shape) * self.dtype.itemsize
+        # A row shares its parent's memory and ticket.
         row = Buffer(pointer, shape, self.dtype, self.memory, self.gpu, self.ticket)
         return self.gpu.copy(row) if pointer % ALIGNMENT else row
 

@@ -29,6 +29,7 @@ def counted(length: int) -> Any:
 
 def where(mask: Any, x: Any, otherwise: Any) -> Any:
     """Return `x` where `mask` is true, else `otherwise`."""
+    # `select_n` takes the case for false first.
     return do.select_n(mask, otherwise, x)
 
 
@@ -43,7 +44,7 @@ def folded(fold: str, x: Any, axis: int) -> Any:
 
 
 def picked(mask: Any, x: Any, axis: int) -> Any:
-    """Return the one element along an axis at which `mask` is true."""
+    """Return the element along an axis at which `mask` is true; it must be true at one only."""
     # A masked sum: the position may differ in each matrix of the stack.
     return folded("reduce_sum", only(mask, x), axis)
 
@@ -52,6 +53,7 @@ def lengths(x: Any, axis: int) -> Any:
     """Return Euclidean lengths along an axis; scaled, so that squares do not overflow."""
     size, length = do.abs(x), aval_of(x).shape[axis]
     largest = folded("reduce_max", size, axis)
+    # A vector of zeros is divided by 1, so that its length is 0 and not nan.
     nothing = do.eq(largest, full_like(largest, 0))
     unit = where(nothing, full_like(largest, 1), largest)
     scaled = do.div(size, repeated(unit, axis, length))
@@ -61,6 +63,7 @@ def lengths(x: Any, axis: int) -> Any:
 def hypot(x: Any, y: Any) -> Any:
     """Return √(x² + y²) for non-negative numbers, without squares that overflow."""
     large, small = do.max(x, y), do.min(x, y)
+    # small / large is at most 1, so its square cannot overflow.
     nothing = do.eq(large, full_like(large, 0))
     ratio = do.div(small, where(nothing, full_like(large, 1), large))
     return do.mul(large, do.sqrt(do.add(do.mul(ratio, ratio), full_like(ratio, 1))))
@@ -71,6 +74,7 @@ def repeated(x: Any, axis: int, length: int) -> Any:
     shape = aval_of(x).shape
     axis += len(shape) + 1
     full = (*shape[:axis], length, *shape[axis:])
+    # All axes but the new one are those of the operand.
     kept = tuple(d for d in range(len(full)) if d != axis)
     return do.broadcast_in_dim(x, shape=full, broadcast_dimensions=kept, sharding=None)
 

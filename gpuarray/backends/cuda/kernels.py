@@ -36,9 +36,11 @@ def load(kernels: Sequence[KernelSource], gpu: Gpu) -> tuple[dict[str, Any], str
         return {}, "", b""
     # All kernels of a plan are one source: one compile and one module.
     source = complete("\n".join(k.text for k in kernels))
+    # The compiler's version is a part of the key: another one makes other code.
     cubin = cubins.load(source, gpu.arch, (), cupy.cuda.nvrtc.getVersion(), _compile)
     module = cupy.cuda.function.Module()
     with gpu.device:
+        # Modules belong to the device that is current when they are loaded.
         gpu.retried(module.load, cubin.data)
         return {k.name: module.get_function(k.name) for k in kernels}, source, cubin.data
 
@@ -81,6 +83,7 @@ class Table:
     def __call__(self, *addresses: int) -> Buffer:
         found = self._known.get(addresses)
         if found is None:
+            # Addresses that change at every call would fill memory with tables.
             if len(self._known) >= TABLES:
                 self._known.clear()
             found = self._gpu.upload(np.array(addresses, np.uint64))
@@ -102,6 +105,7 @@ class Replay:
 
     def __call__(self, *addresses: int) -> None:
         graph = self._graphs.get(addresses)
+        # Recording costs more than one call: worth it only for addresses that come again.
         if graph is None and addresses in self._seen and len(self._graphs) < GRAPHS:
             with self._lock:
                 graph = self._graphs[addresses] = self._recorded(addresses)
@@ -116,6 +120,7 @@ class Replay:
     def _recorded(self, addresses: tuple[int, ...]) -> Any:
         """Record the launches as a graph, on a stream used for nothing else."""
         with self._gpu.device:
+            # Capture fails if other work enters the stream meanwhile, so it has one of its own.
             stream = cupy.cuda.Stream(non_blocking=True)
             with stream:
                 stream.begin_capture()
@@ -128,6 +133,7 @@ class Replay:
 
 def announced(function: Any, kernel: KernelSource) -> Callable[..., None]:
     """Return a kernel that prints a line when it is launched."""
+    # The first line of the text names the kernel and its operations.
     title = kernel.text.partition("\n")[0].removeprefix("// ")
 
     def launch(grid, block, arguments, shared, stream) -> None:

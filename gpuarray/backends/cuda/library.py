@@ -47,6 +47,7 @@ def routine(eqn: Eqn, gpu: Gpu) -> Callable[..., Any] | None:
     # CuPy may return other dtypes of the same kind.
     types = [(v.aval.shape, storage_dtype(v.aval)) for v in eqn.outvars]
 
+    # Arguments and results are Buffers; between them CuPy arrays over the same memory.
     def on_arrays(*buffers: Buffer) -> list[Buffer]:
         out = function(*(b.cupy() for b in buffers))
         several = out if eqn.primitive.multiple_results else [out]
@@ -89,12 +90,14 @@ def _keys(x: Any) -> list[Any]:
 def _sort(avals, *, dimension: int, is_stable: bool, num_keys: int):
     for aval in avals[:num_keys]:
         _check_known(aval)
+    # One operand of plain numbers: CuPy's own sort.
     if len(avals) == 1 and avals[0].dtype.kind != "c":
         return lambda x: [cupy.sort(x, axis=dimension)]
 
     def sort(*xs):
         order = None  # from the last key to the first: sorting is stable, so the first one decides
         for key in [part for x in xs[:num_keys] for part in _keys(x)][::-1]:
+            # Rearrange the key by what is known so far, sort it, and compose both orders.
             if order is not None:
                 key = cupy.take_along_axis(key, order, dimension)
             found = cupy.argsort(key, axis=dimension, kind="stable")
@@ -112,6 +115,7 @@ def _top_k_parts(x, *, k: int, axis: int):
 def _selected(key, x, k: int, axis: int):
     """Return the elements with the `k` smallest keys along an axis, and their positions."""
     aval = aval_of(x)
+    # Positions are carried along: they are the second result.
     positions = do.iota(dtype=np.dtype(np.int32), shape=aval.shape, dimension=axis, sharding=None)
     out = do.sort(key, x, positions, dimension=axis, is_stable=True, num_keys=1)
     starts, stops = [0] * aval.ndim, list(aval.shape)
@@ -150,6 +154,7 @@ def _upwards(x):
 def _symmetric_product_parts(a, c, *, alpha: float, beta: float):
     """`symmetric_product`: alpha a a^T + beta c, in float32 for half precision."""
     dtype, rank = aval_of(a).dtype, aval_of(a).ndim
+    # In float32 throughout: half precision would round the product before the sum.
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     lead = tuple(range(rank - 2))
     numbers = (((rank - 1,), (rank - 1,)), (lead, lead))
@@ -198,12 +203,14 @@ def _searchsorted(avals, *, side: str, dtype):
 
 # ---- transforms ----
 def _fft(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
+    # Nothing to transform: left to the NumPy rule.
     if not fft_lengths or avals[0].size == 0:
         raise TypeError("nothing to transform")
     axes = tuple(range(avals[0].ndim - len(fft_lengths), avals[0].ndim))
     name = {FftType.FFT: "fftn", FftType.IFFT: "ifftn", FftType.RFFT: "rfftn"}.get(
         fft_type, "irfftn"
     )
+    # Only the inverse real transform has a length that its operand does not say.
     lengths = fft_lengths if fft_type is FftType.IRFFT else None
     return lambda x: getattr(cupy.fft, name)(x, s=lengths, axes=axes)
 
@@ -215,6 +222,7 @@ def _each(function: Callable[[Any], Sequence]) -> Callable[[Any], list]:
     def run(a):
         if a.ndim == 2:
             return list(function(a))
+        # The same for each matrix of the stack, then the results as stacks.
         lead, flat = a.shape[:-2], a.reshape(-1, *a.shape[-2:])
         columns = zip(*map(function, flat), strict=True)
         return [cupy.stack(c).reshape(*lead, *c[0].shape) for c in columns]
@@ -251,6 +259,7 @@ def _cholesky(avals):
 def _packed_lu(avals):
     _factorised(avals)
 
+    # Packed as in LAPACK: L below the diagonal, U on and above it; pivots are swaps of rows.
     def one(a):
         with warnings.catch_warnings():  # a singular matrix has an LU decomposition too
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -297,6 +306,7 @@ def _qr(avals, *, pivoting: bool, full_matrices: bool, **_):
 
 
 def _eigh(avals, *, lower: bool, subset_by_index, **_):
+    # CuPy computes all eigenvalues; a subset is cut out of them.
     _factorised(avals)
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
 
@@ -338,6 +348,7 @@ def _svd(avals, *, full_matrices: bool, compute_uv: bool, subset_by_index, **_):
     def one(a):
         if not compute_uv:
             return (cupy.linalg.svd(a, compute_uv=False)[part],)
+        # The thin form has as many vectors as singular values, so both are cut.
         u, s, vt = cupy.linalg.svd(a, full_matrices=full_matrices)
         return (s[part], u, vt) if full_matrices else (s[part], u[:, part], vt[part])
 
@@ -353,6 +364,7 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
         a = a.conj() if conjugate_a else a
         # x op(a) = b is op(a)^T x^T = b^T.
         trans, b = (transpose_a, b) if left_side else (not transpose_a, b.swapaxes(-1, -2))
+        # Solved one by one: CuPy's function takes single matrices.
         flat = [x.reshape(-1, *x.shape[-2:]) for x in (a, b)]
         solved = [
             _solvers.solve_triangular(
@@ -375,6 +387,7 @@ def _narrow_triangular_parts(a, b, **params):
     return products.cast(do.triangular_solve(*wide, **params), dtype)
 
 
+# Asked after ROUTINES; a TypeError means that a function is not for these operands.
 PARTS: dict[str, Callable[..., Any]] = {
     "dot_general": products.dot_parts,
     "conv_general_dilated": products.conv_parts,
@@ -427,6 +440,7 @@ HOST: dict[str, str] = {
 def host_reason(eqn: Eqn) -> str | None:
     """Return why an equation of a GPU program runs on the host by design, or None."""
     name = eqn.primitive.name
+    # Right eigenvectors come from cuSOLVER where that has the routine.
     if name == "eig" and not eqn.params["compute_left_eigenvectors"]:
         return None
     return HOST.get(name)

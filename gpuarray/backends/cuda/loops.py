@@ -17,6 +17,7 @@ from gpuarray.transforms.stage import TracedFunction, stage
 
 def graph_of(fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], name: str) -> Graph:
     """Stage a function of flat values as a Graph."""
+    # The name appears in profiles and messages.
     graph = stage(fun, avals, TracedFunction(fun, name))
     graph.debug_name = name
     return graph
@@ -40,8 +41,10 @@ def scan(
         after, ys = step(*values)
         return [*after, *ys]
 
+    # A step sees one row of each of xs.
     rows = [a.update(shape=a.shape[1:]) for a in map(aval_of, xs)]
     avals = [*map(aval_of, consts), *map(aval_of, carry), *rows]
+    # Weak types would change from the first step to the next.
     graph = graph_of(body, [a.strip_weak_type() for a in avals], "scan")
     out = do.scan(
         *consts, *carry, *xs, jaxpr=graph, length=length, reverse=reverse, unroll=1,

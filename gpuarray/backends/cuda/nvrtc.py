@@ -20,6 +20,7 @@ from gpuarray.errors import CompileError
 
 #: Always set: C++17, no implicit fused multiply-adds (the NumPy rules have none), device functions.
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
+# Newest first: what the loader finds without a wheel.
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll")
 
 
@@ -63,6 +64,7 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
     """Compile a source; `arch` is "sm_90" for machine code, "compute_90" for PTX."""
     lib = _need()
     flags = [f"--gpu-architecture={arch}", *OPTIONS, *options]
+    # Only the assembler reports registers and spills; PTX has not been through it.
     if arch.startswith("sm_"):
         flags.append("--ptxas-options=--verbose")
     program = ctypes.c_void_p()
@@ -91,6 +93,7 @@ def resources(log: str) -> dict[str, Resources]:
 
     The log must have been made with the option --ptxas-options=--verbose.
     """
+    # The log has a section for each kernel.
     found: dict[str, Resources] = {}
     for part in log.split("Compiling entry function '")[1:]:
         name = part.partition("'")[0]
@@ -109,6 +112,7 @@ def resources(log: str) -> dict[str, Resources]:
 
 def _candidates() -> Iterator[str]:
     """Yield paths to try: in NVIDIA's wheels, then names that the loader looks up."""
+    # NVIDIA's wheels share the namespace package `nvidia`, each with a folder of its own.
     spec = importlib.util.find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():
         for name in ("libnvrtc.so.[0-9]*", "nvrtc64*_0.dll"):
@@ -129,6 +133,7 @@ def _library() -> ctypes.CDLL | None:
                     ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
             lib = ctypes.CDLL(name)
         except OSError:
+            # Not this one: another candidate, or none, may open.
             continue
         lib.nvrtcGetErrorString.restype = ctypes.c_char_p
         return lib
@@ -150,6 +155,7 @@ def _check(lib: ctypes.CDLL, status: int) -> None:
 
 
 def _bytes(lib: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    # NVRTC writes into memory of the caller, who asks for the size first.
     size = ctypes.c_size_t()
     _check(lib, getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)

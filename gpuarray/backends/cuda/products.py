@@ -62,10 +62,12 @@ gemm_p = Primitive("gemm", Kind.LIBRARY, aval=_gemm_aval, numpy=_gemm_numpy, reg
 
 def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, Buffer], Buffer]:
     """Return `gemm_p` as one call of cuBLAS."""
+    # The result's shape follows from the stored shapes of the operands.
     aval = _gemm_aval(*avals, **params)
     batch, m, n = aval.shape
     _, _, k = _sides(avals[0].shape, params["transposed"][0])
     dtype = aval.dtype
+    # The scalars alpha and beta are of the compute type, which is float32 for half precision.
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     one, zero = np.ones(1, wide), np.zeros(1, wide)
     # cuBLAS expects column-major matrices. Read so, row-major ones are their transposes; the result
@@ -87,6 +89,7 @@ def gemm(avals: list[ShapedArray], params: dict, gpu: Gpu) -> Callable[[Buffer, 
 
     def run(a: Buffer, b: Buffer) -> Buffer:
         out = gpu.empty(aval.shape, dtype)
+        # An empty result needs no call, and cuBLAS would refuse it.
         if out.size:
             gpu.retried(product, a, b, out)
         return out
@@ -145,6 +148,7 @@ def _product(
 
 def _integer_product(a, b, transposed, working, out):
     """Multiply and sum integers in one kernel."""
+    # Transposes are views here: the kernel reads elements where they lie.
     a = permuted(a, (0, 2, 1)) if transposed[0] else a
     b = permuted(b, (0, 2, 1)) if transposed[1] else b
     (batch, m, k), n = aval_of(a).shape, aval_of(b).shape[2]
@@ -162,6 +166,7 @@ def _wants_tf32(precision: Any) -> bool:
     Unless it is asked for, they keep all of float32's.
     """
     if isinstance(precision, tuple) and not hasattr(precision, "accumulation_type"):
+        # A pair has a precision for each operand; TF32 only if both allow it.
         return all(p is Precision.HIGH for p in precision)
     return precision is DotAlgorithmPreset.TF32_TF32_F32
 
@@ -184,6 +189,7 @@ def dot_parts(lhs, rhs, *, dimension_numbers, precision=None, preferred_element_
         (lhs, lb, lc, rounding[0], True),
         (rhs, rb, rc, rounding[1], False),
     ):
+        # A precision may round operands first (float32 to bfloat16), as the NumPy rule does.
         dtype = aval_of(x).dtype
         if to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize:
             x = cast(x, to)
@@ -201,6 +207,7 @@ def conv_parts(lhs, rhs, **p):
     """
     out: ShapedArray = p.pop("result")
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
+    # To (batch, channels, spatial...) and (features, channels, spatial...), whatever their order.
     x, w = permuted(lhs, tuple(lhs_spec)), permuted(rhs, tuple(rhs_spec))
     groups = p["feature_group_count"]
     if p["batch_group_count"] > 1:  # move the groups from the batch to the channels
@@ -210,6 +217,7 @@ def conv_parts(lhs, rhs, **p):
         order = (1, 0, *range(2, len(rest) + 3))
         x = shaped(permuted(split, order), (n // groups, groups * c, *rest))
     dtype = aval_of(x).dtype
+    # A dilated operand has d - 1 holes between elements, which `pad` makes.
     padding = [
         (low, high, d - 1) for (low, high), d in zip(p["padding"], p["lhs_dilation"], strict=True)
     ]
@@ -217,6 +225,7 @@ def conv_parts(lhs, rhs, **p):
     if any(itertools.chain(*padding)):
         nothing = np.zeros((), dtype)
         x = do.pad(x, nothing, padding_config=((0, 0, 0), (0, 0, 0), *padding))
+    # `per` is the number of channels in a group.
     features, per, *kernel = aval_of(w).shape
     images = aval_of(x).shape[0]
     spatial = tuple(out.shape[i] for i in out_spec[2:])
@@ -236,7 +245,9 @@ def conv_parts(lhs, rhs, **p):
             strides=(1, 1, *p["window_strides"]),
         )
         taps.append(shaped(met, (images, groups, per, 1, count)))
+    # A kernel of one position has one tap: the operand itself.
     windows = taps[0] if len(taps) == 1 else do.concatenate(*taps, dimension=3)
+    # Depth of the product: channels of a group times positions in the kernel.
     depth = per * len(taps)
     windows = shaped(permuted(windows, (1, 2, 3, 0, 4)), (groups, depth, images * count))
     matrix = shaped(w, (groups, features // groups, depth))

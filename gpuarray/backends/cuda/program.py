@@ -73,7 +73,8 @@ def build(
 
 
 def _steps(plan: Plan) -> list[tuple[DeviceStep, KernelSource | None]]:
-    """Return what a GPU runs, in order, with the kernels; views have none and cost nothing."""
+    """Return the steps that a GPU runs, in order, each with its kernel; others have None."""
+    # `emitted` gives one kernel, or None, for each step that is no view.
     kernels = emitted(plan)
     return [
         (s, None) if isinstance(s, Eqn) and s.primitive.kind is Kind.VIEW else next(kernels)
@@ -104,14 +105,8 @@ class Inside:
 class _Memory:
     """Memory that kernels of a plan write to.
 
-    Attributes
-    ----------
-    first, last :
-        The steps between which it is in use.
-    result :
-        Whether it leaves the plan.
-    donor :
-        Number of the donated input whose memory it is, or None.
+    first, last: the steps between which it is in use; result: whether it leaves the plan
+    donor: number of the donated input whose memory it is, or None
     """
 
     nbytes: int
@@ -228,7 +223,8 @@ class _CudaProgramWriter:
             if _is_view(step):
                 continue
             end = i
-            if isinstance(step, Eqn):  # a result may be an operand, passed through
+            # A routine may hand back an operand, whose memory then lives as long as its result.
+            if isinstance(step, Eqn):
                 _, fresh = self.routines[step]
                 passed_on = (v for k, v in enumerate(step.outvars) if k not in fresh)
                 end = max((last.get(v, i) for v in passed_on), default=i)
@@ -265,6 +261,7 @@ class _CudaProgramWriter:
 
         The memory must be donated or the plan's own, and the kernel must be able to write in place.
         """
+        # Whose memory it is: the plan's own, or that of an input, which only one value may take.
         number = self.inputs.get(source)
         if number is None:
             memory = self.memory.get(source)
@@ -298,6 +295,7 @@ class _CudaProgramWriter:
 
     def constant(self, value: np.ndarray) -> _Value:
         """Upload a value that stays on the GPU as long as the function."""
+        # `space` holds the Buffer, so its address stays valid.
         buffer = self.gpu.upload(value)
         name = self.bind("const", buffer)
         return _Value(self.bind("address", buffer.pointer), 0, f"{name}.memory", name)
@@ -327,6 +325,7 @@ class _CudaProgramWriter:
         graph, gpu = self.plan.graph, self.gpu
         # Load the kernels; those without elements are never launched.
         kernels = [k for _, k in self.steps if k is not None and any(_sizes(k.outputs))]
+        # One compile and one module for the plan.
         functions, source, binary = load(kernels, gpu)
         arguments = [f"a{i}" for i in range(len(graph.invars))] + ["owned"] * bool(self.donated)
         self.take_memory()
@@ -342,6 +341,7 @@ class _CudaProgramWriter:
             self.as_graph(before)
         self.line("t = launched()")
         self.line("recent(note)")
+        # Results that routines filled count as filled by this call's ticket, which is drawn last.
         left = (self.values[a].buffer for a in graph.outvars if isinstance(a, Var))
         for name in dict.fromkeys(left):
             if name.startswith("b"):  # filled here, before its ticket was drawn
@@ -368,6 +368,8 @@ class _CudaProgramWriter:
         They become a function of the addresses, which is recorded and replayed.
         """
         launches = self.lines[first:]
+        # Launches end in these arguments; all else (copies, routines, allocations) cannot be
+        # replayed.
         if len(launches) < GRAPH_FROM or not all(x.endswith(", 0, stream)") for x in launches):
             return
         # The addresses are the function's arguments: a graph is for one set of them.
@@ -389,6 +391,7 @@ class _CudaProgramWriter:
         if shared:  # even of no elements
             self.line(f"shared = allocate({self.shared_bytes})", made_by[shared[0]])
             self.line("base = shared.ptr")
+        # Values of one memory share a name.
         names: dict[int, str] = {}
         for v, memory in self.memory.items():
             if not memory.result:
@@ -423,6 +426,7 @@ class _CudaProgramWriter:
         # No elements: there is nothing to launch.
         if function is None:
             return
+        # Arguments in the order of the kernel's parameters: inputs, outputs, workspace.
         pointers = [self.operand(v, kernel.alignment) for v in kernel.inputs]
         pointers += [self.values[v].pointer for v in outputs]
         # A kernel over many small operands reads their addresses from a table.
@@ -450,6 +454,7 @@ class _CudaProgramWriter:
         value = self.value(v)
         if value.offset % alignment == 0:
             return value.pointer
+        # From here on the aligned copy is the value, so that it is made once.
         name = f"c{len(self.lines)}"
         self.line(f"{name} = {self.buffer(v)}")
         self.values[v] = _Value(f"{name}.pointer", 0, f"{name}.memory", name)
@@ -511,6 +516,7 @@ class _CudaProgramWriter:
 
     def drop(self, i: int) -> None:
         """Release the Buffers that nothing reads after step i."""
+        # Only routines' Buffers have names of their own; the rest is dropped with its allocation.
         dead = [
             value.buffer
             for v, value in self.values.items()
@@ -577,6 +583,7 @@ def _graph_of(parts: Callable[..., Any], eqn: Eqn, first: Sequence[ShapedArray] 
 
 def _drawing(eqn: Eqn, inside: Inside, gpu: Gpu) -> Callable[..., Any]:
     """Return a function of an equation that draws random bits, with a new key at each call."""
+    # The key is 64 bits of a counter, so no two draws have the same.
     key = ShapedArray((), dtypes.KeyDtype(implementation("threefry2x32")))
     parts = functools.partial(library.FRESH[eqn.primitive.name], **eqn.params)
     made = inside(_graph_of(parts, eqn, [key]))

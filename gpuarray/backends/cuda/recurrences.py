@@ -44,6 +44,7 @@ def pivots_parts(pivots, *, permutation_size: int):
     if 0 in (swaps, aval_of(at).size):
         return at
 
+    # At step i rows `here` and `there` were swapped: whoever is at one was at the other.
     def back(at, pivot, i):
         there = repeated(pivot, -1, permutation_size)
         here = do.add(full_like(at, 0), i)
@@ -92,6 +93,7 @@ def tridiagonal_solve_parts(dl, d, du, b, *, perturb_singular: bool = False):
         rest = do.sub(do.sub(y, do.mul(a1, x)), do.mul(a2, behind))
         return [do.div(rest, a), x], [do.div(rest, a)]
 
+    # The row that elimination has reached, and whether a pivot has been 0 (ne(0, 0) is false).
     zero = full_like(_row(d, 0), 0)
     state = [_row(d, 0), _row(du, 0), _row(b, 0), do.ne(zero, zero)]
     tops: list[Any] = []
@@ -180,6 +182,7 @@ def ragged_parts(
             "preferred_element_type": preferred_element_type,
         },
     )
+    # No groups, or no elements: an empty sum is 0.
     groups = aval_of(group_sizes).shape[-1]
     if 0 in (groups, out.size):
         return zeros(out)
@@ -239,6 +242,7 @@ def _ends(sizes: Any, length: int) -> Any:
 
 def _broadcast(x: Any, axes: Sequence[int], shape: tuple[int, ...]) -> Any:
     """Broadcast a value whose axes are the given ones of `shape`, in any order."""
+    # broadcast_in_dim wants its axes in ascending order.
     order = sorted(range(len(axes)), key=axes.__getitem__)
     if order != list(range(len(axes))):
         x = do.transpose(x, permutation=tuple(order))

@@ -41,8 +41,10 @@ class _Product:
 
     def __init__(self, a: Any, taus: Any):
         count = aval_of(taus).shape[-1]
+        # V below the diagonal of `a`, with ones on it, as `geqrf` packs it.
         self.v = mat.with_ones(mat.lower(mat.part(a, columns=(0, count))))
         self.taus = taus
+        # D S of the comment above, plus entries that `unit` and `lower=False` leave unread.
         self.triangle = do.mul(along_rows(taus, count), mat.product(mat.adjoint(self.v), self.v))
 
     def solved(self, x: Any, left: bool, adjoint: bool) -> Any:
@@ -59,6 +61,7 @@ class _Product:
     def times(self, c: Any, left: bool, adjoint: bool) -> Any:
         """Return Q c or c Q, or the same with the adjoint of Q."""
         taus = mat.conjugate(self.taus) if adjoint else self.taus
+        # Q c = c - V T V^H c, and T = (I + D S)^-1 D; its adjoint has the factors in reverse order.
         if left:
             x = mat.product(mat.adjoint(self.v), c)
             taus = along_rows(taus, aval_of(x).shape[-1])
@@ -87,6 +90,7 @@ def householder_product_parts(a, taus):
 
 def ormqr_parts(a, taus, c, *, left: bool, transpose: bool):
     """`ormqr`: Q c, Q^H c, c Q or c Q^H."""
+    # LAPACK allows more taus than reflectors that fit.
     count = min(aval_of(taus).shape[-1], *aval_of(a).shape[-2:])
     if 0 in (count, aval_of(c).size):
         return c
@@ -124,6 +128,7 @@ def _left(v: Any, tau: Any, a: Any) -> Any:
     """Return H^H a."""
     rows, columns = aval_of(a).shape[-2:]
     w = mat.product(mat.adjoint(mat.column(v)), a)
+    # a - conj(tau) v (v^H a): rank one, so the product is never formed as a matrix of its own.
     w = do.squeeze(w, dimensions=(aval_of(w).ndim - 2,))
     v = do.mul(v, repeated(mat.conjugate(tau), -1, rows))
     return do.sub(a, do.mul(along_rows(v, columns), along_columns(w, rows)))
@@ -166,6 +171,7 @@ def hessenberg_parts(a):
         start = do.add(j, np.int32(1))
         x = _column(a, j)
         v, tau, beta = _reflector(x, start)
+        # A becomes H^H A H: a similarity, which keeps eigenvalues.
         changed = _left(v, tau, _right(v, tau, a))
         return [_with_column(a, j, x, start, v, beta, changed)], [tau]
 
@@ -188,6 +194,7 @@ def tridiagonal_parts(a, *, lower: bool):
     rows, columns = numbered(a, -2), numbered(a, -1)
     whole = where(do.gt(rows, columns), a, mat.adjoint(a))
     whole = where(do.eq(rows, columns), mat.in_dtype_of(mat.real(a), a), whole)
+    # A Hermitian matrix stays Hermitian: its Hessenberg form is tridiagonal.
     packed, taus = hessenberg_parts(whole)
     n = aval_of(a).shape[-1]
     d = mat.real(mat.diagonal(packed))
@@ -208,6 +215,7 @@ def qr_parts(a, *, pivoting: bool, full_matrices: bool, use_magma=None):
         raise TypeError("a library does that")
     *stack, m, n = aval_of(a).shape
     count = min(m, n)
+    # Column numbers 0, 1, ..., swapped as the columns are.
     order = zeros(aval_of(a).update(shape=(*stack, n), dtype=int32))
     order = do.add(order, numbered(order, -1))
 
@@ -216,6 +224,7 @@ def qr_parts(a, *, pivoting: bool, full_matrices: bool, use_magma=None):
         # The columns that are left, below the rows that are finished.
         left = only(do.and_(do.ge(rows, j), do.ge(columns, j)), a)
         norms = lengths(left, -2)
+        # Finished columns have length -1, so that argmax passes them by.
         norms = where(do.ge(positions, j), norms, full_like(norms, -1))
         pivot = do.argmax(norms, axes=(len(stack),), index_dtype=int32)
         # Swap the longest column with column j, in the matrix and in the order.
@@ -239,5 +248,6 @@ def qr_parts(a, *, pivoting: bool, full_matrices: bool, use_magma=None):
         (packed, order), (taus,) = scan(step, [a, order], [counted(count)], length=count)
         taus = _last(taus)
     wide = m if full_matrices else count
+    # Padded with zeros to as many columns as Q shall have.
     vectors = mat.grown(mat.part(packed, columns=(0, count)), m, wide)
     return [householder_product_parts(vectors, taus), mat.upper(mat.part(packed, (0, wide))), order]

@@ -27,6 +27,7 @@ _lock = util.lock()  # reentrant: a block may be freed while this thread is in h
 
 def machine_bytes() -> int:
     """Return the memory of this machine; a very large number where the system does not say."""
+    # Windows has no sysconf.
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 1 << 47
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -39,6 +40,7 @@ class _Block:
 
     def __init__(self, memory: np.ndarray, shape: tuple[int, ...]):
         self.memory = memory
+        # NumPy's array interface: an array made from it keeps this object alive as its base.
         self.__array_interface__ = {
             "data": (memory.ctypes.data, False),
             "shape": shape,
@@ -78,11 +80,13 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
             del _free[rounded]
     if memory is None:
         memory = np.empty(rounded, np.uint8)
+    # The view chain is array -> bytes -> _Block: is_exclusive below counts on it.
     return np.asarray(_Block(memory, (size,))).view(dtype).reshape(shape)
 
 
 def is_exclusive(buffer, holders: int) -> bool:
     """Whether no references but `holders` known ones lead to this memory, which may be reused."""
+    # A subclass, a scalar or memory that is read-only belongs to somebody else.
     if type(buffer) is not np.ndarray or not buffer.flags.writeable:
         return False
     # Counted besides the holders: this function's argument and that of getrefcount.

@@ -42,6 +42,7 @@ class _Local(threading.local):
         self.renew()
 
     def renew(self) -> None:
+        # A copy of the current context, so that the user's context variables are seen inside.
         context = contextvars.copy_context()
         context.run(np.seterr, all="ignore")
         self.run = context.run
@@ -66,6 +67,7 @@ def renewed(error: Exception) -> bool:
 
 def function_of(prim, avals, params, compile: Callable | None = None) -> Callable[..., Any]:
     """Return a primitive as a function on buffers; `compile` compiles the Graphs that it holds."""
+    # Operations that hold Graphs compile them by this driver.
     if prim.assemble is not None:
         return prim.assemble(avals, compile or compile_graph, **params)
     return prim.numpy_function(avals, params)
@@ -73,6 +75,7 @@ def function_of(prim, avals, params, compile: Callable | None = None) -> Callabl
 
 def compile_graph(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
     """Compile a Graph inside another (a branch, a loop body) to a function on buffers."""
+    # Kept with the graph: a loop body is compiled once, whatever calls it.
     key = ("plan", donated)
     if key not in graph.derived:
         plan = plan_graph(graph)
@@ -86,6 +89,7 @@ class ProgramWriter:
 
     def __init__(self):
         self.lines: list[str] = []
+        # The generated function's globals, by name.
         self.space: dict[str, Any] = {}
         self.names: dict[Any, str] = {}
         self.sites: dict[int, Eqn] = {}  # line number -> equation, for error messages
@@ -107,6 +111,7 @@ class ProgramWriter:
         return self.literal(a) if isinstance(a, Literal) else self.names[a]
 
     def literal(self, a: Literal) -> str:
+        # A NumPy scalar, of the dtype that it was recorded with.
         return self.bind("lit", np.asarray(a.val).astype(storage_dtype(a.aval))[()])
 
     def line(self, text: str, eqn: Eqn | None = None, step: DeviceStep | None = None) -> None:
@@ -167,6 +172,7 @@ class ProgramWriter:
     def group(self, group: FusedGroup) -> None:
         """Write a small group: one call per equation."""
         seen: dict[tuple, str] = {}
+        # One call for a product and its sum saves the memory of the product.
         members, products = summed_products(members_in_order(group), group.outputs)
         for member in members:
             operands = [self.operand(o, seen) for o in member.operands]
@@ -175,6 +181,7 @@ class ProgramWriter:
     def tiled(self, group: FusedGroup, runner: tiles.TiledGroup) -> None:
         """Write a large group: one call that runs it in tiles."""
         seen: dict[tuple, str] = {}
+        # An error in a tiled group is reported for its first equation.
         loads = [self.load(load, seen) for load in runner.loads]
         outs = ", ".join(self.name(v) for v in group.outputs)
         kernel = self.bind(group.name, runner)
@@ -213,11 +220,11 @@ class ProgramWriter:
         eqn = self.made_by[v]
         self.call(eqn, [self.atom(a) for a in eqn.invars])
 
-    compile_graph: Callable | None = None  # for the Graphs that primitives hold; None: this driver
+    # Compiles the Graphs that primitives hold; None: this module's function.
+    compile_graph: Callable | None = None
     made_by: dict[Var, Eqn]
-    overwrites: dict[
-        int, int
-    ]  # equations that may overwrite their first operand -> input number, or -1
+    # Equations (by id) that may overwrite their first operand: the number of the input, or -1.
+    overwrites: dict[int, int]
 
 
 def _safe(name: str) -> str:
@@ -255,6 +262,7 @@ def build(
         writer.fused(step)
     writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
     source = "\n".join([head, *writer.lines])
+    # Straight-line code: at each call nothing is looked up or decided again.
     exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
     function = writer.space.pop("plan")  # a function that its globals hold would be a cycle
     function.source = source
@@ -285,6 +293,7 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
             last[root(a)] = len(plan.steps)
     found: dict[int, int] = {}
     for i, step in enumerate(plan.steps):
+        # Only equations with an in-place rule can overwrite an operand.
         if not isinstance(step, Eqn) or step.primitive.inplace is None:
             continue
         first = step.invars[0]
@@ -293,6 +302,7 @@ def _overwrites(plan: Plan, donated: frozenset[int]) -> dict[int, int]:
         # Read by another operand too.
         if any(isinstance(a, Var) and root(a) is first for a in step.invars[1:]):
             continue
+        # The plan's own memory may always be overwritten, an input's only if it was donated.
         if first in fresh:
             found[id(step)] = -1
         elif number.get(first) in donated:
@@ -317,6 +327,7 @@ def _roots(plan: Plan) -> Callable[[Var], Var]:
     """Return the function from a value to the one whose memory it is a view of."""
     made_by = {v: e for e in plan.graph.eqns for v in e.outvars}
 
+    # Views of views: go back to the memory.
     def root(v: Var) -> Var:
         while v in made_by and made_by[v].primitive.kind is Kind.VIEW:
             source = made_by[v].invars[0]
@@ -331,5 +342,6 @@ def _roots(plan: Plan) -> Callable[[Var], Var]:
 def _fresh_outputs(plan: Plan) -> frozenset[int]:
     """Return the numbers of outputs whose memory is the plan's own and no other output's."""
     root, fresh = _roots(plan), _fresh(plan)
+    # Two outputs in one memory cannot both be handed out as the caller's own.
     roots = [root(a) if isinstance(a, Var) else None for a in plan.graph.outvars]
     return frozenset(i for i, v in enumerate(roots) if v in fresh and roots.count(v) == 1)

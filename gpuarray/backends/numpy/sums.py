@@ -36,6 +36,7 @@ def summed_products(
     """Return the members without products that only a sum reads, and functions for those sums."""
     members = list(members)
     # Which member makes each value, and how often it is read.
+    # Only members with one result are products.
     makers = {m.eqn.outvars[0]: m for m in members if len(m.eqn.outvars) == 1}
     reads = collections.Counter(inner_operands(members))
     left: list[Member] = []
@@ -46,6 +47,7 @@ def summed_products(
         if product is not None:
             (v,) = product.eqn.outvars
             factors = _factors(product)
+            # A product that others read, or that leaves the group, has to be in memory anyway.
             if factors is not None and reads[v] == 1 and v not in kept:
                 taken.add(product)
                 member = replace(member, operands=factors)
@@ -55,8 +57,9 @@ def summed_products(
 
 
 def _product(member: Member, makers: dict[Var, Member]) -> Member | None:
-    """The member whose result is summed here, just as it stands; None: there is no such one."""
+    """Return the member whose result is summed here as it stands, or None."""
     eqn = member.eqn
+    # A sum in another dtype than its operand's would convert each product first.
     same = eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
     if eqn.primitive.plain_fold is not np.add or not same:
         return None
@@ -73,12 +76,14 @@ def _factors(product: Member) -> list[Operand] | None:
     function, dtype = function_of(product.eqn), product.eqn.outvars[0].aval.dtype
     if function not in (np.square, np.multiply) or dtype not in (np.float32, np.float64):
         return None
+    # A square has one operand, which is both factors.
     factors = product.operands * (2 if function is np.square else 1)
     return factors if all(_straight(o, product.dims) for o in factors) else None
 
 
 def _straight(operand: Operand, dims: Dims) -> bool:
     """Whether an operand has exactly the dimensions `dims`, in their order."""
+    # No transpose and no broadcast: the sum's axes must be those of both factors.
     if isinstance(operand, Inner):
         return operand.order == tuple(range(len(dims))) and operand.var.aval.ndim == len(dims)
     return isinstance(operand, Load) and operand.dims == dims

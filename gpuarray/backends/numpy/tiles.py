@@ -58,6 +58,7 @@ def _pool() -> concurrent.futures.ThreadPoolExecutor:
     global _workers
     if _workers is None:
         _workers = concurrent.futures.ThreadPoolExecutor(
+            # The calling thread works too, so one worker less.
             max(1, (os.cpu_count() or 2) - 1),
             thread_name_prefix="gpuarray-tile",
             initializer=lambda: np.seterr(all="ignore") and None,
@@ -101,6 +102,7 @@ class TiledGroup:
         unique: dict[tuple, Load] = {}
         for load in group.loads():
             unique.setdefault((load.key, load.dims), load)
+        # Equal loads share an argument, and the slices of it in a tile.
         self.loads = list(unique.values())
         self.load_number = {key: i for i, key in enumerate(unique)}
         self.cut_reduced = [i for i in sorted(group.reduced) if chunks[i] < group.axes[i]]
@@ -116,6 +118,7 @@ class TiledGroup:
 
     def __call__(self, *loads) -> list:
         values: dict[Var, Any] = {}
+        # Results are allocated before tiles run, so that each writes to its place.
         for sweep in self.sweeps:
             for v in sweep.plan.stored:
                 values[v] = memory.empty(v.aval.shape, storage_dtype(v.aval))
@@ -140,6 +143,8 @@ class _Sweep:
         owner, plan = self.owner, self.plan
         body: list[str] = []
         names: dict[Any, str] = {}
+        # Products whose sums read them alone are not computed; results and what later members read
+        # stay.
         kept = [*plan.stored, *plan.carried, *inner_operands(plan.after)]
         members, products = summed_products(plan.members, kept)
         # Which member reads each value last: its scratch memory is free from there on.
@@ -157,6 +162,7 @@ class _Sweep:
             if isinstance(o, Load):
                 number = owner.load_number[(o.key, o.dims)]
                 name = f"t{number}"
+                # A tile reads its part of an operand; without cut axes all of it.
                 cut = _cut(o.dims, owner.chunks, owner.group.axes)
                 if not cut:
                     return f"L{number}"
@@ -166,6 +172,7 @@ class _Sweep:
                 return name
             if o.var not in in_pass and o.var not in self.known:
                 self.known.append(o.var)
+            # Made in this sweep, or finished in an earlier one and read from there.
             if o.var in in_pass:
                 return names[o.var] + reorder(o.order, o.var.aval.ndim)
             number = self.known.index(o.var)
@@ -184,6 +191,7 @@ class _Sweep:
                 function, ins = np.multiply, ins * 2
             call = f"{self._bind(eqn.primitive.name.replace('-', '_'), function)}({', '.join(ins)}"
             outs = eqn.outvars
+            # One result that a ufunc may write where it is told to.
             direct = len(outs) == 1 and not eqn.primitive.multiple_results
             freed = [
                 o.var for o in member.operands if isinstance(o, Inner) and last.get(o.var) == k
@@ -243,6 +251,7 @@ class _Sweep:
         body: list[str] = []
         for member in self.plan.after:
             ins = []
+            # After the tiles all values are whole: no slices.
             for o in member.operands:
                 if isinstance(o, Literal):
                     ins.append(
@@ -280,6 +289,7 @@ class _Sweep:
     def run(self, loads: tuple, values: dict[Var, Any]) -> None:
         owner, plan = self.owner, self.plan
         tiles = owner.tiles
+        # Positions along the cut reduced axes; 1 where none is cut.
         cuts = math.prod(-(-owner.group.axes[i] // owner.chunks[i]) for i in owner.cut_reduced)
         # Partial results: one for each position along the cut reduced axes.
         partial = [np.empty((cuts, *v.aval.shape), storage_dtype(v.aval)) for v in plan.partial]
@@ -290,6 +300,7 @@ class _Sweep:
             *(values[v] for v in self.known),
         ]
         threads = min(thread_count(), len(tiles), owner.most_threads)
+        # A sweep may have nothing to do per tile: all its members come after.
         if plan.members:
             if threads > 1:
                 # All threads draw from one iterator, so each takes the next tile when it is free.
@@ -305,6 +316,7 @@ class _Sweep:
                         future.result()  # wait, and raise what a thread raised
             else:
                 self.function(tiles, self.slots.scratch(owner), *arrays)
+        # Merge in the order of tiles, so that results do not depend on threads.
         for v, parts in zip(plan.partial, partial, strict=True):
             fold = owner.made[v].eqn.primitive.fold
             assert fold is not None
@@ -344,6 +356,7 @@ class _Slots:
         kind = (member.dims, storage_dtype(member.eqn.outvars[0].aval))
         # An operand that dies here may be overwritten if its elements are in the same order.
         for v in freed:
+            # Elements in another order would be overwritten before they are read.
             slot = self.owner_of.get(v)
             straight = all(
                 o.order == tuple(range(o.var.aval.ndim))
@@ -368,6 +381,7 @@ class _Slots:
     def scratch(self, owner: TiledGroup) -> Callable[[tuple[int, ...]], list]:
         """Return, for one thread, the function from a tile's lengths to its slots as arrays."""
         # Allocated for a full tile; smaller tiles at the ends use a part.
+        # One allocation a slot for each thread, reused by all tiles.
         full = owner.chunks
         flats = [
             np.empty(math.prod(full[d] if d is not None else 1 for d in dims), dtype)
@@ -396,6 +410,7 @@ def _writes_out(function, eqn) -> bool:
     if not isinstance(function, np.ufunc) or function.nout != 1:
         return False
     try:
+        # A square was made a product: its one operand counts twice.
         given = [storage_dtype(a.aval) for a in eqn.invars] * (function.nin // len(eqn.invars))
         found = function.resolve_dtypes((*given, None))
     except TypeError:
@@ -405,6 +420,7 @@ def _writes_out(function, eqn) -> bool:
 
 def _cut(dims: Dims, chunks: list[int], axes: Sequence[int]) -> str:
     """Return index text for a tile's part of a value; empty if each tile reads all of it."""
+    # Trailing axes that are read in full need no index.
     parts = [f"x[{d}]" if d is not None and chunks[d] < axes[d] else ":" for d in dims]
     while parts and parts[-1] == ":":
         parts.pop()
@@ -432,6 +448,7 @@ def _tiles(axes: Sequence[int], chunks: list[int]) -> list[tuple]:
 def tiled(group: FusedGroup) -> TiledGroup | None:
     """Return the group in tiles, or None if it runs as well without."""
     total = math.prod(group.axes)
+    # Small groups: the cost of tiles exceeds what the cache saves.
     if total < TILED_FROM or len(group.members) < 1:
         return None
     order = _axis_order(group)
@@ -450,6 +467,7 @@ def tiled(group: FusedGroup) -> TiledGroup | None:
         break
     # Cutting a reduced axis takes a pass for each level of reductions, if that is possible.
     cut = [i for i in group.reduced if chunks[i] < group.axes[i]]
+    # Without a cut reduced axis every tile sees whole rows: one sweep.
     passes = one_pass(group) if not cut else split_passes(group)
     if passes is None:
         return None
@@ -463,6 +481,7 @@ def _numbered(tiles: list[tuple], cut: list[int]) -> list[tuple]:
     numbers: dict[tuple, int] = {}
     numbered = []
     for tile in tiles:
+        # Tiles at the same position along cut reduced axes merge into the same partial result.
         at = tuple(tile[i].start for i in cut)
         numbered.append((*tile[:-1], numbers.setdefault(at, len(numbers))))
     return numbered
@@ -486,10 +505,8 @@ def _row_is_kept(group: FusedGroup) -> bool:
         return False
     row = math.prod(group.axes[i] for i in group.reduced)
     order = _axis_order(group)
-    # Reductions over columns: cut the array's rows instead, if possible.
-    strided = (
-        order[0] in group.reduced
-    )  # columns: rows of the array are cut instead, where that is possible
+    # Reductions over columns: the array's rows are cut instead, where that is possible.
+    strided = order[0] in group.reduced
     if strided and split_passes(group) is not None:
         return False
     return row <= TILE * WHOLE_ROWS

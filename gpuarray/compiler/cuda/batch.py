@@ -25,6 +25,7 @@ class BatchTemplate(Template):
     """The text for the first group; the others have the same structure."""
 
     def __init__(self, kernel: Batch, options: Options):
+        # Text is emitted for the first part alone; `batch` has all of them for the launch.
         first = Batch(Accesses(kernel.parts[0]), kernel.name, kernel.parts)
         super().__init__(first, options)
         self.batch = kernel
@@ -34,8 +35,10 @@ class BatchTemplate(Template):
         whole, parts = self.batch, self.batch.parts
         arrays = arrays_of(self.group)
         count = len(arrays)
+        # Three numbers a tile: which part, the first element, how many elements.
         self.line(1, "const unsigned* tile = tiles + blockIdx.x * 3u;", "arrays, first, length")
         self.line(1, f"const unsigned long long* at = table + tile[0] * {count}u;")
+        # Arrays of one element are read at 0, all others from the tile's first element on.
         single = {x.source for x in self.group.loads() if is_one(x)}
         for k, v in enumerate(arrays):
             output = k >= count - len(self.group.outputs)
@@ -43,11 +46,13 @@ class BatchTemplate(Template):
             name = self.out_name[v] if output else self.in_name[v]
             first = "" if v in single and not output else " + tile[1]"
             self.line(1, f"{kind} __restrict__ {name} = ({kind})at[{k}]{first};")
+        # Single elements are read once, before the loop.
         scope: Fetched = {}
         for member in members_in_order(self.group):
             for o in member.operands:
                 if isinstance(o, Load) and is_one(o):
                     self.operand(o, scope, 1)
+        # The loop over the tile, by strides of the block; a tile is four elements a thread.
         self.position = "i"
         self.line(1, "#pragma unroll 4")
         self.line(
@@ -55,6 +60,7 @@ class BatchTemplate(Template):
         )
         for member in members_in_order(self.group):
             self.member(member, 2, scope)
+        # All arrays lie alike, so `i` is the position in each of them.
         for v in self.group.outputs:
             self.line(2, f"{self.out_name[v]}[i] = {self.as_stored(v)};")
         self.line(1, "}")
@@ -62,6 +68,7 @@ class BatchTemplate(Template):
         tiles = tiles_of(sizes)
         schedule = Schedule(TARGET.block_threads, grid=len(tiles))
         text = self.text(schedule)
+        # The table has a row for each part: the addresses of its arrays.
         table = [v for p in parts for v in arrays_of(p)]
         return KernelSource(
             whole,
@@ -95,8 +102,10 @@ def tiles_of(sizes: list[int]) -> np.ndarray:
     """
     counts = np.array(sizes)
     tile = TARGET.batch_tile
+    # Blocks of each part: as many as cover it.
     blocks = -(-counts // tile)
     arrays = np.repeat(np.arange(len(sizes)), blocks)
+    # Where each tile begins: the number of the tile within its part, times its length.
     first = (np.arange(len(arrays)) - np.repeat(np.cumsum(blocks) - blocks, blocks)) * tile
     length = np.minimum(counts[arrays] - first, tile)
     return np.stack([arrays, first, length], 1).astype(np.uint32)

@@ -30,10 +30,12 @@ class ColumnsTemplate(Template):
         s = schedule_columns(
             rows, length, single, len(self.group.members), self.state_bytes(passes)
         )
+        # Columns of a block, which lie side by side.
         wide = s.rows_a_block
         guarded = rows % wide != 0  # a thread without a column leaves before it stores
         passes = once_each(self.group, passes, lambda _: False, early=not guarded)
         parallel, reduced = self.spaces()
+        # Blocks that lie side by side; `splits` of them share each column.
         across = s.grid // s.splits
         n, t = self.number, self.index_type
         # Which column: `lane` across, `deep` down. A thread beyond the last column works on column
@@ -57,6 +59,7 @@ class ColumnsTemplate(Template):
             if one.members or one.stored:
                 what = f"pass {number + 1} down the columns" if one.partial else "write the columns"
                 states = self.declare_partials(one)
+                # Reads down a column do not depend on one another: eight are under way at a time.
                 self.line(1, "#pragma unroll 8")
                 first, step = "deep", s.lanes
                 if s.splits > 1:
@@ -69,6 +72,7 @@ class ColumnsTemplate(Template):
                 # Merge the threads of a column, then its blocks.
                 self.reduce_over_columns(states, s)
                 if s.splits > 1:
+                    # The first thread of each column writes; slots of one block lie side by side.
                     slots = (
                         "deep == 0",
                         f"{cut} * {n(across * wide)} + {place}",
@@ -79,6 +83,7 @@ class ColumnsTemplate(Template):
                     self.reduce_over_columns(states, s)
                 for v, name in states.items():
                     self.finish_reduction(v, name)
+            # What follows from finished reductions, computed by every thread for itself.
             for m in one.after:
                 self.member(m, 1, self.read_outside)
         # Outputs of one element a column: the first thread of each writes them.

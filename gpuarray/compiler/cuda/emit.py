@@ -40,7 +40,7 @@ from gpuarray.compiler.text.expressions import NoCudaRule as NoCudaRule
 
 
 def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:
-    """The text of a kernel; for a group of which no kernel could be made the TypeError says why."""
+    """The text of a kernel. For a group that has no kernel, the TypeError says why."""
     if isinstance(kernel, FusedGroup):
         kernel = kernel_of(kernel)
     return user_source(kernel) if isinstance(kernel, User) else _template(kernel, options).source()
@@ -48,6 +48,7 @@ def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:
 
 def _template(kernel: Kernel, options: Options) -> Template:
     """The template of a kernel's form, filled in with the kernel."""
+    # One case a form: `FORMS` in lower/kernel.py lists them.
     match kernel:
         case Map():
             return MapTemplate(kernel, options)

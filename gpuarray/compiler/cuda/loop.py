@@ -56,6 +56,7 @@ class LoopTemplate(Template):
                 self.flow, self.space = m.flow, m.space
                 for x in m.flow.seen:
                     read += sources(self.access_to(x))
+        # Inputs that only loops read come after the others.
         for v in read:
             if v not in self.in_name:
                 self.in_name[v] = f"in{len(self.inputs)}"
@@ -64,6 +65,7 @@ class LoopTemplate(Template):
 
     def source(self) -> KernelSource:
         """All members over the whole space."""
+        # The carries of loops live in registers, so a thread has one element and no vector.
         total = math.prod(self.axes)
         schedule = _schedule(total)
         thread = f"blockIdx.x * {self.number(schedule.threads)} + threadIdx.x"
@@ -84,6 +86,7 @@ class LoopTemplate(Template):
     def run(self, member: Member, flow: Flow) -> None:
         """Emit a loop or a branch; results that other members do not read are stored here."""
         self.flow, self.space = flow, member.space
+        # What an element starts from is read before the loop.
         for register, operand in zip(flow.values.values(), member.operands, strict=True):
             self.texts[register] = self.operand(operand, self.read_outside, 1)
         results = self.statement(1, flow.statement, self.read_outside)
@@ -91,6 +94,8 @@ class LoopTemplate(Template):
             v = member.eqn.outvars[k]
             if k in results:
                 self.names[v] = results[k]
+                # Results along fewer axes than the space are stored here; the others like any
+                # output.
                 if v in self.outputs and v in self.group.aside:
                     self.store_result(1, k, dims, results[k])
 
@@ -106,6 +111,7 @@ class LoopTemplate(Template):
         """An equation: a line for each of its results."""
         operands = [self.held(depth, x, fetched) for x in s.operands]
         if s.eqn.primitive.kind is Kind.GENERATOR:
+            # An iota and the like: its value depends on the element's position.
             operands += [_atom(self.at(place)) for place in self.places_of(s)]
         texts = expression(s.eqn, operands)
         for register, text in zip(s.results, texts, strict=True):
@@ -115,10 +121,11 @@ class LoopTemplate(Template):
             self.line(depth, line, self.comment(s.eqn, text))
 
     def places_of(self, s: Compute) -> Places:
-        """The places that an element made from nothing depends on."""
+        """The positions that an element of a generator depends on."""
         rule = rule_of(s.eqn)
         assert rule is not None
         at = self.along(self.group_axes(s.results[0].dims))
+        # The rule gives the access of one element; its places are what the text needs.
         access = rule.make(s.eqn, 0, at, lambda operand, _: Held(s.operands[operand]))
         assert isinstance(access, Applied)
         return access.places
@@ -131,9 +138,11 @@ class LoopTemplate(Template):
 
     def repeat(self, depth: int, s: Repeat, fetched: Fetched) -> dict[int, str]:
         name_of: dict[int, str] = {}
+        # A variable for each carry, with its start; the body assigns the next values.
         for k, carry in s.carries.items():
             start = self.held(depth, carry.start, fetched)
             name_of[k] = self.texts[carry.inside] = self.variable(depth, carry.inside.aval, start)
+        # What is read inside a step is forgotten after it: the next step reads anew.
         inside = dict(fetched)
         self.head(depth, s)
         if s.going is not None:
@@ -141,6 +150,7 @@ class LoopTemplate(Template):
             going = self.held(depth + 1, s.going, inside)
             self.line(depth + 1, f"if (!{going}) break;")
         self.block(depth + 1, s.body, inside)
+        # Each step writes its element of a stacked result, if somebody reads that result.
         for k, value in s.stacked.items():
             assert s.turn is not None
             if s.eqn.outvars[k] in self.out_name:
@@ -156,8 +166,10 @@ class LoopTemplate(Template):
         if s.turn is None:
             self.line(depth, "for (;;) {", name)
             return
+        # The first loop's turn is `t`, others have a number.
         t = self.axis_name[s.turn.number] = "t" if s.turn.number == -1 else f"t{-s.turn.number}"
         kind, steps = self.index_type, self.number(s.turn.length)
+        # Unrolled only if reads of several steps can be under way together.
         if (
             len(s.body) <= TARGET.loop_unroll_statements
             and s.turn.length >= TARGET.loop_unroll
@@ -165,12 +177,14 @@ class LoopTemplate(Template):
         ):
             self.line(depth, f"#pragma unroll {TARGET.loop_unroll}")
         if s.reverse:
+            # Unsigned and counted down: the test comes before the decrement.
             self.line(depth, f"for ({kind} {t} = {steps}; {t}-- > 0;) {{", f"{name}, backwards")
         else:
             self.line(depth, f"for ({kind} {t} = 0; {t} < {steps}; ++{t}) {{", name)
 
     def assign(self, depth: int, s: Repeat, name_of: dict[int, str], fetched: Fetched) -> None:
         """Give carries their next values, all at once."""
+        # All next values are computed before any carry changes.
         new: dict[int, str] = {}
         for k, carry in s.carries.items():
             assert carry.next is not None
@@ -193,12 +207,14 @@ class LoopTemplate(Template):
             name_of[k] = self.texts[register] = self.variable(depth, register.aval)
         last = len(s.branches) - 1
         for number, (statements, out) in enumerate(s.branches):
+            # The index of a branch is clamped: below 0 is the first, beyond the end the last.
             test = (
                 f"if ({which} {'<=' if number == 0 else '=='} {number}) " if number < last else ""
             )
             opening = f"{'} else ' if number else ''}{test}{{"
             self.line(depth, opening, s.eqn.primitive.name if number == 0 else "")
             inside = dict(fetched)
+            # Names that one branch defines do not exist in the others.
             self.block(depth + 1, statements, inside)
             for name, value in zip(name_of.values(), out, strict=True):
                 self.line(depth + 1, f"{name} = {self.held(depth + 1, value, inside)};")
@@ -227,11 +243,12 @@ class LoopTemplate(Template):
         return fetched[key]
 
     def access_to(self, x: Seen, need: Callable[[Value], Any] = lambda v: None) -> Access:
-        """How an element of memory is reached; `need` is told of each number that says where."""
+        """How an element of memory is reached; `need` is called for each number in its index."""
         load = self.flow.memory[x.operand]
 
         def at(places: Sequence[Index], count: int) -> Access:
-            """The element at a place in what the first `count` steps of the path show."""
+            """The element at `places` of what the first `count` steps of the path give."""
+            # Views and turns only change the position: go back over them to what the kernel picked.
             while count and not isinstance(x.path[count - 1], Picked):
                 count -= 1
                 step = x.path[count]
@@ -240,6 +257,7 @@ class LoopTemplate(Template):
                 else:
                     assert isinstance(step, Eqn)
                     places = through(step, list(places))
+            # Nothing computed on the way: the element lies in memory, or its producer is inlined.
             if not count:
                 seen = behind(load.views, list(places))
                 return inlined_element(load.source, seen, self.group.inlined)
@@ -247,6 +265,7 @@ class LoopTemplate(Template):
             assert isinstance(step, Picked)
             values = step.values
 
+            # Operand 0 is what is picked from; the others are numbers that the kernel holds.
             def get(operand: int, places: Places) -> Access:
                 if not operand:
                     return at(places, count - 1)
@@ -276,6 +295,7 @@ class LoopTemplate(Template):
         places = self.along(axes)
         if turn is not None:
             places.insert(0, Index.axis(turn.number, turn.length))
+        # Many threads hold one element: the one at position 0 of the missing axes stores it.
         others = [d for d in self.order if d not in axes and self.axes[d] > 1]
         tests = " && ".join(f"{self.axis_name[d]} == 0" for d in others)
         stored = f"ga_exact<{ct.memory_type(v.aval)}>({text})" if ct.is_half(v.aval) else text
@@ -285,7 +305,7 @@ class LoopTemplate(Template):
 
 
 def _schedule(total: int) -> Schedule:
-    """As many blocks as fill the machine, before blocks get larger."""
+    """Launch numbers: blocks of a single warp until they fill the machine, then larger ones."""
     threads = 32
     while threads < TARGET.block_threads and threads * TARGET.full_grid < total:
         threads *= 2

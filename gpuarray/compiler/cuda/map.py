@@ -19,6 +19,7 @@ class MapTemplate(Template):
 
     def __init__(self, kernel: Map | Tiles, options: Options):
         super().__init__(kernel, options)
+        # Vectors lie along the fastest axis, and neighbouring threads take neighbouring vectors.
         self.set_order(list(kernel.order))
 
     def source(self) -> KernelSource:
@@ -41,6 +42,7 @@ class MapTemplate(Template):
             self.line(1, "}")
             self.open_vector_loop(s, total, "compute")
         else:
+            # One vector a thread: threads beyond the end have nothing to do.
             self.define_position(1, s, total, "return")
         self.elements(depth, list(members_in_order(self.group)), self.outputs, {}, width)
         if s.steps > 1:
@@ -66,6 +68,7 @@ class MapTemplate(Template):
         if s.width > 1:
             thread = f"({thread}) * {n(s.width)}"
         self.line(depth, f"const {self.index_type} i = {thread};")
+        # Without a remainder every thread has an element: no test.
         if total % (s.threads * s.width * s.steps):
             self.line(depth, f"if (i >= {n(total)}) {leave};")
         self.define_axes(depth, "i", self.order)

@@ -41,7 +41,7 @@ from gpuarray.core.index import Axis, Index, axes_of
 
 Scope = dict  # names of what has been read in a scope, by the key of its load or position
 
-#: Operands that need no brackets inside an expression: names, calls, subscripts, casts.
+#: Operands that need no brackets inside an expression: names, calls, subscripts, casts, brackets.
 _ATOM = re.compile(r"[\w.]+|\([\w ]+\)[\w.]+|[\w.]+\[[^\[\]]*\]|[\w:<>, ]+\([^()]*\)|\([^()]*\)")
 
 
@@ -71,6 +71,7 @@ class Reader:
         self.guards = 0  # number of guards around the current expression
 
     def line(self, depth: int, text: str, comment: str = "") -> None:
+        # Comments in one column are easier to skim.
         line = "    " * depth + text
         self.lines.append(f"{line:<72}  // {comment}" if comment else line)
 
@@ -81,6 +82,7 @@ class Reader:
     def access_of(self, load: Load) -> Access:
         """The access tree of one element of a load."""
         found, key = self.accesses.of(load), (load.key, load.dims)
+        # A load that several members read is counted once: they share its text.
         if key not in self.counted:
             self.counted.add(key)
             self.count_uses(found)
@@ -108,6 +110,7 @@ class Reader:
                 text = f"{text} {sign} {self.number(abs(index.constant))}"
             return text
         names: dict = dict(self.axis_name)
+        # Without a scope an index has no lookups.
         for atom in atoms(index) if scope else ():
             if isinstance(atom, Lookup):
                 assert scope is not None
@@ -163,6 +166,7 @@ class Reader:
             return self.held(depth, access.value, scope)
         if isinstance(access, Address):
             self.look_up(access.index, depth, scope)
+            # An address is a pointer into an input, for helpers that search from there.
             name, at = self.in_name[access.source], self.at(access.index, scope)
             return name if access.index == Index() else f"{name} + {at}"
         # Computed in this scope already?
@@ -178,9 +182,11 @@ class Reader:
         else:
             text, aval = self.applied(access, depth, scope), access.aval
         # Name it if that is worth a line, with the operation as comment unless the text says it.
+        # A bare name needs no second one.
         if re.fullmatch(r"\w+", text):
             scope[access] = text
         elif self.needs_name(access, text, named):
+            # Numbered by reads, in the order of the text, so equal kernels have equal text.
             name = scope[access] = f"t{self.reads}"
             self.reads += 1
             what = access.eqn if isinstance(access, Applied) else None
@@ -199,6 +205,7 @@ class Reader:
 
         Inside a guard only if it is long: a statement would turn its `?:` into an `if`.
         """
+        # A choice over several lines, or a long expression, is hard to read inside another one.
         if "\n" in text or len(text) > TARGET.name_from:
             return not named
         return self.uses.get(access, 0) > 1 and not self.guards
@@ -209,17 +216,20 @@ class Reader:
         return f"ga_value({text})" if ct.is_half(access.source.aval) else text
 
     def applied(self, access: Applied, depth: int, scope: Scope) -> str:
+        # Positions that the operation looks up are read before its operands.
         for index in access.places:
             self.look_up(index, depth, scope)
         texts = [self.value(o, depth, scope) for o in access.operands]
         texts += [self.at(index, scope) for index in access.places]
         texts = [bracketed(t) for t in texts]
+        # Without an equation it is a template, with the types that it may name.
         if access.eqn is None:
             types = {"T": ct.value_type(access.aval), "M": ct.memory_type(access.aval)}
             return access.template.format(*texts, **types, **ct.TYPES)
         return expression(access.eqn, texts)[access.number]
 
     def guarded(self, access: Guarded, depth: int, scope: Scope) -> str:
+        # Tests need their positions outside the guard; each side has a scope of its own.
         tests = self.tests(access.tests, depth, scope)
         sides = [self.in_own_scope(a, depth + 1, scope) for a in (access.inside, access.outside)]
         return self.select(tests, sides, ct.value_type(access.aval), depth)
@@ -255,6 +265,7 @@ class Reader:
         """
         outside, self.lines = self.lines, []
         self.guards += 1
+        # A copy: names defined on one side of a guard do not exist on the other.
         text = self.value(access, depth, dict(scope))
         self.guards -= 1
         lines, self.lines = self.lines, outside
@@ -277,6 +288,7 @@ class Reader:
             w = self.axis_name[axis.number] = f"w{self.reads}"
             self.reads += 1
             begin, end = "0", self.number(axis.length)
+            # A loop over a whole axis, unless its bounds were searched for.
             if access.spans:  # bounds that are found in memory
                 begin, end = (self.value(a, inner, scope) for a in access.spans[k])
             elif turns <= TARGET.written_out or (
@@ -300,6 +312,7 @@ class Reader:
                 text = name
             terms.append(bracketed(text))
         places: list[str] = []
+        # Positions that the update needs, such as that of the best element so far.
         for index in access.places:
             self.look_up(index, inner, own)
             places.append(bracketed(self.at(index, own)))
@@ -348,6 +361,8 @@ class Reader:
                     if step not in (0, 1, None):
                         return None  # strided: one element a thread is coalesced
                     if isinstance(part, Element) and not _in_loop(part):
+                        # Only neighbours (step 1) are read as a vector, so only these have to be
+                        # aligned.
                         starts += [part.index] * (step or 0)
         if searched and math.prod(self.axes) < TARGET.searchers:
             return None  # searches have long latency: more threads hide more of it
@@ -360,8 +375,11 @@ class Reader:
         """Indices that must be multiples of the vector length for all elements of a vector to agree
         on a test; None if they may differ anyway.
         """
+        # A test without the vector axis says the same for all elements of a vector.
         if self.last not in axes_of(test.index):
             return []
+        # All elements of a vector agree where it begins at a multiple of the width, and the bound
+        # is one.
         if isinstance(test, Below) and self.is_unit_stride(test.index):
             return [test.index, Index(constant=test.bound)]
         return None
@@ -384,12 +402,14 @@ class Reader:
             tests = self.tests(access.tests, depth, scope)
             sides = []
             for side in (access.inside, access.outside):
+                # The statements of each side go inside its branch, so they are collected apart.
                 outside, self.lines = self.lines, []
                 text = self.vector(side, kind, width, depth + 1, dict(scope))
                 sides.append((self.lines, text))
                 self.lines = outside
             return self.select(tests, sides, kind, depth)
         # The same for all elements: one value in all places.
+        # The element type stands between < and the last comma of `ga_vec<T, N>`.
         element = kind[kind.index("<") + 1 : kind.rindex(",")]
         half = element in ct.HALF_TYPES
         if self.is_uniform(access):
@@ -426,6 +446,7 @@ class Reader:
         """Compute a bound of a loop before the loop over a vector, if all elements share it."""
         if bound in scope or isinstance(bound, Constant):
             return
+        # A bound that varies along the vector has to be computed for each element.
         if not any(self.last in axes_of(index) for index in places_of(bound)):
             text = self.value(bound, depth, scope, named=True)
             name = scope[bound] = f"t{self.reads}"
@@ -433,7 +454,7 @@ class Reader:
             self.line(depth, f"const {self.index_type} {name} = {text};")
 
     def hoist_vector(self, access: Element, width: int, depth: int, scope: Scope) -> None:
-        """Read a vector around an element; in this scope it is then `.v[e]` of that."""
+        """Read the vector that an element belongs to; in this scope the element is its `.v[e]`."""
         name = f"q{self.reads}"
         self.reads += 1
         memory = ct.memory_type(access.source.aval)
@@ -445,6 +466,7 @@ class Reader:
     @contextlib.contextmanager
     def inside_vector(self) -> Iterator[None]:
         """Within the `with` block, positions are those of element `e` of a vector."""
+        # Positions of all lines in the block have `+ e`; afterwards they are as before.
         assert self.last is not None
         base, position = self.axis_name[self.last], self.position
         self.axis_name[self.last] = f"({base} + e)"

@@ -32,6 +32,7 @@ class RowsTemplate(Template):
         # Launch numbers. Vectors lie along the fastest reduced axis, so that reads are coalesced.
         passes, rows, length = self.passes, self.rows, self.length
         parallel, reduced = self.spaces()
+        # The vector axis decides `width`, and with it the schedule.
         self.last = reduced[-1]
         schedule = schedule_rows(rows, length, self.width())
         lanes, many = schedule.lanes, schedule.rows_a_block
@@ -64,6 +65,7 @@ class RowsTemplate(Template):
                 self.open_row_loop(schedule, length, reduced, what, len(one.members))
                 self.elements(2, one.members, one.stored, states, schedule.width)
                 self.line(1, "}")
+                # Every thread of the row gets the result: the next pass needs it.
                 for v, name in states.items():
                     self.reduce_over_lanes(v, name, schedule)
             # What needs only finished reductions: every thread computes it for itself.
@@ -96,6 +98,7 @@ class RowsTemplate(Template):
             self.line(1, f"for (unsigned u = 0; u < {s.steps}u; ++u) {{", comment)
             place = f"u * {n(s.lanes)} + lane"
             self.line(2, f"const {t} j = {f'({place}){scale}' if scale else place};")
+            # The last vectors may lie beyond the row.
             if s.steps * s.lanes * s.width != length:
                 self.line(2, f"if (j >= {n(length)}) continue;")
         else:
@@ -117,6 +120,7 @@ class RowsTemplate(Template):
         # An early pass may store only if all threads have a row: no thread can leave before a
         # merge.
         group, early = self.group, not guarded
+        # Shared memory beside the row: a partial result for each warp.
         parts = self.state_bytes(passes) * s.threads // 32
         room_left = min(TARGET.row_shared_bytes, TARGET.shared_bytes - parts)
         # First choice: compute shared values once and carry them. Second: hold only what is read.
@@ -124,6 +128,7 @@ class RowsTemplate(Template):
         plain = once_each(group, passes, lambda _: False, early)
         for chosen in (lean, plain) if any(one.carried for one in lean) else (plain,):
             loads, slots = self.reread_loads(chosen, s.width), _slots(chosen)
+            # Bytes of one element in all slots and held loads.
             room = {n: storage_dtype(v.aval).itemsize for v, n in slots.items()}
             size = sum(room.values())
             size += sum(storage_dtype(x.source.aval).itemsize for x in loads.values())
@@ -145,6 +150,7 @@ class RowsTemplate(Template):
                 self.open_row_loop(s, length, reduced, "read the row")
                 self.read_held(names, s.width)
                 self.line(1, "}")
+            # `row` names a vector of each load; passes read elements of it from here on.
             return chosen, f", held in {where}"
         return plain, ""
 
@@ -153,6 +159,7 @@ class RowsTemplate(Template):
 
         Not if it is one cheap operation on a single held load that is no larger.
         """
+        # Operands along the row, from memory or from other members.
         loads = [o for o in member.operands if isinstance(o, Load) and self.last in o.dims]
         wide = [o for o in member.operands if isinstance(o, Inner) and self.is_wide(o)]
         if wide or len(loads) != 1 or member.eqn.primitive.weight > 1 or self.is_inlined(loads[0]):
@@ -174,6 +181,7 @@ class RowsTemplate(Template):
 
     def reduce_over_lanes(self, v: Var, name: str, s: Schedule) -> None:
         """Merge the partial results of the threads that share a row."""
+        # More than a warp meets in shared memory; a warp or a part of it by shuffles alone.
         if s.lanes > 32:
             self.reduce_over_block(v, name, s)
         elif s.lanes > 1:
@@ -196,7 +204,8 @@ def _last_reads(passes: list[Pass]) -> dict[Var | tuple, int]:
 
 
 def _most_at_once(passes: list[Pass], loads: dict[tuple, Load]) -> int:
-    """Bytes per element held from pass to pass, at the most."""
+    """The most bytes per element that are held at one time from pass to pass."""
+    # A load is held from the start to its last read, a carried value from its pass on.
     last = _last_reads(passes)
     spans = [(0, last[key], load.source) for key, load in loads.items()]
     spans += [(number, last[v], v) for number, one in enumerate(passes) for v in one.carried]
@@ -213,6 +222,7 @@ def _slots(passes: list[Pass]) -> dict[Var, int]:
     found: dict[Var, int] = {}
     for number, one in enumerate(passes):
         for v in one.carried:
+            # A slot of the same dtype whose last reader has run; otherwise a new one.
             dtype = storage_dtype(v.aval)
             free = (k for k, (kind, end) in enumerate(slots) if kind == dtype and end < number)
             slot = next(free, len(slots))
@@ -225,7 +235,7 @@ class SharedRowsTemplate(RowsTemplate):
     """Few long rows, or a single one, in one launch: several blocks share each."""
 
     def source(self) -> KernelSource:
-        """A single pass; the last block of each row merges what all of them found."""
+        """Fold a part of a row in each block; the last block of the row merges all parts."""
         (one,), rows, length = self.passes, self.rows, self.length
         parallel, reduced = self.spaces()
         self.last = reduced[-1]
@@ -243,6 +253,7 @@ class SharedRowsTemplate(RowsTemplate):
         first = f"{first} * {n(s.threads)} + threadIdx.x"
         first = f"({first}){scale}" if scale else first
         stride = n(s.threads * s.splits * s.width)
+        # Four reads are under way for each thread at a time.
         self.line(1, "#pragma unroll 4")
         head = f"for ({self.index_type} j = {first}; j < {n(length)}; j += {stride}) {{"
         self.line(1, head)

@@ -25,7 +25,7 @@ from gpuarray.compiler.text.expressions import Reducer
 
 
 class ScanTemplate(Template):
-    """One scan."""
+    """A running fold: along rows by blocks, down columns by single threads."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -35,15 +35,17 @@ class ScanTemplate(Template):
         self.axis, self.reverse = eqn.params["axis"], eqn.params["reverse"]
         self.cut: Cut = cut_of(eqn.invars[0].aval, self.axis)
         self.reducer_of = Reducer(eqn)
+        # In two kernels: the first only ends with totals, the second begins from them.
         self.ends, self.begins = makes_totals(eqn), reads_totals(eqn)
         self.pieces = self.cut.pieces if is_piecewise(eqn) else 1
         assert isinstance(self.scan.operands[0], Load)
         self.x = self.scan.operands[0]
         rank = len(group.axes)
+        # Axes before the scanned one and behind it.
         self.outer, self.inner = list(range(self.axis)), list(range(self.axis + 1, rank))
 
     def source(self) -> KernelSource:
-        """Rows or columns, as the axis lies in memory."""
+        """The kernel along rows or down columns, as the axis lies in memory."""
         return self.rows() if self.cut.in_rows else self.columns()
 
     # ---- parts ----
@@ -52,6 +54,7 @@ class ScanTemplate(Template):
 
     def set_position(self, position: str) -> None:
         """Set the position along the axis; a reverse scan begins at its end."""
+        # Elements are taken in scan order, so a reverse scan only maps positions.
         last = self.number(self.cut.length - 1)
         self.axis_name[self.axis] = f"({last} - {position})" if self.reverse else position
 
@@ -73,6 +76,7 @@ class ScanTemplate(Template):
     def total_index(self, piece: str, row: str) -> str:
         """Index of the total of a piece, in an array of rows x pieces x columns."""
         inner, n = self.cut.inner, self.number
+        # Rows x pieces x columns, with the parts left out that have length 1.
         if self.cut.outer == 1:
             return piece if inner == 1 else f"{piece} * {n(inner)} + {row}"
         outer = row if inner == 1 else f"{row} / {n(inner)}"
@@ -101,6 +105,7 @@ class ScanTemplate(Template):
         # Which column and piece.
         c, n, t = self.cut, self.number, self.index_type
         columns = c.outer * c.inner
+        # A thread for each column and piece; neighbours take neighbouring columns.
         total = columns * self.pieces
         s = Schedule(TARGET.scan_threads, 1, max(1, -(-total // TARGET.scan_threads)))
         self.line(1, f"const {t} i = blockIdx.x * {n(TARGET.scan_threads)} + threadIdx.x;")
@@ -127,6 +132,7 @@ class ScanTemplate(Template):
         self.set_position("j")
         element = self.element(2)
         self.line(2, f"sum = {self.merge('sum', element)};")
+        # The first kernel of a scan in pieces keeps only the total.
         if not self.ends:
             self.store(2, self.reducer_of.finish("sum"))
         self.line(1, "}")
@@ -146,11 +152,14 @@ class ScanTemplate(Template):
         # Launch numbers: `lanes` threads a row, `items` neighbours a thread, `many` rows a block.
         c, n, t = self.cut, self.number, self.index_type
         items = TARGET.scan_items if c.length > 32 else 1
+        # As many threads as cover a row, a power of two, and at most a full block.
         lanes = 1
         while lanes * items < min(c.length, TARGET.scan_threads * items):
             lanes *= 2
         many = TARGET.scan_threads // lanes if lanes < 32 else 1
         blocks = -(-c.outer // many) if many > 1 else c.outer * self.pieces
+        # Vectors need elements in the order of memory; totals are folded by strides of the block
+        # instead.
         width = items if items > 1 and not (self.reverse or self.ends) and self.in_vectors() else 1
         s = Schedule(max(32, lanes * many), width, max(1, blocks), lanes)
         # Which row and piece, and the merge that the block functions call.
@@ -213,6 +222,7 @@ class ScanTemplate(Template):
 
     def which_row(self, lanes: int, many: int) -> str:
         """Define the row and piece of a thread; returns a test if it may have none."""
+        # Short rows share a block, and its last rows may not exist.
         n, t, inside = self.number, self.index_type, ""
         if many > 1:
             self.line(1, f"const unsigned lane = threadIdx.x % {lanes}u;")
@@ -234,6 +244,7 @@ class ScanTemplate(Template):
     def store_piece_total(self, begin: str, end: str, lanes: int) -> None:
         """Fold a piece and store its total."""
         n, state = self.number, self.reducer_of.state
+        # Neighbouring threads take neighbouring elements; a total needs no order within the thread.
         self.line(1, f"{state} sum = {self.reducer_of.neutral};")
         head = f"for ({self.index_type} j = {begin} + lane; j < {end}; j += {n(lanes)}) {{"
         self.line(1, head)
@@ -251,6 +262,7 @@ class ScanTemplate(Template):
         if items == 1:
             self.line(depth, f"{state} sum = {none};")
             self.set_position("j")
+            # The element's lines belong inside the test: they read memory.
             outside, self.lines = self.lines, []
             element = self.element(depth + 1)
             lines, self.lines = self.lines, outside
@@ -261,6 +273,7 @@ class ScanTemplate(Template):
             return
         self.line(depth, f"{state} run[{items}], sum = {none};")
         deep = depth
+        # A whole vector lies inside or outside of the row, since rows are multiples of it.
         if width > 1:
             self.line(depth, f"if (j < {end}) {{")
             deep = depth + 1
@@ -276,6 +289,7 @@ class ScanTemplate(Template):
             self.line(deep, "}")
             self.line(depth, "}")
             return
+        # Without vectors each element has its own test.
         self.set_position("(j + e)")
         self.line(deep + 1, f"if (j + e < {end}) {{")
         element = self.element(deep + 2)
@@ -289,6 +303,7 @@ class ScanTemplate(Template):
     ) -> None:
         """Write the results of a thread: its running fold merged with what is ahead of it."""
 
+        # `ahead` is what threads and tiles before this thread come to.
         def value(own: str) -> str:
             return self.reducer_of.finish(self.merge("ahead", own) if ahead else own)
 
@@ -312,5 +327,6 @@ class ScanTemplate(Template):
         self.line(depth, "#pragma unroll")
         self.line(depth, f"for (unsigned e = 0; e < {items}u; ++e) {{")
         self.set_position("(j + e)")
+        # The guard was written for the first element; here it is for element e.
         self.store(depth + 1, value("run[e]"), f"if ({guard.replace('j <', 'j + e <')}) ")
         self.line(depth, "}")

@@ -22,7 +22,7 @@ from gpuarray.core.index import Index, linear
 
 
 class ScatterTemplate(Template):
-    """One update in place."""
+    """Updates in place: a thread for each of them."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -30,6 +30,7 @@ class ScatterTemplate(Template):
         eqn = self.eqn = group.members[0].eqn
         self.order = list(range(len(group.axes)))
         self.set_order(self.order)
+        # A thread for each update: positions run along the axes of the updates.
         at = [Index.axis(i, n) for i, n in enumerate(group.axes)]
 
         def get(i: int, places):
@@ -39,6 +40,7 @@ class ScatterTemplate(Template):
 
         self.rule: UpdateRule = eqn.primitive.update
         number = self.rule.operand
+        # Where the update goes, and the tests that it is in bounds, by the primitive's rule.
         self.places, self.tests_of = self.rule.target(eqn, at, get)
         a = eqn.invars[number]
         self.new = None if isinstance(a, Literal) else get(number, at)
@@ -49,6 +51,7 @@ class ScatterTemplate(Template):
         self.inputs = list(dict.fromkeys(read))
         self.in_name = {v: f"in{i}" for i, v in enumerate(self.inputs)}
         if self.new is not None:
+            # Values that are used several times get a name.
             self.count_uses(self.new)
 
     def sources_of(self, index: Index) -> list[Var]:
@@ -62,14 +65,17 @@ class ScatterTemplate(Template):
         total = math.prod(self.axes)
         s = schedule_map(total, 1)
         thread = f"blockIdx.x * {self.number(s.threads)} + threadIdx.x"
+        # One update a thread; there is no vector, since places are computed one by one.
         self.line(1, f"const {self.index_type} i = {thread};")
         self.line(1, f"if (i >= {self.number(total)}) return;")
         self.position = "i"
         self.define_axes(1, "i", self.order)
         scope: dict = {}
+        # Tests that shapes alone decide are left out.
         tests = tuple(t for t in dict.fromkeys(self.tests_of) if t.always is None)
         if tests:
             self.line(1, f"if (!({self.tests(tests, 1, scope)})) return;")
+        # After the test, so that a skipped update reads nothing more.
         place = linear(self.places, out.aval.shape)
         self.look_up(place, 1, scope)
         at = self.at(place, scope)
@@ -86,11 +92,13 @@ class ScatterTemplate(Template):
     def store_update(self, out: Var, at: str, new: str) -> None:
         name, eqn = self.out_name[out], self.eqn
         by = self.rule.merge(eqn)
+        # Unique places need no atomics, and a set (no merge) just stores.
         function = "" if by is None or self.rule.unique(eqn) else atomic(eqn)
         if function:
             self.line(1, f"{function.format(f'{name} + {at}', new)};")
             return
         kind = ct.value_type(out.aval)
+        # A merge reads the element that is there: no other thread writes it, or an atomic was used.
         if by is not None:
             there = f"{name}[{at}]"
             there = f"ga_value({there})" if ct.is_half(out.aval) else there
@@ -99,6 +107,7 @@ class ScatterTemplate(Template):
             lines, (new,) = merged(by, ["old"], ["update"])
             for line in lines:
                 self.line(1, line)
+        # A plain copy moves 16-bit floats as they lie, without a round trip through float.
         if by is None and new.startswith("ga_value(in") and new.endswith("])"):
             new = new.removeprefix("ga_value(")[:-1]  # as it lies in memory
         elif ct.is_half(out.aval):

@@ -21,7 +21,7 @@ from gpuarray.core.index import Index, linear
 
 
 class SortTemplate(Template):
-    """One sort of short rows."""
+    """Short rows, sorted in shared memory."""
 
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options)
@@ -38,10 +38,12 @@ class SortTemplate(Template):
         eqn, n = self.eqn, self.number
         side = max(2, 1 << (self.length - 1).bit_length())
         rows = math.prod(self.axes) // self.length
+        # Short rows share a block.
         many = max(1, TARGET.block_threads // side)
         s = Schedule(max(32, side * many), 1, -(-rows // many), side)
         keys = self.loads[: keys_of(eqn)]
         top = takes_largest(eqn)
+        # Keys and their positions in shared memory; other operands are permuted at the end.
         for k, load in enumerate(keys):
             kind = self.key_type(load, top)
             self.shared[f"key{k}"] = f"{kind} key{k}[{s.threads}]"
@@ -51,6 +53,7 @@ class SortTemplate(Template):
         row = f"blockIdx.x * {n(many)} + t / {side}u" if many > 1 else "blockIdx.x"
         whole = rows % many == 0
         if not whole:
+            # Threads without a row sort row 0, since barriers need all threads, and write nothing.
             self.line(1, f"const bool inside = {row} < {n(rows)};")
         first = row if whole else f"inside ? {row} : 0u"
         self.line(1, f"const {self.index_type} row = {first};")
@@ -60,6 +63,7 @@ class SortTemplate(Template):
         self.line(1, "__syncthreads();")
         self.compare(len(keys), top)
         self.network(side)
+        # Of top_k only the first `count` places of each row are written.
         count = self.outputs[0].aval.shape[self.axis]
         guard = [] if whole else ["inside"]
         guard += [] if count == side else [f"lane < {count}u"]
@@ -76,6 +80,7 @@ class SortTemplate(Template):
     def read_keys(self, keys: list[Load], top: bool, side: int) -> None:
         self.axis_name[self.axis] = "lane"
         self.line(1, "place[t] = lane;")
+        # The lines of the reads are collected apart: they may stand under an `if`.
         outside, self.lines = self.lines, []
         full = side == self.length
         depth, scope = (1 if full else 2), {}
@@ -84,6 +89,7 @@ class SortTemplate(Template):
             floats = ct.value_type(load.source.aval) in ("float", "double")
             self.line(depth, f"key{k}[t] = {f'ga_order({text})' if top and floats else text};")
         lines, self.lines = self.lines, outside
+        # A full row has an element for each thread: no test.
         if full:
             self.lines += lines
             return
@@ -103,14 +109,17 @@ class SortTemplate(Template):
         """
         self.line(1, "const auto before = [](unsigned a, unsigned b) -> bool {")
         self.line(2, "const unsigned p = place[a], q = place[b];")
+        # Positions beyond the row mark the threads that have no element.
         self.line(2, f"if (p >= {self.length}u || q >= {self.length}u) return p < q;")
         for k in range(keys):
             one, two = f"key{k}[a]", f"key{k}[b]"
+            # Integers in the total order of floats: the largest first, nan before infinity.
             if top:
                 self.line(2, f"if ({one} != {two}) return {one} > {two};")
                 continue
             self.line(2, f"if (ga_before({one}, {two})) return true;")
             self.line(2, f"if (ga_before({two}, {one})) return false;")
+        # Equal keys keep their order: that makes the sort stable.
         self.line(2, "return p < q;")
         self.line(1, "};")
 
@@ -135,11 +144,13 @@ class SortTemplate(Template):
     def write_all(self, top: bool) -> None:
         """Write every operand in the new order; those that are no keys are read again, permuted."""
         scope: dict = {}
+        # top_k sorts integers made from values, so values are read again as well.
         keys = 0 if top else keys_of(self.eqn)
         if len(self.outputs) > keys:
             self.line(1, f"const {self.index_type} from = place[t];")
         for k, v in enumerate(self.outputs):
             if top and k == 1:
+                # The position itself is the second result of top_k.
                 value = f"({ct.value_type(v.aval)})from"
             elif k < keys:
                 value = f"key{k}[t]"
@@ -148,6 +159,7 @@ class SortTemplate(Template):
                 value = self.element_of(self.loads[k], 1, scope)
             if ct.is_half(v.aval):
                 value = f"ga_exact<{ct.memory_type(v.aval)}>({value})"
+            # Read at the old place, written at the new one.
             self.axis_name[self.axis] = "lane"
             self.line(1, f"{self.out_name[v]}[{self.at(self.place_of(v))}] = {value};")
 

@@ -87,6 +87,7 @@ class Template(Writer, abc.ABC):
     def __init__(self, kernel: Kernel, options: Options):
         super().__init__(kernel, options.user_lines)
         self.aligned = options.aligned
+        # Without it the compiler must assume that each store may change what a later load reads.
         self.restrict = "" if options.overlap else "__restrict__ "
         self.threads_meet = False
         self.shared: dict[str, str] = {}  # arrays in shared memory: name -> declaration
@@ -97,6 +98,7 @@ class Template(Writer, abc.ABC):
 
     def width(self) -> int:
         """Elements of a vector access; 1 if buffers may be unaligned."""
+        # A vector access of an unaligned address is an error of the GPU.
         return super().width() if self.aligned else 1
 
     # ---- values held in registers or shared memory across loops ----
@@ -116,8 +118,10 @@ class Template(Writer, abc.ABC):
         made = []
         for k, load in enumerate(loads.values()):
             source = load.source
+            # Held in its memory type: vectors of 16-bit values take half the registers of floats.
             kind = self.vector_of(source, width) if width > 1 else ct.memory_type(source.aval)
             text = f"{kind} {name}{k}" + (f"[{count}]" if count > 1 else "")
+            # The array is declared by `finish`, on top of the kernel.
             if shared:
                 self.shared[f"{name}{k}"] = text
             else:
@@ -158,11 +162,13 @@ class Template(Writer, abc.ABC):
     def read(self, load: Load) -> str:
         held = self.registers.get((load.key, load.dims))
         if held is None:
+            # Not held, or not yet: read it from memory.
             return super().read(load)
         return f"ga_value({held})" if ct.is_half(load.source.aval) else held
 
     def can_hold(self, load: Load, width: int) -> bool:
         """Whether a load can be held: read from memory, and varying along the vector axis."""
+        # A vector load covers neighbours, so it varies along the vector axis by itself.
         if width > 1:
             return self.is_vector(load)
         return not self.is_inlined(load) and not self.is_constant_along(load)
@@ -197,9 +203,10 @@ class Template(Writer, abc.ABC):
             self.line(1, f"const {ct.value_type(v.aval)} {self.names[v]} = {result};")
 
     def write_reduced(self, passes: list[Pass], who: str) -> None:
-        """Write outputs that have no reduced axis: the one thread of each row for which `who` holds
-        does.
+        """Write outputs that have no reduced axis, by the one thread of each row for which the
+        condition `who` holds.
         """
+        # Outputs along the reduced axis were stored in a pass already.
         rest = [v for v in self.outputs if not any(v in p.stored for p in passes)]
         if rest:
             self.line(1, f"if ({who}) {{")
@@ -233,6 +240,7 @@ class Template(Writer, abc.ABC):
 
     def state_bytes(self, passes: list[Pass]) -> int:
         """Bytes of shared memory that one thread or warp needs for partial results."""
+        # By type, as `shared_array` reuses the array of a type.
         kinds = {self.reducer(v).state: self.reducer(v).bytes for p in passes for v in p.partial}
         return sum(kinds.values())
 
@@ -305,6 +313,7 @@ class Template(Writer, abc.ABC):
             got = f"ga_get<{reducer.state}{far}>({self.partials_at(start)}, {other})"
             self.line(2, f"{name} = {reducer.merge(name, got)};")
             self.line(1, "}")
+        # Tickets are 4 bytes each, rounded up to whole slots.
         return tickets + -(-4 * rows // TARGET.slot_bytes) * TARGET.slot_bytes
 
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
@@ -329,6 +338,7 @@ class Template(Writer, abc.ABC):
         ]
         if workspace:
             params.append("unsigned char* work")
+        # Before the text is put together, since only now is known which positions are read.
         self.drop_unused()
         # Shared arrays are declared on top: templates find out what they need along the way.
         shared = [f"    __shared__ {text};" for text in self.shared.values()]

@@ -46,6 +46,7 @@ class TilesTemplate(MapTemplate):
         avals = [v.source.aval if isinstance(v, Load) else v.aval for v, _ in chosen]
         lengths = [self.axes[a] for a in self.order]
         s = schedule_tiles(lengths, [storage_dtype(a).itemsize for a in avals], self.both_widths())
+        # Tiles that do not fit into shared memory are left out: their values are read across.
         for (value, _), aval, stride in zip(chosen, avals, s.strides, strict=False):
             name = f"tile{len(self.shared)}"
             self.shared[name] = f"{ct.memory_type(aval)} {name}[{s.side}][{stride}]"
@@ -53,6 +54,7 @@ class TilesTemplate(MapTemplate):
                 self.tiled_loads[value.key, value.dims] = name, value
             else:
                 self.tiled_outputs[value] = name
+        # With a single row of the tile a thread, `deep` is the row itself.
         self.down = "down" if s.steps > 1 else "deep"
         self.define_origin(s)
         # Fill the tiles; the barrier makes them visible to the other threads of the block.
@@ -80,6 +82,7 @@ class TilesTemplate(MapTemplate):
 
     def both_widths(self) -> int:
         """Vector length that suits accesses along x and along y."""
+        # `width` looks along `last`: once for reads along y, once along x.
         self.last = self.y
         along_y = self.width()
         self.last = self.x
@@ -90,10 +93,12 @@ class TilesTemplate(MapTemplate):
         n, t = self.number, self.index_type
         down, across = (-(-self.axes[a] // s.side) for a in (self.y, self.x))
         scale = f" * {s.width}u" if s.width > 1 else ""
+        # Threads of a tile: `lane` along the row in memory, `deep` across it.
         self.line(1, f"const unsigned lane = threadIdx.x % {s.lanes}u{scale};")
         self.line(1, f"const unsigned deep = threadIdx.x / {s.lanes}u;")
         others = [a for a in self.order if a not in (self.x, self.y)]
         block = f"blockIdx.x / {n(across)}" if across > 1 else "blockIdx.x"
+        # Blocks go over the tiles of one matrix first, then over the batch.
         if math.prod(self.axes[a] for a in others) > 1:
             block = f"{block} % {n(down)}"
             self.line(1, f"const {t} batch = blockIdx.x / {n(across * down)};")
@@ -108,6 +113,7 @@ class TilesTemplate(MapTemplate):
         first, second = self.axis_name[along], self.axis_name[across]
         place = {along: "lane", across: self.down}
         place = {a: f"{'top' if a == self.y else 'left'} + {at}" for a, at in place.items()}
+        # Only tiles at an edge that the side does not divide need a test.
         ragged = [a for a in (self.y, self.x) if self.axes[a] % s.side]
         ends = {a: self.number(self.axes[a]) for a in ragged}
         comment = f"{comment} {first}"
@@ -134,6 +140,7 @@ class TilesTemplate(MapTemplate):
             if not self.is_inlined(x) and self.load_index(x).coefficient(self.x) == 1
         }
         nbytes = sum(storage_dtype(x.source.aval).itemsize for x in direct.values())
+        # Only as many as registers hold; others are read while computing.
         if direct and nbytes * s.width * s.steps <= TARGET.ahead_bytes:
             room = self.declare_held("ahead", direct, s.width, s.steps, "[u]")
             self.open_tile_loop(s, self.x, self.y, "read along")

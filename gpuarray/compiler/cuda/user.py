@@ -24,6 +24,7 @@ def user_source(kernel: Kernel) -> KernelSource:
     ins = [a.aval for a in eqn.invars]
     outs = [v.aval for v in eqn.outvars]
     numbers = dict(eqn.params) | _sizes("IN", ins) | _sizes("OUT", outs)
+    # Macros only for the numbers that the text names, so that other sizes share its compile.
     used = {k: v for k, v in numbers.items() if re.search(rf"\b{k}\b", source.text)}
     grid = source.grid(ins, **eqn.params)
     args = ", ".join(a.str_short(True) for a in ins)
@@ -31,6 +32,7 @@ def user_source(kernel: Kernel) -> KernelSource:
     lines = [
         f"// {name}: {source.name}, written by hand",
         f"//   {args or 'no inputs'} -> {results}; {grid} x {source.block} threads",
+        # The kernel gets its name in the plan, so two calls in one source do not collide.
         f"#define {source.name} {name}",
         *(f"#define {k} {_constant(v)}" for k, v in used.items()),
         source.text.strip("\n"),
@@ -44,7 +46,7 @@ def user_source(kernel: Kernel) -> KernelSource:
 
 
 def _sizes(prefix: str, avals: list[ShapedArray]) -> dict[str, int]:
-    """IN0_SIZE, IN0_DIM0, IN0_DIM1, ... of arrays."""
+    """The macros IN0_SIZE, IN0_DIM0, IN0_DIM1, ... of arrays, with their values."""
     found: dict[str, int] = {}
     for i, aval in enumerate(avals):
         found[f"{prefix}{i}_SIZE"] = aval.size
@@ -54,6 +56,8 @@ def _sizes(prefix: str, avals: list[ShapedArray]) -> dict[str, int]:
 
 def _constant(x: Any) -> str:
     """A parameter as text that means exactly this number."""
+    # bool is an int in Python, but True is no C++.
     if isinstance(x, bool):
         return "true" if x else "false"
+    # Brackets keep a negative number whole where the text writes `-N`.
     return f"({x!r})"

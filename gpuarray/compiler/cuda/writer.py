@@ -37,6 +37,7 @@ class Writer(Reader):
         self.order = loop_order(self.accesses)
         # The arguments: inputs that are read from memory, then what inlined producers read.
         plain = [v for v in group.inputs if v not in group.inlined]
+        # Inlined producers read other arrays than the ones that they make.
         inlined = [x for x in self.accesses.loads() if self.is_inlined(x)]
         inside = [v for x in inlined for v in sources(self.access_of(x))]
         self.inputs = list(dict.fromkeys(plain + inside))
@@ -51,6 +52,7 @@ class Writer(Reader):
         # than signed, 64-bit arithmetic costs several times as much, and a negative position wraps
         # to a large one, so that one comparison tests both ends of a range.
         sizes = [v.aval.size for v in (*self.inputs, *group.inlined, *self.outputs)]
+        # Below 2**31, a negative position wraps to more than any size.
         self.wide = max(*sizes, math.prod(group.axes), 0) >= 2**31
         self.index_type = "unsigned long long" if self.wide else "unsigned"
         self.suffix = "ull" if self.wide else "u"
@@ -65,6 +67,7 @@ class Writer(Reader):
     # ---- lines ----
     def comment(self, eqn: Eqn, text: str) -> str:
         """The operation of a line, unless its text names it, and the user's line if wanted."""
+        # A comment that repeats the function's name would say nothing.
         words = [] if eqn.primitive.name in text else [eqn.primitive.name]
         if self.user_lines and eqn.site is not None:
             file, line, _ = eqn.site
@@ -75,6 +78,7 @@ class Writer(Reader):
     # ---- positions ----
     def define_axes(self, depth: int, position: str, axes: list[int]) -> None:
         """Define the positions along `axes` from their common row-major position."""
+        # A single axis has the common position itself: no line, no division.
         if len(axes) == 1:
             self.axis_name[axes[0]] = position
             return
@@ -109,6 +113,7 @@ class Writer(Reader):
             return ct.constant(o.val, o.aval)
         if isinstance(o, Inner):
             return self.names[o.var]
+        # One name for each load in a scope, however many members read it.
         key = (o.key, o.dims)
         found = fetched.get(key)
         if found is None:
@@ -128,7 +133,8 @@ class Writer(Reader):
         if self.group.copy_of is not None:
             self.names[eqn.outvars[0]] = operands[0]  # a copy stores what it reads
             return
-        if eqn.primitive.kind is Kind.REDUCTION:  # over no axis, or over axes of length 1
+        # A reduction over no axis, or over axes of length 1, folds its one element.
+        if eqn.primitive.kind is Kind.REDUCTION:
             reducer = Reducer(eqn)
             texts = [reducer.finish(reducer.lift(operands[0], "0u"))]
         else:
@@ -182,6 +188,7 @@ class Writer(Reader):
         # Vectors need a fastest axis, and something that is contiguous along it.
         places = [(x, self.vector_starts(x)) for x in self.group.loads()]
         loads = [(x, found) for x, found in places if found is not None]
+        # Outputs are stored as vectors where their elements are neighbours.
         outs = [v for v in self.outputs if self.is_unit_stride(self.output_index(v))]
         if self.last is None or not (loads or outs):
             return 1
@@ -192,6 +199,7 @@ class Writer(Reader):
         scalar = sum(any(i.coefficient(self.last) for _, i in self.elements_of(x)) for x in inlined)
         if 2 * scalar > len(loads):
             return 1
+        # A vector of the widest dtype is 16 bytes; all others have as many elements.
         width = vector_width([*(x.source for x, _ in loads), *outs], self.axes[self.last])
         # Halve until every vector begins at a multiple of its own length.
         indices = [i for _, found in loads for i in found] + [self.output_index(v) for v in outs]
@@ -236,6 +244,7 @@ class Writer(Reader):
         self, load: Load, width: int, depth: int = 2, scope: Fetched | None = None
     ) -> str:
         """A vector of neighbouring elements of a load as text, after the lines it needs."""
+        # An inlined producer may give a vector as well, after lines of its own.
         if self.is_inlined(load):
             kind = self.vector_of(load.source, width)
             return self.vector(
@@ -302,7 +311,8 @@ class Writer(Reader):
         fetched: Fetched,
         vectors: dict[Var, str],
     ) -> None:
-        """Compute `members` for one element; stores go into `vectors` where these name one."""
+        """Compute `members` for one element; outputs that `vectors` names go into their vector."""
+        # Names of this element must not be seen by the next one, which has its own scope.
         outside = dict(self.names)
         # Operations, in order. Values that later loops read are stored where these look for them.
         for m in members:
@@ -336,15 +346,17 @@ class Writer(Reader):
 
     def position_in_row(self, m: Member) -> Index:
         """Row-major position of an element among those that a reduction folds, in its operand."""
+        # Positions are counted along the reduced axes alone.
         lengths = m.eqn.invars[0].aval.shape
         gone = [(d, n) for d, n in zip(m.space, lengths, strict=True) if d in self.group.reduced]
         return linear(self.along([d for d, _ in gone]), [n for _, n in gone])
 
     # ---- the whole ----
     def drop_unused(self) -> None:
-        """Remove positions that nothing in their scope reads; again until none is left, because
-        one is computed from another.
+        """Remove definitions of positions that nothing in their scope reads. Repeated until none is
+        left, since a position may be read by another one only.
         """
+        # Definitions of positions; all other lines are emitted because something reads them.
         defined = re.compile(r"( *)const unsigned(?: long long)? (i\d+|j) = ")
         before = 0
         while before != len(self.lines):

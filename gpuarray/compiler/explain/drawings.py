@@ -16,6 +16,7 @@ def escape(words: str) -> str:
     >>> escape("a < b & c")
     'a &lt; b &amp; c'
     """
+    # & first: it is in all the other replacements.
     for sign, name in (("&", "amp"), ("<", "lt"), (">", "gt"), ('"', "quot")):
         words = words.replace(sign, f"&{name};")
     return words
@@ -48,6 +49,7 @@ class Drawing:
         tip: str = "",
     ) -> None:
         """A rectangle; `tip` is shown while the pointer rests on it."""
+        # `:g` writes 40.0 as 40, so that equal shapes are equal text.
         size = f'x="{x:g}" y="{y:g}" width="{max(width, 0):g}" height="{max(height, 0):g}"'
         look = f'rx="{radius:g}" fill="{fill}" stroke="{edge}"'
         inside = f"<title>{escape(tip)}</title>" if tip else ""
@@ -69,6 +71,7 @@ class Drawing:
         weight = ' font-weight="600"' if bold else ""
         place = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{fill}"'
         self._shapes.append(
+            # xml:space keeps the spaces that indent operations.
             f'<text {place} {font}{weight} xml:space="preserve">{escape(words)}</text>'
         )
 
@@ -82,11 +85,13 @@ class Drawing:
     def __str__(self) -> str:
         size = f'width="{self.width:g}" height="{self.height:g}"'
         view = f'viewBox="0 0 {self.width:g} {self.height:g}"'
+        # The arrowhead, which lines refer to by its id.
         head = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
             f'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{FAINT}"/>'
             "</marker></defs>"
         )
+        # The paper is a shape too: without it a dark page would show through.
         paper = f'<rect width="{self.width:g}" height="{self.height:g}" rx="8" fill="{PAPER}"/>'
         return "\n".join(
             [

@@ -26,6 +26,7 @@ from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
 
 
+# The data is plain (records.py); these two classes add how it is shown.
 class StepFacts(StepRecord):
     """One step that runs on the device; as text its operations and the lines that ask for them."""
 
@@ -85,9 +86,12 @@ def _boundaries(refusals: list[Refusal], maker: dict[Var, str]) -> tuple[Boundar
     """The refusals between steps that still exist; others have since been inlined."""
 
     def name(step: DeviceStep) -> str:
+        # A refused pair may name a step that was replaced later; its values say which step makes
+        # them now.
         return next((maker[v] for v in step_outputs(step) if v in maker), "")
 
     found = [(name(r.producer), name(r.consumer), r.reason) for r in refusals]
+    # Left out: steps that are gone by now, and two that have become one kernel.
     kept = dict.fromkeys(f for f in found if f[0] and f[1] and f[0] != f[1])
     return tuple(Boundary(*f) for f in kept)
 
@@ -100,6 +104,7 @@ def _step_names(steps: Sequence[DeviceStep]) -> dict[int, str]:
     """Names of steps by id; library steps are named after their place and operation."""
     names = {}
     for i, step in enumerate(steps):
+        # Two calls of one routine need two names, so a step of a library has its place in its name.
         names[id(step)] = f"s{i}_{step.primitive.name}" if isinstance(step, Eqn) else step.name
     return names
 
@@ -112,10 +117,12 @@ def _step_facts(
     host_reason: Callable[[Eqn], str | None],
 ) -> StepFacts:
     def value(v: Var) -> Value:
+        # The first step that shows an array numbers it; the same array keeps its number.
         return Value(numbers.setdefault(v, len(numbers)), v.aval.str_short(True), v.aval.nbytes)
 
     inputs = tuple(value(v) for v in dict.fromkeys(step_inputs(step)) if v not in unstored)
     outputs = tuple(value(v) for v in step_outputs(step))
+    # A routine of a library: one operation, and why it runs on the host if it does.
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
         reason = host_reason(step)
@@ -127,6 +134,7 @@ def _step_facts(
     group = group_in(step)
     return StepFacts(
         name,
+        # A kernel is named after its place and its form: `k3_rows` is of the form `rows`.
         step.name.partition("_")[2],
         operations,
         inputs,
@@ -143,6 +151,7 @@ def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> Step
     if kernel.name not in on_device:
         return kernel
     facts = dict(on_device[kernel.name])
+    # These two have fields of their own; all other facts are shown under their names.
     source, seconds = facts.pop("source"), facts.pop("roofline_seconds")
     facts["roofline"] = f"{seconds * 1e6:.2f} us"
     return dataclasses.replace(
@@ -151,6 +160,7 @@ def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> Step
 
 
 def _operation(eqn: Eqn, text: str) -> Operation:
+    # Equations that the compiler made, and programs without recorded lines, have no place.
     if eqn.site is None:
         return Operation(eqn.primitive.name, text)
     file, line, function = eqn.site

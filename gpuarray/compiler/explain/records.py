@@ -33,6 +33,7 @@ class Operation:
     @property
     def user_line(self) -> str:
         """`file.py:12`, or nothing where the place is not known."""
+        # The file's name without its folders: tables have little room.
         return f"{os.path.basename(self.file)}:{self.line}" if self.file else ""
 
     @property
@@ -64,32 +65,34 @@ class StepRecord:
 
     @property
     def grid(self) -> int | None:
-        """Blocks of a launch, where a GPU was named."""
+        """Blocks of a launch; None unless a GPU was named."""
         return self.facts.get("grid")
 
     @property
     def block(self) -> int | None:
-        """Threads of a block, where a GPU was named."""
+        """Threads of a block; None unless a GPU was named."""
         return self.facts.get("block")
 
     @property
     def registers(self) -> int | None:
-        """Registers of a thread, where a compiler for the GPU that was named is here."""
+        """Registers of a thread; None unless a compiler for the named GPU is installed."""
         return self.facts.get("registers")
 
     @property
     def spills(self) -> int | None:
-        """Bytes that a thread stores for want of registers, likewise."""
+        """Bytes of registers that a thread spills to memory; None as for `registers`."""
         return self.facts.get("spills")
 
     @property
     def ops(self) -> tuple[str, ...]:
         """The names of the operations, in the order in which they run."""
+        # Repeats stay: each is work that the kernel does.
         return tuple(o.name for o in self.operations)
 
     @property
     def user_lines(self) -> tuple[str, ...]:
         """The places in the user's program that this step does, each once: `file.py:12`."""
+        # dict.fromkeys keeps the order in which the lines run, which a set would not.
         return tuple(dict.fromkeys(o.user_line for o in self.operations if o.file))
 
     @property
@@ -100,6 +103,7 @@ class StepRecord:
     @property
     def bytes_read(self) -> int:
         """Bytes of the distinct arrays it reads."""
+        # `inputs` has each array once, however many operations read it: caches serve the others.
         return sum(v.nbytes for v in self.inputs)
 
     @property
@@ -122,7 +126,11 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Record:
-    """The steps of a function in the order in which they run, and what they cost."""
+    """The steps of a function in the order in which they run, and what they cost.
+
+    bytes_unfused, launches_unfused: the same cost if each operation were a step of its own
+    temporary_bytes: the most memory that values between steps take at one time
+    """
 
     name: str
     steps: tuple[StepRecord, ...]
@@ -143,12 +151,13 @@ class Record:
 
     @property
     def launches(self) -> int:
-        """How many kernels and library routines one call starts."""
+        """Number of kernels and library routines that one call starts."""
         return len(self.steps)
 
     @property
     def bytes_moved(self) -> int:
         """Bytes that all steps read and write."""
+        # What a step leaves for another one counts twice: it is written, then read.
         return sum(s.bytes_read + s.bytes_written for s in self.steps)
 
     @property

@@ -42,6 +42,7 @@ def emitted(
     plan: Plan, user_lines: bool = False
 ) -> Iterator[tuple[DeviceStep, KernelSource | None]]:
     """The steps a GPU would run, with the text of kernels; None for routines of libraries."""
+    # Views run nothing, so they do not show.
     for step in plan.device_steps:
         if not isinstance(step, Eqn):
             yield step, emit(step, Options(user_lines))
@@ -52,9 +53,10 @@ def emitted(
 def cuda_source(plan: Plan) -> str:
     """All kernels of a plan in the order of their launches, behind what they call.
 
-    Steps that are routines of libraries are comments. The user's lines are woven in as comments
-    too: they are not part of what gets compiled to run.
+    Steps that are routines of libraries are comments. So are the user's lines, which text that is
+    compiled to run does not have: that text is the key of the cache.
     """
+    # A library routine has no text, and stays visible in its place.
     parts = [
         f"// {describe(step)}\n" if kernel is None else kernel.text
         for step, kernel in emitted(plan, user_lines=True)

@@ -1,7 +1,7 @@
 """An Explanation as text, as a picture, as a page.
 
 Floor 3. In: a Record of a program (`records.py`). Out: text, SVG, HTML. The user's own lines are
-read from their files here, when they are shown; nothing of them is in what is compiled.
+read from their files here, when they are shown; they are no part of what is compiled.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing, escape
 from gpuarray.compiler.explain.records import Operation, Record, StepRecord, Value
 
+# Colours of the boxes, by the form of the kernel: related forms share one.
 _TINTS = {
     "map": "#e3f0fb",
     "loop": "#fbe6e3",
@@ -33,6 +34,7 @@ def size(nbytes: float) -> str:
     >>> size(48_000_000), size(12)
     ('48.0 MB', '12 B')
     """
+    # From 100 units on a decimal says nothing: 100 MB, 99.9 MB.
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if nbytes >= scale:
             return f"{nbytes / scale:.{1 if nbytes < 100 * scale else 0}f} {unit}"
@@ -59,6 +61,7 @@ def plural(n: int, word: str) -> str:
     """
     if n == 1:
         return f"1 {word}"
+    # The words here take -s, or -es after -ch (launch, batch).
     return f"{n} {word}" + ("es" if word.endswith("ch") else "s")
 
 
@@ -70,6 +73,7 @@ def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
     """
     if not rows:
         return []
+    # A column is as wide as its widest cell.
     flush = set(right)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
@@ -78,6 +82,7 @@ def columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
             cell.rjust(w) if i in flush else cell.ljust(w)
             for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         ]
+        # No spaces at the ends of lines, which copies of the text would keep.
         lines.append("  ".join(cells).rstrip())
     return lines
 
@@ -97,6 +102,7 @@ def comparison(e: Record) -> str:
 
 def table(e: Record) -> str:
     """The steps as a table, then why they are not fewer."""
+    # Steps have different facts: a column for each name that any of them has.
     facts = list(dict.fromkeys(name for s in e.steps for name in s.facts))
     rows = [("step", "space", "operations", "reads", "writes", "mul-adds", *facts, "lines")]
     for s in e.steps:
@@ -114,6 +120,7 @@ def table(e: Record) -> str:
         )
     lines = [f"{headline(e)} ({comparison(e)})"]
     if e.steps:
+        # Numbers are flush right: reads, writes, mul-adds, and all facts.
         lines += ["", *columns(rows, right=range(3, 6 + len(facts)))]
     if e.why_not_fused:
         lines += ["", "not fused:", *(f"  {b}" for b in e.why_not_fused)]
@@ -132,10 +139,12 @@ def space(s: StepRecord) -> str:
 def line_ranges(s: StepRecord) -> str:
     """The user's lines with neighbours joined: `model.py:12-14,17`."""
     by_file: dict[str, set[int]] = {}
+    # Lines of each file, without repeats.
     for line in s.user_lines:
         file, _, number = line.rpartition(":")
         by_file.setdefault(file, set()).add(int(number))
     texts = []
+    # Runs of neighbouring lines: each is extended while the next line follows it.
     for file, numbers in by_file.items():
         runs: list[list[int]] = []
         for n in sorted(numbers):
@@ -149,6 +158,7 @@ def line_ranges(s: StepRecord) -> str:
 
 def _fit(ops: Sequence[str], width: int) -> str:
     """Names of operations, with repeats counted, as many as fit."""
+    # Neighbours of one name become a word with their number: mul mul -> mul*2.
     words: list[str] = []
     for op in ops:
         if words and words[-1].split("*")[0] == op:
@@ -156,6 +166,7 @@ def _fit(ops: Sequence[str], width: int) -> str:
             words[-1] = f"{op}*{n}"
         else:
             words.append(op)
+    # At least one word, however long; then how many operations there are in all.
     text = ""
     for i, word in enumerate(words):
         longer = f"{text} {word}".strip()
@@ -169,6 +180,7 @@ def kernel_text(s: StepRecord) -> str:
     """One step: what goes in and out, then each operation with the user's line beside it."""
     ins = ", ".join(v.text for v in s.inputs)
     outs = ", ".join(v.text for v in s.outputs)
+    # The header, the facts, then the operations in two columns: formula and user's line.
     head = (
         f"{s.name}({ins}) -> {outs}    {size(s.bytes_read)} read, {size(s.bytes_written)} written"
     )
@@ -182,8 +194,10 @@ def kernel_text(s: StepRecord) -> str:
 
 def svg(e: Record) -> str:
     """Boxes in the order in which they run; arrows for what one writes and another reads."""
+    # Heights of the boxes first: the sheet must be as high as all of them.
     wide, margin, line = 560, 20, 16
     tall = [34 + line * (len(_box_lines(s)) + len(s.facts)) + 10 for s in e.steps]
+    # Arrows run right of the boxes, in lanes; the widest label says how much room they need.
     links = _links(e.steps)
     lanes = _lanes(links)
     right = max(
@@ -194,6 +208,7 @@ def svg(e: Record) -> str:
     sheet = Drawing(wide + margin + right, height, headline(e))
     sheet.text(margin, 30, headline(e), size=16, bold=True)
     sheet.text(margin, 49, comparison(e), fill=FAINT)
+    # The boxes, from the top down: a heading, the bytes moved, the operations, the facts.
     top: list[float] = []
     y = 68.0
     for s, high in zip(e.steps, tall, strict=True):
@@ -211,6 +226,8 @@ def svg(e: Record) -> str:
             sheet.text(margin + 12, at, f"{name}: {value}", size=11, fill=FAINT)
             at += line
         y += high + 26
+    # An arrow from the foot of the writer to the head of the reader; those of other lanes end a
+    # little lower, so that heads do not cover one another.
     edge = margin + wide
     for (i, j, value), lane in zip(links, lanes, strict=True):
         x = edge + 24 + 22 * lane
@@ -229,6 +246,7 @@ def _box_lines(s: StepRecord, most: int = 16) -> list[tuple[str, str]]:
     rows = [(o.text if len(o.text) < 62 else o.text[:59] + "...", o.origin) for o in s.operations]
     if len(rows) <= most:
         return rows
+    # The first and the last operations, and how many are left out between them.
     half = most // 2
     left_out = len(rows) - 2 * half + 1
     return [*rows[:half], (f"... {left_out} more ...", ""), *rows[-half + 1 :]]
@@ -249,6 +267,7 @@ def _lanes(links: Sequence[tuple[int, int, Value]]) -> list[int]:
     """A lane for each link such that links in one lane do not overlap."""
     lanes: list[int] = []
     for n, (i, j, _) in enumerate(links):
+        # Links that only touch, one ending where another begins, may share a lane.
         taken = {lanes[m] for m, (a, b, _) in enumerate(links[:n]) if not (b <= i or j <= a)}
         lanes.append(next(k for k in range(len(links)) if k not in taken))
     return lanes
@@ -268,7 +287,7 @@ svg { max-width: 100%; height: auto }
 
 
 def html(e: Record) -> str:
-    """A page that stands alone."""
+    """A page with everything in it: it refers to no other file."""
     parts = [
         "<!doctype html>",
         f'<html lang="en"><meta charset="utf-8"><title>{escape(headline(e))}</title>',
@@ -277,6 +296,7 @@ def html(e: Record) -> str:
         svg(e),
         f"<pre>{escape(table(e))}</pre>",
     ]
+    # Below the picture each kernel, its operations beside the user's lines.
     for s in e.steps:
         parts += [
             f"<h2>{escape(s.name)}</h2>",
@@ -290,6 +310,7 @@ def html(e: Record) -> str:
 
 def _source_lines(operations: Sequence[Operation]) -> str:
     """The user's lines that a step does, as they stand in their files."""
+    # Each line once, however many operations it asked for.
     places = dict.fromkeys((o.file, o.line, o.user_line) for o in operations if o.file)
     rows = [(where, linecache.getline(file, line).strip()) for file, line, where in places]
     return "\n".join(columns(rows)) or "(the lines that asked for this are not known)"

@@ -34,13 +34,14 @@ class Register:
     @property
     def base(self) -> Register:
         """The register that holds it."""
+        # A view of a view: follow the chain to the register that has a variable in the kernel.
         return self if self.same is None else self.same.base
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The step that a loop is at, used as an axis of what it goes through. Its number is negative,
-    so that it is none of the space; `length` is how many steps there are.
+    """The current step of a loop, used as an axis of the arrays that the loop goes through. Its
+    number is negative, unlike those of the space's axes; `length` is the number of steps.
     """
 
     number: int
@@ -151,6 +152,7 @@ class Flow:
     @property
     def whole(self) -> list[int]:
         """The results of which a thread holds one element at the end."""
+        # A dimension of length 1 has no axis, as everywhere.
         full = tuple(None if n == 1 else d for d, n in enumerate(self.shape))
         # Stacked results are written at every step. Others may run along fewer axes than the
         # space, so that many threads hold the same element.
@@ -162,6 +164,7 @@ class Flow:
 
 
 def _step_name(step: Eqn | Turn | Picked) -> str:
+    # Words for where a read goes: the step of a loop, or the name of the view or gather.
     if isinstance(step, Turn):
         return "step"
     return (step if isinstance(step, Eqn) else step.eqn).primitive.name
@@ -173,6 +176,7 @@ def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
 
     operands: the names of `values`, then of `memory`
     """
+    # Operands have the kernel's names; registers get names as they appear, e0, e1, ...
     names: dict[object, str] = dict(zip(flow.values.values(), operands, strict=False))
     in_memory = dict(zip(flow.memory, operands[len(flow.values) :], strict=True))
     lines: list[tuple[Eqn, str]] = []
@@ -196,6 +200,7 @@ def flow_lines(flow: Flow, operands: Sequence[str]) -> list[tuple[Eqn, str]]:
                 structure(s, depth)
 
     def structure(s: Repeat | Choose, depth: int) -> None:
+        # The line of the structure itself, then its statements, one level deeper.
         indent, what = "  " * depth, s.eqn.primitive.name
         if isinstance(s, Choose):
             lines.append((s.eqn, f"{indent}{what}({name(s.which)})"))

@@ -33,9 +33,9 @@ from gpuarray.core.primitive import Kind
 def fuse(
     graph: Graph, enabled: bool = True, flows: bool = False
 ) -> tuple[list[Step], list[Refusal]]:
-    """The steps that compute the graph, each after those it needs, and for each pair that
-    exchanges a value but was not merged, why. With `flows`, loops and branches that run element by
-    element are groups too.
+    """The steps that compute the graph, each after those it needs, and the refusals: for each pair
+    of steps that exchange a value, why they were not merged. With `flows`, loops and branches that
+    run element by element are groups too.
     """
     fuser = _Fuser(graph, enabled, flows)
     fuser.run()
@@ -61,6 +61,7 @@ class _Fuser:
         # falls along a path from producer to consumer, so the search for cycles can stop at a step
         # whose number is below that of the one sought.
         self.latest: dict[int, int] = {}
+        # The steps that read each step's results. Producers follow from a step's inputs.
         self.readers: dict[int, set[int]] = {}
         self.refused: dict[tuple[int, int], str] = {}  # pairs of steps that did not merge, and why
 
@@ -86,6 +87,7 @@ class _Fuser:
 
     def _flow(self, eqn: Eqn) -> GroupBuilder | None:
         """A loop or a branch as a group, where each element goes its own way."""
+        # Results that nobody reads need no registers.
         used = {v for v in eqn.outvars if v in self.index.uses}
         return flow_group(eqn, used, self.index)
 
@@ -132,11 +134,13 @@ class _Fuser:
         """The values a step reads, looked at through views."""
         if isinstance(step, GroupBuilder):
             return step.sources()
+        # A view costs nothing to read through: what counts is the value in memory behind it.
         return [self.index.base(a)[0] for a in step.invars if isinstance(a, Var)]
 
     def _producers(self, number: int) -> set[int]:
         """The steps that compute what a step reads."""
         step_of = self.step_of
+        # Arguments and constants come from no step.
         return {step_of[v] for v in self._inputs(self.steps_by_id[number]) if v in step_of}
 
     def _group_of_one(self, eqn: Eqn) -> GroupBuilder:
@@ -188,7 +192,7 @@ class _Fuser:
                     number = maker
                     break
             else:
-                return
+                return  # no producer was merged: the step has taken all it can
 
     def _merge_siblings(self) -> None:
         """Merge groups that read the same value over one space, then reductions of one shape."""
@@ -196,6 +200,7 @@ class _Fuser:
         for number, step in sorted(self.steps_by_id.items()):
             if isinstance(step, GroupBuilder):
                 for v in step.sources():
+                    # Reading a scalar twice costs nothing: it is no reason to merge.
                     if v.aval.size > 1:
                         readers.setdefault(v, []).append(number)
         self._merge_first_fit(readers.values())
@@ -233,7 +238,9 @@ class _Fuser:
 
     # ---- merging ----
     def _try_merge(self, a: int, b: int, siblings: bool = False) -> bool:
-        """Merge step b into step a (its producer or sibling) if that is legal and worth it."""
+        """Merge step b into step a (its producer or sibling) if that is legal and worth it; return
+        whether it was merged.
+        """
         one, two = self.steps_by_id[a], self.steps_by_id[b]
         if not isinstance(one, GroupBuilder) or not isinstance(two, GroupBuilder) or a == b:
             return False
@@ -247,6 +254,7 @@ class _Fuser:
             if not siblings:
                 self.refused[(a, b)] = why_not
             return False
+        # What b computes is now computed by a.
         del self.steps_by_id[b]
         for v in (*two.made, *two.aside):
             self.step_of[v] = a
@@ -288,13 +296,15 @@ class _Fuser:
     def _reason(self, a: int, b: int) -> str:
         """Why step b was not merged into step a, whose results it reads."""
         one, two = self.steps_by_id[a], self.steps_by_id[b]
+        # A single equation is no group: it never merges.
         for eqn in (one, two):
             if isinstance(eqn, Eqn):
                 prim = eqn.primitive
                 return f"{prim.name} is a step of its own ({prim.kind.word})"
         if not self.enabled:
             return "fusion is switched off"
-        # Steps are numbered by their first equation: a reason may be kept under an earlier pair.
+        # A refusal is kept under the numbers that the steps had then; if they have changed since,
+        # the reason is found again on a copy.
         assert isinstance(one, GroupBuilder) and isinstance(two, GroupBuilder)
         return self.refused.get((a, b)) or merge_reason(one, two)
 

@@ -104,6 +104,7 @@ class FusedGroup:
         loops in registers. Others (a scan, a sort, a scatter in place) have kernels of their own.
         """
         fusible = (Kind.POINTWISE, Kind.REDUCTION)
+        # A flow counts as fusible whatever its primitive's kind is.
         return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
 
     def loads(self) -> Iterator[Load]:
@@ -114,13 +115,16 @@ class FusedGroup:
         """The inputs that loops read step by step, and how often each element of the space does."""
         for member in self.members:
             if member.flow is not None:
+                # A loop of 1000 steps reads 1000 elements for each element of the space.
                 for k, load in member.flow.memory.items():
                     yield load, member.flow.reads_of(k)
 
 
 class GroupBuilder:
-    """A group while equations are still merged into it. What every attempt to merge asks for is
-    kept up to date here, since gathering it again would take quadratic time.
+    """A group while equations are still merged into it.
+
+    What every attempt to merge asks for is kept up to date here: gathering it again each time would
+    take quadratic time.
     """
 
     def __init__(self, axes: Iterable[int] = (), reduced: frozenset[int] = frozenset()):
@@ -139,6 +143,8 @@ class GroupBuilder:
         """Append a member and note what it reads and computes."""
         self.members.append(member)
         self.weight += member.weight
+        # Values behind a reduction are noted: a later member that needs them waits for the whole
+        # row.
         depends = member.eqn.primitive.kind is Kind.REDUCTION
         for operand in member.operands:
             if isinstance(operand, Load):
@@ -149,6 +155,7 @@ class GroupBuilder:
         # Results that a loop writes aside are in memory: no other member can have them as operands.
         self.made.update((v, member) for v in member.in_registers)
         self.aside.update((v, member) for v in member.written_aside)
+        # What a loop reads step by step is no Load of a member, but it is an input.
         if member.flow is not None:
             for load in member.flow.memory.values():
                 self.read[load.source] = self.read.get(load.source, 0) + 1
@@ -172,6 +179,7 @@ class GroupBuilder:
     def built(self, outputs: Iterable[Var]) -> FusedGroup:
         """The group as it is now."""
         return FusedGroup(
+            # The order of `read` is that of the kernel's arguments.
             tuple(self.axes),
             self.reduced,
             tuple(self.members),
@@ -205,6 +213,7 @@ def members_in_order(group: FusedGroup) -> Iterator[Member]:
     for member in group.members:
         # Depth first, without recursion: chains may be as long as a group has members.
         stack = [member]
+        # A member is emitted when nothing it needs is left.
         while stack:
             top = stack[-1]
             needed = [
@@ -216,6 +225,7 @@ def members_in_order(group: FusedGroup) -> Iterator[Member]:
                 stack.extend(needed)
                 continue
             stack.pop()
+            # It may be on the stack twice, if two members need it.
             if id(top) not in done:
                 done.add(id(top))
                 yield top

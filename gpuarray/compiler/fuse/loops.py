@@ -55,6 +55,7 @@ def flow_group(eqn: Eqn, used: Iterable[Var], index: GraphIndex) -> GroupBuilder
     # 1. Build the flow. At first every operand is taken for a register. Each one of which a thread
     # needs more than its own element is left in memory, and building starts again.
     while True:
+        # Building is cheap, and each new start has one operand more in memory, so this ends.
         try:
             flow = _FlowBuilder(eqn, operands, in_memory).flow(wanted)
             break
@@ -115,11 +116,14 @@ class _FlowBuilder:
         self.eqn = eqn
         self.operands = operands
         self.in_memory = in_memory
+        # Every register and element made, so that `flow` can turn their labels into axes at the
+        # end.
         self.all: list[Register | Seen] = []
         # Labels: a union-find forest, with a length for each root.
         self.parent: list[int] = []
         self.length: list[int] = []
         self.real: list[bool] = []  # whether elements along it may differ
+        # Loops so far, to number their turns, and totals that limits and the cost model look at.
         self.loops = 0
         self.weight = 0.0
         self.statements = 0
@@ -139,6 +143,7 @@ class _FlowBuilder:
     def find(self, label: int) -> int:
         """The root of a label, with the paths to it halved on the way."""
         while self.parent[label] != label:
+            # Path halving: each label points at its grandparent, so later searches are short.
             self.parent[label] = self.parent[self.parent[label]]
             label = self.parent[label]
         return label
@@ -152,6 +157,8 @@ class _FlowBuilder:
             if a != b:
                 if self.length[a] != self.length[b]:
                     raise NotElementwise("lengths differ")
+                # The root of the second set joins the first; elements along both may differ if
+                # either may.
                 self.parent[b] = a
                 self.real[a] |= self.real[b]
 
@@ -162,6 +169,9 @@ class _FlowBuilder:
 
     def assign(self, register: Register, value: Value) -> None:
         """Let a register take a value, which must have its dtype and run along its axes."""
+        # A loop's next value takes the register of the value before: C++ would convert between
+        # dtypes silently.
+        # A scalar may fill a register that runs along axes, an array not.
         if register.aval.dtype != value.aval.dtype:
             raise NotElementwise("dtypes differ")
         if not isinstance(value, Literal) and value.aval.ndim:
@@ -197,6 +207,7 @@ class _FlowBuilder:
         axis_of: dict[int, int] = {}
         for d, label in enumerate(labels[first]):
             if label is not None:
+                # Two dimensions of the result with one label would be its diagonal.
                 if self.find(label) in axis_of:
                     raise NotElementwise("an axis meets itself")
                 axis_of[self.find(label)] = d
@@ -225,6 +236,7 @@ class _FlowBuilder:
         if isinstance(a, Literal):
             return a
         made: Register | Seen
+        # A second building: this operand was found to be needed beyond the thread's own element.
         if k in self.in_memory:
             made = Seen(a.aval, self.fresh(a.aval, True), k, ())
         else:
@@ -247,6 +259,7 @@ class _FlowBuilder:
         branches = []
         # Every branch assigns its values to the same registers, so their axes are united.
         for graph in form.branches:
+            # Only results that are wanted: what a branch computes for others is dropped.
             flat = drop_dead(_with_outputs(_simplified(graph), sorted(wanted)))
             statements, out = self.block(flat, operands)
             for k, value in zip(sorted(wanted), out, strict=True):
@@ -288,6 +301,7 @@ class _FlowBuilder:
             inside = self.register(body.invars[len(form.consts) + k].aval)
             self.assign(inside, start)
             carries[k] = Carry(start, inside)
+        # The body's cost is what the weight grows by from here on.
         made = Repeat(eqn, turn, form.reverse, carries)
         before = self.weight
         carried = [carries[k].inside if k in carries else None for k in range(count)]
@@ -322,6 +336,7 @@ class _FlowBuilder:
     def element(self, value: Value | None, turn: Turn | None) -> Value | None:
         """The slice of an array along its first axis that a step of a loop reads."""
         assert turn is not None
+        # A constant is the same at every step, and what is never read needs no element.
         if value is None or isinstance(value, Literal):
             return value
         aval = ShapedArray(value.aval.shape[1:], value.aval.dtype, value.aval.weak_type)
@@ -346,7 +361,7 @@ class _FlowBuilder:
             # An array would be an input of the kernel, and the equation has no operand for it.
             if v.aval.shape:
                 raise NotElementwise("it holds a constant array")
-            env[v] = Literal(c, v.aval)
+            env[v] = Literal(c, v.aval)  # a scalar is a literal in the kernel's text
 
         def read(a: Atom) -> Value:
             return self.read_value(a if isinstance(a, Literal) else env[a])
@@ -397,6 +412,7 @@ class _FlowBuilder:
         order = view_order((eqn,), value.aval.ndim)
         made: Register | Seen
         if isinstance(value, Seen):
+            # Elements of a reshape or slice lie elsewhere: the labels are new, the path says where.
             if order is None:
                 labels = self.fresh(aval, True)
             else:
@@ -404,6 +420,7 @@ class _FlowBuilder:
             made = Seen(aval, labels, value.operand, (*value.path, eqn))
         elif order is not None:
             labels = [None if o is None else value.labels[o] for o in order]
+            # A new dimension has length 1 or is a broadcast: elements along it are the same.
             made = Register(aval, labels, value.operand, value)
         elif value.operand is not None:
             raise _InMemory(value.operand)
@@ -414,6 +431,7 @@ class _FlowBuilder:
 
     def picked(self, eqn: Eqn, value: Value | None, others: dict[int, Value]) -> Seen:
         """Elements of memory at an index that is the same for all of them."""
+        # A thread can look anything up in memory, but only its own element in a register.
         if isinstance(value, Register) and value.operand is not None:
             raise _InMemory(value.operand)
         if not isinstance(value, Seen) or any(v.aval.size > 1 for v in others.values()):
@@ -429,6 +447,7 @@ class _FlowBuilder:
         out = eqn.outvars[0].aval
         results = [self.register(v.aval) for v in eqn.outvars]
         for a, value in zip(eqn.invars, operands, strict=True):
+            # Operands are scalars, or have the result's rank with lengths that broadcast.
             if a.aval.ndim not in (0, out.ndim) or any(
                 n not in (1, m) for n, m in zip(a.aval.shape, out.shape, strict=False)
             ):
@@ -490,6 +509,7 @@ def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int])
         behind = len(form.condition_consts)
         needed = _needed(test, test.outvars)
         live |= {k for k, v in enumerate(test.invars[behind:]) if v in needed}
+    # What each step stacks needs carries as well.
     ys = [body.outvars[k] for k in wanted if k >= count]
     # A carry that is needed needs others at the step before: repeat until there are no more.
     while True:
@@ -502,6 +522,7 @@ def _live_carries(form: Loop, body: Graph, test: Graph | None, wanted: set[int])
 
 def _needed(graph: Graph, outputs: Iterable[Atom]) -> set[Atom]:
     """All values that some of a graph's values depend on, themselves included."""
+    # Backwards, since a value's operands are defined before it.
     needed: set[Atom] = set(outputs)
     for eqn in reversed(graph.eqns):
         if any(v in needed for v in eqn.outvars):

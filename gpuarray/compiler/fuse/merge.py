@@ -29,10 +29,11 @@ from gpuarray.core.primitive import Kind
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
-    """For each dimension of a viewed value the one of its source that it is (None: a new one);
-    None for views that do more than permute, add and drop dimensions.
+    """For each dimension of a viewed value, the dimension of its source that it is, or None if it
+    is new. None for all if the views do more than permute, add and drop dimensions.
     """
     order: list[int | None] = list(range(ndim))
+    # Compose the views, the last one outermost: each order refers to the value before it.
     for view in views:
         own = view_rule(view).order(view)
         if own is None:
@@ -90,6 +91,7 @@ def merge(one: GroupBuilder, two: GroupBuilder, siblings: bool = False) -> str:
 
 def merge_reason(one: GroupBuilder, two: GroupBuilder) -> str:
     """Why two groups do not merge, found by trying it on a copy."""
+    # `merge` changes its first group, so the members go into a new one; `two` stays as it is.
     trial = GroupBuilder(one.axes, one.reduced)
     for member in one.members:
         trial.add(member)
@@ -109,7 +111,7 @@ class _AxisMatch:
         dimension of length 1 (None) goes with anything.
         """
         if theirs is None or ours is None:
-            return theirs is None or ours is None
+            return True
         if theirs in self.axis_of:
             return self.axis_of[theirs] == ours
         if ours in self.matched or self.two.axes[theirs] != self.one.axes[ours]:
@@ -135,6 +137,7 @@ class _AxisMatch:
                 # A dimension that runs along an axis of `one` must run along one of `two` as well.
                 if (ours is not None and theirs is None) or not self.match(theirs, ours):
                     return None
+            # By id: one value may be loaded twice, in two orders.
             inner[id(load)] = Inner(load.source, order)
         return inner
 
@@ -163,6 +166,7 @@ class _AxisMatch:
         for theirs, length in enumerate(self.two.axes):
             if theirs in self.axis_of:
                 continue
+            # Siblings compute independently: only a consumer can read a finished reduction again.
             if self.one.reduced and not siblings:
                 # A consumer that broadcasts the result of a reduction again (x - max(x)) runs along
                 # the axis that was reduced, if it is as long.
@@ -177,6 +181,7 @@ class _AxisMatch:
 
 
 def _has_no_rows(axes: list[int], reduced: frozenset[int]) -> bool:
+    # Axes of length 0 outside the reduction: no row exists, so no thread would run.
     return any(n == 0 for i, n in enumerate(axes) if i not in reduced)
 
 
@@ -190,12 +195,14 @@ def _common_reduction(
     """The reduced axes of the union, and why they cannot be one kernel where the reductions differ
     or one would be repeated ("" where they can).
     """
+    # The reduced axes of `two`, in the numbering of the union.
     theirs = frozenset(axis_of[i] for i in two.reduced)
     both = one.reduced | theirs
     if one.reduced and theirs and theirs != one.reduced:
         return both, "they reduce different axes"
     if one.reduced and grown:
         return both, "a reduction would be computed again along a broadcast axis"
+    # The reduction of `two` would be repeated along the axes of `one` that it does not have.
     if theirs and len(axis_of) < len(axes):
         return both, "the reduction does not run over all axes of what it would join"
     # New parallel axes: what `one` computes is repeated for each step along them. That is worth it
@@ -218,6 +225,8 @@ def _relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]
     operands: list[Operand] = []
     for o in member.operands:
         if isinstance(o, Load):
+            # A load of what `one` computes becomes an operand inside the group; others get new
+            # labels.
             o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
         operands.append(o)
     space, dims = renamed(member.space), renamed(member.dims)
@@ -226,6 +235,7 @@ def _relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]
 
 def _flow_refusal(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
     """Why a loop in registers cannot be merged with another group; "" where it can."""
+    # Each check names the reason that a user reads in `why_not_fused`.
     if one.reduced or two.reduced:
         return "a loop in registers would be run again for each pass of a reduction"
     if siblings:
@@ -240,6 +250,7 @@ def _flow_refusal(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:
 
 
 def _has_cuda_types(group: GroupBuilder) -> bool:
+    # A group with another dtype runs by NumPy's rules, and a loop merged into it would too.
     return all(in_kernels(v.aval.dtype) for v in (*group.read, *group.made))
 
 
@@ -269,6 +280,7 @@ def _keeps_extent(
                 else:
                     dims = one.made[o.var].dims
                 covered.update(d for k in o.order if k is not None and (d := dims[k]) is not None)
+        # An axis that no operand runs along: nothing in the kernel would say how long it is.
         if not {d for d in member.space if d is not None} <= covered:
             return False
     return True
@@ -278,11 +290,14 @@ def _waits_for_reduction(members: list[Member], one: GroupBuilder, reduced: froz
     """Whether a value over P x R needs a finished reduction over R: in softmax one does, in a plain
     sum none. Then each row is gone over again when its reduction is done.
     """
+    # Values that are known only when a reduction of the group has finished.
     finished = set(one.finished)
     for member in members:
         depends = any(isinstance(o, Inner) and o.var in finished for o in member.operands)
         is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
         if depends and any(d in reduced for d in member.space):
+            # It runs along the reduced axis and needs the result: the row has to be read a second
+            # time.
             return True
         if depends or is_reduction:
             finished.update(member.eqn.outvars)
@@ -292,5 +307,6 @@ def _waits_for_reduction(members: list[Member], one: GroupBuilder, reduced: froz
 def _rows_fit(axes: list[int], reduced: frozenset[int]) -> bool:
     """Whether a row can wait for its own reduction: it is short, or there are rows enough."""
     length = math.prod(axes[i] for i in reduced)
+    # If there are enough rows, all processors have work although each row is read twice.
     rows = math.prod(axes[i] for i in range(len(axes)) if i not in reduced)
     return length <= TARGET.waiting_row or rows >= TARGET.waiting_rows

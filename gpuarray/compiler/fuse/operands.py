@@ -29,6 +29,7 @@ class Load:
 
     def __post_init__(self):
         # Two loads with equal keys read the same elements: they share an axis match and a register.
+        # Views by what they do, not by which equation does it: two equal transposes are one.
         self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
 
 

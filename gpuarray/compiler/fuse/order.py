@@ -20,6 +20,7 @@ def in_order(numbers: Iterable[int], needs: Callable[[int], Iterable[int]]) -> I
     missing: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     for number in numbers:
+        # A value read twice is waited for once.
         before = set(needs(number))
         missing[number] = len(before)
         for other in before:

@@ -40,6 +40,8 @@ class Accesses:
         """The positions along dimensions of a value."""
         collapsed, axes = self.collapsed, self.axes
         return [
+            # A dimension of length 1 is at 0; a collapsed one somewhere along the axis it is a part
+            # of.
             Index() if d is None else collapsed[d] if d in collapsed else Index.axis(d, axes[d])
             for d in dims
         ]
@@ -60,6 +62,7 @@ class Accesses:
     # ---- what is read ----
     def loads(self) -> list[Load]:
         """The loads, each once."""
+        # Two members may share a load; one register serves both.
         return list({(x.key, x.dims): x for x in self.group.loads()}.values())
 
     def is_inlined(self, load: Load) -> bool:
@@ -67,7 +70,7 @@ class Accesses:
         return load.source in self.group.inlined
 
     def of(self, load: Load) -> Access:
-        """What an element of a load is made of."""
+        """The tree of accesses that makes an element of a load."""
         key = load.key, load.dims
         found = self._known.get(key)
         if found is None:
@@ -77,6 +80,7 @@ class Accesses:
 
     def elements_of(self, load: Load) -> list[tuple[Var, Index]]:
         """What an element of a load takes from memory, and where."""
+        # Read as it lies, or computed from elements of other values.
         if not self.is_inlined(load):
             return [(load.source, self.load_index(load))]
         found = parts(self.of(load))
@@ -90,6 +94,7 @@ class Accesses:
         parallel = set(self.group.parallel)
         for v, index in (e for load in self.group.loads() for e in self.elements_of(load)):
             for axis in range(len(self.axes)):
+                # Coefficient 1: neighbours along this axis are neighbours in memory.
                 if index.coefficient(axis) == 1 and v.aval.size > 1:
                     if axis in parallel:
                         along_p += v.aval.size

@@ -58,6 +58,7 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
     """
     number, made = itertools.count(), []
     for step in steps:
+        # Single equations have no name: they run as routines of libraries.
         if not isinstance(step, Eqn):
             form = step.form if isinstance(step, Kernel) else _likely_form(step)
             step = dataclasses.replace(step, name=f"k{next(number)}_{form}")
@@ -66,12 +67,13 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
 
 
 def _likely_form(group: FusedGroup) -> str:
-    """The form that a group would have as a kernel, for its name where it is none."""
+    """The form that a group would have as a kernel, for its name if it has no kernel."""
     if group.has_flow:
         return Loop.form
     if not group.reduced:
         return Map.form
     try:
+        # The same question that `_reduction` asks, but without the kernel's other conditions.
         return Columns.form if Accesses(group).run_along_columns() else Rows.form
     except TypeError:  # a dtype that no kernel has
         return Rows.form
@@ -91,7 +93,7 @@ def kernel_of(group: FusedGroup, name: str = "kernel") -> Kernel:
 
 
 def _special(group: FusedGroup) -> type[Kernel]:
-    """The form of a group of one equation that is more than its elements."""
+    """The form of a group of one equation that is not computed element by element."""
     (member,) = group.members
     if is_custom(member.eqn):
         return User
@@ -116,6 +118,7 @@ def _reduction(accesses: Accesses, name: str) -> Kernel:
         return Columns(accesses, name, tuple(passes), rows, length)
     # Blocks can share a row only if nothing waits for its result.
     single = len(passes) == 1 and not passes[0].stored
+    # Fewer rows than multiprocessors, and each of them long enough to be worth sharing.
     shared = single and rows < TARGET.full_grid // 2 and length > TARGET.long_row
     return Rows(accesses, name, tuple(passes), rows, length, shared)
 
@@ -130,6 +133,7 @@ def _has_fold(member: Member) -> bool:
 
 def loop_order(accesses: Accesses) -> list[int]:
     """The axes that threads go over, from the slowest to the fastest in memory."""
+    # A collapsed axis of length 1 is a part of another one: no loop goes along it.
     gone = [i for i in accesses.collapsed if accesses.axes[i] == 1]
     return [i for i in axis_order(accesses.group) if i not in gone]
 
@@ -145,6 +149,7 @@ def _pointwise(accesses: Accesses, name: str) -> Kernel:
         # Where one of the two is short, its neighbours are near enough in both.
         short = min(crossing, key=lambda a: axes[a])
         return Map(accesses, name, (*(a for a in order if a != short), short))
+    # The tile's axes come last: x is contiguous in most values, y in the others.
     return Tiles(accesses, name, (*(a for a in order if a not in (x, y)), y, x), y, x)
 
 
@@ -160,13 +165,16 @@ def _crossing_axes(accesses: Accesses, order: list[int]) -> tuple[int, int] | No
     both; None where all values lie along the same one.
     """
     nbytes: dict[int, int] = {}
+    # Axes with stride 1, by the bytes that lie along them; and which pairs meet in one value.
     pairs: set[tuple[int, int]] = set()
     for value, index in values_of(accesses):
         depends = axes_of(index)
+        # A value along one axis alone is contiguous for every thread: no reason for tiles.
         for axis in depends if len(depends) > 1 else ():
             if index.coefficient(axis) == 1:
                 aval = value.source.aval if isinstance(value, Load) else value.aval
                 nbytes[axis] = nbytes.get(axis, 0) + aval.nbytes
                 pairs |= {(other, axis) for other in depends if other != axis}
+    # Equal bytes: the axis that is fastest in the loop order goes first.
     ranked = sorted(nbytes, key=lambda a: (-nbytes[a], -order.index(a)))
     return next(((ranked[0], y) for y in ranked[1:] if (ranked[0], y) in pairs), None)

@@ -19,6 +19,7 @@ def collapse(accesses: Accesses) -> Accesses:
     """The accesses of the same group over as few axes as they allow."""
     group = accesses.group
     lengths = dict(enumerate(group.axes))
+    # An axis of length 1 is at position 0 everywhere, whatever it would be merged with.
     wide = [i for i, n in lengths.items() if n > 1]
     if len(wide) < 2:
         return accesses
@@ -56,6 +57,7 @@ def _steps(accesses: Accesses, wide: list[int]) -> Steps:
     """How far a step along each axis moves at each place that the group reads or writes; None where
     that is not the same everywhere.
     """
+    # Everything that the kernel reads or writes must allow the merge, or positions would go astray.
     indices = {index for x in accesses.loads() for index in places_of(accesses.of(x))}
     indices |= {accesses.output_index(v) for v in accesses.group.outputs}
     return [{i: index.coefficient(i) for i in wide} for index in indices]
@@ -63,6 +65,7 @@ def _steps(accesses: Accesses, wide: list[int]) -> Steps:
 
 def _are_contiguous(group: FusedGroup, length: int, steps: Steps, slow: int, fast: int) -> bool:
     """Whether one step along `slow` is always a whole `length` of `fast`."""
+    # A run of threads is either parallel or goes along a reduction, never both.
     if (slow in group.reduced) != (fast in group.reduced):
         return False
     return all((k := s[fast]) is not None and s[slow] == k * length for s in steps)

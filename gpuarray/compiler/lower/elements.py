@@ -20,6 +20,7 @@ class Inliner:
 
     def __init__(self, producers: Mapping[Var, Eqn]):
         self.producers = producers
+        # One access for each value and place: equal accesses share a register in the kernel.
         self.known: dict[tuple, Access] = {}
 
     def element(self, v: Var, places: Places) -> Access:
@@ -35,6 +36,7 @@ class Inliner:
         eqn = self.producers.get(v)
         while eqn is not None and is_view(eqn):
             (a,) = eqn.invars
+            # A view of a literal, or of nothing, has no element in memory to go to.
             if 0 in v.aval.shape or isinstance(a, Literal):
                 break
             places, v = through(eqn, list(places)), a
@@ -48,6 +50,7 @@ class Inliner:
             a = eqn.invars[i]
             return Constant(a.val, a.aval) if isinstance(a, Literal) else self.element(a, at)
 
+        # All else by the equation's rule, which asks `get` for elements of the operands.
         rule = rule_of(eqn)
         assert rule is not None
         return rule.make(eqn, eqn.outvars.index(v), places, get)

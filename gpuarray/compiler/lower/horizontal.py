@@ -46,6 +46,7 @@ def _batch(parts: list[FusedGroup]) -> Batch:
     members = tuple(m for p in parts for m in p.members)
     inputs = dict.fromkeys(v for p in parts for v in p.inputs)
     outputs = tuple(v for p in parts for v in p.outputs)
+    # The batch as one group, for what asks for all members, inputs and outputs.
     axes = (sum(math.prod(p.axes) for p in parts),)
     whole = FusedGroup(axes, members=members, outputs=outputs, inputs=tuple(inputs))
     return Batch(Accesses(whole), "", tuple(parts))
@@ -55,11 +56,13 @@ def _ranks(steps: list[Step]) -> list[int]:
     """How many steps lie behind each at most. Views are no steps here."""
     behind: dict[Var, int] = {}
     ranks = [0] * len(steps)
+    # From the end: a step's readers come after it, so their ranks are known.
     for k in reversed(range(len(steps))):
         step = steps[k]
         rank = ranks[k] = max((behind.get(v, 0) for v in step_outputs(step)), default=0)
         is_view = isinstance(step, Eqn) and step.primitive.kind is Kind.VIEW
         for v in step_inputs(step):
+            # A view is only a way to read its operand: it adds nothing to the rank.
             behind[v] = max(behind.get(v, 0), rank if is_view else rank + 1)
     return ranks
 
@@ -72,10 +75,12 @@ def structure_of(group: FusedGroup) -> tuple | None:
     pass over arrays which lie in memory alike, or that are large.
     """
     size = math.prod(group.axes)
+    # Only pointwise work on memory as it lies has text that does not depend on sizes.
     if group.reduced or group.has_flow or group.inlined or not group.outputs:
         return None
     if not 0 < size <= TARGET.small_group:
         return None
+    # All outputs have all axes, in one order: elements then have one number, counted in memory.
     order = _axes(group.made[group.outputs[0]].dims)
     if len(order) != len(group.axes):
         return None
@@ -95,6 +100,7 @@ def structure_of(group: FusedGroup) -> tuple | None:
             else:
                 kind = _access_kind(o, order)
                 if kind is None:
+                    # Another view or order of memory: its positions are not the result's.
                     return None
                 k = number.setdefault(o.source, len(number))
                 row.append((kind, k, storage_dtype(o.source.aval)))
@@ -118,6 +124,7 @@ def _access_kind(load: Load, order: tuple[int, ...]) -> str | None:
 
 def arrays_of(group: FusedGroup) -> list[Var]:
     """What a part reads, each once, then what it writes, in an order that its structure decides."""
+    # Order of first use, so parts of one structure have the same arrays at the same place.
     read: dict[Var, None] = {}
     for member in members_in_order(group):
         read.update((o.source, None) for o in member.operands if isinstance(o, Load))

@@ -18,6 +18,7 @@ from gpuarray.core.index import Index
 def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
     """The inputs that may be in the memory of an output."""
     group, accesses = kernel.group, kernel.accesses
+    # Memory can be shared only if elements are of one size, at the same places.
     alike = {v for v in kernel.inputs if _alike(v, output)}
     if kernel.aliases and math.prod(group.axes) == 1:
         return frozenset(alike)  # one thread, which writes when it has read everything
@@ -28,6 +29,7 @@ def overwritable(kernel: Kernel, output: Var) -> frozenset[Var]:
         return frozenset()  # threads beside the one that writes an element read for themselves
     written = _terms(accesses.output_index(output))
     for load in accesses.loads():
+        # Each element must be read where it is written, by the thread that then overwrites it.
         for part in parts(accesses.of(load)):
             if not isinstance(part, Element):
                 alike -= {getattr(part, "source", None)}  # an address to search from

@@ -54,7 +54,7 @@ class Consumer(NamedTuple):
     is_index: bool
 
 
-#: Stands for reading an element from memory, in the cost of making another.
+#: Stands for a read from memory among the equations that an element takes (`_Inliner.work`).
 _READ = Eqn(Primitive("read", register=False), [], [], {})
 
 
@@ -114,8 +114,8 @@ class _Inliner:
         return self.order
 
     def expand(self, step: Step) -> list[Step]:
-        """The steps that a device runs for one of the plan. Views and generators are none: those
-        that are needed in memory are materialised by whoever needs them.
+        """The steps that a device runs for one step of the plan. Views and generators give none:
+        where one is needed in memory, its reader materialises it.
         """
         if isinstance(step, FusedGroup):
             return [step]
@@ -151,7 +151,8 @@ class _Inliner:
         self.uses.setdefault(self.resolve(v), []).append(Consumer(reader, reads, is_index))
 
     def require(self, v: Var) -> None:
-        """Mark a value as needed in memory. Of a view without a copy that is its operand."""
+        """Mark a value as needed in memory; for a view that needs no copy, its operand."""
+        # A value whose memory a contiguous view shares serves both.
         base = self.memory_of(v)
         self.required[base] = None
         if self.resolve(base) is not base:
@@ -167,6 +168,7 @@ class _Inliner:
             return
         if isinstance(step, FusedGroup):
             if not can_emit(step) or is_custom(step.members[0].eqn):
+                # NumPy's rules and users' kernels read whole arrays.
                 for v in step.inputs:
                     self.require(v)
                 return
@@ -255,6 +257,8 @@ class _Inliner:
             return None
         found: list[Var] = []
         for o in maker.operands:
+            # A value that is itself inlined would have to be computed a second time for each
+            # reader.
             if isinstance(o, Load) and self.resolve(o.source) in self.inlined:
                 return None
             if isinstance(o, Inner):
@@ -270,6 +274,7 @@ class _Inliner:
         if not self.fusion:
             return False
         if isinstance(step, FusedGroup):
+            # A reduction needs whole rows, a loop its steps: neither has single elements to offer.
             simple = (
                 not step.reduced and step.is_fused and all(can_inline(m.eqn) for m in step.members)
             )
@@ -318,7 +323,8 @@ class _Inliner:
         operands share counts once.
         """
         operands = [self.work_behind(a) for a in _variables(eqn)]
-        if eqn.primitive.kind is Kind.MOVEMENT:  # an element comes from one of the operands
+        # A movement takes an element from one of its operands: the costliest counts.
+        if eqn.primitive.kind is Kind.MOVEMENT:
             return {eqn: cost_of(eqn) + max((sum(w.values()) for w in operands), default=0.0)}
         found = {eqn: cost_of(eqn)}
         for work in operands:
@@ -326,9 +332,10 @@ class _Inliner:
         return found
 
     def work_behind(self, v: Var) -> dict[Eqn, float]:
-        """The same for an operand, through views. A value in memory takes a read."""
+        """The equations that an element of an operand takes; a value in memory takes a read."""
         v = self.resolve(v)
         eqn = self.made_by.get(v)
+        # Free: index arithmetic. No equation: an argument or a constant, in memory.
         if eqn is None or _is_free(eqn):
             return {} if eqn is not None else {_READ: 1.0}
         return self.work.get(v, {_READ: 1.0})
@@ -346,6 +353,7 @@ class _Inliner:
         """The equations that compute values from what is in memory, by the value that each makes:
         empty where all of them are in memory.
         """
+        # Depth first with a stack, the operands in order: the order of inputs is part of the text.
         found: dict[Var, Eqn] = {}
         waiting = list(roots)
         while waiting:
@@ -401,6 +409,7 @@ class _Inliner:
     def emit(self, step: Step) -> None:
         """Append a step to the order, after what it needs in memory; none if it is inlined."""
         outs = step.outputs if isinstance(step, FusedGroup) else step.outvars
+        # Nothing runs for a group whose outputs are all computed by their readers.
         if is_unread(step) or (outs and all(v in self.inlined for v in outs)):
             return
         if isinstance(step, FusedGroup):
@@ -411,6 +420,7 @@ class _Inliner:
                     self.materialize(v)
                 self.order.append(step)
         elif can_inline(step) or in_place(step):
+            # One kernel for each result, since readers may need only some of them.
             for v in step.outvars:
                 self.materialize_result(v)
             return
@@ -456,6 +466,7 @@ class _Inliner:
         while v is not base:
             eqn = self.made_by[v]
             chain.append((eqn, v))
+            # A view has one operand that is a value; of several results each is a piece of it.
             (operand,) = eqn.invars
             assert isinstance(operand, Var)
             v = operand
@@ -499,9 +510,11 @@ class _Inliner:
 
 def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
     """A group of one copy that writes a value which its readers could compute instead."""
+    # Dimensions of length 1 have no axis, as in all groups.
     dims = tuple(None if n == 1 else i for i, n in enumerate(v.aval.shape))
     operands = [a for a in eqn.invars if isinstance(a, Var)]
     made = producers(operands)
+    # A view of memory that needs a copy: one load through the view.
     if is_view(eqn) and operands and not made:
         load = Load(operands[0], (eqn,), dims, v.aval.shape)
     else:
@@ -510,6 +523,7 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
         renamed = eqn.replace(outvars=[seen if o is v else o for o in eqn.outvars])
         made = {**made, seen: renamed}
         load = Load(seen, (), dims, v.aval.shape)
+    # The kernel copies the value into `v`; what computes an element stands in `inlined`.
     copy = build.copy(load.source, eqn.site, v)
     group = group_of(Member(copy, [load], dims, dims), v.aval.shape, [v])
     inputs = tuple(inputs_of([load.source], made))
@@ -520,6 +534,7 @@ def split_wide_join(eqn: Eqn) -> list[Eqn]:
     """A concatenation or stack of many arrays as several of a few each."""
     joins, (out,) = eqn.primitive.rewrite.joins, eqn.outvars
     if joins is None:
+        # Only concatenations and stacks say along which axis they join.
         return [eqn]
     axis, eqns = joins(eqn), []
     step = eqn
@@ -536,15 +551,14 @@ def split_wide_join(eqn: Eqn) -> list[Eqn]:
 
 
 def is_unread(step: Step) -> bool:
-    """Whether a group has no outputs left, as a loop's operand that the loop turned out not to
-    read.
-    """
+    """Whether a group has no outputs left: nobody reads what it would compute."""
     return isinstance(step, FusedGroup) and not step.outputs
 
 
 def _is_fused(step: Step | None, times: float) -> bool:
-    """Whether fusion refused to merge a step with what it reads, for another reason than that it
-    reads pieces of it, each element once.
+    """Whether a step is one into which fusion refused to merge the value that it reads. Pointwise
+    steps that read each element at most once do not count: they may read pieces of it, which fusion
+    does not merge.
     """
     if not isinstance(step, FusedGroup) or not step.is_fused:
         return False
@@ -555,6 +569,7 @@ def _is_free(eqn: Eqn) -> bool:
     """Whether an equation is index arithmetic alone: a view, or values without operands."""
     if eqn.primitive.kind is Kind.VIEW:
         return can_inline(eqn)
+    # A generator with operands (random bits from a key) costs more than index arithmetic.
     return eqn.primitive.kind is Kind.GENERATOR and not eqn.invars and can_inline(eqn)
 
 
@@ -565,9 +580,10 @@ def can_emit(group: FusedGroup) -> bool:
 
 
 def as_single_view(eqn: Eqn, v: Var) -> Eqn:
-    """One of the results of a view as a view with a single result, up to axes of length 1."""
+    """One of the results of a view, as a view with a single result (up to axes of length 1)."""
     if is_view(eqn):
         return eqn
+    # A split: result `k` is a piece of the operand.
     assert eqn.primitive.rewrite.piece is not None
     axis, first, length = eqn.primitive.rewrite.piece(eqn, eqn.outvars.index(v))
     return build.piece(eqn.invars[0], axis, first, length, eqn.site)

@@ -41,18 +41,18 @@ class Kernel:
 
     @property
     def inputs(self) -> tuple[Var, ...]:
-        """The values in memory that it needs, those that its outputs begin as included."""
+        """The values in memory that it needs, including those that its outputs start from."""
         return self.group.inputs
 
     @property
     def aliases(self) -> Mapping[Var, Var]:
-        """Outputs that begin as the contents of an input, which the kernel does not read."""
+        """Outputs that start with the contents of an input, which is copied there first."""
         return {}
 
 
 @dataclass(frozen=True, eq=False)
 class Map(Kernel):
-    """Pointwise: a thread makes a few neighbours.
+    """Pointwise: a thread computes a few neighbouring elements.
 
     order: the axes from the slowest to the fastest
     """
@@ -63,8 +63,8 @@ class Map(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Tiles(Kernel):
-    """Pointwise, where values lie across one another: a block makes a square of axes `y` and `x`,
-    and values contiguous along `y` are transposed in shared memory.
+    """Pointwise, where some values are contiguous along `x` and others along `y`: a block computes
+    a square of both axes, and values contiguous along `y` are transposed in shared memory.
     """
 
     form = "tiles"
@@ -75,7 +75,7 @@ class Tiles(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Rows(Kernel):
-    """Reductions along the axis that lies together in memory: threads share a row.
+    """Reductions along the axis that is contiguous in memory: threads share a row.
 
     passes: sweeps over the row; length: elements of a row
     shared: a row is so long, and rows are so few, that several blocks share each
@@ -117,7 +117,7 @@ class Sort(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Scatter(Kernel):
-    """Updates, each written by a thread to its place in memory that holds the operand."""
+    """Updates: each is written by one thread, into memory that starts as the operand."""
 
     form = "scatter"
 

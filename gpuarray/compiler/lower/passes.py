@@ -18,7 +18,7 @@ from gpuarray.core.primitive import Kind
 
 @dataclass
 class Pass:
-    """One sweep over all tiles: which members it runs, and what it keeps."""
+    """One sweep over the rows: which members it runs, and what it keeps."""
 
     members: list[Member]
     partial: list[Var]  # reductions whose per-tile results are kept and merged
@@ -38,7 +38,9 @@ def can_split(member: Member) -> bool:
     """
     fold, aval = member.eqn.primitive.fold, member.eqn.outvars[0].aval
     if fold is None or fold.result_ufunc is None:
+        # Without a ufunc two partial results cannot be merged on the host.
         return False
+    # Rounding does not show where merging selects an operand, in wide floats, and in integers.
     return fold.selects or storage_dtype(aval).itemsize >= 4 or aval.dtype.kind in "bui"
 
 
@@ -52,6 +54,7 @@ def split_passes(
     level: dict[Var, int] = {}
     wide: dict[Var, bool] = {}  # whether a value runs along a reduced axis
     for member in members:
+        # Operands from memory are there from the start: level 0.
         below = max((level[o.var] for o in member.operands if isinstance(o, Inner)), default=0)
         is_reduction = member.eqn.primitive.kind is Kind.REDUCTION
         if is_reduction and not may_split(member):
@@ -94,6 +97,7 @@ def _row_members(
     """
     read = set(outputs)
     found: list[Member] = []
+    # Backwards, so that what a later member reads is known when its maker is seen.
     for member in reversed(members):
         v = member.eqn.outvars[0]
         if wide[v] or (level[v] == 0 and not any(o in read for o in member.eqn.outvars)):
@@ -112,6 +116,7 @@ def _needed(
     """
     order: list[Member] = []
     done: set[int] = set()
+    # Depth first, each member after those it needs.
     for target in targets:
         stack = [target]
         while stack:
@@ -138,7 +143,7 @@ def _needed(
 def once_each(
     group: FusedGroup, passes: list[Pass], carry: Callable[[Member], bool], early: bool
 ) -> list[Pass]:
-    """The same passes, with less done twice.
+    """The same passes, without repeated work.
 
     carry: whether a value over the whole space is computed in the first pass that needs it alone,
     and carried to the later ones
@@ -147,6 +152,7 @@ def once_each(
     first: dict[Var, Pass] = {}
     made: list[Pass] = []
     for one in passes:
+        # The same reductions and what follows them; members and outputs are chosen anew.
         new = Pass([], one.partial, [], one.after)
         for v in one.stored:
             (first[v] if early and v in first else new).stored.append(v)
@@ -163,10 +169,12 @@ def once_each(
                 new.members.append(member)
                 wanted.update(o.var for o in member.operands if isinstance(o, Inner))
         new.members.reverse()
+        # Only values along a reduced axis are worth carrying: others are finished after their pass.
         for member in new.members:
             if any(d in group.reduced for d in member.dims):
                 for v in member.eqn.outvars:
                     first.setdefault(v, new)
+        # Nothing left to do: an earlier pass has done it all.
         if new.members or new.after or new.stored:
             made.append(new)
     return made
@@ -176,8 +184,10 @@ def axis_order(group: FusedGroup) -> list[int]:
     """Axes from the slowest to the fastest in memory, by the widest value the group writes or
     reads.
     """
+    # Outputs first: at equal width `max` takes the first, and writes should be contiguous.
     made = [group.made[v].dims for v in group.outputs if v in group.made]
     candidates = made + [x.dims for x in group.loads()]
     widest = max(candidates, key=lambda dims: sum(d is not None for d in dims), default=())
     order = [d for d in widest if d is not None]
+    # Axes that the widest value does not have come last.
     return order + [i for i in range(len(group.axes)) if i not in order]

@@ -49,6 +49,7 @@ def is_scan(eqn: Eqn) -> bool:
     prim = eqn.primitive
     if prim.kind is not Kind.SCAN or prim.fold is None or not prim.has_fold:
         return False
+    # A state that is no element (an argmax, a pair) has no kernel yet.
     return prim.fold.state is ELEMENT and dtypes.in_kernels(eqn.outvars[0].aval.dtype)
 
 
@@ -58,12 +59,12 @@ def is_piecewise(eqn: Eqn) -> bool:
 
 
 def makes_totals(eqn: Eqn) -> bool:
-    """Whether it is the first of them."""
+    """Whether an equation is the first half of a cut scan: it makes the totals of pieces."""
     return is_piecewise(eqn) and len(eqn.invars) == 1
 
 
 def reads_totals(eqn: Eqn) -> bool:
-    """Whether it is the second."""
+    """Whether an equation is the second half: it starts from the totals."""
     return is_piecewise(eqn) and len(eqn.invars) == 2
 
 
@@ -74,6 +75,7 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
     # Along rows a block scans a tile at a time; down columns each thread has a column of its own.
     if inner == 1:
         tile = TARGET.scan_threads * TARGET.scan_items
+        # With a row for each multiprocessor the machine is full without cutting.
         most = length // TARGET.scan_row if outer < TARGET.multiprocessors else 1
         pieces = max(1, min(TARGET.full_grid // max(outer, 1), most, TARGET.scan_pieces))
     else:
@@ -92,19 +94,22 @@ def cut_of(aval: ShapedArray, axis: int) -> Cut:
 def _totals_aval(x: ShapedArray, *, fold: str, axis: int, reverse: bool) -> ShapedArray:
     cut = cut_of(x, axis)
     shape = cut.outer, cut.pieces, cut.inner
+    # Totals of 16-bit floats stay float until the end, as partial results of reductions do.
     return ShapedArray(shape, np.dtype(np.float32) if is_half(x.dtype) else x.dtype)
 
 
 @functools.lru_cache(64)
 def _halves(scan: Primitive) -> tuple[Primitive, Primitive]:
-    """What the pieces of each row come to, and the elements of each piece from the totals of those
-    before it on. In their params, `fold` is the name of the scan.
+    """The two halves of a cut scan as primitives: the total of each piece, and the elements of each
+    piece, starting from the totals of those before it. In their params, `fold` is the name of the
+    scan.
     """
 
     def pick_totals(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
         (aval,) = avals
         cut, out = cut_of(aval, axis), _totals_aval(aval, fold=fold, axis=axis, reverse=reverse)
 
+        # What the kernel computes, for backends that run primitives by NumPy's rules.
         def totals(x):
             rows = np.asarray(x).reshape(cut.outer, cut.length, cut.inner)
             rows = rows[:, ::-1] if reverse else rows
@@ -114,10 +119,12 @@ def _halves(scan: Primitive) -> tuple[Primitive, Primitive]:
         return totals
 
     def pick_from(avals, *, fold: str, axis: int, reverse: bool) -> Callable[..., np.ndarray]:
+        # NumPy scans whole rows, so it needs no totals.
         whole = scan.numpy_function(avals[:1], {"axis": axis, "reverse": reverse})
         return lambda x, totals: whole(x)
 
     return (
+        # Not registered: no program contains them, only plans.
         Primitive(
             "scan_totals",
             Kind.SCAN,
@@ -139,13 +146,14 @@ def _halves(scan: Primitive) -> tuple[Primitive, Primitive]:
 
 
 def _last(scan: Primitive, rows: np.ndarray) -> np.ndarray:
-    """What a scan of rows x length x columns comes to."""
+    """The last elements of a scan along the middle axis of (rows, length, columns)."""
     aval = ShapedArray(rows.shape, rows.dtype)
     return scan.numpy_function([aval], {"axis": 1, "reverse": False})(rows)[:, -1]
 
 
 def scan_eqns(eqn: Eqn) -> list[Eqn]:
     """A scan as one equation, or as the two it is cut into."""
+    # An equation that is a half already is not cut again.
     if is_piecewise(eqn) or cut_of(eqn.invars[0].aval, eqn.params["axis"]).pieces == 1:
         return [eqn]
     params = {"fold": eqn.primitive.name, **eqn.params}
@@ -159,7 +167,7 @@ def scan_eqns(eqn: Eqn) -> list[Eqn]:
 
 
 def scan_group(eqn: Eqn) -> FusedGroup:
-    """One of these equations as a group: its axes are those of what is scanned."""
+    """A scan, or one half of a cut scan, as a group: its axes are those of what is scanned."""
     x, shape = eqn.invars[0], eqn.invars[0].aval.shape
     assert isinstance(x, Var)
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
@@ -167,5 +175,6 @@ def scan_group(eqn: Eqn) -> FusedGroup:
     if len(eqn.invars) > 1:
         totals = eqn.invars[1]
         assert isinstance(totals, Var)
+        # A block reads the totals before its piece by itself, so they run along no axis.
         operands.append(Load(totals, (), (None,) * 3, totals.aval.shape))
     return group_of(Member(eqn, list(operands), dims, dims), shape, eqn.outvars)

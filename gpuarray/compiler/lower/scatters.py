@@ -3,7 +3,7 @@
 Floor 3. In: an equation whose primitive changes a part of its first operand (`Primitive.update`).
 Out: groups and equations that compute it, the same in every run:
 
-* of few updates every element of the result looks at all of them (its element rule);
+* with few updates, every element of the result looks at all of them (its element rule);
 * where no two updates meet, or their order cannot show (sums and extremes of integers), each is
   written where it belongs, into memory that holds the operand (cuda/scatter.py);
 * others are sorted by place, and every element folds the updates of its own place, in their order.
@@ -29,6 +29,8 @@ def is_update(eqn: Eqn) -> bool:
 
 def atomic(eqn: Eqn) -> str:
     """The CUDA text that merges an update in memory, whatever their order, if it may be used."""
+    # `state.scatter_atomics` allows sums of floats in any order: faster, but not the same every
+    # run.
     rule, dtype = _rule(eqn), storage_dtype(eqn.outvars[0].aval)
     # Atomics work on words of 4 bytes or more.
     if rule.atomic is None or dtype.itemsize < 4:
@@ -36,6 +38,7 @@ def atomic(eqn: Eqn) -> str:
     if dtype.kind not in "iu" and not (dtype.kind == "f" and state.scatter_atomics):
         return ""  # the order shows in the last digits
     try:
+        # A rule refuses a dtype by a TypeError, as `cuda` rules do.
         return rule.atomic([eqn.outvars[0].aval])
     except TypeError:
         return ""
@@ -81,6 +84,7 @@ def _rule(eqn: Eqn) -> UpdateRule:
 def update_group(eqn: Eqn) -> FusedGroup:
     """An update in place as a group: its axes are those of the updates."""
     shape = updates_of(eqn).aval.shape
+    # The kernel addresses operands by computed indices, so loads run along none of its axes.
     operands: list[Operand] = [
         a if isinstance(a, Literal) else Load(a, (), (None,) * a.aval.ndim, a.aval.shape)
         for a in eqn.invars

@@ -44,8 +44,10 @@ class Schedule:
 
 def vector_width(values: list[Var], length: int) -> int:
     """Elements of a vector access: 16 bytes of the widest dtype, as far as the length divides."""
+    # The widest dtype decides: all arrays are accessed in vectors of equally many elements.
     sizes = [storage_dtype(v.aval).itemsize for v in values]
     width = TARGET.vector_bytes // max(sizes, default=TARGET.vector_bytes)
+    # A vector must not cross the end of a row, since the next one begins unaligned.
     while width > 1 and length % width:
         width //= 2
     return max(width, 1)
@@ -62,6 +64,8 @@ def schedule_map(total: int, width: int, load_bytes: int = 0, members: int = 0) 
     # many blocks that no multiprocessor is left idle.
     steps = 1
     if load_bytes and members <= TARGET.unrolled_members:
+        # As many vectors a thread as keep enough bytes under way on a full multiprocessor, at most
+        # four.
         steps = min(4, -(-TARGET.bytes_under_way // (TARGET.threads_held * load_bytes)))
         steps = max(1, min(steps, blocks // TARGET.many_blocks))
     return Schedule(TARGET.block_threads, width, grid=-(-blocks // steps), steps=steps)
@@ -72,6 +76,7 @@ def schedule_tiles(lengths: list[int], itemsizes: list[int], width: int) -> Sche
 
     Vectors are as wide as shared memory can take them without two threads waiting for one bank.
     """
+    # 65 x 64: rows are padded by an element at least, against bank conflicts.
     side = 64 if min(itemsizes) < 4 and sum(itemsizes) * 65 * 64 <= TARGET.tile_bytes else 32
     # Narrower vectors until some stride has no bank conflicts.
     while True:
@@ -101,10 +106,13 @@ def _stride(itemsize: int, side: int, width: int, near: bool) -> int:
     """Elements from one row of a tile to the next, such that no access waits for a bank; 0 where
     there is no such number.
     """
+    # Rows of a tile that each thread handles; 0 where the block has more threads than work.
     lanes = side // width
     steps = side * lanes // TARGET.block_threads
     if not steps:
         return 0
+    # A stride of a multiple of 32 words has all rows in the same banks; a few elements more shift
+    # them. Only strides up to 8 elements longer are tried: more would waste shared memory.
     found = (
         s for s in range(side, side + 9) if _no_conflict(itemsize, s, width, steps, lanes, near)
     )
@@ -121,7 +129,9 @@ def _no_conflict(
     for first in range(0, TARGET.block_threads, served):
         for u, e in itertools.product(range(steps), range(width)):
             along: set[int] = set()
+            # Words that one group of threads touches: going along a row, and across the rows.
             across: set[int] = set()
+            # Where the kernel puts the thread's element; cuda/tiles.py has the same arithmetic.
             for t in range(first, first + served):
                 lane, deep = t % lanes * width + e, t // lanes
                 down = deep * steps + u if near else u * (TARGET.block_threads // lanes) + deep
@@ -138,6 +148,7 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     # Up to four vectors a lane of one warp: reductions stay within it, without barriers.
     if vectors <= 32 * 4:
         lanes = min(32, _power_of_two(vectors))
+        # A block of one warp at least, and no more threads than there are rows for.
         threads = max(32, min(TARGET.block_threads, _power_of_two(rows * lanes)))
         grid = -(-rows // (threads // lanes))
         return Schedule(threads, width, max(1, grid), lanes, -(-vectors // lanes))
@@ -145,16 +156,18 @@ def schedule_rows(rows: int, length: int, width: int) -> Schedule:
     share = 4 if rows >= TARGET.full_grid else 1
     lanes = max(64, min(1024, _power_of_two(vectors // share)))
     steps = -(-vectors // lanes)
+    # Steps of 0: a row is too long for registers, and is read again by each pass.
     return Schedule(lanes, width, max(1, rows), lanes, steps if steps <= TARGET.row_vectors else 0)
 
 
 def _power_of_two(n: int) -> int:
-    """The smallest that is not below n."""
+    """The smallest power of two that is not below n."""
     return 1 << max(0, math.ceil(n) - 1).bit_length()
 
 
 def schedule_all(rows: int, length: int, width: int) -> Schedule:
     """Few long rows: several blocks share each, at most two for each multiprocessor in all."""
+    # At least 16 elements a thread: merging must cost less than sharing saves.
     splits = min(max(1, TARGET.full_grid // rows), -(-length // (TARGET.block_threads * 16)))
     return Schedule(TARGET.block_threads, width, rows * splits, TARGET.block_threads, splits=splits)
 
@@ -168,6 +181,7 @@ def schedule_columns(
 
     state: bytes of the partial results that each thread has in shared memory
     """
+    # Two columns at least; 32 read a whole line of memory of 4-byte elements.
     across = min(32, max(2, _power_of_two(columns)))
     fitting = (TARGET.shared_bytes - 16) // max(state, 1)  # beside a few flags
     # Partial results of all threads have to fit into shared memory.

@@ -14,16 +14,19 @@ from gpuarray.core.primitive import Kind, Order
 
 def is_short_sort(eqn: Eqn) -> bool:
     """Whether an equation sorts rows that a block holds."""
+    # A literal has no memory to load from; the library's rule takes it.
     if eqn.primitive.kind is not Kind.SORT or not all(isinstance(a, Var) for a in eqn.invars):
         return False
     if not all(dtypes.in_kernels(a.aval.dtype) for a in eqn.invars):
         return False
+    # A random key is several words: there is no one value to compare.
     real = not any(isinstance(a.aval.dtype, dtypes.KeyDtype) for a in eqn.invars[: keys_of(eqn)])
     return real and 0 < length_of(eqn) <= TARGET.sorted_row and eqn.outvars[0].aval.size > 0
 
 
 def order_of(eqn: Eqn) -> Order:
     """What a sort puts in order."""
+    # Every primitive of Kind.SORT has one.
     order = eqn.primitive.order
     assert order is not None
     return order
@@ -46,12 +49,12 @@ def axis_of(eqn: Eqn) -> int:
 
 
 def length_of(eqn: Eqn) -> int:
-    """How many elements that are."""
+    """The number of elements along that axis."""
     return eqn.invars[0].aval.shape[axis_of(eqn)]
 
 
 def sort_group(eqn: Eqn) -> FusedGroup:
-    """One of these equations as a group."""
+    """A sort of short rows as a group."""
     shape = eqn.invars[0].aval.shape
     dims = tuple(None if n == 1 else i for i, n in enumerate(shape))
     operands: list[Operand] = [

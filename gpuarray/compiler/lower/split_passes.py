@@ -40,6 +40,7 @@ def split_into_passes(steps: list[Step]) -> tuple[list[Step], list[Refusal]]:
     made: list[Step] = []
     refusals: list[Refusal] = []
     for step in steps:
+        # A step that is one kernel stays; pieces take the place of others.
         pieces = _pieces(step) if isinstance(step, FusedGroup) else None
         made += [step] if pieces is None else pieces
         if pieces is not None:
@@ -68,6 +69,7 @@ def _is_slow(group: FusedGroup, passes: int) -> bool:
     space = {i for i, n in enumerate(group.axes) if n > 1}
     rows = math.prod(group.axes[i] for i in group.parallel)
     length = math.prod(group.axes[i] for i in group.reduced)
+    # Inputs along a reduced axis; others are small beside them.
     wide = {x.source: x for x in group.loads() if group.reduced & space & set(x.dims)}
     nbytes = sum(
         storage_dtype(v.aval).itemsize * math.prod(group.axes[i] for i in x.dims if i is not None)
@@ -98,12 +100,15 @@ def _reads(one: Pass) -> set[Var]:
 
 def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
     """One pass as a group; the results of earlier passes are read from memory."""
+    # What runs in the sweep, and what follows from its reductions over rows.
     members = [*one.members, *one.after]
     here = {v for m in members for v in m.eqn.outvars}
+    # A pass that only writes has no reduction: all its axes are parallel.
     reduced = group.reduced if one.partial else frozenset()
     piece = GroupBuilder(group.axes, reduced)
     for member in members:
         piece.add(_with_loads(member, group, here))
+    # Only finished values leave a pass: others would be computed over the whole space.
     finished = {v for m in one.after for v in m.eqn.outvars} | set(one.partial)
     left = [*(v for m in members for v in m.eqn.outvars if v in finished and v in needed)]
     outputs = dict.fromkeys([*left, *one.stored])
@@ -112,6 +117,7 @@ def _piece(group: FusedGroup, one: Pass, needed: set[Var]) -> FusedGroup:
 
 def _with_loads(member: Member, group: FusedGroup, here: set[Var]) -> Member:
     """Copy of a member with loads for the operands that other passes compute."""
+    # Labels tie a load to the space, not positions: the dims that the value was made with will do.
     operands = [
         Load(o.var, (), group.made[o.var].dims, o.var.aval.shape)
         if isinstance(o, Inner) and o.var not in here

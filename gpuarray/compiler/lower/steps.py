@@ -29,8 +29,10 @@ def step_eqns(step: DeviceStep) -> list[Eqn]:
     if isinstance(step, Eqn):
         return [step]
     group = group_in(step)
+    # A view costs nothing where it is inlined.
     inlined = [e for e in inlined_eqns(group) if e.primitive.kind is not Kind.VIEW]
     if group.copy_of is not None:
+        # A copy kernel computes what is inlined in it; its member only moves the result.
         return inlined or [group.copy_of]
     return [*inlined, *(m.eqn for m in members_in_order(group))]
 
@@ -44,6 +46,7 @@ def step_work(step: DeviceStep) -> float:
     """Multiply-adds, roughly."""
     total = 0.0
     for eqn in step_eqns(step):
+        # Library routines know their work; for others the largest array gives the elements.
         if eqn.primitive.kind is Kind.VIEW:
             continue
         if eqn.primitive.work is not None:
@@ -63,6 +66,7 @@ def step_bytes(step: DeviceStep) -> int:
 
 def eqn_bytes(eqn: Eqn) -> int:
     """Bytes that an equation reads and writes as a step of its own."""
+    # An operand read twice comes from memory once.
     read = sum(v.aval.nbytes for v in {a for a in eqn.invars if isinstance(a, Var)})
     return read + sum(v.aval.nbytes for v in eqn.outvars)
 
@@ -70,6 +74,7 @@ def eqn_bytes(eqn: Eqn) -> int:
 def inlined_eqns(group: FusedGroup) -> list[Eqn]:
     """The producers that a group computes where it reads them, each after those it needs."""
     order: dict[int, Eqn] = {}
+    # The equations behind each load, those they need first; without recursion, as chains are long.
     for v in (x.source for x in (*group.loads(), *(x for x, _ in group.streamed()))):
         waiting = [v]
         while waiting:

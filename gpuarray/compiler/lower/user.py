@@ -19,7 +19,7 @@ from gpuarray.primitives.movement import build
 class Source:
     """What a user wrote: the `cuda` rule of a primitive that is a kernel of its own.
 
-    grid(avals, **params) -> how many blocks
+    grid(avals, **params) -> number of blocks
     """
 
     text: str
@@ -37,11 +37,13 @@ def custom_steps(eqn: Eqn) -> list[Step]:
     """The equation as a group of its own; numbers among its operands are put into memory first."""
     steps: list[Step] = []
     operands: list[Any] = []
+    # A user's kernel takes pointers, and a literal has no memory.
     for a in eqn.invars:
         if isinstance(a, Literal):
             v = Var(a.aval)
             put = build.copy(a, eqn.site, v)
             steps.append(group_of(Member(put, [a], (), ()), (), [v]))
             a = v
+        # The user's text decides who reads what: loads run along no axis.
         operands.append(Load(a, (), (None,) * a.aval.ndim, a.aval.shape))
     return [*steps, group_of(Member(eqn, operands, (), ()), (), eqn.outvars)]

@@ -15,12 +15,13 @@ from gpuarray.core.primitive import Kind
 
 
 def describe(step: DeviceStep) -> str:
-    """A step in words: a line a kernel, a line for each operation in it."""
+    """A step in words: a line for the whole, and one for each operation of a kernel."""
     if isinstance(step, Eqn):
         ins = ", ".join(a.aval.str_short(True) for a in step.invars)
         outs = ", ".join(v.aval.str_short(True) for v in step.outvars)
         word = "view" if step.primitive.kind is Kind.VIEW else "library"
         return f"{word} {step.primitive.name}({ins}) -> {outs}"
+    # Inputs are in0, in1, ..., the names that operations below refer to.
     names: dict[object, str] = {}
     for v in step.inputs:
         names[v] = f"in{len(names)}"
@@ -39,6 +40,7 @@ def _inlined_lines(group: FusedGroup, names: dict[object, str]) -> list[tuple[Eq
     lines: list[tuple[Eqn, str]] = []
     for eqn in inlined_eqns(group):
         operands = [f"{a.val}" if isinstance(a, Literal) else names[a] for a in eqn.invars]
+        # A view is no operation: it shows in the name, as in `in0.transpose`.
         if eqn.primitive.kind is Kind.VIEW:
             for v in eqn.outvars:
                 names[v] = f"{operands[0]}.{eqn.primitive.name}"
@@ -53,6 +55,7 @@ def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tupl
     """The operations of a kernel in the order in which they run, each as a line; `names` are those
     of what it reads.
     """
+    # All parts of a batch do the same, so the first speaks for them.
     group = step.parts[0] if isinstance(step, Batch) else group_in(step)
     lines = _inlined_lines(group, names)
     # A copy kernel: the last inlined line is what it writes.
@@ -62,6 +65,7 @@ def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tupl
             lines.append((group.copy_of, f"{group.copy_of.primitive.name}({text})"))
         eqn, text = lines[-1]
         return [*lines[:-1], (eqn, f"{text}  => out")]
+    # Other kernels: a line for each member, v0, v1, ..., with a number for each of several results.
     for number, member in enumerate(members_in_order(group)):
         for v in member.eqn.outvars:
             names[v] = (
@@ -81,6 +85,7 @@ def operations(step: Kernel | FusedGroup, names: dict[object, str]) -> list[tupl
         result = ", ".join(names[v] for v in member.eqn.outvars)
         kept = "  => out" if any(v in group.outputs for v in member.eqn.outvars) else ""
         text = f"{member.eqn.primitive.name}({', '.join(operands)})"
+        # A loop or a branch: its own line, then what runs inside it.
         inside: list[tuple[Eqn, str]] = []
         if flow is not None:
             (_, text), *inside = flow_lines(flow, operands)

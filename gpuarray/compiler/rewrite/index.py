@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 
 
+# The default of `base`; every view of one result is an index map of its first operand.
 def _is_single_view(eqn: Eqn, v: Var) -> bool:
     return is_view(eqn)
 
@@ -41,6 +42,7 @@ class GraphIndex:
             through every view with one result.
         """
         chain: list[Eqn] = []
+        # A literal ends the chain: it is no value in memory that a view could show.
         eqn = self.made_by.get(v)
         while eqn is not None and through(eqn, v) and isinstance(a := eqn.invars[0], Var):
             chain.append(eqn)
@@ -49,7 +51,7 @@ class GraphIndex:
         return v, tuple(reversed(chain))
 
     def add(self, eqns: Iterable[Eqn]) -> None:
-        """Note new equations. What they make may have been made by another one before."""
+        """Note new equations. A value's maker may change, as when a pass rewrites its equation."""
         for eqn in eqns:
             for v in eqn.outvars:
                 self.made_by[v] = eqn

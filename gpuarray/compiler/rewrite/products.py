@@ -19,6 +19,7 @@ from gpuarray.core.rewrite import Product
 
 def exchange_products(graph: Graph) -> Graph:
     """The graph without transposes of products that nobody else reads, or itself."""
+    # Most graphs have no product: they cost one walk and no index.
     if not any(e.primitive.rewrite.product for e in graph.eqns):
         return graph
     index = GraphIndex(graph)
@@ -39,10 +40,12 @@ def exchange_products(graph: Graph) -> Graph:
 
 
 def _exchanged(product: Eqn, view: Eqn, index: GraphIndex) -> Eqn | None:
-    """What makes the result of a view of a product at once; None where that is no product."""
+    """The product that gives a view of another product directly; None if there is none."""
     rules = product.primitive.rewrite.product
+    # A second reader needs the product as it is: then both would be computed.
     if rules is None or index.uses[product.outvars[0]] != 1:
         return None
+    # Only a permutation of dimensions can be exchanged: `order` is None for other views.
     order = view_rule(view).order(view)
     return None if order is None else rules.exchanged(product, tuple(order), view.outvars[0])
 
@@ -61,6 +64,7 @@ def expand_small_products(graph: Graph) -> Graph:
             eqns += rules.expanded(eqn)
         else:
             eqns.append(eqn)
+    # What a product becomes fuses with its neighbours, which a call of a library cannot.
     if len(eqns) == len(graph.eqns):
         return graph
     made = Graph(graph.invars, graph.outvars, eqns, graph.constvars, graph.consts, graph.debug_name)
@@ -68,8 +72,8 @@ def expand_small_products(graph: Graph) -> Graph:
 
 
 def _is_small(eqn: Eqn, rules: Product) -> bool:
-    """Whether a library would take longer to begin than a kernel to end. Short floats stay: their
-    products are summed before they are rounded.
+    """Whether starting a library takes longer than computing the product in a kernel. Products of
+    short floats stay with the library, which sums them before it rounds.
     """
     aval = eqn.outvars[0].aval
     # Mixed and short dtypes keep the accumulation that a library gives them.
@@ -78,11 +82,13 @@ def _is_small(eqn: Eqn, rules: Product) -> bool:
     if any(a.aval.dtype != aval.dtype for a in eqn.invars) or storage_dtype(aval).itemsize < 4:
         return False
     batch, rows, columns, steps = map(math.prod, rules.extents(eqn))
+    # An empty product is zeros, which the library's rule makes.
     if not batch * rows * columns * steps:
         return False
     # An inner product of vectors is a reduction, an outer product is pointwise: no reuse to gain.
     if rows == columns == 1 or steps == 1:
         return True
+    # Otherwise small in every direction, and enough of them that a kernel has work for all threads.
     return (
         batch >= TARGET.products_many
         and max(rows, columns) <= TARGET.product_side

@@ -37,10 +37,11 @@ def simplify(graph: Graph) -> Graph:
 
 
 def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph:
-    """Replace calls that mean no more than a Graph by its equations (or `only` calls of these).
+    """Replace calls by the equations of their Graphs; with `only`, calls of these primitives alone.
     Constants of inner graphs join the outer ones.
     """
     constvars, consts = list(graph.constvars), list(graph.consts)
+    # Constants by identity: inner graphs often hold the array of the outer one.
     hoisted: dict[int, Var] = {id(c): v for v, c in zip(constvars, consts, strict=True)}
     eqns: list[Eqn] = []
     env: dict[Var, Atom] = {}
@@ -64,6 +65,7 @@ def inline_calls(graph: Graph, only: Sequence[Primitive] | None = None) -> Graph
             continue
         ins = [read(env_now, a) for a in eqn.invars]
         prim = eqn.primitive
+        # The user's scopes nest: an equation of a call stands in the scope of the call too.
         site = eqn.site.within(scope) if scope and eqn.site is not None else eqn.site
         inner: Graph | None = None
         # A call: go on inside it. One constant of several calls is hoisted once.
@@ -96,6 +98,7 @@ def merge_equal(graph: Graph) -> Graph:
     suffices.
     """
     env: dict[Var, Atom] = {}
+    # Keys of equations to their results; a Var is its own key, as it is defined once.
     seen: dict[tuple, list[Var]] = {}
     scalar_of: dict[Atom, Atom] = {}  # broadcasts of a scalar, and views of them
     eqns: list[Eqn] = []
@@ -141,6 +144,7 @@ def merge_equal(graph: Graph) -> Graph:
 
 def _known(eqn: Eqn) -> Atom | None:
     """What an equation gives, where nothing has to be computed for it while the program runs."""
+    # First the primitive's own rule: a conversion to the dtype it has is its operand.
     same_as = eqn.primitive.rewrite.same_as
     operand = None if same_as is None else same_as(eqn)
     return _constant(eqn) if operand is None else operand
@@ -151,6 +155,7 @@ def _constant(eqn: Eqn) -> Literal | None:
     it, for `debug_nans` to find.
     """
     prim, ins = eqn.primitive, eqn.invars
+    # Heavier functions may differ in the last bit between NumPy and the device.
     if (
         prim.kind is not Kind.POINTWISE
         or prim.weight > TARGET.exact_weight
@@ -161,6 +166,7 @@ def _constant(eqn: Eqn) -> Literal | None:
     if not ins or len(operands) < len(ins) or has_effect(eqn):
         return None
     function = prim.numpy_function([a.aval for a in operands], eqn.params)
+    # Overflow and invalid operations give inf and nan, which the next test leaves in the program.
     with np.errstate(all="ignore"):
         scalars = (np.asarray(a.val).astype(storage_dtype(a.aval))[()] for a in operands)
         value = np.asarray(function(*scalars))
@@ -172,6 +178,7 @@ def _constant(eqn: Eqn) -> Literal | None:
 def _reduces_nothing(eqn: Eqn) -> bool:
     """Whether a sum (or the like) runs over axes of length 1 only: a change of shape."""
     prim = eqn.primitive
+    # A fold with a lift or a finish (a count, an argmax) does change elements.
     if prim.kind is not Kind.REDUCTION or prim.plain_fold is None:
         return False
     operand = eqn.invars[0].aval
@@ -187,20 +194,22 @@ def _scalars_for_broadcasts(
     for i, a in enumerate(out):
         if isinstance(a, Var) and a in scalar_of:
             rest = out[:i] + out[i + 1 :]
+            # A scalar result, or another operand of full shape, so that the shape is not lost.
             if any(b.aval.shape == shape for b in rest) or not shape:
                 out[i] = scalar_of[a]
     return out
 
 
 def is_elementwise(eqn: Eqn) -> bool:
-    """Whether each element of a result comes from the elements at its own place: a bitcast to
-    another width, pointwise as it is, gathers or scatters them.
+    """Whether each element of a result comes from the operands' elements at the same index. Not so
+    a bitcast to another width, which is of the pointwise kind but splits or joins elements.
     """
     if eqn.primitive.kind is not Kind.POINTWISE:
         return False
     shape = eqn.outvars[0].aval.shape
     if all(a.aval.ndim < len(shape) for a in eqn.invars):
         return False  # a number has become a vector of its pieces
+    # Otherwise every operand is a scalar, or has the result's rank with lengths that broadcast.
     return all(
         not a.aval.shape
         or (
@@ -212,9 +221,12 @@ def is_elementwise(eqn: Eqn) -> bool:
 
 
 def sink_views(graph: Graph) -> Graph:
-    """Replace view(f(x, y)) by f(view(x), view(y)) where nothing else reads f: then the view is
-    only another way to read the inputs.
+    """Replace view(f(x, y)) by f(view(x), view(y)) where nothing else reads f.
+
+    A view of an input only changes where the kernel of f reads, while a view of f's result would
+    often keep that result from fusing with its readers.
     """
+    # Views that sink are rare: without one the graph stays as it is.
     if not any(e.primitive.rewrite.sinks for e in graph.eqns):
         return graph
     index = GraphIndex(graph)

@@ -27,12 +27,15 @@ def take_apart_small_axes(graph: Graph) -> Graph:
     return simplify(splitter.run()) if splitter.found() else graph
 
 
+# The methods below `run` say what is taken apart, then how.
 class _Splitter:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.index = GraphIndex(graph)
         self.eqns: list[Eqn] = []
+        # Components by vector, axis and number: each is made once, though many sums may read it.
         self.known: dict[tuple[Var, int, int], Atom] = {}
+        # The place of the user's program that new equations belong to.
         self.site: Any = None
 
     def found(self) -> bool:
@@ -53,16 +56,19 @@ class _Splitter:
 
     # ---- what is taken apart ----
     def is_computed(self, a: Atom) -> bool:
+        # A value in memory gains nothing: its components would only be read one by one.
         eqn = self.index.maker(a)
         return eqn is not None and eqn.primitive.kind is Kind.POINTWISE and len(eqn.outvars) == 1
 
     def is_fold(self, eqn: Eqn) -> bool:
         """A reduction over the components of vectors that are made here."""
         prim = eqn.primitive
+        # Folds that a pointwise operation merges pairwise: sum, prod, max and min.
         if prim.kind is not Kind.REDUCTION or prim.plain_fold not in PAIRWISE:
             return False
         operand, out = eqn.invars[0], eqn.outvars[0].aval
         axes, shape = eqn.params["axes"], operand.aval.shape
+        # A short axis, in an array that is large enough for its memory to matter.
         if (
             len(axes) != 1
             or not 2 <= shape[axes[0]] <= TARGET.components
@@ -86,6 +92,7 @@ class _Splitter:
 
     def shares(self, operand: Atom, shape: tuple[int, ...]) -> bool:
         """Whether some value behind this one is the same for all components, and computed."""
+        # The search is bounded, because the text of the kernels grows with what it finds.
         waiting, seen = [operand], set()
         while waiting and len(seen) < TARGET.component_depth:
             a = waiting.pop()
@@ -118,6 +125,7 @@ class _Splitter:
     def fold(self, eqn: Eqn) -> None:
         (operand,), (axis,) = eqn.invars, eqn.params["axes"]
         total, *rest = (self.part(operand, axis, k) for k in range(operand.aval.shape[axis]))
+        # ((a + b) + c) + d, the last addition into the variable that the reduction defined.
         merge, (out,) = PAIRWISE[eqn.primitive.plain_fold], eqn.outvars
         for part in rest[:-1]:
             total = self.add(Eqn(merge, [total, part], [Var(out.aval)], {}, eqn.site))
@@ -127,6 +135,7 @@ class _Splitter:
         operand, out = eqn.invars[0], eqn.outvars[0]
         last = operand.aval.ndim - 1
         sums: list[Atom] = []
+        # One reduction for each component, then the sums side by side again.
         for k in range(operand.aval.shape[last]):
             one = Var(out.aval.update(shape=out.aval.shape[:-1]))
             part = self.part(operand, last, k)
@@ -134,7 +143,8 @@ class _Splitter:
         self.add(build.stack(sums, out.aval.ndim - 1, eqn.site, out))
 
     def part(self, a: Atom, axis: int, k: int, depth: int = 0) -> Atom:
-        """Component k along an axis, which is gone in it."""
+        """Component k along an axis, without that axis."""
+        # A scalar is the same for all components.
         if isinstance(a, Literal) or not a.aval.shape:
             return a
         key = (a, axis, k)
@@ -147,8 +157,9 @@ class _Splitter:
         shape = a.aval.shape[:axis] + a.aval.shape[axis + 1 :]
 
         def part(x: Atom, along: int) -> Atom:
-            """Of an operand: where it has one component for all, that one."""
+            """The component of an operand; of one that is the same for all, that one."""
             one = not x.aval.shape or x.aval.shape[along] == 1
+            # Of a broadcast operand component 0 is every component.
             return self.part(x, along, 0 if one else k, depth + 1)
 
         # Computed values: the same equation on components. Deeper ones are cut from the vector.
@@ -159,6 +170,7 @@ class _Splitter:
             if eqn.primitive.rewrite.component is not None:
                 made = eqn.primitive.rewrite.component(eqn, axis, part)
                 return self.add(made) if isinstance(made, Eqn) else made
+        # Not computed here: a slice of the vector in memory, without its axis.
         if a.aval.shape[axis] > 1:
             a = self.add(build.piece(a, axis, k, 1, self.site))
         return self.add(build.reshape(a, shape, self.site))

@@ -26,6 +26,7 @@ def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
     """The results of a pointwise equation as text, each a value of its declared dtype."""
     out = eqn.outvars[0].aval
     templates = _templates(eqn.primitive.cuda, eqn, [a.aval for a in eqn.invars])
+    # {T} and {M} in a template: the types of the first result in a register and in memory.
     types = {"T": ct.value_type(out), "M": ct.memory_type(out)}
     texts = []
     for template, v in zip(templates, eqn.outvars, strict=True):
@@ -50,6 +51,7 @@ def _templates(rule: Any, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
     if isinstance(rule, Sentinel):
         raise NoCudaRule(f"primitive {eqn.primitive.name!r} has no CUDA rule: {rule.why}")
     if callable(rule):
+        # Some rules depend on dtypes or parameters: they are functions that return the text.
         rule = rule(avals, **eqn.params)
     return [rule] if isinstance(rule, str) else list(rule)
 
@@ -57,7 +59,7 @@ def _templates(rule: Any, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
 class Reducer:
     """The Fold of an equation as text: from elements over partial results to the result.
 
-    16-bit floats come as float, and partial results stay float.
+    16-bit floats come as float, and partial results stay float, so that only the result is rounded.
     """
 
     def __init__(self, eqn: Eqn):
@@ -73,6 +75,7 @@ class Reducer:
     @property
     def bytes(self) -> int:
         """The size of a partial result."""
+        # Halves are held as float, so their partial results take 4 bytes rather than 2.
         held = 4 if ct.is_half(self.element) else storage_dtype(self.element).itemsize
         return state_bytes(self.fold.state, held)
 
@@ -90,6 +93,8 @@ class Reducer:
         if state is ELEMENT:
             return self.type
         if isinstance(state, tuple):
+            # ga_arg is a value with its position in the row (argmax), ga_complex two values of one
+            # type.
             pair = "ga_arg" if state[1] is POSITION else "ga_complex"
             return f"{pair}<{self._type_of(state[0])}>"
         return ct.value_type(_scalar(state))
@@ -99,6 +104,7 @@ class Reducer:
             parts = map(self._constant, identity, state)
             return f"{self._type_of(state)}{{{', '.join(parts)}}}"
         if state is POSITION:
+            # ~0ull is larger than every position: a real element always comes before it.
             return "~0ull" if identity is Identity.ALL_BITS else f"{identity.of(_POSITION)}ull"
         aval = self.element if state is ELEMENT else _scalar(state)
         return ct.constant(identity.of(aval.dtype), aval)
@@ -112,12 +118,14 @@ class Reducer:
         return self._template(self.fold.merge, 2).format(one, two, T=self.state)
 
     def _template(self, part: Any, arity: int = 1) -> str:
+        # A primitive brings the text of its own pointwise rule; a string is a template already.
         rule = part.cuda if isinstance(part, Primitive) else part
         return rule if isinstance(rule, str) else rule([self.element] * arity)
 
     @property
     def merger(self) -> str:
         """`merge` as a C++ lambda, for the functions that merge over warps and blocks."""
+        # States, not elements: for a sum of halves these are floats.
         args = f"{self.state} p, {self.state} q"
         return f"[]({args}) -> {self.state} {{ return {self.merge('p', 'q')}; }}"
 
@@ -127,6 +135,7 @@ class Reducer:
         return ct.rounded(text, self.eqn.outvars[0].aval)
 
 
+# Positions are 64 bits wide in partial results, whatever the length of the row.
 _POSITION = np.dtype(np.uint64)
 
 

@@ -18,6 +18,7 @@ from gpuarray.core.primitive import Kind
 
 def states_of(fold: SerialFold) -> list[tuple[str, Access | str]]:
     """Type and initial value of each state; the value is an access, or text."""
+    # A reduction knows its partial result; other folds say what they start from.
     if isinstance(fold.how, Reduced):
         reducer = Reducer(fold.how.eqn)
         return [(reducer.state, reducer.identity)]
@@ -56,6 +57,7 @@ def steps_of(
 
 def times_read(fold: SerialFold, term: int) -> int:
     """Number of times that the statements use a term."""
+    # Write the statements with a marker in place of each term, and count the markers.
     marks = [f"term{i}" for i in range(len(fold.terms))]
     states = [f"state{i}" for i in range(len(states_of(fold)))]
     places = [f"place{i}" for i in range(len(fold.places))]
@@ -64,6 +66,7 @@ def times_read(fold: SerialFold, term: int) -> int:
 
 def result_of(fold: SerialFold, states: Sequence[str]) -> str:
     """The result, after all elements."""
+    # Only a reduction has a last step: other folds keep their results as states.
     if isinstance(fold.how, Reduced):
         return Reducer(fold.how.eqn).finish(states[0])
     return states[fold.number]
@@ -83,6 +86,7 @@ def merged(
 
 def _written(graph: Graph, operands: list[str], lines: list[str], names) -> list[str]:
     """The results of a Graph of scalars; its statements are appended to `lines`."""
+    # Inner graphs share the counter `names`, so that no name is given twice in a kernel.
     env: dict[Var, str] = dict(zip(graph.invars, operands, strict=True))
 
     def text(a) -> str:
@@ -91,6 +95,7 @@ def _written(graph: Graph, operands: list[str], lines: list[str], names) -> list
     for eqn in graph.eqns:
         given = [text(a) for a in eqn.invars]
         inner = eqn.params.get("jaxpr")
+        # A call has no text of its own: its equations are written in its place.
         if eqn.primitive.kind is Kind.CALL and isinstance(inner, Graph):
             env.update(zip(eqn.outvars, _written(inner, given, lines, names), strict=True))
             continue

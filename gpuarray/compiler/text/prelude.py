@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from gpuarray.compiler.target import TARGET
 
+# What the prelude defines starts with ga_ or GA_; no other name needs to be looked up.
 _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")
 
 
@@ -31,6 +32,7 @@ class Block(NamedTuple):
 
 def folder() -> pathlib.Path:
     """Where the hand-written kernels are: in the installed package, or beside it in a checkout."""
+    # A wheel has the kernels inside the package, a checkout beside it.
     package = pathlib.Path(__file__).parents[2]
     for candidate in (package / "_kernels", package.parent / "kernels"):
         if (candidate / "prelude").is_dir():
@@ -45,6 +47,7 @@ def folder() -> pathlib.Path:
 def blocks() -> dict[str, Block]:
     """All blocks by the names they provide."""
     found: dict[str, Block] = {}
+    # Files and blocks are read in a fixed order, since the text is the key of the compile cache.
     order = 0
     for path in sorted((folder() / "prelude").glob("*.cuh")):
         for part in re.split(r"^//@ ", path.read_text(), flags=re.MULTILINE)[1:]:

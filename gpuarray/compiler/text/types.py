@@ -39,6 +39,7 @@ TYPES = {
     "complex64": "ga_c64",
     "complex128": "ga_c128",
 }
+# Floats that registers hold as float: hardware has no arithmetic on most of them.
 _HALVES = (
     "float16",
     "bfloat16",
@@ -84,31 +85,37 @@ def rounded(expression: str, aval: ShapedArray) -> str:
 
 
 def constant(value, aval: ShapedArray) -> str:
-    """A scalar as text that compiles to exactly its bits."""
+    """A scalar as text that compiles to exactly its bits (a nan to a quiet nan)."""
     dtype = storage_dtype(aval)
     x: Any = np.asarray(value).astype(dtype)[()]
     if dtype.kind == "c":
+        # The type's name before the braces: a brace list alone has no type in an expression.
         part = np.float32 if dtype.itemsize == 8 else np.float64
         return f"{memory_type(aval)}{{{_real(part(x.real))}, {_real(part(x.imag))}}}"
     if dtype.kind == "b":
         return "true" if x else "false"
     if dtype.kind in "iu":
         return _integer(int(x), dtype)
+    # Floats of 16 and 8 bits are written as the float that a register holds.
     return _real(x.astype(np.float32) if dtype.itemsize <= 2 else x)
 
 
 def _real(x) -> str:
+    # Without the suffix a literal is a double, and all arithmetic with it would be.
     double = x.dtype.itemsize == 8
     suffix = "" if double else "f"
+    # C++ has no literals for these; the prelude defines names.
     if math.isnan(x):
         return f"GA_NAN{suffix.upper()}"
     if math.isinf(x):
         return f"{'-' if x < 0 else ''}GA_INF{suffix.upper()}"
+    # The shortest digits that give the same bits back; 0.0 keeps its sign.
     text = (
         np.format_float_scientific(x, unique=True, trim="0")
         if x
         else ("-0.0" if np.signbit(x) else "0.0")
     )
+    # Ordinary magnitudes are easier to read without an exponent.
     if x and 1e-4 <= abs(x) < 1e7:
         text = np.format_float_positional(x, unique=True, trim="0")
     return text + suffix
@@ -129,6 +136,7 @@ def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
     """Index arithmetic as text; `names` are the C++ names of axes and of places read from memory.
     64 bits only where an offset needs them.
     """
+    # Unsigned, since indices are never negative and division by a constant is cheaper.
     suffix = "ull" if wide else "u"
 
     def number(n: int) -> str:
@@ -142,8 +150,10 @@ def index_text(index: Index, names: Mapping[Any, str], wide: bool) -> str:
             if not isinstance(a, Quotient | Remainder):
                 inner = names[a.name]
             else:
+                # Quotients and remainders stay only where shapes did not let them simplify.
                 sign = "/" if isinstance(a, Quotient) else "%"
                 inside = text(a.inner)
+                # A single name needs no parentheses before / or %.
                 bare = (
                     len(a.inner.terms) == 1
                     and not a.inner.constant

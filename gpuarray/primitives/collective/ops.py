@@ -89,6 +89,7 @@ def _only_name(axis_name: Any, op: str) -> None:
 
 
 def _reduced_avals(*avals: ShapedArray, axes, axis_index_groups):
+    # Axes are numbers of the operand's own axes, or names, which have no place in its shape.
     gone = {a for a in axes if isinstance(a, int)}
     out = []
     for a in avals:
@@ -101,6 +102,7 @@ def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rule
     """Define a reduction over `axes`: names, and numbers of the operand's own axes."""
 
     def batch(axis, args, dims, *, axes, axis_index_groups):
+        # Whether the operation names this vmap's axis; the other names are for those around it.
         own = axis.name is not None and axis.name in axes
         if own:
             _no_groups(axis_index_groups)
@@ -114,9 +116,11 @@ def _reduction(name: str, reduce: str, repeat: Callable[[Any, int], Any], **rule
                 out += prim.bind(given, **params) if rest else [given]
                 out_dims.append(None)
                 continue
+            # Axes at and behind the batch axis are one further back in the batched operand.
             numbers = tuple(a + (a >= d) if isinstance(a, int) else a for a in rest)
             if own:
                 numbers = (*numbers, d)
+            # Where the batch axis is when the axes before it are gone.
             at = d - sum(isinstance(a, int) and a < d for a in numbers)
             out.append(reduced(x, numbers, axis_index_groups))
             out_dims.append(None if own else at)
@@ -167,6 +171,7 @@ def _psum_transpose(cts, *operands, axes, axis_index_groups):
             summed = tuple(n for n in names if n not in x.aval.vma)
         if summed:
             ct = psum_p.bind(ct, axes=summed, axis_index_groups=axis_index_groups)[0]
+        # The transpose of a sum over own axes is a broadcast along them.
         kept = tuple(i for i in range(x.aval.ndim) if i not in numbers)
         if numbers:
             ct = do.broadcast_in_dim(
@@ -205,6 +210,7 @@ pmax_p, pmin_p = (
 
 
 def _gathered_aval(x, *, all_gather_dimension, axis_index_groups, axis_name, axis_size, tiled):
+    # Tiled: pieces in a row along an axis; otherwise stacked along a new one.
     k, shape = all_gather_dimension, list(x.shape)
     if tiled:
         shape[k] *= axis_size
@@ -217,6 +223,7 @@ def _gather_batch(
     prim, axis, args, dims, *, all_gather_dimension, axis_name, axis_size, tiled, **params
 ):
     (x,), (d,), k = args, dims, all_gather_dimension
+    # Another axis is named: the batch axis is one more of the operand's.
     if axis.name not in _names(axis_name):
         assert d is not None
         out = prim.bind(
@@ -290,8 +297,10 @@ def _scatter_batch(axis, args, dims, *, scatter_dimension, axis_name, axis_size,
     _check_size(axis, axis_size, "reduce_scatter")
     if d is None:
         total = do.mul(x, constant(x, axis.size))
+    # Without a batch axis every element adds the same value.
     else:
         total = do.reduce_sum(x, axes=(d,), out_sharding=None)
+    # The axis is cut into pieces, one for each element: vmap's axis becomes the axis of pieces.
     if tiled:
         shape = aval_of(total).shape
         total = _reshape(total, (*shape[:k], axis.size, shape[k] // axis.size, *shape[k + 1 :]))
@@ -378,6 +387,7 @@ def _to_all_aval(x, *, split_axis, concat_axis, axis_index_groups, axis_name, ax
 def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_size, **params):
     (x,), (d,), s, c = args, dims, split_axis, concat_axis
     n = axis_size
+    # Unbatched operands are the same for all, and so must be sent by all.
     x = with_axis(x, d, 0, axis.size)
     if axis.name not in _names(axis_name):
         out = all_to_all_p.bind(
@@ -400,12 +410,14 @@ def _to_all_batch(axis, args, dims, *, split_axis, concat_axis, axis_name, axis_
     where = [1 + i + (i >= s) for i in range(len(shape))]
     where.insert(c, 0)
     x = do.transpose(x, permutation=(1 + s, *where))
+    # Each element sends one piece of the split axis, and receives pieces along the other.
     shape[s] //= n
     shape[c] *= n
     return _reshape(x, (n, *shape)), 0
 
 
 def _to_all_transpose(ct, x, *, split_axis, concat_axis, **params):
+    # The way back: what was split is joined, and the other way round.
     return (all_to_all_p.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params),)
 
 
@@ -438,6 +450,7 @@ def _permute_batch(axis, args, dims, *, axis_name, perm):
         source[dst] = src
     # Runs of neighbours are one slice each.
     pieces = [_piece(x, start, stop) for start, stop in _runs(list(source.values()))]
+    # One slice of the whole needs no concatenation.
     if len(pieces) == 1:
         return pieces[0], 0
     return (do.concatenate(*pieces, dimension=0) if pieces else x), 0
@@ -445,6 +458,7 @@ def _permute_batch(axis, args, dims, *, axis_name, perm):
 
 def _runs(source: list[int]) -> list[tuple[int, int]]:
     """Group sources into runs (start, stop) of neighbours; (-1, n) is n elements without source."""
+    # A run ends where the next source is no neighbour, or where zeros begin or end.
     out: list[tuple[int, int]] = []
     for s in source:
         if out and s < 0 and out[-1][0] < 0:
@@ -472,6 +486,7 @@ def _piece(x: Any, start: int, stop: int) -> Any:
 
 
 def _permute_transpose(ct, x, *, axis_name, perm):
+    # Cotangents take the way back.
     return (ppermute_p.bind(ct, axis_name=axis_name, perm=tuple((dst, src) for src, dst in perm)),)
 
 

@@ -258,6 +258,7 @@ def _one_signal(x, w, strides, dilation) -> bool:
 
 def _depthwise(out, x, w, groups: int, strides, dilation) -> None:
     """Convolve each channel by itself: the sum over kernel positions of shifted images."""
+    # Output features of each channel.
     per = w.shape[0] // groups
     spatial = out.shape[2:]
     total = np.zeros((x.shape[0], groups, per, *spatial), w.dtype)
@@ -301,9 +302,8 @@ def _by_windows(out, x, w, groups: int, strides, dilation, product) -> None:
     rows_first = rank == 0 or x.strides[1] < x.strides[-1]
     to_columns = (0, *range(2 + rank, 3 + 2 * rank), *range(1, 2 + rank))
 
-    line = (
-        groups * depth * math.prod(spatial[1:])
-    )  # elements of windows for one step of the first axis
+    # Elements of windows for one step of the first axis.
+    line = groups * depth * math.prod(spatial[1:])
     lines = spatial[0] if rank else 1
     # As many lines of output as fit a piece; several images if a whole one fits.
     step = max(1, min(lines, _PIECE // max(1, line)))

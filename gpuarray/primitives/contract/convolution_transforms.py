@@ -28,6 +28,7 @@ def dilated(length: int, dilation: int) -> int:
 def _cut(x: Any, axis: int, outer: int) -> Any:
     """Split an axis into `outer` blocks and the elements of each."""
     shape = aval_of(x).shape
+    # Blocks are runs of neighbours, so a reshape splits them.
     new = (*shape[:axis], outer, shape[axis] // outer, *shape[axis + 1 :])
     return do.reshape(x, new_sizes=new, dimensions=None, sharding=None)
 
@@ -47,6 +48,7 @@ def _joined(x: Any, source: int, destination: int) -> Any:
 
 def _blocks_to(x: Any, source: int, destination: int, count: int) -> Any:
     """Move the `count` blocks of one axis to another, in front of the elements there."""
+    # One block is the whole axis.
     return x if count == 1 else _joined(_cut(x, source, count), source, destination)
 
 
@@ -110,6 +112,7 @@ def _to_left(ct, lhs, rhs, **p):
         padding.append((before, n + k - 1 - m - before))
     # Feature groups stay groups, with inputs and outputs of each swapped.
     kernel = _blocks_to(rhs, rhs_spec[0], rhs_spec[1], groups)
+    # Flipped along all spatial axes: the result at i saw the element at i + k through weight k.
     if rhs_spec[2:]:
         kernel = do.rev(kernel, dimensions=rhs_spec[2:])
     grad = do.conv_general_dilated(
@@ -136,6 +139,7 @@ def _to_right(ct, lhs, rhs, **p):
     numbers = p["dimension_numbers"]
     lhs_spec, rhs_spec, out_spec = map(tuple, numbers)
     padding = []
+    # Padding such that the result has the length of the kernels.
     lengths = _lengths(aval_of(lhs), rhs, aval_of(ct), p)
     for (n, k, m), (low, _) in zip(lengths, p["padding"], strict=True):
         padding.append((low, k - 1 + m - n - low))
@@ -181,10 +185,12 @@ def conv_batch(axis, args, dims, **params):
         params |= {f"{name}_group_count": count * axis.size}
         place, groups = out_spec[1], 1
     elif d is not None:
+        # Images of its own, kernels of all: more images.
         lhs = _with_blocks(lhs, d, lhs_spec[0], batches)
         place, groups = out_spec[0], 1
     else:
         assert e is not None  # a batch rule is asked only where some operand has the axis
+        # Kernels of its own: more output features, inside each group.
         groups = max(features, batches)
         rhs = _with_blocks(rhs, e, rhs_spec[0], groups)
         place = out_spec[1]
@@ -201,12 +207,14 @@ def _with_blocks(x: Any, dim: int, axis: int, groups: int) -> Any:
     """Merge the batch axis into another (counted without it), inside each of its groups."""
     if groups == 1:
         return _joined(x, dim, axis)
+    # Split the axis into groups, put the batch axis inside each, and merge all three.
     x = _cut(move_axis(x, dim, 0), axis + 1, groups)
     return _joined(_joined(x, 0, axis + 1), axis, axis)
 
 
 def _no_results(args, dims, params) -> Any:
     """Return the result for a batch of no elements."""
+    # Shapes of one batch element, of which there is none.
     one = [
         a if d is None else a.update(shape=a.shape[:d] + a.shape[d + 1 :])
         for a, d in zip(map(aval_of, args), dims, strict=True)

@@ -33,12 +33,14 @@ DEPTHWISE, DENSE = 64, 16
 def _steps(eqn: Eqn) -> int:
     """Rule `times`: the number of products that are summed for one element."""
     kernel, spec = eqn.invars[1].aval.shape, eqn.params["dimension_numbers"][1]
+    # Input channels of a group times positions in the window.
     return math.prod(kernel[d] for d in spec[1:])
 
 
 def _is_short(eqn: Eqn) -> bool:
     """Rule `when`: whether the convolution is small enough."""
     p, out = eqn.params, eqn.outvars[0].aval
+    # Groups of the batch are for the library; so are sums in another dtype.
     if p["batch_group_count"] != 1 or any(a.aval.dtype != out.dtype for a in eqn.invars):
         return False
     channels = eqn.invars[1].aval.shape[p["dimension_numbers"][1][1]]
@@ -50,6 +52,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     left_spec, right_spec, out_spec = p["dimension_numbers"]
     left, right, out = (a.aval for a in (*eqn.invars, *eqn.outvars))
     channels, *window = (right.shape[d] for d in right_spec[1:])
+    # A loop along the channels of a group, and one along each axis of the window.
     axes, (channel, *steps) = loops([channels, *window])
     # An output feature sees the input channels of its group.
     feature = at[out_spec[1]]
@@ -76,6 +79,7 @@ def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
         if holes > 1:
             tests.append(Multiple(place, holes))
         places[dim], weights[own] = place.divided(holes)[0], w
+    # The window lies in the padding for every element.
     if any(t.always is False for t in tests):
         return Constant(0, out)
     terms = (
@@ -91,6 +95,7 @@ def _product(eqn: Eqn) -> Eqn:
     """Return the product of two elements as an equation; for short floats in float32, unrounded."""
     aval = eqn.invars[0].aval.update(shape=(), weak_type=False)
     if storage_dtype(aval).kind not in "biufc" or storage_dtype(aval).itemsize < 4:
+        # Narrow floats are multiplied as float; integers stay as they are.
         wide = dtypes.kind_of(aval.dtype) == "f"
         aval = aval.update(dtype=dtypes.float32) if wide else aval
     x, y, out = Var(aval), Var(aval), Var(aval)

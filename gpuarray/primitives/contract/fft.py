@@ -58,6 +58,7 @@ def _aval(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
             f"fft_lengths {fft_lengths}."
         )
     if not rank:
+        # No axes: nothing changes.
         return x.strip_weak_type()
     outer, last = x.shape[: x.ndim - rank], fft_lengths[-1]
     # IRFFT takes a half-spectrum; the length of the result cannot be told from it.
@@ -70,6 +71,7 @@ def _aval(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
             f"{name} input shape {x.shape} minor dimensions must be equal to fft_lengths "
             f"{fft_lengths}{note}"
         )
+    # A real signal has a symmetric spectrum, of which the first half is kept.
     if fft_type is FftType.RFFT:
         complex_ = dtypes.complex128 if x.dtype == np.float64 else dtypes.complex64
         half = last // 2 + 1 if last else 0
@@ -96,6 +98,7 @@ def _numpy(avals, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callabl
     lengths = {"s": fft_lengths} if fft_type is FftType.IRFFT else {}
 
     def transform(x):
+        # SciPy is loaded here, at the first transform.
         return getattr(_fft, name)(x, axes=axes, **lengths)
 
     return transform
@@ -105,6 +108,7 @@ def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
     """Transposes: a complex transform's matrix is symmetric; real ones use half of its spectrum."""
     rank = len(fft_lengths)
     if fft_type in (FftType.FFT, FftType.IFFT) or not rank:
+        # The matrix exp(-2 pi i j k / n) is symmetric in j and k.
         return (fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths),)
     if fft_type is FftType.RFFT:
         # rfft is the first half of the fft of a real signal: pad, transform, take the real part.
@@ -127,6 +131,7 @@ def _transpose(ct, x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
 
 
 def _batch(axis, args, dims, **params):
+    # All other axes are in front of the transformed ones, so the batch axis goes first.
     (x,), (dim,) = args, dims
     return fft_p.bind(move_axis(x, dim, 0), **params), 0
 

@@ -66,6 +66,7 @@ def check_preferred(joined, preferred) -> None:
     """Raise TypeError if an integer result is narrower than its operands: sums would be lost."""
     kinds = dtypes.kind_of(joined), dtypes.kind_of(preferred)
     if kinds[0] in "iu" and kinds[1] in "biu":
+        # A bool counts as one bit.
         bits = 1 if kinds[1] == "b" else dtypes.iinfo(preferred).bits
         if bits < dtypes.iinfo(joined).bits:
             raise TypeError(
@@ -132,6 +133,7 @@ def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
     if dtypes.kind_of(out) in "iu" and out.name.endswith(("int4", "int2", "int1")):
         plain = dtypes.int32  # sub-byte types have no arithmetic of their own in NumPy
     depth = a.shape[-1]
+    # Multiplications: rows times summed length times columns.
     if a.size * b.shape[-1] <= _SMALL:
         # Setting up the float products takes longer than this.
         return _wrapping_matmul(a, b, plain, out)
@@ -247,6 +249,7 @@ def _side(shape, batch, contract, sum_last: bool) -> _Side:
     # BLAS reads a transposed matrix in place, so axes stay in memory order where they can.
     contract_first = bool(contract) and bool(free) and max(contract) < min(free)
     inner = (*contract, *free) if contract_first else (*free, *contract)
+    # Each group of axes becomes one axis of the stack of matrices.
     sizes = [math.prod(shape[d] for d in group) for group in (batch, free, contract)]
     b, f, c = sizes
     matrices = (b, c, f) if contract_first else (b, f, c)
@@ -261,6 +264,7 @@ def _is_matmul(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
         return False
     n = len(batch)
     lfree, rfree = lhs.ndim - n - 1, rhs.ndim - n - 1
+    # With batch axes matmul needs one free axis on each side; without, vectors will do.
     plain = lfree == rfree == 1 if n else lfree <= 1 and rfree <= 1
     return plain and lc[0] == lhs.ndim - 1 and rc[0] == n
 
@@ -285,6 +289,7 @@ def _dot_numpy(
     joined = joined_dtype("dot_general", lhs.dtype, rhs.dtype)
     working = working_dtype(joined, aval.dtype, accumulate)
     direct = _is_matmul(lhs, rhs, dimension_numbers)
+    # Floats of one dtype in which sums are kept as well: NumPy's matmul as it is.
     same = lhs.dtype == rhs.dtype == working == aval.dtype and dtypes.kind_of(working) in "fc"
     plain = same and round_lhs is None and round_rhs is None
     small = plain and _is_many_small(lhs, rhs, dimension_numbers)
@@ -315,6 +320,7 @@ _AT_ONCE = 8192
 
 def _is_many_small(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers) -> bool:
     (lc, rc), (lb, rb) = dimension_numbers
+    # Matrices in the stack, columns of each product, terms of each sum.
     count = math.prod(lhs.shape[d] for d in lb)
     columns = math.prod(rhs.shape[d] for d in free_axes(rhs.ndim, rb, rc))
     steps = math.prod(lhs.shape[d] for d in lc)
@@ -328,6 +334,7 @@ def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     for start in range(0, count, _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
         x, y = (np.ascontiguousarray(m[some].transpose(1, 2, 0)) for m in (a, b))
+        # The first term starts the sum; others are added in place.
         total = x[:, 0, None] * y[None, 0]
         term = np.empty_like(total)
         for k in range(1, steps):
@@ -340,6 +347,7 @@ def _small_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _rounding(product, lhs, rhs, round_lhs, round_rhs):
     """Round operands first to an algorithm's dtypes, where those are less precise."""
 
+    # Only floats, and only to something narrower: no algorithm adds precision.
     def narrower(dtype, to):
         wider = to is not None and dtypes.kind_of(dtype) == "f" and to.itemsize < dtype.itemsize
         return to if wider else None

@@ -125,6 +125,7 @@ def _one(given) -> Any:
     """Return the precision that one string or value stands for, None if it is none."""
     if isinstance(given, (Precision, DotAlgorithm, DotAlgorithmPreset)):
         return given
+    # Precision's own names first, then those of algorithms.
     if isinstance(given, str):
         if given in _SYNONYMS:
             return Precision(given)
@@ -169,6 +170,7 @@ def rounding_of(precision) -> tuple[Any, Any, Any]:
     which has float32, uses it. Named bf16 and TF32 algorithms trade exactness for speed that a CPU
     would not gain.
     """
+    # An algorithm that a user described: X3 and the like have several narrow products.
     if isinstance(precision, DotAlgorithm):
         wide = precision.num_primitive_operations > 1
         operands = (precision.lhs_precision_type, precision.rhs_precision_type)

@@ -61,6 +61,7 @@ class RaggedDotDimensionNumbers:
 
 def mode_of(numbers: RaggedDotDimensionNumbers) -> str:
     """Return the role of the ragged axis: a free row axis, the summed axis, or a batch axis."""
+    # The axis's role decides what each group computes: its rows, its sum, or its batches.
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     (ragged,) = numbers.lhs_ragged_dimensions
     return "batch" if ragged in lb else "contracting" if ragged in lc else "rows"
@@ -94,6 +95,7 @@ def _check(lhs, rhs, group_sizes, numbers) -> None:
             f"dimension is contracting or batch, got rhs_group_dimensions {groups}."
         )
     if mode == "rows":
+        # The group axis of rhs may have no other role.
         (_, rc), (_, rb) = numbers.dot_dimension_numbers
         if groups[0] in (*rc, *rb):
             raise TypeError(
@@ -138,6 +140,7 @@ def _aval(
     _check(lhs, rhs, group_sizes, numbers)
     dims = numbers.dot_dimension_numbers
     mode = mode_of(numbers)
+    # Each group has a matrix: without its group axis rhs is one of them.
     if mode == "rows":
         dims = rows_numbers(numbers)
         (group,) = numbers.rhs_group_dimensions
@@ -174,6 +177,7 @@ def _numpy(
     # One row of group sizes for every entry of the leading axes: each is a ragged product by
     # itself.
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    # Groups of a sum are in front of all other axes of the result.
     shift = 1 if mode_of(numbers) == "contracting" else 0
     out_axes = (*lb, *free_axes(lhs.ndim, lb, lc))
     axes = prefix_axes(numbers, lhs.ndim)
@@ -204,17 +208,21 @@ def _fill(out, lhs, rhs, group_sizes, numbers, params) -> None:
     params = {"dimension_numbers": dims, **params}
 
     def cut(axis: int, start: int, end: int):
+        # Everything along the axes before it.
         return (slice(None),) * axis + (slice(start, end),)
 
     # Sizes may add up to more than the axis has; what is beyond it is ignored.
     ends = np.minimum(np.cumsum(group_sizes.astype(np.int64)), lhs.shape[ragged])
     start = 0
+    # One ordinary product for each group.
     for index, end in enumerate(ends.tolist()):
         left = lhs[cut(ragged, start, end)]
         if mode == "rows":
+            # The matrix of this group, without the group axis.
             right = rhs.take(index, numbers.rhs_group_dimensions[0])
             axis = len(lb) + free_axes(lhs.ndim, lb, lc).index(ragged)
             target = cut(axis, start, end)
+        # Each group sums its own stretch of the axis, into a result of its own.
         elif mode == "contracting":
             right = rhs[cut(rc[lc.index(ragged)], start, end)]
             target = (index,)

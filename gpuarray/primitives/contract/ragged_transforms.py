@@ -65,6 +65,7 @@ def ragged_transpose(
     left = lhs.aval if is_undefined(lhs) else aval_of(lhs)
     right = rhs.aval if is_undefined(rhs) else aval_of(rhs)
     other = right if is_undefined(lhs) else left
+    # The product is taken in the dtype of the operand that stays.
     ct = cast_like(ct, other)
     # lf, rf: free axes; nb, nc, nl, nr: how many batch, contracting and free axes there are.
     lf, rf = free_axes(left.ndim, lb, lc), free_axes(right.ndim, (*rb, *group), rc)
@@ -72,6 +73,7 @@ def ragged_transpose(
     batch = _span(0, nb)
 
     def dot(x, y, summed, ragged, group=()):
+        # Batch axes first in both; behind the group axis in y, if it has one.
         dims = make((summed, (batch, batch_of_y(group))), (ragged,), group)
         return do.ragged_dot_general(
             x,

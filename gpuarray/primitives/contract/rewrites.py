@@ -13,6 +13,7 @@ from gpuarray.primitives.reduce.ops import reduce_sum_p
 
 
 def _extents(eqn: Eqn) -> Extents:
+    # Axes by role: batch, rows (free axes of lhs), columns (those of rhs), and the summed ones.
     (gone, also_gone), (batch, also_batch) = eqn.params["dimension_numbers"]
     left, right = (a.aval.shape for a in eqn.invars)
     rows = tuple(n for d, n in enumerate(left) if d not in (*gone, *batch))
@@ -23,6 +24,7 @@ def _extents(eqn: Eqn) -> Extents:
 def _exchanged(eqn: Eqn, order: tuple[int | None, ...], out: Var) -> Eqn | None:
     """Exchange the operands, and so rows and columns of the result; batch axes stay in front."""
     batch, rows, columns, _ = map(len, _extents(eqn))
+    # The order that a transpose needs: batch axes, then columns, then rows.
     end = batch + rows + columns
     exchanged = (*range(batch), *range(batch + rows, end), *range(batch, batch + rows))
     if not rows or not columns or order != exchanged:
@@ -51,6 +53,7 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     def along(a: Atom, summed: tuple[int, ...], both: tuple[int, ...], own: int) -> Var:
         """Broadcast an operand; the axes that only it has begin at `own`."""
         rest = iter(range(own, end))
+        # Batch axes in front, summed axes at the end, own axes between them.
         places = [
             both.index(d) if d in both else end + summed.index(d) if d in summed else next(rest)
             for d in range(a.aval.ndim)
@@ -66,6 +69,7 @@ def _expanded(eqn: Eqn) -> list[Eqn]:
     x = along(left, tuple(gone), tuple(shared), len(batch))
     y = along(right, tuple(also_gone), tuple(also_shared), len(batch) + len(rows))
     (out,) = eqn.outvars
+    # Nothing to sum: an outer product.
     if not steps:
         return [*made, Eqn(mul_p, [x, y], [out], {}, eqn.site)]
     product = add(Eqn(mul_p, [x, y], [Var(out.aval.update(shape=shape))], {}, eqn.site))

@@ -35,6 +35,7 @@ def _laid_out(x: Any, axes: list[int]) -> Any:
 def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
     """Return the jvp, transpose and batch rules of dot_general, bound through `dot`."""
 
+    # A product is linear in each operand.
     def jvp_left(t, out, x, y, **params):
         return dot(t, y, **params)
 
@@ -52,6 +53,7 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
         start = count + len(free_x) if first else count
         ct_free_y = range(start, start + len(free_y))
         numbers = ((tuple(ct_free_y), tuple(free_y)), (tuple(range(count)), tuple(rb)))
+        # Sum over y's free axes: these are the ones that the result has and x has not.
         grad = dot(ct, y, dimension_numbers=numbers, **params)
         # The product leaves y's contracting axes sorted; x has them in the order they were paired.
         summed = [lc[i] for i in np.argsort(rc)]
@@ -91,6 +93,7 @@ def dot_rules(dot: Callable[..., Any]) -> dict[str, Any]:
             free = _free(aval_of(x).ndim, numbers[0][0], numbers[1][0])
             return dot(x, y, dimension_numbers=numbers, **params), len(lb) + free.index(dx)
         assert dy is not None  # a batch rule is asked only where some operand has the axis
+        # Batched on the right: free axes of the right come after those of the left.
         numbers = ((lc, _around(rc, dy)), (lb, _around(rb, dy)))
         free = _free(aval_of(y).ndim, numbers[0][1], numbers[1][1])
         before = len(lb) + len(_free(aval_of(x).ndim, lc, lb))

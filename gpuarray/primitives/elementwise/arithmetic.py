@@ -82,6 +82,7 @@ def _mul_pick(avals, *, out_dtype=None):
 def _mul_cuda(avals, *, out_dtype=None):
     if out_dtype is None or out_dtype == avals[0].dtype:
         return cuda_rules.MUL(avals)
+    # The text converts both operands first, as the NumPy rule does.
     text = cuda_rules.MUL([ShapedArray((), out_dtype)])
     return text.replace("{0}", "({T}){0}").replace("{1}", "({T}){1}")
 
@@ -207,6 +208,7 @@ def _larger_complex(x, y):
 
 
 def _smaller_complex(x, y):
+    # As above, with the order reversed.
     return np.where((x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag)), x, y)
 
 
@@ -328,6 +330,7 @@ round_p = elementwise(
 )
 
 
+# Comparisons give bools whatever they compare.
 def _bool_result(*_) -> np.dtype:
     return dtypes.bool_
 
@@ -382,6 +385,7 @@ ge_p = _comparison("ge", ORDERED, numpy=np.greater_equal, cuda="{0} >= {1}")
 def _total_order_pick(ufunc):
     def pick(avals):
         if dtypes.kind_of(avals[0].dtype) != "f":
+            # Integers and bools are in total order already.
             return ufunc
         return lambda x, y: ufunc(order_key(x), order_key(y))
 
@@ -437,6 +441,7 @@ def _select_n_aval(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
 
 def _select(which, *cases):
     if len(cases) == 1:
+        # One case: nothing to choose, but the result must be memory of its own.
         return fresh(cases[0])
     if which.dtype == np.bool_:
         return choose(which, cases[1], cases[0])
@@ -450,6 +455,7 @@ def _chosen(eqn: Eqn) -> Atom | None:
     """Return the case that a constant condition chooses; None if the condition is no constant."""
     which = eqn.invars[0]
     if not isinstance(which, Literal) or len(eqn.invars) != 3:
+        # Several cases are left as they are: the index would have to be clamped first.
         return None
     case = eqn.invars[2 if which.val else 1]
     return case if case.aval.shape == eqn.outvars[0].aval.shape else None
@@ -510,6 +516,7 @@ PAIRWISE = {np.add: add_p, np.multiply: mul_p, np.maximum: max_p, np.minimum: mi
 
 
 def _identity(name: str, **rules) -> Primitive:
+    # weight=0: an identity costs nothing where it is fused.
     return Primitive(
         name, Kind.POINTWISE, aval=lambda x: x, numpy=fresh, cuda="{0}", weight=0, **rules
     )

@@ -69,15 +69,18 @@ def _shift_right_logical(x, y):
 
 
 def _shift_right_arithmetic(x, y):
+    # For amounts of the width or more NumPy leaves signs; negative ones count as huge.
     return _same_bits(np.right_shift(_as_signed(x), _as_signed(y)), x.dtype)
 
 
 def _population_count(x):
+    # Bits of negative numbers count as those of their words.
     return np.bitwise_count(_as_unsigned(x)).astype(x.dtype)
 
 
 def _bit_length(x):
     """Return the position of the highest 1 of unsigned integers below 2^53, as a double has it."""
+    # frexp gives x as f * 2**e with f in [0.5, 1), so e is the bit length.
     return np.frexp(x.astype(np.float64))[1]
 
 
@@ -94,6 +97,7 @@ def _multiply_high(x, y):
     """Return the upper half of the product at twice the width."""
     bits, signed = dtypes.itemsize_bits(x.dtype), dtypes.kind_of(x.dtype) == "i"
     if bits < 64:
+        # Twice the width fits into 64 bits.
         wide = np.int64 if signed else np.uint64
         return ((x.astype(wide) * y.astype(wide)) >> wide(bits)).astype(x.dtype)
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)

@@ -37,6 +37,7 @@ def _convert_aval(x: ShapedArray, *, new_dtype, weak_type: bool, sharding=None) 
 
 def _convert_pick(avals, *, new_dtype, weak_type, sharding=None):
     old = avals[0].dtype
+    # Nothing to convert, but the result must be memory of its own.
     if old == new_dtype:
         return fresh
     source, target = dtypes.kind_of(old), dtypes.kind_of(new_dtype)
@@ -83,6 +84,7 @@ def float_to_int(x, dtype):
         )
     # Wide enough that clipping afterwards sees the true value: uint32 needs int64.
     wide = _to_signed(x, np.int32 if bits < 32 or (bits == 32 and signed) else np.int64)
+    # The target's own range: it is saturated already.
     if bits == 8 * wide.dtype.itemsize:
         return wide
     lowest, highest = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)

@@ -17,6 +17,7 @@ from gpuarray.primitives.elements import called
 
 def _bitcast(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     old, new = eqn.invars[0].aval, eqn.outvars[0].aval
+    # Equal widths: an element at the same place.
     if old.ndim == new.ndim and old.dtype.itemsize == new.dtype.itemsize:
         return pointwise(eqn, number, at, get)
     # The narrower of the two types, as an unsigned integer; low bits come first.

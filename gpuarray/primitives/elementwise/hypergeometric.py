@@ -38,6 +38,7 @@ def _by_x(name: str):
     """d/dx: a/b 1F1(a+1, b+1, x) (13.3.15), or a b/c 2F1(a+1, b+1, c+1, x) (15.5.1)."""
 
     def rule(t, y, *operands):
+        # The last operand is x; the last of the others is the parameter in the denominator.
         *ps, x = operands
         shifted = getattr(do, name)(*map(_next, ps), x)
         return do.mul(t, do.mul(_ratio(ps[:-1], ps[-1:]), shifted))

@@ -53,6 +53,7 @@ gamma_p = special_function(
 
 # SciPy's expn takes whole orders only; others come from the series or the fraction below.
 def _expn(n, x):
+    # Whole orders are the common case, and SciPy's function is made for them.
     whole = (n == np.floor(n)) & np.isfinite(n)
     with np.errstate(all="ignore"):
         out = sp.expn(np.where(whole, n, 0).astype(np.int64), x)
@@ -130,6 +131,7 @@ def _sinc_derivative(t, y, x):
 def _phase(x):
     """π x² / 2 less whole turns: for the whole number n next to x, x² is n² + (x - n) (x + n)."""
     whole = do.round(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
+    # n² is 0 or 1 modulo 4: without whole turns π/2 is left where n is odd.
     odd = do.abs(do.rem(whole, constant(x, 2)))
     rest = do.sub(x, whole)
     between = do.add(do.mul(rest, whole), do.mul(rest, x))
@@ -169,6 +171,7 @@ def _spence_derivative(t, y, x):
     """t log(x) / (1 - x), with the limit -1 at 1."""
     one = constant(x, 1)
     there = do.eq(x, one)
+    # The quotient is taken at 2 instead of 1, as above at 0.
     safe = do.select_n(there, x, full_like(x, 2))
     slope = do.div(_log(safe), do.sub(one, safe))
     return do.mul(t, do.select_n(there, slope, full_like(x, -1)))
@@ -192,6 +195,7 @@ _FAR = [math.prod(range(1, 2 * k, 2)) / 200**k for k in range(14, 0, -1)]
 
 def _without_first(x, sign: float):
     """Whether x is large, and the sum of signᵏ (2k - 1)!! / (2x²)ᵏ over k = 1, 2, ... there."""
+    # From 10 on the closed form loses digits by cancellation.
     far = do.gt(do.abs(x) if sign > 0 else x, constant(x, 10))
     w = do.div(constant(x, 10), do.select_n(far, full_like(x, 10), x))
     w = _scaled(sign, do.square(w))

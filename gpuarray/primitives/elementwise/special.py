@@ -40,6 +40,7 @@ def in_double(function):
     """Return a NumPy rule that computes in float64 and rounds once."""
 
     def rule(*xs):
+        # float64 on the way in, the operand's dtype on the way out.
         out = function(*[np.asarray(x, np.float64) for x in xs])
         return np.asarray(out).astype(xs[0].dtype)
 
@@ -286,6 +287,7 @@ def _by_width(single, double):
 
     def rule(x):
         function = single if x.dtype == np.float32 else double
+        # The functions see one axis, so that they can index and cut freely.
         return function(x.reshape(-1)).reshape(x.shape)
 
     return rule
@@ -353,6 +355,7 @@ def _igamma(a, x):
 
 def _density(a, x):
     """x^a e^-x / Γ(a + 1), which is P(a, x) - P(a + 1, x)."""
+    # xlogy is 0 at a = 0, where a log(x) would be nan at x = 0.
     return np.exp(sp.xlogy(a, x) - x - sp.gammaln(a + 1))
 
 
@@ -528,6 +531,7 @@ def _asymptotic(order: int, terms: int = 20) -> list[float]:
     """The coefficients of √(2πx) e^-x I(x) in 30/x."""
     out = [1.0]
     for k in range(1, terms):
+        # Each term from the one before, DLMF 10.40.1; x is counted in units of 30.
         out.append(out[-1] * ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k) / 30)
     return out
 

@@ -59,8 +59,10 @@ _USUAL_ULPS = 5
 
 def _asks_for_double(dtype, accuracy: AccuracyMode | Tolerance | None) -> bool:
     if dtype != np.float32 or accuracy in (None, AccuracyMode.DEFAULT):
+        # Wider and narrower floats, and complex numbers, are computed in one way only.
         return False
     if isinstance(accuracy, Tolerance):
+        # The tolerance in units in the last place, whichever of the two is wider.
         return max(accuracy.ulps, accuracy.rtol / float(np.finfo(dtype).eps)) < _USUAL_ULPS
     return True
 
@@ -106,6 +108,7 @@ def _function(
 
 
 def _exp2_complex(x):
+    # 2^x is e^(x log 2), in the dtype of x.
     return np.exp(x * x.dtype.type(math.log(2.0)))
 
 
@@ -178,6 +181,7 @@ logistic_p = _function(
 
 
 def _reciprocal_root(x):
+    # A root and a division, both of which are rounded correctly.
     return x.dtype.type(1) / np.sqrt(x)
 
 
@@ -278,6 +282,7 @@ pow_p = elementwise(
 
 
 def _rsqrt(x):
+    # Derivatives are computed with the usual accuracy.
     return do.rsqrt(x, accuracy=None)
 
 

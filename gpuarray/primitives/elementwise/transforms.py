@@ -37,6 +37,7 @@ def sub_jvp(primals, tangents):
     out = do.sub(*primals)
     t, u = tangents
     if is_zero(u):
+        # Only the tangent of x: nothing is subtracted from it.
         return out, broadcast_like(t, aval_of(out))
     return out, broadcast_like(do.neg(u), aval_of(out)) if is_zero(t) else do.sub(t, u)
 
@@ -62,6 +63,7 @@ def whole_quotient(x, y):
 
 def abs_derivative(t, out, x):
     if dtypes.kind_of(aval_of(x).dtype) != "c":
+        # At 0, where there is no derivative, it is that of x.
         return do.select_n(do.ge(x, constant(x, 0)), do.neg(t), t)
     # d|x| = Re(conj(x) dx) / |x|.
     conjugate = do.conj(x, input_dtype=aval_of(x).dtype)
@@ -95,7 +97,7 @@ EXTREME_JVP = (
 def integer_pow_jvp(primals, tangents, *, y: int):
     (x,), (t,) = primals, tangents
     out = do.integer_pow(x, y=y)
-    if y == 0:
+    if y == 0:  # x ** 0 is constant
         return out, Zero(tangent_aval(aval_of(out)))
     if y == 1:
         return out, t
@@ -193,6 +195,7 @@ CLAMP_JVP = (
 
 def barrier(xs):
     """Pass all values through one barrier, zeros included; float0 tangents of integers stay out."""
+    # float0 tangents of integers have no elements that could wait.
     values = [x if not is_zero(x) or x.aval.dtype == dtypes.float0 else zeros(x.aval) for x in xs]
     passed = iter(do.optimization_barrier(*[x for x in values if not is_zero(x)]))
     return [x if is_zero(x) else next(passed) for x in values]

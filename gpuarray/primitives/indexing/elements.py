@@ -58,6 +58,7 @@ def _gather(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
             places[d] = places[d] + Index(((looked, 1),))
 
     def fill() -> Access:
+        # The value of what is read out of bounds.
         value = eqn.params["fill_value"]
         if mode is GatherScatterMode.ONE_HOT:
             value = 0
@@ -80,6 +81,7 @@ GATHER = ElementRule(
 
 def _windows_of(eqn: Eqn) -> int:
     """Return the number of windows of updates."""
+    # The last axis of the indices is the index vector.
     return math.prod(eqn.invars[1].aval.shape[:-1])
 
 
@@ -95,6 +97,7 @@ def _reads(eqn: Eqn, operand: int) -> int:
 
 def _target(eqn: Eqn, at: Places, get: Get) -> tuple[list[Index], list[Below]]:
     """Return where an update goes in the operand, and tests of whether that is in bounds."""
+    # From coordinates in the updates to those in the operand.
     w = Windows(eqn)
     axes = w.numbers.update_window_dims
     batch = [c for i, c in enumerate(at) if i not in axes]
@@ -115,6 +118,7 @@ def scatter_rules(
     def merged(eqn: Eqn) -> Eqn | Graph | None:
         if merge is None:
             body: Graph | None = eqn.params.get("update_jaxpr")
+            # A body that returns the update itself replaces what is there.
             return None if body is None or body.outvars[0] is body.invars[1] else body
         a, b, out = (Var(eqn.outvars[0].aval.update(shape=())) for _ in range(3))
         return Eqn(merge, [a, b], [out], {})
@@ -129,6 +133,7 @@ def scatter_rules(
         axes, batch = loops(w.batch)
         starts, tests = w.starts(batch, get)
         window = [c + s * -1 for c, s in zip(at, starts, strict=True)]
+        # The element's place in the window; outside the window another update is tried.
         tests += [Below(c, n) for c, n in zip(window, w.sizes, strict=True)]
         update = w.update(batch, window)
         by = merged(eqn)
@@ -136,6 +141,7 @@ def scatter_rules(
         if not axes and by is None:
             return guarded(tests, aval, lambda: get(2, update), lambda: get(0, at))
         if w.count == 0 or 0 in w.sizes or any(t.always is False for t in tests):
+            # No update can reach this element.
             return get(0, at)
         return SerialFold(
             Merged(by),

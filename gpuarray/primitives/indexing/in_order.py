@@ -50,6 +50,7 @@ def in_order(eqn: Eqn) -> list[Eqn]:
     operand, indices, updates = eqn.invars[:3]
     return [
         Eqn(_places_p, [indices], [places], of, eqn.site),
+        # Numbers 0, 1, ... travel with the targets through the sort, and say which update each is.
         Eqn(iota_p, [], [numbers], iota, eqn.site),
         Eqn(sort_p, [places, numbers], [ordered, order], sort, eqn.site),
         Eqn(_sorted_p, [operand, ordered, order, updates], eqn.outvars, of, eqn.site),
@@ -65,6 +66,7 @@ def _place(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     starts, tests = w.starts(batch, lambda i, at: get(0, at), True)
     for d, offset in zip(w.inner, offsets, strict=True):
         starts[d] = starts[d] + offset
+    # Targets count along axes that indices decide; others run along with the windows.
     lengths = [w.shape[d] for d in w.looked_up]
     place = linear([starts[d] for d in w.looked_up], lengths)
     there = Applied((), aval, (place,), "({T}){0}")
@@ -79,12 +81,14 @@ def _fold(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     n = math.prod(shape)
     plain = [Below(at[d], w.sizes[d]) for d in range(len(w.shape)) if d not in axes]
     if any(t.always is False for t in plain):
+        # The element lies outside of all windows: it stays as it is.
         return get(0, at)
     # The updates of this target are consecutive among the sorted ones: search for both ends.
     first = get(1, [Index()])
     assert isinstance(first, Element)
     address = Address(first.source, first.index)
     place = linear([at[d] for d in axes], [w.shape[d] for d in axes])
+    # Positions are counted in the type that the search returns.
     count = ShapedArray((), np.dtype(np.uint32 if n < 2**31 else np.uint64))
 
     def edge(right: str) -> Access:

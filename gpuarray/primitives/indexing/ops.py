@@ -78,6 +78,7 @@ class _WindowIndexer:
         self.in_order = self.order == tuple(range(len(shape)))
         # The last start at which a window still fits.
         self.limits = np.array([max(shape[d] - windows[d], 0) for d in mapped], np.uintp)
+        # Operand axis -> the axis of the indices that runs in step with it.
         self.batching = dict(zip(batching, index_batching))
         # Indexed axes that stay in the window's shape, in operand order.
         self.inner = [d for d in self.indexed if d not in removed and d not in batching]
@@ -95,6 +96,7 @@ class _WindowIndexer:
 
         In the caller's order, `window_axes` are the windows' axes.
         """
+        # Windows keep the order of the operand's axes, whichever of them are indexed.
         windows = sorted(d for kind, d in self.labels if kind == "window")
         to_window = dict(zip(window_axes, windows))
         batch = iter(range(rank))
@@ -154,6 +156,7 @@ class _WindowIndexer:
 
     def single(self, starts) -> tuple[slice, ...]:
         """Return the window of the only index vector, as slices of the operand."""
+        # Axes without an index component start at 0.
         first = dict(zip(self.mapped, starts.reshape(-1).tolist()))
         return tuple(
             slice(first.get(d, 0), first.get(d, 0) + n) for d, n in enumerate(self.windows)
@@ -233,6 +236,7 @@ def _gather_pick(avals, *, dimension_numbers, slice_sizes, mode, fill_value, **_
     lookup = indexer.indexed
     first, count = lookup[0], len(lookup)
     adjacent = lookup == list(range(first, first + count)) and not indexer.trimmed
+    # Nothing but row numbers, clamped: NumPy's take does all of it.
     simple = indexer.mapped == (first,) and count == 1 and not indexer.inner and not fills
     if adjacent and first == 0:
         rows = (math.prod(operand.shape[:count]), *operand.shape[count:])
@@ -344,6 +348,7 @@ def _scatter_pick(ufunc: np.ufunc | None, inplace: bool = False):
         permutation = indexer.permutation(numbers.update_window_dims, updates.ndim)
         # From the updates' axis order to `batch + window`: the inverse permutation.
         backwards = None if permutation is None else tuple(np.argsort(permutation))
+        # Writes that were promised to be in bounds are dropped where they are not.
         mode = mode if mode is GatherScatterMode.CLIP else GatherScatterMode.FILL_OR_DROP
         body = None
         if ufunc is None and update_jaxpr is not None:
@@ -441,6 +446,7 @@ def _merge(ufunc, body, unique: bool):
         return lambda target, index, values: replace(target, index or (...,), values)
     if unique:
         return lambda target, index, values: once(target, index or (...,), values)
+    # ufunc.at merges one update after another, and so does a body, turn by turn.
     return in_turn if body is not None else at
 
 
@@ -452,6 +458,7 @@ def _scatter(
     transpose: Any = NOT_LINEAR,
     atomic: Callable[..., str] | None = None,
 ) -> Primitive:
+    # How elements of the result are computed in kernels, and how updates are written there.
     element, update = elements.scatter_rules(merge, atomic)
     return Primitive(
         name,

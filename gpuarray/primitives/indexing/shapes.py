@@ -99,6 +99,7 @@ _MODES = {
 
 def _check_axes(op: str, what: str, axes: Sequence[int], end: int, ordered: bool = True) -> None:
     if ordered and list(axes) != sorted(axes):
+        # Sorted, so that the order of the remaining axes is clear.
         raise TypeError(f"{what} in {op} op must be sorted; got {tuple(axes)}")
     if len(set(axes)) != len(axes):
         raise TypeError(f"{what} in {op} op must not repeat; got: {tuple(axes)}.")
@@ -115,6 +116,7 @@ def _check_map(op: str, what: str, axes: Sequence[int], length: int, ndim: int) 
             f"{op.capitalize()} op has {len(axes)} elements in {what} and the bound of dimension "
             f"index_vector_dim of indices is {length}. These two numbers must be equal."
         )
+    # Component `position` of an index vector is a position along this axis.
     for position, axis in enumerate(axes):
         if not 0 <= axis < ndim:
             raise TypeError(
@@ -258,6 +260,7 @@ def check_scatter(operand, indices, updates, numbers) -> None:
         )
     _check_map(op, "scatter_dims_to_operand_dims", mapped, indices.shape[-1], ndim)
     removed = {*inserted, *batching}
+    # Window axes in the order of the operand's.
     kept = [d for d in range(ndim) if d not in removed]
     for axis, d in zip(windows, kept):
         if updates.shape[axis] > operand.shape[d]:
@@ -284,6 +287,7 @@ def check_scatter(operand, indices, updates, numbers) -> None:
 def default_fill(dtype) -> Any:
     """Return the value of out-of-bounds reads: NaN, the lowest signed, the highest unsigned one."""
     if isinstance(dtype, dtypes.KeyDtype):
+        # All bits set, as an unsigned number would be.
         return 0xFFFFFFFF
     kind = dtypes.kind_of(dtype)
     if kind in "fc":
@@ -298,6 +302,7 @@ def fill_element(aval: ShapedArray, fill_value) -> Any:
     """Return an element of the storage dtype; a key is filled word by word."""
     dtype = storage_dtype(aval)
     if isinstance(aval.dtype, dtypes.KeyDtype):
+        # Each word of the key has the fill value.
         word = np.uint32(fill_value).tobytes()
         return np.frombuffer(word * (dtype.itemsize // 4), dtype)[0]
     return np.asarray(fill_value).astype(dtype)[()]

@@ -38,6 +38,7 @@ MERGES = {
 def update_graph(prim: Primitive, dtype) -> Graph | None:
     """Return the `update_jaxpr` of a scatter: how it merges one element, as a scalar Graph."""
     if prim.name not in MERGES:
+        # A scatter that sets has no merge.
         return None
     merge = registry[MERGES[prim.name]]
     aval = ShapedArray((), dtype)
@@ -70,6 +71,7 @@ def _gather_numbers(numbers: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 def windows_of(shape, updates, numbers: ScatterDimensionNumbers) -> tuple[int, ...]:
     """Return the length of a window along every axis of an operand of shape `shape`."""
     lengths = iter(updates[d] for d in numbers.update_window_dims)
+    # Removed axes have length 1 in a window (0 where the operand is empty).
     removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     return tuple(min(1, n) if d in removed else next(lengths) for d, n in enumerate(shape))
 
@@ -118,6 +120,7 @@ def gather_transpose(
     mode,
     fill_value,
 ):
+    # The transpose of reading is adding up what was read, at the same places.
     back = _add_up(
         zeros(operand.aval),
         indices,
@@ -168,6 +171,7 @@ def scatter_batch(name: str):
     def batch(axis, args, dims, *, dimension_numbers, **params):
         (x, indices, updates), (d, index_d, update_d) = args, dims
         n = dimension_numbers
+        # All operands are batched: the result is, whatever each of them was.
         x = with_axis(x, d, 0, axis.size)
         updates = with_axis(updates, update_d, 0, axis.size)
         windows, of_operand = _up(n.update_window_dims), _up(n.operand_batching_dims)
@@ -185,6 +189,7 @@ def scatter_batch(name: str):
             of_operand,
             of_indices,
         )
+        # Looked up by name: the rule is made before the primitive.
         bind = registry[name].bind
         return bind(x, indices, updates, dimension_numbers=numbers, **params), 0
 
@@ -212,6 +217,7 @@ def add_transpose(ct, operand, indices, updates, **params):
 
 def sub_transpose(ct, operand, indices, updates, **params):
     own, _, back = add_transpose(ct, operand, indices, updates, **params)
+    # What was subtracted receives the negated cotangent.
     return own, None, None if back is None else do.neg(back)
 
 
@@ -280,6 +286,7 @@ def mul_jvp(primals, tangents, **params):
     t, _, u = tangents
     out = bind(x, indices, updates, **params)
     total: Any = Zero(tangent_aval(aval_of(out)))
+    # Linear in the operand: the tangent is multiplied by the same updates.
     if not is_zero(t):
         total = bind(t, indices, updates, **params)
     # Each update multiplies its element: x u, for unique indices.
@@ -291,6 +298,7 @@ def mul_jvp(primals, tangents, **params):
 
 def mul_transpose(ct, operand, indices, updates, **params):
     own = back = None
+    # The transpose in the operand multiplies by the same updates.
     if is_undefined(operand):
         own = registry["scatter-mul"].bind(ct, indices, updates, **params)
     if is_undefined(updates):

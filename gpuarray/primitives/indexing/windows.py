@@ -25,6 +25,7 @@ class Windows:
         self.eqn, self.numbers = eqn, numbers
         self.shape, self.batch = operand.shape, indices.shape[:-1]
         self.sizes = windows_of(operand.shape, updates.shape, numbers)
+        # Axes on which windows have no extent of their own.
         self.removed = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
         self.clips = eqn.params["mode"] is GatherScatterMode.CLIP
         self.count = math.prod(self.batch)
@@ -43,6 +44,7 @@ class Windows:
             numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True
         )
         for d, axis in pairs:
+            # A batching axis runs in step with an axis of the indices.
             places[d] = batch[axis]
         for k, d in enumerate(numbers.scatter_dims_to_operand_dims):
             most = self.shape[d] - self.sizes[d]
@@ -58,6 +60,7 @@ class Windows:
 
     def update(self, batch: Places, window: Places) -> list[Index]:
         """Return the coordinates in the updates of an element of a window."""
+        # Coordinates in the order of the updates' axes, which may interleave both kinds.
         inner = iter(c for d, c in enumerate(window) if d not in self.removed)
         outer = iter(batch)
         rank = len(self.batch) + len(self.numbers.update_window_dims)

@@ -41,11 +41,13 @@ def cholesky(a: np.ndarray) -> tuple[np.ndarray]:
     for some, x in _parts(a):
         # Right-looking algorithm: scale column k, then update the columns behind it.
         bad = np.zeros(x.shape[2], bool)
+        # x is (rows, columns, stack): each step works on all matrices.
         for k in range(len(x)):
             pivot = x[k, k].real.copy()
             # A nan pivot is not <= 0; it makes the rest nan without being marked.
             bad |= pivot <= 0
             x[k, k] = np.sqrt(pivot)
+            # Entries above the diagonal are cleared, as LAPACK's `clean` does.
             x[k, k + 1 :] = 0
             x[k + 1 :, k] /= x[k, k].real
             below = x[k + 1 :, k]
@@ -70,6 +72,7 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     pivots = np.empty((count, steps), np.int32)
     order = np.empty((count, rows), np.int32)
     for some, x in _parts(a):
+        # `each` numbers the matrices, to pick another row in each.
         each = np.arange(x.shape[2])
         came = np.repeat(np.arange(rows, dtype=np.int32)[:, None], len(each), 1)
         for k in range(steps):
@@ -107,6 +110,7 @@ def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     steps = min(rows, columns)
     out, weights = np.empty(a.shape, a.dtype), np.empty((count, steps), a.dtype)
     for some, x in _parts(a):
+        # Each step leaves an upper row and a reflector.
         for k in range(steps):
             weights[some, k] = _reflect(x, k)
         out[some] = x.transpose(2, 0, 1)
@@ -147,6 +151,7 @@ def q_of(packed: np.ndarray, weights: np.ndarray, columns: int) -> np.ndarray:
     out = np.empty((count, rows, columns), packed.dtype)
     for some, x in _parts(packed):
         q = np.zeros((rows, columns, x.shape[2]), packed.dtype)
+        # Start from the first columns of the identity.
         q[range(min(rows, columns)), range(min(rows, columns))] = 1
         # From the last reflector to the first, so that each works on the smallest block (as
         # dorgqr).
@@ -174,6 +179,7 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> n
         x = b[some].transpose(1, 2, 0).copy()
         # Substitution by columns: subtract each solved unknown from the rows that are left.
         for i in range(n) if lower else range(n - 1, -1, -1):
+            # A unit diagonal is not stored: there is nothing to divide by.
             if not unit:
                 x[i] /= m[i, i]
             left = slice(i + 1, n) if lower else slice(0, i)
@@ -195,6 +201,7 @@ def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]
         outs = function(np.where(bad[:, None, None], a.dtype.type(0), a) if bad.any() else a)
     except np.linalg.LinAlgError:  # one matrix is enough: find it by running them one by one
         if len(a) == 1:
+            # The one matrix that fails: nan in its place gives results of the right shapes.
             return of_finite(function, np.full_like(a, np.nan))
         alone = [of_finite(function, a[k : k + 1]) for k in range(len(a))]
         return [np.concatenate(parts) for parts in zip(*alone, strict=True)]
@@ -206,6 +213,7 @@ def of_finite(function: Callable[..., tuple], a: np.ndarray) -> list[np.ndarray]
 
 def _parts(a: np.ndarray) -> Iterator[tuple[slice, Any]]:
     """Yield pieces of a stack, each as a copy with the stack innermost."""
+    # At least MANY matrices, so that each NumPy call has enough to do.
     step = max(MANY, AT_ONCE // (a.shape[1] * a.shape[2]))
     for start in range(0, len(a), step):
         some = slice(start, start + step)
@@ -216,6 +224,7 @@ def on_stacks(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
     """Extend a function of stacks with one leading axis to any number of them."""
 
     def run(*arrays: np.ndarray) -> list[np.ndarray]:
+        # All stacks as one, and their results apart again.
         lead = arrays[0].shape[:-2]
         outs = function(*(x.reshape(-1, *x.shape[-2:]) for x in arrays))
         return [x.reshape(*lead, *x.shape[1:]) for x in outs]

@@ -26,6 +26,7 @@ def product(x: Any, y: Any) -> Any:
     """Matrix product of two stacks."""
     rank = aval_of(x).ndim
     stack = tuple(range(rank - 2))
+    # Leading axes pair up; columns of x are summed with rows of y.
     return do.dot_general(
         x,
         y,
@@ -88,6 +89,7 @@ def row(v: Any) -> Any:
 
 def _row_and_column(x: Any, offset: int = 0) -> tuple[Any, Any]:
     """Return row and column numbers of one matrix; rows count from `offset`."""
+    # Numbers of one matrix serve the whole stack.
     shape = aval_of(x).shape[-2:]
     made = {"dtype": np.dtype(np.int32), "shape": shape, "sharding": None}
     rows = do.add(do.iota(dimension=0, **made), np.int32(offset))
@@ -106,6 +108,7 @@ def _chosen(mask: Any, x: Any, otherwise: Any) -> Any:
 
 def lower(x: Any, offset: int = 0) -> Any:
     """Keep entries on and below a diagonal; others are zero."""
+    # On and below: the row number is at least the column number.
     return _chosen(do.ge(*_row_and_column(x, offset)), x, full_like(x, 0))
 
 
@@ -147,6 +150,7 @@ def identity_like(x: Any) -> Any:
 def part(x: Any, rows: tuple[int, int] | None = None, columns: tuple[int, int] | None = None):
     """Return rows and columns from start to stop of every matrix."""
     shape = aval_of(x).shape
+    # Leading axes are taken whole.
     ends = [(0, n) for n in shape[:-2]]
     ends += [rows or (0, shape[-2]), columns or (0, shape[-1])]
     if ends == [(0, n) for n in shape]:
@@ -161,6 +165,7 @@ def grown(x: Any, rows: int, columns: int) -> Any:
     if shape[-2:] == (rows, columns):
         return x
     ends = (rows - shape[-2], columns - shape[-1])
+    # Nothing in front, so that entries keep their places.
     config = ((0, 0, 0),) * (len(shape) - 2) + tuple((0, n, 0) for n in ends)
     return do.pad(x, aval_of(x).dtype.type(0), padding_config=config)
 
@@ -177,6 +182,7 @@ def permuted_rows(x: Any, permutation: Any) -> Any:
     # A gather from nothing would have no window to read.
     if 0 in shape:
         return x
+    # At each index a row of that matrix is read.
     stack = tuple(range(rank - 2))
     numbers = GatherDimensionNumbers((rank - 1,), (rank - 2,), (rank - 2,), stack, stack)
     return do.gather(
@@ -211,6 +217,7 @@ def triangular(
 
 def solver(a: Any) -> Callable[[Any], Any]:
     """Return the function b -> x with a x = b; `a` is factored once for all right-hand sides."""
+    # Partial pivoting keeps the solution stable.
     packed, _, permutation = do.lu(a)
 
     def solve(b):
@@ -228,6 +235,7 @@ def stack_in_front(name: str) -> Callable[..., Any]:
     """Return the batch rule of a primitive on stacks: the batch axis is one more leading axis."""
 
     def batch(axis, args, dims, **params):
+        # Looked up when it runs: the primitive is defined after its rule.
         primitive = registry[name]
         stacked = [with_axis(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
         out = primitive.bind(*stacked, **params)

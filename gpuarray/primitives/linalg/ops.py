@@ -34,6 +34,7 @@ _LETTER = {
     dtypes.complex64: "c",
     dtypes.complex128: "z",
 }
+# The real and the complex dtypes of each precision.
 _REAL = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 _COMPLEX = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
 _int32 = np.dtype(np.int32)
@@ -74,6 +75,7 @@ class EigImplementation(enum.Enum):
 
 def routine(name: str, dtype, complex_name: str | None = None) -> Callable[..., Any]:
     """Return LAPACK's routine for a dtype; `complex_name` is its name for complex matrices."""
+    # bfloat16 and float16 have none.
     letter = _LETTER.get(dtype)
     if letter is None:
         raise NotImplementedError(
@@ -113,6 +115,7 @@ def stacked(
     # Every array has the same leading axes; `ranks` says how many of the last ones are one operand.
     for index in np.ndindex(first.shape[: first.ndim - ranks[0]]):
         outs = function(*(x[index] for x in arrays))
+        # None: nan in all floats; integers (pivots) have no nan and stay 0.
         for i, result in enumerate(results):
             if outs is not None:
                 result[index] = outs[i]
@@ -145,6 +148,7 @@ def factorisation(name: str, aval, build, *, single: bool = False, jvp, many=Non
         # LAPACK takes no matrices without elements.
         if x.size == 0:
             return lambda a: _of_empty(a, outs, single)
+        # Once for each shape and dtype: the routine, its workspace, and which way is quicker.
         function = build(x.dtype, x.shape[-2:], **params)
         at_once = many(**params) if many is not None and stacks.is_many_small(x.shape) else None
 
@@ -176,6 +180,7 @@ def _of_empty(a: np.ndarray, outs, single: bool):
     results = []
     for o in outs:
         square = len(o.shape) >= 2 and o.shape[-1] == o.shape[-2] and o.dtype.kind in "fc"
+        # Square factors of nothing are identities, so that products with them are right.
         full = np.zeros(o.shape, o.dtype)
         if square:
             full[...] = np.eye(o.shape[-1], dtype=o.dtype)
@@ -228,6 +233,7 @@ def _lu_aval(x: ShapedArray):
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
     """Return the permutation that row swaps (i with pivots[i], in order) amount to."""
+    # Start from the identity, and apply the swaps.
     permutation = np.empty((*pivots.shape[:-1], size), np.int32)
     permutation[...] = np.arange(size, dtype=np.int32)
     count = math.prod(pivots.shape[:-1])
@@ -304,13 +310,15 @@ def best_workspace(function, *args) -> int:
 
 
 def _workspace(name: str, dtype, *sizes, complex_name: str = "", **options: Any) -> int:
-    """Ask for the best workspace of routines whose query SciPy wraps by itself."""
+    """Ask for the best workspace of a routine whose query is a function of its own in SciPy."""
+    # Named after the routine: gehrd_lwork.
     complex_name = f"{complex_name or name}_lwork"
     return int(np.real(routine(f"{name}_lwork", dtype, complex_name)(*sizes, **options)[0]))
 
 
 def _geqrf(dtype, shape):
     geqrf = routine("geqrf", dtype)
+    # Asked once, for a matrix of zeros: it depends on the shape alone.
     lwork = best_workspace(geqrf, np.zeros(shape, dtype))
 
     def one(a):
@@ -341,6 +349,7 @@ def _qr(dtype, shape, *, pivoting: bool, full_matrices: bool, use_magma=None):
     m, n = shape
     k = min(m, n)
     columns = m if full_matrices else k
+    # geqp3 exchanges columns, the longest that is left first.
     geqrf = routine("geqp3" if pivoting else "geqrf", dtype)
     orgqr = routine("orgqr", dtype, "ungqr")
     lwork = best_workspace(geqrf, np.zeros(shape, dtype))
@@ -373,6 +382,7 @@ def _many_qr(*, pivoting: bool, full_matrices: bool, use_magma=None):
         k = rows if full_matrices else min(rows, columns)
         return stacks.q_of(packed, weights, k), np.triu(packed[:, :k])
 
+    # None leaves the stack to LAPACK, matrix by matrix.
     return None if pivoting else qr
 
 
@@ -413,6 +423,7 @@ def _many_eigh(*, lower, sort_eigenvalues, subset_by_index, algorithm=None):
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
 
     def eigh(a):
+        # eigh iterates too: a matrix with nan would fail for the whole stack.
         w, v = stacks.of_finite(lambda x: np.linalg.eigh(x, "L" if lower else "U"), a)
         return v[..., part], w[..., part]
 
@@ -431,6 +442,7 @@ def _eig_aval(
     implementation=None,
 ):
     check_square("eig", x)
+    # Eigenvalues of a real matrix may be complex, so results always are.
     n, dtype = x.shape[-1], _COMPLEX.get(x.dtype, x.dtype)
     vectors = int(compute_left_eigenvectors) + int(compute_right_eigenvectors)
     return _matrices([((n,), dtype)] + [((n, n), dtype)] * vectors, x)
@@ -527,6 +539,7 @@ def _svd(dtype, shape, *, full_matrices, compute_uv, subset_by_index, algorithm=
 
 
 def _many_svd(*, full_matrices, compute_uv, subset_by_index, algorithm=None):
+    # As in `_svd`: full matrices are not cut.
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
     cut = part if not full_matrices else slice(None)
 

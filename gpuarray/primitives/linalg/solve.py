@@ -63,6 +63,7 @@ def _triangular_aval(
         raise ValueError(
             f"The first input to triangular_solve must be a square matrix. Got shape {a.shape}."
         )
+    # The side on which the matrix stands says which axis of b it must fit.
     common = b.shape[-2] if left_side else b.shape[-1]
     if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != common:
         raise ValueError(
@@ -84,12 +85,14 @@ def _triangular(avals, *, left_side, lower, transpose_a, conjugate_a, unit_diago
     options["diag"] = int(unit_diagonal)
     if out.size == 0:
         return lambda a, b: np.zeros(out.shape, out.dtype)
+    # Small systems: substitution along the whole stack, without a call for each matrix.
     if stacks.is_many_small(a.shape):
         flip = transpose_a == left_side  # x a = b is a.T x.T = b.T
         options = left_side, lower != flip, flip, conjugate_a, unit_diagonal
         return _many_triangular(out, working, *options)
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[working.name]
 
+    # trsm is a BLAS routine, so SciPy has it in another module.
     def one(a, b):
         return (getattr(_blas, letter + "trsm")(1.0, a, b, **options),)
 
@@ -161,9 +164,12 @@ def _tridiagonal_solve(avals, *, perturb_singular: bool = False):
         if d.shape[0] == 1:  # LAPACK's wrapper wants off-diagonals to exist
             x, info = b / d, 0 if d[0] != 0 else 1
         else:
+            # LAPACK's off-diagonals have n - 1 entries; ours have one more, which lies outside the
+            # matrix.
             *_, x, info = gtsv(dl[1:], d, du[:-1], b)
         if info == 0:
             return (x,)
+        # A singular system gives nan, unless zero pivots are to be perturbed.
         return (_perturbed_solve(dl, d, du, b),) if perturb_singular else None
 
     return lambda *arrays: stacked(one, arrays, [1, 1, 1, 2], [out])[0]
@@ -249,6 +255,7 @@ def _householder(avals):
     out = _householder_aval(a, taus)
     if out.size == 0:
         return lambda *_: np.zeros(out.shape, out.dtype)
+    # Complex orthogonal matrices are called unitary: `un` instead of `or`.
     orgqr = routine("orgqr", out.dtype, "ungqr")
     empty = np.zeros(a.shape[-2:], out.dtype), np.zeros(taus.shape[-1], out.dtype)
     lwork = best_workspace(orgqr, *empty)
@@ -297,8 +304,10 @@ def _ormqr(avals, *, left: bool, transpose: bool):
     out = _ormqr_aval(a, taus, c, left=left, transpose=transpose)
     k = min(taus.shape[-1], *a.shape[-2:])
     if out.size == 0 or k == 0:
+        # No reflector: Q is the identity.
         return lambda a, taus, c: c.copy()
     ormqr = routine("ormqr", out.dtype, "unmqr")
+    # LAPACK's transpose of a complex Q is the adjoint.
     flip = ("C" if out.dtype.kind == "c" else "T") if transpose else "N"
     side = "L" if left else "R"
     # A workspace query on operands of the right shapes.

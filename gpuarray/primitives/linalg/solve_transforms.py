@@ -58,6 +58,7 @@ def triangular_solve_jvp(
 
 def _triangle(x: Any, below: bool, strict: bool) -> Any:
     """Return the triangle of a matrix that the solver reads."""
+    # With a unit diagonal the solver does not read the diagonal.
     return lower(x, -int(strict)) if below else upper(x, int(strict))
 
 
@@ -74,6 +75,7 @@ _triangular_stack = stack_in_front("triangular_solve")
 def triangular_solve_batch(axis, args, dims, *, left_side, **params):
     (a, b), (d, d_b) = args, dims
     if d is not None:
+        # Each batch element has a matrix of its own: one more leading axis.
         return _triangular_stack(axis, args, dims, left_side=left_side, **params)
     # One matrix for all: the batch axis joins the right-hand sides.
     rank = aval_of(b).ndim
@@ -92,6 +94,7 @@ def triangular_solve_batch(axis, args, dims, *, left_side, **params):
 def _shifted(diagonal: Any, step: int) -> Any:
     """Shift a diagonal: entry i is entry i + step, zero from outside."""
     aval = aval_of(diagonal)
+    # A matrix of no rows has no entries to shift.
     if aval.shape[-1] == 0:
         return diagonal
     config = (*((0, 0, 0) for _ in aval.shape[:-1]), (-step, step, 0))
@@ -111,6 +114,7 @@ def tridiagonal_solve_jvp(primals, tangents, **params):
     for t, step in zip(tangents[:3], (-1, 0, 1), strict=True):
         if not is_zero(t):
             t_b = add_any(t_b, do.neg(do.mul(column(t), _shifted_rows(x, step) if step else x)))
+    # No tangent at all: the solution has none either.
     if is_zero(t_b):
         return x, Zero(tangent_aval(aval_of(x)))
     return x, do.tridiagonal_solve(dl, d, du, t_b, **params)
@@ -137,6 +141,7 @@ def symmetric_product_jvp(primals, tangents, *, alpha, beta):
     out = do.symmetric_product(a, c, alpha=alpha, beta=beta)
     total = Zero(tangent_aval(aval_of(out))) if is_zero(t_c) else scaled(t_c, beta)
     if not is_zero(t):
+        # T A^T and its transpose: one product serves both.
         half = product(t, transposed(a))
         total = add_any(scaled(do.add(half, transposed(half)), alpha), total)
     return out, total

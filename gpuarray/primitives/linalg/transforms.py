@@ -55,6 +55,7 @@ def cholesky_jvp(primals, tangents):
     phi keeps the lower triangle and half of the diagonal.
     """
     factor, (t,) = lower(do.cholesky(*primals)), tangents
+    # L^-1 T L^-H: solve from the right, then from the left.
     middle = triangular(factor, t, left=False, transpose=True, conjugate=True)
     below = lower(triangular(factor, middle))
     # 1 below the diagonal, 2 on it.
@@ -188,6 +189,7 @@ def eig_jvp(
     )
     w, *left, v = out
     t = in_dtype_of(tangents[0], v)
+    # V^-1 T V by a solve, which is more exact than an inverse.
     c = solver(v)(product(t, v))
     results, derivatives = [w], [diagonal(c)]
     # Left eigenvectors, with conjugate eigenvalues.

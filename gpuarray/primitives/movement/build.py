@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 
 
 def _result(a: Atom, shape: Sequence[int], out: Var | None) -> Var:
+    # By default a new variable with the dtype and weak type of the operand.
     return Var(a.aval.update(shape=tuple(shape))) if out is None else out
 
 
@@ -41,6 +42,7 @@ def reshape(a: Atom, shape: Shape, site: Any, out: Var | None = None) -> Eqn:
 
 def transpose(a: Atom, order: Shape, site: Any, out: Var | None = None) -> Eqn:
     """Transpose `a`: axis i of the result is axis `order[i]`."""
+    # The shape of the result in the order of its axes.
     out = _result(a, [a.aval.shape[d] for d in order], out)
     return Eqn(transpose_p, [a], [out], {"permutation": order}, site)
 
@@ -48,6 +50,7 @@ def transpose(a: Atom, order: Shape, site: Any, out: Var | None = None) -> Eqn:
 def piece(a: Atom, axis: int, first: int, length: int, site: Any, out: Var | None = None) -> Eqn:
     """Slice `length` elements of `a` along an axis, from `first` on."""
     shape = a.aval.shape
+    # Along all other axes from 0 to the end.
     low = tuple(first if d == axis else 0 for d in range(len(shape)))
     high = tuple(first + length if d == axis else n for d, n in enumerate(shape))
     out = _result(a, [h - b for b, h in zip(low, high, strict=True)], out)

@@ -69,6 +69,7 @@ def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _tile(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    # A tile repeats: the position within it is the remainder.
     shape = eqn.invars[0].aval.shape
     return get(0, [c.divided(n)[1] for c, n in zip(at, shape, strict=True)])
 
@@ -94,6 +95,7 @@ TILE = ElementRule(_tile, cost=choosing)
 
 
 def _dynamic_slice(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    # The start of the window, looked up in memory, is added to the position in it.
     shape, sizes = eqn.invars[0].aval.shape, eqn.params["slice_sizes"]
     inner = [
         c + start(eqn, i, n - size, get)
@@ -132,11 +134,13 @@ UPDATE_SLICE = UpdateRule(
 
 
 def _counted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    # An iota depends on its position along one axis.
     return Applied((), eqn.outvars[0].aval, (at[eqn.params["dimension"]],), eqn=eqn)
 
 
 def _blank(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     aval = eqn.outvars[0].aval
+    # Its value is the same everywhere; the position only gives the rule something to read.
     return Applied((), aval, (linear(at, aval.shape),), eqn=eqn)
 
 

@@ -32,6 +32,7 @@ def _iota_aval(*, dtype, shape, dimension, sharding=None):
 
 
 def _iota_pick(avals, *, dtype, shape, dimension, sharding=None):
+    # Counted along one axis, and repeated along the others.
     length = shape[dimension]
     column = [1] * len(shape)
     column[dimension] = length
@@ -51,6 +52,7 @@ def _iota_pick(avals, *, dtype, shape, dimension, sharding=None):
 
 def _iota_text(avals, *, dtype, shape, dimension, sharding=None) -> str:
     """Return the text of an element; {0} is its position along the counted axis."""
+    # Braces are doubled, since the text is a format template.
     if dtypes.kind_of(dtype) == "c":
         return f"{{T}}{{{{({'float' if dtype.itemsize == 8 else 'double'}){{0}}, 0}}}}"
     return "({T}){0}"
@@ -84,6 +86,7 @@ def _empty_aval(*, shape, dtype, out_sharding=None):
 
 
 def _zeros(*, shape, dtype, out_sharding=None):
+    # Keys are stored as integers.
     return np.zeros(shape, getattr(dtype, "storage", dtype))
 
 
@@ -130,6 +133,7 @@ def _generator() -> np.random.Generator:
 
 def _rng_uniform_pick(avals, *, shape):
     dtype = avals[0].dtype
+    # Integers come from NumPy's own rule, which has no bias.
     if dtypes.kind_of(dtype) in "iu":
         return lambda low, high: (
             # NumPy refuses an empty interval: it is given one value.

@@ -54,6 +54,7 @@ def _broadcast_pick(avals, *, shape, broadcast_dimensions, sharding=None):
         return lambda x: np.broadcast_to(aligned(x), shape)
     dtype = storage_dtype(operand)
 
+    # Small results: filling an array takes less time than building a broadcast view.
     def small(x):
         out = np.empty(shape, dtype)
         out[...] = aligned(x)
@@ -90,6 +91,7 @@ broadcast_in_dim_p = Primitive(
 
 def _reshape_pick(avals, *, new_sizes, dimensions=None, sharding=None):
     if dimensions is None:
+        # reshape and transpose of NumPy share memory, as views must, where they can.
         return operator.methodcaller("reshape", new_sizes)
     return lambda x: x.transpose(dimensions).reshape(new_sizes)
 
@@ -137,6 +139,7 @@ transpose_p = Primitive(
 
 
 def _slice_pick(avals, *, start_indices, limit_indices, strides=None):
+    # NumPy's slices clamp; the shape rule has refused what is out of bounds.
     steps = strides or (1,) * len(start_indices)
     return operator.itemgetter(tuple(map(slice, start_indices, limit_indices, steps)))
 
@@ -156,6 +159,7 @@ slice_p = Primitive(
 
 
 def _rev_pick(avals, *, dimensions):
+    # A negative step needs an end of None: no number stops behind element 0.
     backwards, whole = slice(None, None, -1), slice(None)
     return operator.itemgetter(
         tuple(backwards if d in dimensions else whole for d in range(avals[0].ndim))
@@ -218,6 +222,7 @@ pad_p = Primitive(
 
 
 def _concatenate_pick(avals, *, dimension):
+    # np.concatenate is looked up once, not at each call.
     concatenate = np.concatenate
     return lambda *xs: concatenate(xs, dimension)
 
@@ -238,6 +243,7 @@ concatenate_p = Primitive(
 
 def _stack_pick(avals, *, axis):
     shape = checks.stack_aval(*avals, axis=axis).shape
+    # Into one array: np.stack would first give each operand a new axis.
     dtype = storage_dtype(avals[0])
     # The index of each operand's slot in the result.
     slots = [(slice(None),) * axis + (i,) for i in range(len(avals))]
@@ -266,6 +272,7 @@ stack_p = Primitive(
 
 
 def _unstack_pick(avals, *, axis):
+    # Views of the operand, one for each position along the axis.
     slots = [(slice(None),) * axis + (i,) for i in range(avals[0].shape[axis])]
     return lambda x: [x[slot] for slot in slots]
 
@@ -286,6 +293,7 @@ unstack_p = Primitive(
 
 
 def _split_pick(avals, *, sizes, axis):
+    # Each part ends where the next begins.
     ends = list(accumulate(sizes))
     before = (slice(None),) * axis
     slots = [(*before, slice(end - n, end)) for n, end in zip(sizes, ends)]
@@ -336,6 +344,7 @@ def _windows(shape, sizes):
     def window(starts):
         index = []
         for start, (most, size) in zip(starts, limits):
+            # Clamped into the array as JAX does it: a window never leaves it.
             begin = min(max(int(start), 0), most)
             index.append(slice(begin, begin + size))
         return tuple(index)
@@ -345,6 +354,7 @@ def _windows(shape, sizes):
 
 def _dynamic_slice_pick(avals, *, slice_sizes):
     window = _windows(avals[0].shape, slice_sizes)
+    # A copy, since a window of the operand would keep all of its memory alive.
     return lambda x, *starts: x[window(starts)].copy()
 
 

@@ -18,6 +18,7 @@ def _broadcast_component(eqn: Eqn, axis: int, part: Callable[[Atom, int], Atom])
     """Return a component of a broadcast: a broadcast of its operand, or of a component of that."""
     (source,), (out,) = eqn.invars, eqn.outvars
     dims = eqn.params["broadcast_dimensions"]
+    # The axis comes from the operand: a component of that is broadcast.
     if axis in dims:
         d = dims.index(axis)
         source = part(source, d)
@@ -25,6 +26,7 @@ def _broadcast_component(eqn: Eqn, axis: int, part: Callable[[Atom, int], Atom])
     # The axis is gone from the result.
     dims = tuple(d - (d > axis) for d in dims)
     shape = out.aval.shape[:axis] + out.aval.shape[axis + 1 :]
+    # Nothing is left to broadcast.
     if source.aval.shape == shape and dims == tuple(range(len(dims))):
         return source
     params = {**eqn.params, "shape": shape, "broadcast_dimensions": dims}
@@ -35,6 +37,7 @@ def _broadcast_component(eqn: Eqn, axis: int, part: Callable[[Atom, int], Atom])
 
 
 def _split_piece(eqn: Eqn, number: int) -> tuple[int, int, int]:
+    # The piece as axis, first element and length.
     sizes: Any = eqn.params["sizes"]
     return eqn.params["axis"], sum(sizes[:number]), sizes[number]
 

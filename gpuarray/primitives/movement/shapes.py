@@ -18,6 +18,7 @@ from gpuarray.primitives.define import check_same_dtypes
 
 def with_shape(aval: ShapedArray, shape) -> ShapedArray:
     """Return `aval` with another shape."""
+    # Moving elements keeps dtype and weak type.
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type)
 
 
@@ -181,6 +182,7 @@ def pad_aval(operand, padding_value, *, padding_config):
 
 def padded_shape(shape, config) -> tuple[int, ...]:
     """Return the shape after (low, high, interior) padding; low and high may be negative."""
+    # Holes lie between elements, so there is one less than there are elements.
     return tuple(lo + n + max(n - 1, 0) * i + hi for n, (lo, hi, i) in zip(shape, config))
 
 
@@ -247,6 +249,7 @@ def split_aval(operand, *, sizes, axis):
     if any(n < 0 for n in sizes):
         raise ValueError(f"Sizes passed to split must be nonnegative, got {list(sizes)}")
     shape = operand.shape
+    # Nothing may be left over.
     if sum(sizes) != shape[axis]:
         raise ValueError(
             f"Sum of sizes {sum(sizes)} must be equal to dimension {axis} of the operand shape "

@@ -26,6 +26,7 @@ from gpuarray.primitives.linear import instantiate, zeros
 
 def inverse(permutation) -> tuple[int, ...]:
     """Return the inverse permutation."""
+    # Sorting positions by value inverts a permutation.
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
@@ -60,6 +61,7 @@ def broadcast_transpose(ct, operand, *, shape, broadcast_dimensions, sharding=No
 
 
 def broadcast_batch(axis, args, dims, *, shape, broadcast_dimensions, sharding=None):
+    # The new axis is in front, of both the operand and the result.
     (x,), (d,) = args, dims
     dims = (0, *(i + 1 for i in broadcast_dimensions))
     x = move_axis(x, d, 0)
@@ -70,6 +72,7 @@ def broadcast_batch(axis, args, dims, *, shape, broadcast_dimensions, sharding=N
 def reshape_transpose(ct, operand, *, new_sizes, dimensions=None, sharding=None):
     shape = operand.aval.shape
     if dimensions is None:
+        # Undo the reshape first, then the transpose that came before it.
         return (do.reshape(ct, new_sizes=shape, dimensions=None, sharding=None),)
     permuted = tuple(shape[d] for d in dimensions)
     ct = do.reshape(ct, new_sizes=permuted, dimensions=None, sharding=None)
@@ -87,6 +90,7 @@ def reshape_batch(axis, args, dims, *, new_sizes, dimensions=None, sharding=None
 
 def squeeze_transpose(ct, operand, *, dimensions):
     shape = operand.aval.shape
+    # The axes that are not squeezed keep their order.
     dims = tuple(i for i in range(len(shape)) if i not in dimensions)
     return (do.broadcast_in_dim(ct, shape=shape, broadcast_dimensions=dims, sharding=None),)
 
@@ -94,6 +98,7 @@ def squeeze_transpose(ct, operand, *, dimensions):
 def squeeze_batch(axis, args, dims, *, dimensions):
     (x,), (d,) = args, dims
     dimensions = around(d, dimensions)
+    # The batch axis moves forward by the squeezed axes before it.
     return do.squeeze(x, dimensions=dimensions), d - sum(i < d for i in dimensions)
 
 
@@ -103,11 +108,13 @@ def transpose_transpose(ct, operand, *, permutation):
 
 def transpose_batch(axis, args, dims, *, permutation):
     (x,), (d,) = args, dims
+    # The batch axis comes first, then the others in their new order.
     return do.transpose(x, permutation=(d, *around(d, permutation))), 0
 
 
 def slice_transpose(ct, operand, *, start_indices, limit_indices, strides=None):
     config = []
+    # Zeros everywhere else: the transpose of taking elements is padding around them.
     for axis, (n, low) in enumerate(zip(operand.aval.shape, start_indices, strict=True)):
         step = 1 if strides is None else strides[axis]
         count = aval_of(ct).shape[axis]
@@ -130,6 +137,7 @@ def slice_batch(axis, args, dims, *, start_indices, limit_indices, strides=None)
 
 
 def rev_transpose(ct, operand, *, dimensions):
+    # Reversing twice changes nothing, so it is its own transpose.
     return (do.rev(ct, dimensions=dimensions),)
 
 
@@ -168,6 +176,7 @@ def pad_batch(axis, args, dims, *, padding_config):
     if d is None:
         d, x = 0, add_axis(x, 0, axis.size)
     config = inserted(padding_config, d, (0, 0, 0))
+    # One value for each batch element: `pad` takes a single one.
     if value_d is None:
         return do.pad(x, value, padding_config=config), d
     return pad_each(x, value, d, config), d
@@ -222,6 +231,7 @@ def stack_batch(mapped, args, dims, *, axis):
 
 
 def unstack_transpose(cts, operand, *, axis):
+    # Unused results have symbolic zeros; `stack` needs arrays.
     return (do.stack(*map(instantiate, cts), axis=axis),)
 
 
@@ -246,6 +256,7 @@ def split_batch(mapped, args, dims, *, sizes, axis):
 def tile_transpose(ct, operand, *, reps):
     shape = operand.aval.shape
     # Undo the merge of (repetition, element) axes, and sum over repetitions.
+    # [r * n] becomes [r, n] along each axis.
     apart = tuple(k for n, r in zip(shape, reps, strict=True) for k in (r, n))
     ct = do.reshape(ct, new_sizes=apart, dimensions=None, sharding=None)
     return (do.reduce_sum(ct, axes=tuple(range(0, 2 * len(reps), 2)), out_sharding=None),)
@@ -260,12 +271,14 @@ def tile_batch(axis, args, dims, *, reps):
 
 
 def dynamic_slice_jvp(primals, tangents, *, slice_sizes):
+    # Starts are integers, which have no tangents.
     _, *starts = primals
     out = do.dynamic_slice(*primals, slice_sizes=slice_sizes)
     return out, do.dynamic_slice(tangents[0], *starts, slice_sizes=slice_sizes)
 
 
 def dynamic_slice_transpose(ct, operand, *starts, slice_sizes):
+    # Elements outside of the window have no influence: their cotangents are zero.
     back = do.dynamic_update_slice(zeros(operand.aval), ct, *starts)
     return back, *[None] * len(starts)
 
@@ -273,6 +286,7 @@ def dynamic_slice_transpose(ct, operand, *starts, slice_sizes):
 def dynamic_slice_batch(axis, args, dims, *, slice_sizes):
     (x, *starts), (d, *start_dims) = args, dims
     if all(s is None for s in start_dims):
+        # One start for all: the batch axis is taken whole, from 0 on.
         starts = inserted(starts, d, _zero_index(starts))
         return do.dynamic_slice(x, *starts, slice_sizes=inserted(slice_sizes, d, axis.size)), d
     # Starts that differ between batch elements: a gather of one window per row.
@@ -323,6 +337,7 @@ def _index_vectors(axis, starts, dims):
 def dynamic_update_slice_jvp(primals, tangents):
     operand, update, *starts = primals
     out = do.dynamic_update_slice(operand, update, *starts)
+    # Both tangents as values: even a zero one overwrites the other's elements.
     t, u = map(instantiate, tangents[:2])
     return out, do.dynamic_update_slice(t, u, *starts)
 
@@ -340,6 +355,7 @@ def dynamic_update_slice_transpose(ct, operand, update, *starts):
 
 def dynamic_update_slice_batch(axis, args, dims):
     (x, update, *starts), (d, update_d, *start_dims) = args, dims
+    # Operand and update are both batched, since the result is.
     update = with_axis(update, update_d, 0, axis.size)
     x = with_axis(x, d, 0, axis.size)
     if all(s is None for s in start_dims):

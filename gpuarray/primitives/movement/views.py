@@ -14,6 +14,7 @@ from gpuarray.core.index import Index, ViewRule, linear, split
 def _broadcast(eqn: Eqn, at: list[Index]) -> list[Index]:
     before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     dims = eqn.params["broadcast_dimensions"]
+    # A stretched axis of the operand has one element, at position 0.
     return [at[d] if n == after[d] else Index() for n, d in zip(before, dims, strict=True)]
 
 
@@ -21,12 +22,14 @@ def _broadcast_order(eqn: Eqn) -> list[int | None]:
     before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     order: list[int | None] = [None] * len(after)
     for i, d in enumerate(eqn.params["broadcast_dimensions"]):
+        # Where the operand's axis was stretched the result's axis is a new one.
         order[d] = i if before[i] == after[d] else None
     return order
 
 
 def _transpose(eqn: Eqn, at: list[Index]) -> list[Index]:
     out = [Index()] * len(at)
+    # Axis i of the result is axis permutation[i] of the operand: the inverse map, for coordinates.
     for i, source in enumerate(eqn.params["permutation"]):
         out[source] = at[i]
     return out
@@ -39,12 +42,14 @@ def _transpose_order(eqn: Eqn) -> list[int | None]:
 def _slice(eqn: Eqn, at: list[Index]) -> list[Index]:
     strides = eqn.params["strides"] or (1,) * len(at)
     starts = eqn.params["start_indices"]
+    # Element c of a slice is element start + c * stride.
     return [c * s + Index(constant=b) for c, s, b in zip(at, strides, starts, strict=True)]
 
 
 def _rev(eqn: Eqn, at: list[Index]) -> list[Index]:
     backwards, shape = eqn.params["dimensions"], eqn.invars[0].aval.shape
     return [
+        # Counted from the end: n - 1 - c.
         c * -1 + Index(constant=n - 1) if i in backwards else c
         for i, (c, n) in enumerate(zip(at, shape, strict=True))
     ]
@@ -54,6 +59,7 @@ def _reshape(eqn: Eqn, at: list[Index]) -> list[Index]:
     before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     order = eqn.params.get("dimensions")
     if order is None:
+        # Through the position in row-major order, which a reshape keeps.
         return split(linear(at, after), before)
     # `dimensions`: the operand is transposed first.
     permuted = split(linear(at, after), [before[d] for d in order])
@@ -65,6 +71,7 @@ def _reshape_order(eqn: Eqn) -> list[int | None] | None:
 
 
 def _squeeze(eqn: Eqn, at: list[Index]) -> list[Index]:
+    # Axes of length 1 do not change the position in row-major order.
     return split(linear(at, eqn.outvars[0].aval.shape), eqn.invars[0].aval.shape)
 
 
@@ -74,6 +81,7 @@ def _without_ones(eqn: Eqn) -> list[int | None] | None:
     full = [i for i, n in enumerate(before) if n != 1]
     if [before[i] for i in full] != [n for n in after if n != 1]:
         return None
+    # Axes of the result in order take the operand's, and None where they have length 1.
     rest = iter(full)
     return [next(rest) if n != 1 else None for n in after]
 

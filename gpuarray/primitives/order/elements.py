@@ -18,9 +18,11 @@ from gpuarray.primitives.elements import called
 
 def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     ordered = eqn.invars[0].aval
+    # The row begins at the element whose last coordinate is 0.
     first = get(0, [*at[: ordered.ndim - 1], Index()])
     if not isinstance(first, Element):  # an empty array: there is nothing to search
         return Constant(0, eqn.outvars[0].aval)
+    # 16-bit floats are compared as float, which the helper is told.
     side, half = eqn.params["side"] == "right", is_half(ordered.dtype)
     # The row is searched in memory, from its first element on.
     count = ShapedArray((), np.dtype(np.uint32 if ordered.size < 2**31 else np.uint64))
@@ -29,6 +31,7 @@ def _searchsorted(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     return called(eqn, text, [Address(first.source, first.index), length, get(1, at)])
 
 
+# The sorted array must be in memory (None); each query is read once.
 SEARCHSORTED = ElementRule(
     _searchsorted, reads=lambda eqn, operand: eqn.outvars[0].aval.size if operand else None
 )

@@ -1,8 +1,8 @@
 """Searching in sorted arrays: the positions at which elements would keep the order.
 
 Floor 2. In: a sorted axis, behind any axes that it shares with the query, and elements to look up.
-Out: positions. A library step (binary search per element) on every backend; nan sorts last and -0.0
-equals 0.0, as in `sort`.
+Out: positions. Each element is found by binary search: by NumPy on the CPU, in kernels where it is
+read. nan sorts last and -0.0 equals 0.0, as in `sort`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ def _searchsorted_aval(
 
 
 def _searchsorted(ordered: np.ndarray, query: np.ndarray, *, side: Literal["left", "right"], dtype):
-    if (
-        ordered.dtype.kind == "V"
-    ):  # a type of ml_dtypes: float32 holds all of its values, in their order
+    # A type of ml_dtypes: float32 (or int32) holds all of its values, in their order.
+    if ordered.dtype.kind == "V":
         wide = np.float32 if dtypes.kind_of(ordered.dtype) == "f" else np.int32
         ordered, query = ordered.astype(wide), np.asarray(query).astype(wide)
     if ordered.ndim == 1:
@@ -58,6 +57,7 @@ def _searchsorted_batch(axis, args, dims, *, side, dtype):
         lead = aval_of(ordered).ndim - 1
         query = move_axis(query, query_d, lead)
         return do.searchsorted(ordered, query, side=side, dtype=dtype), lead
+    # Arrays of their own: the batch axis is one more that array and query share.
     ordered, query = move_axis(ordered, d, 0), with_axis(query, query_d, 0, axis.size)
     return do.searchsorted(ordered, query, side=side, dtype=dtype), 0
 

@@ -61,6 +61,7 @@ def _sortable(key: Any) -> list[np.ndarray]:
 
 
 def _order(keys, axis: int) -> np.ndarray:
+    # Columns in the order of their weight, the main one first.
     columns = [column for key in keys for column in _sortable(key)]
     if len(columns) == 1:
         return np.argsort(columns[0], axis, _STABLE)
@@ -70,6 +71,7 @@ def _order(keys, axis: int) -> np.ndarray:
 def _sort_one(x: np.ndarray, axis: int) -> np.ndarray:
     # Complex numbers: by two columns.
     columns = _sortable(x)
+    # A complex array is rearranged, since NumPy has no sort of two columns by value.
     if len(columns) > 1:
         return np.take_along_axis(x, _order([x], axis), axis)
     (wide,) = columns
@@ -95,6 +97,7 @@ def _sort_pick(avals, *, dimension, is_stable, num_keys):
 
 def _taken(x, where, axis: int):
     """Take along an axis of `x` the elements at `where`, index vectors of length 1."""
+    # Each position picks one element: all axes but `axis` go along as batch axes of the gather.
     others = tuple(d for d in range(aval_of(x).ndim) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return do.gather(
@@ -114,6 +117,7 @@ def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
 
     vjp: ct ↦ ct scattered back.
     """
+    # The positions are sorted as one more operand, so they end up where the elements came from.
     shape = aval_of(primals[0]).shape
     positions = do.iota(dtype=np.dtype(np.uint32), shape=shape, dimension=dimension, sharding=None)
     *out, where = do.sort(
@@ -131,6 +135,7 @@ def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
 def _sort_batch(axis, args, dims, *, dimension, is_stable, num_keys):
     at = next(d for d in dims if d is not None)
     args = [with_axis(x, d, at, axis.size) for x, d in zip(args, dims)]
+    # The axis to sort is one further back if the batch axis is before it.
     dimension += dimension >= at
     out = do.sort(*args, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
     return out, [at] * len(args)
@@ -177,6 +182,7 @@ def _chosen(operand, axis: int, length: int) -> list[ShapedArray]:
 def _ascending(x: np.ndarray) -> np.ndarray:
     """Return integers (or bools) that order as the elements of `x` do in total order."""
     if dtypes.kind_of(x.dtype) != "f":
+        # Values order by themselves; sub-byte integers are widened for NumPy.
         return x if x.dtype.kind != "V" else x.astype(np.int8)
     bits = x.view(f"i{x.dtype.itemsize}")
     # Negative floats count backwards in their bits: flip all of them but the sign.
@@ -193,9 +199,11 @@ def _first_k(key: np.ndarray, k: int) -> np.ndarray:
         return np.empty((*key.shape[:-1], 0), np.intp)
     # Select before sorting: all below the k-th smallest, and the first of those equal to it.
     last = np.partition(key, k - 1, axis=-1)[..., k - 1 : k]
+    # The first of those equal to the k-th smallest fill the places that are left.
     below, equal = key < last, key == last
     room = k - below.sum(-1, keepdims=True)
     taken = below | (equal & (np.cumsum(equal, axis=-1) <= room))
+    # Positions come in ascending order, so equal elements keep theirs.
     where = np.nonzero(taken)[-1].reshape(*key.shape[:-1], k)
     return np.take_along_axis(
         where, np.argsort(np.take_along_axis(key, where, -1), axis=-1, kind=_STABLE), -1
@@ -268,6 +276,7 @@ def approx_length(rank: int, n: int, k: int, recall: float, input_size: int, fin
     total = input_size if input_size >= 0 else n
     # exp(-(k - 1) / m) >= recall, solved for m.
     bins = max(int((1.0 - k) / math.log(recall)), tile) if recall < 1.0 else n
+    # Each halving leaves half as many candidates, as long as there are bins enough.
     halvings = max(0, int(math.log2(max(total / min(bins, n), 1.0))))
     if halvings == 0:
         return n
@@ -277,6 +286,7 @@ def approx_length(rank: int, n: int, k: int, recall: float, input_size: int, fin
 
 
 def _approx_axis(operand, reduction_dimension: int) -> int:
+    # Negative axes count from the end, as in JAX's interface.
     axis = reduction_dimension + operand.ndim * (reduction_dimension < 0)
     if not 0 <= axis < operand.ndim:
         raise ValueError(

@@ -39,6 +39,7 @@ def _four(aval: ShapedArray) -> bool:
 
 def _key_of(words: int) -> str:
     """Return the call that builds a key from its words."""
+    # Templates are formatted later: the braces of the places have to survive this f-string.
     return f"ga_key({', '.join(f'{{{j}}}' for j in range(words))})"
 
 
@@ -46,6 +47,7 @@ def _key_of(words: int) -> str:
 
 
 def _wrap(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    # The words of a key lie along the last axis of the operand.
     words = 4 if _four(eqn.outvars[0].aval) else 2
     operands = [get(0, [*at, Index(constant=j)]) for j in range(words)]
     return called(eqn, _key_of(words), operands)
@@ -62,6 +64,7 @@ def _seed(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 def _split(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
+    # The number of a new key, in row-major order, is its counter.
     text = f"{_splitter(eqn, math.prod(shape))}({{0}}, {{1}})"
     return called(eqn, text, [get(0, at[: keys.ndim])], [linear(at[keys.ndim :], shape)])
 
@@ -94,6 +97,7 @@ FOLD_IN = ElementRule(_fold_in, when=_is_known)
 
 def _has_bits(eqn: Eqn) -> bool:
     """Rule `when`: whether the stream has CUDA text; the older one only where it is short."""
+    # A stream of the older kind is made in pairs half a stream apart, by 32-bit counters.
     older = not eqn.params.get("partitionable", False)
     many = math.prod(eqn.params["shape"]) >= 2**32 - 1
     return not (_implementation(eqn.invars[0].aval) == "threefry2x32" and older and many)
@@ -111,6 +115,7 @@ def _bits(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 
 def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    # Axes in front are those of the states: each has a stream of its own.
     state, bits = eqn.invars[0].aval, eqn.outvars[1].aval
     lead = list(at[: state.ndim - 1])
     shape = bits.shape[state.ndim - 1 :]
@@ -148,6 +153,7 @@ def _generator(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
 
 def _state_after(eqn: Eqn, at: Places, words: list[Access], taken: int) -> Access:
     """Return a word of the state afterwards: the counter, its second half, has moved."""
+    # The counter moves by as much as the call has used.
     more = Constant(taken, ShapedArray((), dtypes.uint64))
     if len(words) == 2:
         pieces = [words[0], called(eqn, "{0} + {1}", [words[1], more])]
@@ -172,8 +178,10 @@ GENERATOR = ElementRule(_generator)
 def _gamma(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     """Marsaglia and Tsang's rejection method, with a key for each element."""
     keys, alpha = (a.aval for a in eqn.invars)
+    # Elements that share a key get a key each, split from it.
     own = alpha.shape[keys.ndim :]
     place = linear(at[keys.ndim :], own) if own else Index(constant=0)
+    # The kernel draws its numbers by one of three streams: older, partitionable, rbg.
     stream = int(eqn.params.get("partitionable", False))
     if _implementation(keys) == "unsafe_rbg":
         stream = 2

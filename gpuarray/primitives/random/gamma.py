@@ -48,6 +48,7 @@ class _Draws:
 
     def split(self, keys: np.ndarray, n: int) -> list[np.ndarray]:
         """Return n new keys for every key, as n arrays of keys."""
+        # Keys of one element each, split in one call.
         new = self.impl.split(keys, (n,), self.partitionable)
         return [new[:, i] for i in range(n)]
 
@@ -87,8 +88,8 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
     draws = _Draws(impl, alpha.dtype, partitionable)
     number = alpha.dtype.type
     one = number(1)
-    # nan, and negative alpha, which no gamma distribution has
-    bad = ~(alpha >= 0)  # nan, and what no gamma distribution has
+    # nan, and negative alpha, which no gamma distribution has.
+    bad = ~(alpha >= 0)
     alpha = np.where(bad, one, alpha)
     # Below 1, sample at alpha + 1 and multiply by u ** (1 / alpha) ("boost").
     large = alpha >= 1
@@ -101,6 +102,7 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
     keys, boost_keys = draws.split(keys, 2)
     accepted = np.ones_like(alpha)
     todo = np.arange(alpha.size)
+    # A copy: keys of rejected elements are replaced as the loop goes on.
     keys = np.array(keys)
     while todo.size:
         keys[todo], x_keys, u_keys = draws.split(keys[todo], 3)
@@ -112,6 +114,7 @@ def _samples(impl, keys: np.ndarray, alpha: np.ndarray, log_space: bool, partiti
         again = (u >= one - number(0.0331) * (square * square)) & (
             np.log(u) >= square * number(0.5) + here * (one - cube + np.log(cube))
         )
+        # Accepted elements keep this value; those drawn again overwrite it.
         accepted[todo] = cube
         todo = todo[again]
     # Logarithms do not underflow where the boost does.
@@ -129,6 +132,7 @@ def _numpy(avals, *, log_space: bool, partitionable: bool = False):
     keys_aval, alpha_aval = avals
     dtype = keys_aval.dtype
     impl = dtype.impl
+    # Axes of alpha behind those of the keys: elements that share a key.
     inner = alpha_aval.shape[keys_aval.ndim :]
 
     def sample(keys, alpha):

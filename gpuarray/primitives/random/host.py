@@ -78,6 +78,7 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
     out0, out1 = np.empty(shape, _u32), np.empty(shape, _u32)
     if size == 0:
         return out0, out1
+    # Counters are encrypted in place: outputs begin as the counters.
     out0[...], out1[...] = x0, x1
     flat0, flat1 = out0.reshape(-1), out1.reshape(-1)
     one_key = np.size(k0) == np.size(k1) == 1
@@ -90,6 +91,7 @@ def threefry2x32(k0, k1, x0, x1) -> tuple[np.ndarray, np.ndarray]:
     if one_key:
         keys = _schedule(*(_u32(np.asarray(k).item()) for k in (k0, k1)))
     else:
+        # Keys that differ: one for each counter, in blocks like them.
         every = (np.ascontiguousarray(np.broadcast_to(k, shape)).reshape(-1) for k in (k0, k1))
         keys = _schedule(*every)
     spare = np.empty(min(_BLOCK, size), _u32)
@@ -114,6 +116,7 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
     if size == 0:
         return out
     k0, k1 = key.tolist()
+    # Each pair gives two words of the original stream, one of the partitionable.
     pairs = size if partitionable else (size + 1) // 2
     if pairs <= _FEW:
         for i in range(pairs):
@@ -157,6 +160,7 @@ def threefry_stream(key: np.ndarray, size: int, *, partitionable: bool) -> np.nd
 
 def _long_stream(key: np.ndarray, size: int) -> np.ndarray:
     """Return more words than a 32-bit counter has: each part is a full stream of a split key."""
+    # Full streams, and one for the rest.
     parts, rest = divmod(size, _MASK)
     keys = threefry_stream(key, 2 * (parts + 1), partitionable=False).reshape(-1, 2)
     sizes = [_MASK] * parts + [rest]
@@ -182,6 +186,7 @@ def threefry_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
     wide = np.dtype(dtype).itemsize == 8
     axis, padded = (0, shape) if wide or not shape else pair_layout(shape)
     pairs = prod(shape) if wide or not shape else prod(padded) // 2
+    # Counters of 64 bits, so that a stream never repeats.
     count = np.arange(pairs, dtype=_u64) + _u64(counter)
     low, high = threefry2x32(
         _u32(key[0]), _u32(key[1]), count.astype(_u32), (count >> _u64(32)).astype(_u32)
@@ -242,6 +247,7 @@ def philox_counted(key, counter: int, shape, dtype) -> tuple[np.ndarray, int]:
     words = philox_words(key, counter, 2 * size if wide else size)
     after = (counter + math.ceil(words.size / 4)) % 2**64
     if wide:
+        # Two words make a number, the low one first.
         pairs = words.reshape(-1, 2).astype(_u64)
         words = pairs[:, 1] << _u64(32) | pairs[:, 0]
     return words.reshape(shape).astype(dtype, copy=False), after

@@ -66,6 +66,7 @@ def _impl_named(name: str) -> KeyImpl:
 
 def _threefry_seed(seed: int, bits: int) -> np.ndarray:
     """Return the two halves of a 64-bit seed; narrower seeds have no high half."""
+    # Python integers, so that a seed of any width can be shifted.
     high = seed >> 32 & 0xFFFFFFFF if bits > 32 else 0
     return np.array([high, seed & 0xFFFFFFFF], _uint32)
 
@@ -216,6 +217,7 @@ def implementation(name: str) -> KeyImpl:
 
 def key_words(keys: np.ndarray, dtype) -> np.ndarray:
     """Return the words of stored keys: [...] of one element per key -> uint32[..., words]."""
+    # Stored contiguously, keys are viewed as words without a copy.
     shape = dtype.impl.key_shape
     return np.ascontiguousarray(keys).reshape(-1).view(_uint32).reshape(*np.shape(keys), *shape)
 
@@ -223,6 +225,7 @@ def key_words(keys: np.ndarray, dtype) -> np.ndarray:
 def keys_of(words: np.ndarray, dtype) -> np.ndarray:
     """Return stored keys from their words: uint32[..., words] -> [...] of one element per key."""
     shape = words.shape[: words.ndim - len(dtype.impl.key_shape)]
+    # Words of one key lie together, so viewing them as one element is free.
     flat = np.ascontiguousarray(words, _uint32).reshape(-1)
     return flat.view(dtype.storage).reshape(shape)
 
@@ -248,6 +251,7 @@ def _in_place(name: str) -> Callable[..., Any]:
     """Return the batch rule of a primitive on any leading axes: the batch axis is one of them."""
 
     def batch(axis, args, dims, **params):
+        # Key axes in front stay, so the batch axis may be any of them.
         return getattr(do, name)(*args, **params), dims[0]
 
     return batch
@@ -264,6 +268,7 @@ def _wrap_batch(axis, args, dims, *, impl: KeyImpl):
 
 def _fold_in_batch(axis, args, dims):
     """Broadcast as pointwise operations do: the batch axis in front, scalars as they are."""
+    # The rank of one element's operands, with the batch axis.
     rank = max(aval_of(x).ndim - (d is not None) for x, d in zip(args, dims, strict=True)) + 1
 
     def placed(x, d):
@@ -294,6 +299,7 @@ def _seed_numpy(avals, *, impl: KeyImpl) -> Callable[..., Any]:
     bits, dtype = 8 * avals[0].dtype.itemsize, dtypes.KeyDtype(impl)
 
     def seed(seeds):
+        # Seeds one by one: they are few.
         flat = [impl.seed(int(s), bits) for s in np.asarray(seeds).reshape(-1)]
         words = np.array(flat, _uint32).reshape(*np.shape(seeds), *impl.key_shape)
         return keys_of(words, dtype)
@@ -314,6 +320,7 @@ random_seed_p = Primitive(
 
 
 def _wrap_aval(words: ShapedArray, *, impl: KeyImpl) -> ShapedArray:
+    # The last axes are the words of a key.
     rank = len(impl.key_shape)
     if words.shape[words.ndim - rank :] != impl.key_shape or words.ndim < rank:
         raise TypeError(
@@ -408,6 +415,7 @@ def _fold_in_numpy(avals):
     dtype, shape = avals[0].dtype, _fold_in_aval(*avals).shape
 
     def fold_in(keys, data):
+        # Broadcast first: keys and data may have different shapes.
         words = key_words(np.broadcast_to(keys, shape), dtype)
         return keys_of(dtype.impl.fold_in(words, data), dtype)
 
@@ -445,6 +453,7 @@ def _bits_numpy(avals, *, bit_width, shape, partitionable: bool = False):
 
 def _bits_text(avals, *, bit_width, shape, partitionable: bool = False) -> str:
     """Element {1} of the stream of key {0}, as an element-by-element rule."""
+    # Only for one key: several would need an index for the key as well.
     (keys,) = avals
     if keys.dtype.impl.name != "threefry2x32" or keys.ndim:
         raise TypeError(f"no CUDA text for random bits from {keys.str_short()}")

@@ -18,6 +18,7 @@ _uint32 = np.dtype(np.uint32)
 
 
 def _only_threefry(impl: Any) -> None:
+    # Other generators have no form in pointwise operations.
     if impl.name != "threefry2x32":
         raise TypeError(f"random keys of {impl.name} have no parts")
 
@@ -42,6 +43,7 @@ def _broadcast(x, shape: tuple[int, ...]):
 
 
 def _full(value: int, shape: tuple[int, ...]):
+    # A NumPy scalar: its dtype does not depend on the settings.
     return _broadcast(np.uint32(value), shape)
 
 
@@ -51,6 +53,7 @@ def _joined(parts: list, axis: int):
 
 def _columns(*words):
     """Stack arrays along a new last axis."""
+    # Each array gets a last axis of length 1, along which they are joined.
     return _joined([_shaped(w, (*aval_of(w).shape, 1)) for w in words], aval_of(words[0]).ndim)
 
 
@@ -63,6 +66,7 @@ def _cut(x, start: int, stop: int):
 
 def _halves_of(keys) -> tuple[Any, Any]:
     """Return the two words of every key."""
+    # `random_unwrap` gives words, however keys are stored.
     words, shape = do.random_unwrap(keys), aval_of(keys).shape
     return _shaped(_cut(words, 0, 1), shape), _shaped(_cut(words, 1, 2), shape)
 
@@ -86,6 +90,7 @@ def _counters(count: int) -> Any:
 
 def _own_pairs(keys, count: int):
     """Encrypt the counters 0, 1, ... with every key."""
+    # The high word of the counters is 0: fewer than 2**32 are wanted.
     return _pairs(keys, _full(0, (count,)), _counters(count))
 
 
@@ -137,6 +142,7 @@ def fold_in_parts(keys, data):
     _only_threefry(impl)
     shape = np.broadcast_shapes(aval.shape, aval_of(data).shape)
     k0, k1, data = (_aligned(x, shape) for x in (*_halves_of(keys), data))
+    # The counter is (0, data): its pair is the new key.
     pair = do.threefry2x32(k0, k1, _full(0, shape), data)
     return do.random_wrap(_columns(*pair), impl=impl)
 
@@ -165,6 +171,7 @@ def bits_parts(keys, *, bit_width: int, shape: tuple[int, ...], partitionable: b
     dtype = np.dtype(f"uint{bit_width}")
     if partitionable:
         return _shaped(bits_at(keys, _counters(size), bit_width), result)
+    # Words of 32 bits that all numbers take together, rounded up.
     count = -(-size * bit_width // 32)
     words = _stream(keys, count)
     if bit_width == 64:
@@ -185,6 +192,7 @@ def uniform_parts(key, low, high, *, shape: tuple[int, ...]):
     if whole:
         # The interval has at least one number, as in the NumPy rule.
         top = do.max(high, do.add(low, dtype.type(1)))
+        # Unsigned, so that the span is right where high - low would overflow.
         span = do.sub(_cast(top, wide), _cast(low, wide))
         return do.add(_cast(do.rem(bits, _broadcast(span, shape)), dtype), _broadcast(low, shape))
     kind = np.dtype(np.float64 if wide.itemsize == 8 else np.float32)

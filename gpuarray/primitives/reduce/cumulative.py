@@ -66,8 +66,8 @@ _DOUBLE = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex1
 
 
 def _in_double(fold: Fold):
-    """As `_running`; single precision runs in double and is rounded once an element, as the errors
-    of millions of steps in single precision would add up.
+    """As `_running`, but single precision is accumulated in double and each result rounded once:
+    the errors of millions of steps would add up.
     """
     plain, ufunc = _running(fold), fold.ufunc
 
@@ -84,6 +84,7 @@ def _by_blocks(ufunc: np.ufunc, x, axis: int, double):
     n, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
     if n < _LONG:
         return ufunc.accumulate(x, axis)
+    # A lane for each index before the axis; its columns are accumulated side by side.
     lanes = x.reshape(math.prod(x.shape[:axis]), n, inner)
     out: Any = np.empty(lanes.shape, x.dtype)
     columns = min(inner, _BLOCK)
@@ -91,16 +92,20 @@ def _by_blocks(ufunc: np.ufunc, x, axis: int, double):
     for lane, made in zip(lanes, out, strict=True):
         for column in range(0, inner, columns):
             part = slice(column, column + columns)
+            # The first element starts the fold; each block goes on from the last result of the one
+            # before.
             total = lane[0, part].astype(double)
             made[0, part] = total
             for row in range(1, n, rows):
                 at = slice(row, row + rows), part
                 if rows == 1:
+                    # Wide rows: the total itself is the next row, kept in double precision.
                     made[at] = ufunc(total, lane[at], out=total[None])
                     continue
                 block = lane[at].astype(double)
                 ufunc(total, block[0], out=block[0])
                 made[at] = ufunc.accumulate(block, 0, None, block)
+                # The last row of the block is the fold so far.
                 total = block[-1]
     return out.reshape(x.shape)
 
@@ -160,6 +165,7 @@ def _scan(combine, x, axis: int):
 def _parts(combine):
     def parts(x, *, axis, reverse):
         if not reverse:
+            # A run from the end is a run of the reversed array, reversed back.
             return _scan(combine, x, axis)
         backwards = do.rev(x, dimensions=(axis,))
         return do.rev(_scan(combine, backwards, axis), dimensions=(axis,))
@@ -232,6 +238,7 @@ def _logsumexp_pick(avals, *, axis, reverse):
 
     def forward(z):
         lanes = np.moveaxis(z, axis, -1)
+        # NumPy has no logaddexp of complex numbers: go along the axis step by step.
         out = np.empty(lanes.shape, dtype)
         nothing = dtype.type(-np.inf)
         for i in range(lanes.shape[-1]):

@@ -55,6 +55,7 @@ def _by_graph(eqn: Eqn, number: int, axes, terms: list[Access], starts: list[Acc
 
 
 def _reduce_window(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
+    # Operands first, then an initial value for each.
     n = len(eqn.outvars)
     axes, _, places, tests = window(eqn, 0, at)
     starts = [get(n + i, []) for i in range(n)]
@@ -71,12 +72,14 @@ def _reduce(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     gone = eqn.params["dimensions"]
     axes, steps = loops([shape[d] for d in gone])
     kept, along = iter(at), dict(zip(gone, steps, strict=True))
+    # Coordinates of the operand: loops along folded axes, the result's coordinates along others.
     places = [along[d] if d in along else next(kept) for d in range(len(shape))]
     starts = [get(n + i, []) for i in range(n)]
     return _by_graph(eqn, number, axes, [get(i, places) for i in range(n)], starts)
 
 
 def _row(eqn: Eqn) -> int:
+    # Elements of the operand that go into one of the result.
     return max(eqn.invars[0].aval.size // max(eqn.outvars[0].aval.size, 1), 1)
 
 

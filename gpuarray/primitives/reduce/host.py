@@ -74,6 +74,7 @@ def fold_pick(rule: Fold) -> Callable[..., Callable[[Any], Any]]:
             folded = functools.partial(ufunc.reduce, axis=axes, initial=initial)
         else:
             folded = fold(ufunc, axes, wide)
+        # Lift, fold, finish: the parts of a Fold that change nothing are left out.
         steps = [_function(rule.lift, wide), folded, _function(rule.finish, wide)]
         made = _in_turn([step for step in steps if step is not None])
         return made if wide is dtype else lambda x: made(x.astype(wide)).astype(dtype)
@@ -136,6 +137,7 @@ def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
         straight = shape == y.shape and x.flags.c_contiguous and y.flags.c_contiguous
         length = math.prod(shape[end:])
         straight = straight and axes == tuple(range(end, x.ndim)) and x.size > 0
+        # Otherwise the products are formed, and folded like any array.
         if not straight or not _is_dot(x.size // length, length):
             return of_product(np.multiply(x, y))
         sums = _dot(x.reshape(-1, length), y.reshape(-1, length))
@@ -145,7 +147,7 @@ def sum_of_products(axes: tuple[int, ...], dtype) -> Callable[[Any, Any], Any]:
 
 
 def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
-    """Return the fastest function for contiguous arrays of this shape; None is NumPy's own."""
+    """Return the fastest function for contiguous arrays of this shape; None means NumPy's own."""
     # The array as (rows, folded, kept), whatever axes each of them has.
     parts = shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :]
     rows, length, beside = (math.prod(part) for part in parts)
@@ -160,7 +162,7 @@ def _way(ufunc: np.ufunc, shape: tuple[int, ...], axes: tuple[int, ...], dtype):
 
 
 def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
-    """Return how to fold the middle one of three axes; None is NumPy's own way."""
+    """Return how to fold the middle one of three axes; None means NumPy's own way."""
     rows, length, kept = sizes
     short = SHORT_EXTREME if ufunc in (np.maximum, np.minimum) else SHORT
     if 1 < length <= short and kept < SHORT and rows >= WORTH_A_TRANSPOSE * length:
@@ -180,6 +182,7 @@ def _way_of_middle(ufunc: np.ufunc, sizes: tuple[int, int, int], dtype):
 
 def _columns(ufunc: np.ufunc, x):
     """Fold short rows as columns: transposed, they are long rows beside each other."""
+    # The folded axis comes first, so that NumPy adds whole rows of results.
     return ufunc.reduce(np.ascontiguousarray(x.transpose(1, 2, 0)), axis=0, dtype=x.dtype).T
 
 

@@ -49,6 +49,7 @@ def _kept(ndim: int, axes) -> tuple[int, ...]:
 
 
 def _sum_transpose(ct, operand, *, axes, out_sharding=None):
+    # The sum's cotangent goes to every element that was added.
     shape = operand.aval.shape
     dims = _kept(len(shape), axes)
     return (do.broadcast_in_dim(ct, shape=shape, broadcast_dimensions=dims, sharding=None),)
@@ -64,6 +65,7 @@ def _in_rows(x, axes):
         order = None
         if len(axes) == 1:
             return x
+    # Folded axes in front are rows, so a fold runs from row to row.
     rows = (math.prod(shape[a] for a in axes), *(shape[d] for d in kept))
     return do.reshape(x, new_sizes=rows, dimensions=order, sharding=None)
 
@@ -170,6 +172,7 @@ reduce_xor_p = _logical("reduce_xor", Fold(Identity.ZERO, xor_p, ufunc=np.bitwis
 def _arg_aval(name: str):
     def aval(operand: ShapedArray, *, axes, index_dtype) -> ShapedArray:
         check_dtype(name, operand.dtype, INTEGER | FLOATING | BOOL)
+        # One axis only: a position along several would need several numbers.
         (axis,) = axes
         if not 0 <= axis < operand.ndim:
             raise ValueError(f"Invalid axis {axis} for operand shape {operand.shape}")

@@ -93,6 +93,7 @@ def _aval(name: str, accepted):
 
 def _padder(shape, dtype, padding, base_dilation):
     """Return a function that adds padding and holes to an array; None if there are none."""
+    # The third number is interior padding: holes between neighbours.
     config = tuple((lo, hi, d - 1) for (lo, hi), d in zip(padding, base_dilation))
     if not any(map(any, config)):
         return None
@@ -104,9 +105,12 @@ def _fold_axis(
     ufunc, x, axis: int, count: int, length: int, stride: int, dilation: int
 ) -> np.ndarray:
     """Fold `count` windows along one axis; loop over windows or positions, whichever is fewer."""
+    # A slice of the axis under consideration, all of those before it.
     before = (slice(None),) * axis
+    # Windows of one element: every stride-th element.
     if length == 1:
         return x[(*before, slice(0, (count - 1) * stride + 1, stride))]
+    # Fewer windows than positions: one call of NumPy for each window.
     if count < length:
         span = dilated(length, dilation)
         folds = [
@@ -137,6 +141,7 @@ def _fold_pick(rule: Fold):
             return lambda x: np.empty(counts, dtype)
         # Folds of narrow numbers are carried in wider ones and rounded once.
         wide = wide_of(dtype)
+        # Padding is in the wide type, as the fold is.
         pad = _padder(operand.shape, wide, geometry["padding"], geometry["base_dilation"])
         identity = rule.of_nothing(dtype).astype(wide)
 
@@ -144,6 +149,7 @@ def _fold_pick(rule: Fold):
             out = x.astype(wide, copy=False)
             if pad is not None:
                 out = pad(out, identity)
+            # Axis by axis: a window of w x h takes w + h steps, not w * h.
             for axis, along in enumerate(zip(counts, window, strides, dilations)):
                 out = _fold_axis(rule.ufunc, out, axis, *along)
             return out.astype(dtype, copy=np.may_share_memory(out, x))
@@ -191,6 +197,7 @@ def _window_factors(avals, out_avals, params) -> Factors:
 
 def _fold_batch(name: str):
     def batch(axis, args, dims, **geometry):
+        # The batch axis is one more along which windows have length 1.
         (x,), (d,) = args, dims
         return registry[name].bind(x, **_widened(geometry, d)), d
 
@@ -285,6 +292,7 @@ def _general_pick(avals, *, jaxpr, consts=(), **geometry):
     # For every position in the window, its slice of the padded array.
     def fold(*values):
         xs, starts = values[: len(operands)], values[len(operands) :]
+        # Padding counts as the initial value of each operand.
         xs = [x if pad is None else pad(x, start) for x, pad, start in zip(xs, pads, starts)]
         # Position by position, all windows at once, in row-major order of the window.
         out = [np.full(counts, start, x.dtype) for x, start in zip(xs, starts)]
@@ -336,6 +344,7 @@ def _general_parts(*values, jaxpr, consts=(), **geometry):
     return out
 
 
+# Padding around the array, and holes between its elements.
 def _pad_config(geometry: dict):
     holes = geometry["base_dilation"]
     return tuple((low, high, d - 1) for (low, high), d in zip(geometry["padding"], holes))
@@ -380,6 +389,7 @@ reduce_window_p = Primitive(
 
 # ---- one element of each window ----
 
+# Ties go to the first: `greater_equal` keeps the best so far.
 _BETTER = {ge_p: np.greater_equal, le_p: np.less_equal}
 
 
@@ -509,6 +519,7 @@ select_and_gather_add_p = Primitive(
 
 
 def _scatter_add_aval(source, operand, *, select_prim, window_dimensions, window_strides, padding):
+    # The primitive has no dilations.
     ones = (1,) * operand.ndim
     geometry = window_dimensions, window_strides, padding, ones, ones
     check_window("select_and_scatter_add", operand.shape, *geometry)

@@ -35,6 +35,7 @@ def _folded(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     aval, fold = eqn.outvars[0].aval, eqn.primitive.fold
     assert fold is not None
     axes, _, places, tests = window(eqn, 0, at)
+    # Every element is padding: the fold of nothing.
     if any(t.always is False for t in tests):
         return Constant(fold.identity.of(aval.dtype), aval)
     open_tests = tuple(t for t in tests if t.always is None)
@@ -62,6 +63,7 @@ def _best(eqn: Eqn) -> Best:
 def _gather_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     aval, worst = eqn.outvars[0].aval, _worst(eqn)
     zero = Constant(0, aval)
+    # Operand 1 is compared; operand 0 has the tangents.
     axes, _, places, tests = window(eqn, 1, at)
     x = guarded(tests, aval, lambda: get(1, places), lambda: worst)
     tangent = guarded(tests, aval, lambda: get(0, places), lambda: zero)
@@ -83,6 +85,7 @@ def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     for c, k, n, m, w, s, (low, high) in zip(
         at, back, shape, counts, windows, strides, padding, strict=True
     ):
+        # Windows start every s elements: the last that may hold this one is number place // s.
         place = c.shifted(low)
         number_of = (place.divided(s)[0] + k).shifted(1 - -(-w // s))
         inside = place + number_of * -s
@@ -95,6 +98,7 @@ def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     inner, steps, places, there = window(eqn, 1, which)
     worst = _worst(eqn)
     x = guarded(there, aval, lambda: get(1, places), lambda: worst)
+    # The position of the best element so far, that element, and whether there is one.
     states = (
         (_POSITION, Constant(0, _POSITION)),
         (aval, worst),
@@ -102,6 +106,7 @@ def _scatter_add(eqn: Eqn, number: int, at: Places, get: Get) -> Access:
     )
     position = linear(steps, windows)
     winner = SerialFold(_best(eqn), _POSITION, states, inner, (), (x,), (position,))
+    # Sum the cotangents of windows whose winner is at this element's own position.
     sum_of = Reduced(Eqn(reduce_sum_p, eqn.invars[:1], eqn.outvars, {}), matching=True)
     open_tests = tuple(t for t in tests if t.always is None)
     terms = winner, get(0, which)

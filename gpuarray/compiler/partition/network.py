@@ -230,7 +230,7 @@ class Network:
     def _nodes(self, n: int) -> _Nodes:
         self._check_number(n)
         inner, outer = self.levels[0], self.levels[-1]
-        if inner.joins(n):
+        if inner.size is None or n <= inner.size:
             return _Nodes(1, n, inner, inner)
         # The last node may be partly used; nodes that divide both shares are equal.
         share = math.gcd(n, inner.size)

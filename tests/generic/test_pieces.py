@@ -24,7 +24,7 @@ from tests.generic.test_primitives import bits_agree
 from tests.samples import Sample, samples, values
 from tests.support.equations import adds, conv, dot, lookup, ragged, window
 from tests.support.nearness import assert_near
-from tests.support.pieces import evaluate, in_pieces
+from tests.support.pieces import as_array, evaluate, in_pieces, stored
 
 
 def _sizes(rng, shape, dtype):
@@ -248,6 +248,35 @@ def test_rows_of_a_table_are_looked_up_exactly():
     (row,) = f.owed
     (out,) = in_pieces(prim, avals, params, [x, at], f, {row: 4})
     np.testing.assert_array_equal(out.view(np.int32), x[[1, 0, 3, 2, 3]].view(np.int32))
+
+
+@pytest.mark.parametrize("name", ("iota", "random_bits", "gather", "scatter-add"))
+def test_starts_may_be_traced(name):
+    """One program serves every piece: where it begins is an operand."""
+    tried = 0
+    for sample in ALL[name]:
+        with wide(sample):
+            f = of(sample)
+            cuts = {i: n for i, n in enumerate(f.sizes) if n > 1}
+            if f.piece is None or not cuts:
+                continue
+            shapes, _ = f.shapes(cuts)
+            params = f.local(sample.params, cuts)
+            xs = [
+                as_array(x[tuple(map(slice, s))], a.dtype)
+                for x, s, a in zip(values(sample), shapes, sample.avals, strict=True)
+            ]
+            program = ga.jit(lambda xs, starts, f=f, params=params: f.piece(xs, params, starts))
+            for place in (
+                dict.fromkeys(cuts, np.int32(0)),
+                {i: np.int32(n - 1) for i, n in cuts.items()},
+            ):
+                for a, b in zip(program(xs, place), f.piece(xs, params, place), strict=True):
+                    assert bits_agree(stored(a), stored(b)), str(sample)
+            tried += 1
+        if tried == 3:
+            return
+    assert tried
 
 
 # ---- mistakes are found ----

@@ -71,8 +71,8 @@ def gather_factors(avals, out_avals, params) -> Factors:
     kept = [next(windows if d in numbers.offset_dims else batch) for d in range(out.ndim)]
 
     def resize(params, ins, outs):
-        local = (n if m == w else w for n, m, w in zip(ins[0], operand.shape, sizes, strict=True))
-        taken = (min(1, n) if d in batching else w for d, (n, w) in enumerate(zip(ins[0], local)))
+        # Windows taken in full are those of the piece.
+        taken = (n if w == m else w for n, m, w in zip(ins[0], operand.shape, sizes, strict=True))
         return params | {"slice_sizes": tuple(taken)}
 
     def piece(operands, params, starts):

@@ -11,7 +11,6 @@ import math
 import operator
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from gpuarray.core.sharding import Device
@@ -31,6 +30,7 @@ class AxisType(enum.Enum):
 
 
 _meshes = Interned(1024)
+_kinds = Interned(64)
 
 
 class Axes(Frozen):
@@ -127,8 +127,7 @@ def checked_types(what: str, names: tuple, types: Any) -> tuple[AxisType, ...]:
     return types
 
 
-@dataclass(frozen=True, slots=True)
-class AbstractDevice:
+class AbstractDevice(Frozen):
     """What programs depend on of a device: its kind.
 
     >>> from gpuarray.sharding import AbstractDevice
@@ -136,20 +135,30 @@ class AbstractDevice:
     AbstractDevice(device_kind=NVIDIA H200, num_cores=None, platform=gpu)
     """
 
+    __slots__ = ("__weakref__", "device_kind", "num_cores", "platform")
+
     device_kind: str
     num_cores: int | None
     platform: str
 
-    def __repr__(self) -> str:
-        return f"AbstractDevice({self._fields()})"
+    def __new__(cls, device_kind: str, num_cores: int | None, platform: str) -> AbstractDevice:
+        fields = {"device_kind": device_kind, "num_cores": num_cores, "platform": platform}
+        return _kinds.put(tuple(fields.values()), lambda: cls._with(**fields))
 
     def _fields(self) -> str:
         return (
             f"device_kind={self.device_kind}, num_cores={self.num_cores}, platform={self.platform}"
         )
 
+    def __repr__(self) -> str:
+        return f"AbstractDevice({self._fields()})"
+
+    def __reduce__(self):
+        return AbstractDevice, (self.device_kind, self.num_cores, self.platform)
+
 
 def abstract_device(device: Device) -> AbstractDevice:
+    """Return the kind of a device."""
     return AbstractDevice(device.device_kind, None, device.platform)
 
 

@@ -196,7 +196,7 @@ class NamedSharding(Frozen, Sharding):
     (8, 4)
     """
 
-    __slots__ = ("_cut", "_found", "memory_kind", "mesh", "spec")
+    __slots__ = ("_cut", "_found", "_split", "memory_kind", "mesh", "spec")
 
     mesh: Mesh | AbstractMesh
     spec: PartitionSpec
@@ -204,6 +204,8 @@ class NamedSharding(Frozen, Sharding):
     _cut: tuple[int, ...]
     # The pieces of the shapes that were asked for.
     _found: dict[tuple[int, ...], tuple[Piece, ...]]
+    # What `_parts` returns, once it was asked for.
+    _split: tuple | None
 
     def __new__(
         cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
@@ -225,7 +227,9 @@ class NamedSharding(Frozen, Sharding):
         _check(mesh, spec)
         sizes = mesh.shape
         cut = [math.prod(sizes[name] for name in names_of(part)) for part in spec.partitions]
-        return cls._with(mesh=mesh, spec=spec, memory_kind=kind, _cut=tuple(cut), _found={})
+        return cls._with(
+            mesh=mesh, spec=spec, memory_kind=kind, _cut=tuple(cut), _found={}, _split=None
+        )
 
     @property
     def _devices(self) -> tuple[Device, ...]:
@@ -349,12 +353,17 @@ class NamedSharding(Frozen, Sharding):
 
     def _parts(self, ndim: int) -> tuple:
         self.check_compatible_aval((0,) * ndim)
-        cuts = [(i, names_of(p)) for i, p in enumerate(self.spec.partitions) if self._cut[i] > 1]
-        # Values along manual axes, and terms of sums, are no replicas.
-        for kind, axes in (("owed", self.spec.unreduced), ("manual", self.mesh.manual_axes)):
-            names = tuple(n for n, size in self.mesh.shape_tuple if n in axes and size > 1)
-            cuts += [(kind, names)] if names else []
-        return tuple([(where, self._numbers(names)) for where, names in cuts])
+        found = self._split
+        if found is None:
+            parts = enumerate(self.spec.partitions)
+            cuts: list = [(i, names_of(part)) for i, part in parts if self._cut[i] > 1]
+            # Values along manual axes, and terms of sums, are no replicas.
+            for kind, axes in (("owed", self.spec.unreduced), ("manual", self.mesh.manual_axes)):
+                names = tuple(n for n, size in self.mesh.shape_tuple if n in axes and size > 1)
+                cuts += [(kind, names)] if names else []
+            found = tuple([(where, self._numbers(names)) for where, names in cuts])
+            object.__setattr__(self, "_split", found)
+        return found
 
     def __repr__(self) -> str:
         kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"

@@ -51,6 +51,7 @@ NAMESPACES = {
     "gpuarray.ref": "mutable references",
     "gpuarray.experimental": "what may still change",
     "gpuarray.experimental.checkify": "checks inside compiled functions",
+    "gpuarray.experimental.mesh_utils": "grids of devices",
     "gpuarray.experimental.ode": "ordinary differential equations",
     "gpuarray.extend.core": "primitives from outside",
     "gpuarray.interpreters.ad": "their derivatives",

@@ -93,6 +93,7 @@ from gpuarray.config import transfer_guard_host_to_device as transfer_guard_host
 from gpuarray.core.dtypes import float0 as float0
 from gpuarray.core.mesh import NamedSharding as NamedSharding
 from gpuarray.core.mesh import P as P
+from gpuarray.core.mesh_context import set_mesh as set_mesh
 from gpuarray.core.sharding import Device as Device
 from gpuarray.core.sharding import Shard as Shard
 from gpuarray.core.tracebacks import install as _install_hooks

@@ -6,13 +6,29 @@ Floor 6. In: the runtime's own records. Out: text and plain data.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from gpuarray.api.callbacks import debug_callback as callback
 from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
+from gpuarray.core.sharding import Sharding
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime import cache
+from gpuarray.util import lazy_module
 
-__all__ = ["breakpoint", "cache_report", "callback", "clear_report", "print"]
+__all__ = [
+    "breakpoint",
+    "cache_report",
+    "callback",
+    "clear_report",
+    "print",
+    "sharding_svg",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]
+
+_pictures = lazy_module("gpuarray.api.visualize")
 
 
 def cache_report(limit: int = 20) -> str:
@@ -36,6 +52,53 @@ def cache_report(limit: int = 20) -> str:
 def clear_report() -> None:
     """Forget the history that `cache_report` prints."""
     cache.history.clear()
+
+
+def visualize_sharding(
+    shape: Sequence[int],
+    sharding: Sharding,
+    *,
+    use_color: bool = True,
+    scale: float = 1.0,
+    min_width: int = 9,
+    max_width: int = 80,
+    color_map: Callable[[float], Sequence[float]] | None = None,
+) -> None:
+    """Print a table in which each block of an array of this shape names the devices that hold it.
+
+    On a terminal the cells have colours, by default, and elsewhere lines between them. Arrays have
+    one axis or two.
+
+    >>> import gpuarray as ga
+    >>> mesh = ga.make_mesh((1,), ("x",))
+    >>> ga.debug.visualize_sharding((8,), ga.NamedSharding(mesh, ga.P("x")))
+    ┌───────┐
+    │ CPU 0 │
+    └───────┘
+    """
+    _pictures.show(shape, sharding, use_color, scale, min_width, max_width, color_map)
+
+
+def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
+    """Print how an array lies on devices, with the options of `visualize_sharding`.
+
+    >>> import gpuarray as ga, gpuarray.numpy as gnp
+    >>> ga.debug.visualize_array_sharding(gnp.arange(8))
+    ┌───────┐
+    │ CPU 0 │
+    └───────┘
+    """
+    visualize_sharding(arr.shape, arr.sharding, **kwargs)
+
+
+def sharding_svg(shape: Sequence[int], sharding: Sharding, width: int = 480) -> str:
+    """The table of `visualize_sharding` as an SVG image, as wide as said, in pixels.
+
+    >>> import gpuarray as ga
+    >>> ga.debug.sharding_svg((8, 8), ga.NamedSharding(ga.make_mesh((1,), ("x",)), ga.P()))[:4]
+    '<svg'
+    """
+    return _pictures.svg(shape, sharding, width)
 
 
 __getattr__ = _explain_names(__name__)

@@ -39,15 +39,12 @@ GROUPS = (
         "a computation runs on one device so far",
         """
         jax: auto_pcast make_array_from_callback make_array_from_single_device_arrays pmap
-            remove_size_one_mesh_axis_from_type reshard set_mesh shard_map smap
-        debug: inspect_array_sharding visualize_array_sharding visualize_sharding
-        experimental: custom_partitioning layout mesh_utils pjit shard_alike shard_map topologies
-        extend: sharding
+            remove_size_one_mesh_axis_from_type reshard shard_map smap
+        debug: inspect_array_sharding
+        experimental: custom_partitioning layout pjit shard_alike shard_map topologies
         interpreters: pxla
         lax: ragged_all_to_all_p sharding_constraint_p
-        sharding: AbstractDevice AbstractMesh ManualAxisType auto_axes explicit_axes
-            get_abstract_mesh get_mesh make_single_device_sharding reshard set_mesh
-            use_abstract_mesh
+        sharding: auto_axes explicit_axes reshard
         """,
     ),
     Group(
@@ -90,7 +87,7 @@ GROUPS = (
         export: DisabledSafetyCheck default_export_platform
             maximum_supported_calling_convention_version
             minimum_supported_calling_convention_version
-        extend: backend ifrt_programs lowering mlir xla
+        extend: backend ifrt_programs lowering mlir sharding xla
         interpreters: xla
         interpreters.mlir: AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters
             LoweringResult LoweringRuleContext Mesh ModuleContext RECV_FROM_HOST_TYPE

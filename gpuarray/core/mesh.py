@@ -1,90 +1,39 @@
-"""Meshes of devices, and how the axes of an array are laid over them, as plain data.
+"""Meshes of devices, and how arrays are laid over them, as plain data.
 
-Floor 1. In: devices in an n-dimensional grid whose axes have names. Out: `Mesh`, `PartitionSpec`
-and their `NamedSharding`, which knows the piece of each device.
+Floor 1. In: devices in an n-dimensional grid whose axes have names. Out: `Mesh`, and with a
+PartitionSpec its `NamedSharding`, which knows the piece of each device. Equal ones are the same
+object: they compare and hash by identity.
 """
 
 from __future__ import annotations
 
-import enum
+import contextlib
 import math
-from collections import OrderedDict
-from collections.abc import Iterator
+import threading
+import warnings
 from typing import Any
 
 import numpy as np
 
-from gpuarray.core.sharding import Device, Sharding
+from gpuarray.core.abstract_mesh import (
+    AbstractMesh,
+    Axes,
+    AxisType,
+    abstract_device,
+    checked_names,
+    checked_types,
+)
+from gpuarray.core.sharding import Device, Piece, Sharding, checked_memory
+from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
+from gpuarray.core.spec import P as P
+from gpuarray.core.spec import PartitionSpec as PartitionSpec
+from gpuarray.util import Interned
+
+_meshes = Interned(256)
+_shardings = Interned(1024)
 
 
-class AxisType(enum.Enum):
-    """What decides how values are laid along a mesh axis: the compiler, the types, or the user."""
-
-    Auto = enum.auto()
-    Explicit = enum.auto()
-    Manual = enum.auto()
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-class PartitionSpec:
-    """The mesh axis (or axes) along which each axis of an array is split; None where it is not.
-
-    >>> from gpuarray.sharding import PartitionSpec as P
-    >>> P("x", None, ("y", "z"))
-    P('x', None, ('y', 'z'))
-    """
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, *partitions: Any):
-        parts = []
-        # Normalised, so that equal specs compare equal: a tuple of one name is the name.
-        for part in partitions:
-            if isinstance(part, list):
-                part = tuple(part)
-            if isinstance(part, tuple) and len(part) <= 1:
-                part = part[0] if part else None
-            parts.append(part)
-        self._parts = tuple(parts)
-
-    @property
-    def partitions(self) -> tuple:
-        """The entries, one for each axis."""
-        return self._parts
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __getitem__(self, i):
-        return self._parts[i]
-
-    def __add__(self, other):
-        if not isinstance(other, (PartitionSpec, tuple)):
-            return NotImplemented
-        return PartitionSpec(*self._parts, *other)
-
-    def __eq__(self, other) -> bool:
-        return isinstance(other, PartitionSpec) and other._parts == self._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    def __repr__(self) -> str:
-        return f"P{self._parts}"
-
-    def __reduce__(self):
-        return PartitionSpec, self._parts
-
-
-P = PartitionSpec
-
-
-class Mesh:
+class Mesh(Axes, contextlib.ContextDecorator):
     """Devices in a grid whose axes have names.
 
     >>> import numpy as np, gpuarray as ga
@@ -92,83 +41,152 @@ class Mesh:
     Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
     """
 
-    __slots__ = ("axis_names", "axis_types", "devices")
+    __slots__ = ("_flat", "abstract_mesh", "devices")
 
-    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None):
+    devices: np.ndarray
+    #: The same axes, without the devices.
+    abstract_mesh: AbstractMesh
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         # An object array of its own: the caller's stays writable.
         grid = np.array(devices, dtype=object)
-        # A single name is the name of the only axis.
-        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        names = checked_names(axis_names)
         if grid.ndim != len(names):
             raise ValueError(
                 f"Mesh requires the ndim of its first argument (`devices`) to equal the length of "
                 f"its second argument (`axis_names`), but got devices.ndim == {grid.ndim} and "
                 f"len(axis_names) == {len(names)}."
             )
-        if len(set(names)) != len(names):
-            raise ValueError(f"the axes of a mesh need names of their own, got {names}")
-        types = (AxisType.Auto,) * len(names) if axis_types is None else tuple(axis_types)
-        if len(types) != len(names):
-            raise ValueError(
-                f"Number of axis names should match the number of axis_types. Got "
-                f"axis_names={names} and axis_types={types}"
+        types = checked_types("Mesh", names, axis_types)
+        # A mesh of nothing is written Mesh(None, ()).
+        flat = () if grid.ndim == 0 and grid.item() is None else tuple(grid.flat)
+        for device in flat:
+            if not isinstance(device, Device):
+                raise TypeError(f"Mesh takes devices, such as those of devices(), got {device!r}")
+        key = (flat, grid.shape, names, types)
+
+        def make() -> Mesh:
+            grid.flags.writeable = False
+            kind = abstract_device(flat[0]) if flat and names else None
+            return cls._with(
+                axis_names=names,
+                axis_sizes=grid.shape,
+                axis_types=types,
+                size=len(flat),
+                abstract_mesh=AbstractMesh(grid.shape, names, types, abstract_device=kind),
+                devices=grid,
+                _flat=flat,
             )
-        # A mesh is hashed by its devices.
-        grid.flags.writeable = False
-        self.devices, self.axis_names, self.axis_types = grid, names, types
+
+        return _meshes.put(key, make)
 
     @property
-    def axis_sizes(self) -> tuple[int, ...]:
-        """The length of each axis."""
-        return self.devices.shape
-
-    @property
-    def shape(self) -> OrderedDict:
-        """The length of each axis, by name."""
-        return OrderedDict(zip(self.axis_names, self.devices.shape, strict=True))
-
-    @property
-    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
-        """The names and lengths of the axes, as pairs."""
-        return tuple(self.shape.items())
-
-    @property
-    def size(self) -> int:
-        """The number of devices."""
-        return self.devices.size
-
-    @property
-    def empty(self) -> bool:
-        """Whether there are no axes."""
-        return self.devices.ndim == 0
+    def is_scalar(self) -> bool:
+        """Whether this is one device without any axis."""
+        return self.size == 1 and not self.axis_names
 
     @property
     def device_ids(self) -> np.ndarray:
         """The devices' numbers, in the same grid."""
-        return np.array([d.id for d in self.devices.flat]).reshape(self.devices.shape)
+        return self._grid([device.id for device in self._flat])
 
     @property
     def local_devices(self) -> list[Device]:
         """The devices of this process."""
-        return list(self.devices.flat)
+        return [device for device in self._flat if device.is_addressable]
 
-    def _key(self) -> tuple:
-        return (self.axis_names, self.devices.shape, tuple(self.devices.flat), self.axis_types)
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether some of the devices are of other processes."""
+        return not all(device.is_addressable for device in self._flat)
 
-    def __eq__(self, other) -> bool:
-        return isinstance(other, Mesh) and other._key() == self._key()
+    @property
+    def local_mesh(self) -> Mesh:
+        """The part of the mesh that is this process's; it has to be a block of it."""
+        if not self.is_multi_process:
+            return self
+        mine = self._grid([device.is_addressable for device in self._flat])
+        # The smallest block that holds all of this process's devices.
+        block = tuple(
+            slice(int(at.min(initial=0)), int(at.max(initial=-1)) + 1) for at in np.nonzero(mine)
+        )
+        if not mine[block].all():
+            raise ValueError(
+                "the devices of one process must form a contiguous block of the mesh, but those "
+                f"of this one are at {np.argwhere(mine).tolist()} of {self}"
+            )
+        return Mesh(self.devices[block], self.axis_names)
 
-    def __hash__(self) -> int:
-        return hash(self._key())
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """The same mesh but for what is given."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def __enter__(self) -> Mesh:
+        warnings.warn(
+            "`with mesh:` context manager has been deprecated. Please use `with set_mesh(mesh):` "
+            "instead.",
+            category=DeprecationWarning,
+            stacklevel=2,
+        )
+        contexts.change(entered=(*contexts.entered, self))
+        return self
+
+    def __exit__(self, *_: object) -> bool:
+        contexts.change(entered=contexts.entered[:-1])
+        return False
+
+    def _grid(self, values: list) -> np.ndarray:
+        if self.empty:
+            raise ValueError(f"{self!r} has no devices")
+        return np.array(values).reshape(self.axis_sizes)
+
+    def __str__(self) -> str:
+        if self.empty:
+            return "Mesh()"
+        sizes = ", ".join([*(f"'{name}': {n}" for name, n in self.shape_tuple), ""])
+        return f"Mesh({sizes}axis_types={self.axis_types})"
 
     def __repr__(self) -> str:
+        if self.empty:
+            return "Mesh(axis_sizes=(), axis_names=())"
         return (
             f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
             f"axis_types={self.axis_types})"
         )
 
+    def __reduce__(self):
+        return Mesh, (self.devices, self.axis_names, self.axis_types)
 
-class NamedSharding(Sharding):
+
+class Contexts(threading.local):
+    """The meshes in context in this thread; `core.mesh_context` sets them."""
+
+    # A thread starts with these: class attributes of a thread-local are shared.
+    #: Set by `set_mesh` and `use_abstract_mesh`; None is a mesh of nothing.
+    abstract: AbstractMesh | None = None
+    #: Set by `set_mesh`.
+    concrete: Mesh | None = None
+    #: Entered by `with mesh:`, the innermost last.
+    entered: tuple[Mesh, ...] = ()
+    #: All of them, for keys of what was traced; None where there is no mesh at all.
+    key: tuple | None = None
+
+    def change(self, **values: Any) -> None:
+        """Set some of the three."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        key = (self.abstract, self.concrete, self.entered[-1:])
+        self.key = None if key == (None, None, ()) else key
+
+
+contexts = Contexts()
+
+
+class NamedSharding(Frozen, Sharding):
     """A layout that splits an array along the axes of a mesh as a PartitionSpec says.
 
     >>> import numpy as np, gpuarray as ga
@@ -178,118 +196,217 @@ class NamedSharding(Sharding):
     (8, 4)
     """
 
-    __slots__ = ("mesh", "spec")
+    __slots__ = ("_cut", "_found", "_split", "memory_kind", "mesh", "spec")
 
-    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None):
-        if memory_kind not in (None, "device"):
-            raise ValueError(f"memory_kind {memory_kind!r} is not known: expected 'device' or None")
-        if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"Unexpected type for `spec`: expected a PartitionSpec, got {spec!r}")
-        # Each mesh axis may split one array axis only.
-        used: list[Any] = []
-        for part in spec:
-            names = part if isinstance(part, tuple) else () if part is None else (part,)
-            for name in names:
-                if name not in mesh.axis_names:
-                    raise ValueError(
-                        f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}."
-                    )
-                if name in used:
-                    raise ValueError(
-                        "A single NamedSharding spec specification can map every mesh axis to at "
-                        f"most one positional dimension, but {spec} has duplicate entries for "
-                        f"`{name}`"
-                    )
-                used.append(name)
-        self.mesh, self.spec = mesh, spec
+    mesh: Mesh | AbstractMesh
+    spec: PartitionSpec
+    # Into how many pieces each axis of the spec is split.
+    _cut: tuple[int, ...]
+    # The pieces of the shapes that were asked for.
+    _found: dict[tuple[int, ...], tuple[Piece, ...]]
+    # What `_parts` returns, once it was asked for.
+    _split: tuple | None
+
+    def __new__(
+        cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
+    ) -> NamedSharding:
+        if not isinstance(mesh, Axes):
+            raise TypeError(
+                f"Unexpected type for `mesh`: expected a Mesh or an AbstractMesh, got {mesh!r}"
+            )
+        if memory_kind is None:
+            memory_kind = "device" if mesh._flat else None
+        key = (mesh, spec, checked_memory(memory_kind))
+        found = _shardings.recent.get(key)
+        if found is None:
+            found = _shardings.put(key, lambda: cls._made(*key))
+        return found
+
+    @classmethod
+    def _made(cls, mesh: Any, spec: PartitionSpec, kind: str | None) -> NamedSharding:
+        _check(mesh, spec)
+        sizes = mesh.shape
+        cut = [math.prod(sizes[name] for name in names_of(part)) for part in spec.partitions]
+        return cls._with(
+            mesh=mesh, spec=spec, memory_kind=kind, _cut=tuple(cut), _found={}, _split=None
+        )
 
     @property
-    def device_set(self) -> set[Device]:
-        return set(self.mesh.devices.flat)
+    def _devices(self) -> tuple[Device, ...]:
+        if isinstance(self.mesh, AbstractMesh):
+            raise ValueError(
+                f"an AbstractMesh has no devices: this is not implemented for {self}. Give the "
+                "sharding a Mesh."
+            )
+        return self.mesh._flat
+
+    def _where(self) -> tuple[Device, ...] | None:
+        return self.mesh._flat
 
     @property
     def num_devices(self) -> int:
-        """The number of devices that hold a piece."""
         return self.mesh.size
 
     @property
     def is_fully_replicated(self) -> bool:
-        return all(n == 1 for n in self._cuts(len(self.spec)))
+        if self.mesh.size == 1:
+            return True
+        return not self.spec.unreduced and all(n == 1 for n in self._cut)
 
-    def _names(self, ndim: int) -> list[tuple]:
-        """Return the mesh axes that split each axis of an array."""
-        if len(self.spec) > ndim:
-            raise ValueError(
-                f"{self!r} is only valid for values of rank at least {len(self.spec)}, but was "
-                f"applied to a value of rank {ndim}"
+    @property
+    def replicated_axes(self) -> frozenset:
+        """The mesh axes along which devices hold the same piece."""
+        split = {name for part in self.spec.partitions for name in names_of(part)}
+        return frozenset(self.mesh.axis_names) - split - self.spec.unreduced - self.spec.reduced
+
+    def update(self, **kwargs: Any) -> NamedSharding:
+        """The same layout but for `mesh`, `spec` (also as a tuple) or `memory_kind`."""
+        if unknown := set(kwargs) - {"mesh", "spec", "memory_kind"}:
+            raise TypeError(
+                f"NamedSharding.update takes mesh, spec and memory_kind, got {sorted(unknown)}"
             )
-        # Axes that the spec does not mention are not split.
-        parts = [*self.spec, *[None] * (ndim - len(self.spec))]
-        return [p if isinstance(p, tuple) else () if p is None else (p,) for p in parts]
+        spec = kwargs.get("spec", self.spec)
+        if not isinstance(spec, PartitionSpec):
+            spec = PartitionSpec(*spec)
+        kind = kwargs.get("memory_kind", self.memory_kind)
+        return NamedSharding(kwargs.get("mesh", self.mesh), spec, memory_kind=kind)
 
-    # Into how many pieces each axis is split.
-    def _cuts(self, ndim: int) -> list[int]:
-        sizes = self.mesh.shape
-        return [math.prod(sizes[name] for name in names) for names in self._names(ndim)]
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        return self.update(memory_kind=kind)
 
-    def _real_cuts(self, ndim: int) -> list[list[tuple[Any, int]]]:
-        """Return for each axis the mesh axes of more than one device that split it."""
-        sizes = self.mesh.shape
-        return [[(n, sizes[n]) for n in names if sizes[n] > 1] for names in self._names(ndim)]
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        if len(aval_shape) < len(self._cut):
+            scalar = " For scalars the PartitionSpec should be P()" if not aval_shape else ""
+            raise ValueError(
+                f"Sharding {self} is only valid for values of rank at least {len(self._cut)}, but "
+                f"was applied to a value of rank {len(aval_shape)}.{scalar}"
+            )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
-        cuts = self._cuts(len(global_shape))
-        for axis, (n, cut) in enumerate(zip(global_shape, cuts, strict=True)):
+        if len(global_shape) < len(self._cut):
+            self.check_compatible_aval(global_shape)  # raises
+        piece = list(global_shape)
+        for axis, cut in enumerate(self._cut):
+            n = piece[axis]
             if n % cut:
+                cuts = [*self._cut, *[1] * (len(global_shape) - len(self._cut))]
                 raise ValueError(
-                    f"Sharding {self!r} implies that array axis {axis} is partitioned {cut} times, "
+                    f"Sharding {self} implies that array axis {axis} is partitioned {cut} times, "
                     f"but the dimension size is {n} (full shape: {tuple(global_shape)}, "
-                    f"per-dimension tiling factors: {cuts} should evenly divide the shape)"
+                    f"per-dimension tiling factors: {cuts} should evenly divide the shape). Pad "
+                    f"the axis to {n + cut - n % cut}, or name fewer mesh axes for it."
                 )
-        return tuple(n // cut for n, cut in zip(global_shape, cuts, strict=True))
+            piece[axis] = int(n) // cut
+        return tuple(piece)
 
-    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
-        piece = self.shard_shape(global_shape)
-        sizes = self.mesh.shape
-        found: dict[Device, tuple] = {}
-        for where in np.ndindex(*self.mesh.axis_sizes):
-            at = dict(zip(self.mesh.axis_names, where, strict=True))
-            index = []
-            for names, n, whole in zip(
-                self._names(len(global_shape)),
-                piece,
-                global_shape,
-                strict=True,
-            ):
-                # Several mesh axes along one array axis count in row-major order.
-                number = 0
-                for name in names:
-                    number = number * sizes[name] + at[name]
-                # JAX writes an unsplit axis as slice(None).
-                index.append(slice(None) if n == whole else slice(number * n, (number + 1) * n))
-            device: Any = self.mesh.devices[where]
-            found[device] = tuple(index)
+    def _pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+        found = self._found.get(shape)
+        if found is None:
+            # Few shapes are cut by one sharding: a bound, for programs that never stop.
+            if len(self._found) >= 64:
+                self._found.clear()
+            found = self._found[shape] = self._cut_up(shape)
         return found
 
-    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether both shardings put the same piece of an array on every device."""
-        if isinstance(other, NamedSharding):
-            same = list(self.mesh.devices.flat) == list(other.mesh.devices.flat)
-            return same and self._real_cuts(ndim) == other._real_cuts(ndim)
-        return self.device_set == other.device_set and self.num_devices == 1
+    def _cut_up(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+        piece = self.shard_shape(shape)
+        devices = self._devices
+        owed = [name for name in self.spec.unreduced if self.mesh.shape[name] > 1]
+        if owed:
+            raise NotImplementedError(
+                f"the devices of {self} hold terms of a sum that is still owed over {owed}, not "
+                "pieces of an array"
+            )
+        # For each axis that is cut, which piece each device has. All pieces of an axis without
+        # elements are the same one, and an axis that is not cut is written slice(None).
+        cuts = [axis for axis, cut in enumerate(self._cut) if cut > 1]
+        numbers = [
+            self._numbers(names_of(self.spec.partitions[axis]) if piece[axis] else ())
+            for axis in cuts
+        ]
+        # For each block of the array, its slices and how many devices have it so far.
+        blocks: dict[tuple, tuple] = {}
+        copies: dict[tuple, int] = {}
+        found = []
+        for device, *block in zip(devices, *numbers, strict=True):
+            at = tuple(block)
+            index = blocks.get(at)
+            if index is None:
+                slices = [slice(None)] * len(shape)
+                for axis, i in zip(cuts, at, strict=True):
+                    slices[axis] = slice(i * piece[axis], (i + 1) * piece[axis])
+                index = blocks[at] = tuple(slices)
+            copy = copies[at] = copies.get(at, -1) + 1
+            found.append(Piece(device, index, copy))
+        return tuple(found)
 
-    def __eq__(self, other) -> bool:
-        return isinstance(other, NamedSharding) and (other.mesh, other.spec) == (
-            self.mesh, self.spec,
-        )  # fmt: skip
+    def _numbers(self, names: tuple) -> tuple[int, ...]:
+        """Return for each device, in the mesh's order, how it counts along these axes."""
+        sizes = self.mesh.axis_sizes
+        grid = np.zeros(sizes, int)
+        # The first name counts most.
+        for name in names:
+            axis = self.mesh.axis_names.index(name)
+            along = np.arange(sizes[axis]).reshape(-1, *[1] * (len(sizes) - axis - 1))
+            grid = grid * sizes[axis] + along
+        return tuple(grid.ravel().tolist())
 
-    def __hash__(self) -> int:
-        return hash((self.mesh, self.spec))
+    def _parts(self, ndim: int) -> tuple:
+        self.check_compatible_aval((0,) * ndim)
+        found = self._split
+        if found is None:
+            parts = enumerate(self.spec.partitions)
+            cuts: list = [(i, names_of(part)) for i, part in parts if self._cut[i] > 1]
+            # Values along manual axes, and terms of sums, are no replicas.
+            for kind, axes in (("owed", self.spec.unreduced), ("manual", self.mesh.manual_axes)):
+                names = tuple(n for n, size in self.mesh.shape_tuple if n in axes and size > 1)
+                cuts += [(kind, names)] if names else []
+            found = tuple([(where, self._numbers(names)) for where, names in cuts])
+            object.__setattr__(self, "_split", found)
+        return found
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name!r}: {n}" for name, n in self.mesh.shape.items())
-        types = self.mesh.axis_types
-        return (
-            f"NamedSharding(mesh=Mesh({sizes}, axis_types={types}), spec={self.spec}, "
-            f"memory_kind={self.memory_kind})"
+        kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
+        return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{kind})"
+
+    def __reduce__(self):
+        return _restored_sharding, (self.mesh, self.spec, self.memory_kind)
+
+
+def _restored_sharding(mesh: Any, spec: PartitionSpec, kind: str | None) -> NamedSharding:
+    return NamedSharding(mesh, spec, memory_kind=kind)
+
+
+def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
+    """Raise where a spec does not fit a mesh."""
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(f"Unexpected type for `spec`: expected a PartitionSpec, got {spec!r}")
+    names = [name for part in spec.partitions for name in names_of(part)]
+    repeated = sorted({f"`{name}`" for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(
+            "A single NamedSharding spec specification can map every mesh axis to at most one "
+            f"positional dimension, but {spec} has duplicate entries for {', '.join(repeated)}"
         )
+    for name in names:
+        if name not in mesh.axis_names:
+            raise ValueError(
+                f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}."
+            )
+    if UNCONSTRAINED in spec.partitions and AxisType.Auto not in mesh.axis_types:
+        raise ValueError(
+            f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh "
+            f"axis_types: {mesh.axis_types}"
+        )
+    for what, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
+        for name in axes:
+            if name not in mesh.axis_names:
+                raise ValueError(
+                    f"{what} axes {name} is not found in mesh.axis_names={mesh.axis_names}. Got "
+                    f"pspec={spec}"
+                )
+        if not axes <= {*mesh.explicit_axes}:
+            raise ValueError(
+                f"{what} axes can only refer to mesh axes that is of type `Explicit`. Got "
+                f"{what.lower()} axes: {axes} and mesh: {mesh}"
+            )

@@ -29,38 +29,112 @@ class Device:
         """The platform whose programs it runs: "cuda" for GPUs."""
         return "cuda" if self.platform == "gpu" else self.platform
 
+    @property
+    def is_addressable(self) -> bool:
+        """Whether this process can use it."""
+        # One process so far.
+        return self.process_index == 0
+
     def __repr__(self) -> str:
         return f"{self.lowering_platform.capitalize()}Device(id={self.id})"
 
     def __str__(self) -> str:
         return f"{self.lowering_platform}:{self.id}"
 
+    def __deepcopy__(self, memo: dict) -> Device:
+        return self
+
+    def __copy__(self) -> Device:
+        return self
+
+    def __reduce__(self):
+        raise TypeError(
+            f"cannot pickle 'Device' object {self!r}: a device belongs to its process. Keep what "
+            "finds it again (`platform`, `id`), or an AbstractMesh instead of a Mesh."
+        )
+
+
+def checked_memory(kind: str | None) -> str | None:
+    """Return the kind of memory a sharding asks for; ValueError for memory that devices lack."""
+    if kind not in (None, "device"):
+        raise ValueError(
+            f"memory_kind {kind!r} is not known: arrays are in the memory of their devices. Give "
+            "'device' or None."
+        )
+    return kind
+
+
+class Piece(NamedTuple):
+    """What one device holds of an array; replicas of the same part are counted from 0."""
+
+    device: Device
+    index: tuple[slice, ...]
+    replica_id: int
+
 
 class Sharding:
-    """Layout of an array over devices."""
+    """Layout of an array over devices.
 
-    memory_kind = "device"
+    A layout says its devices in order (`_devices`) and which part each has (`_parts`, `_pieces`);
+    a subclass that says nothing of parts puts the whole array on every device.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    memory_kind: str | None = "device"
+
+    @property
+    def _devices(self) -> tuple[Device, ...]:
+        raise NotImplementedError(f"{type(self).__name__} does not say which devices it uses")
+
+    # The devices, None for a layout over a mesh that has none.
+    def _where(self) -> tuple[Device, ...] | None:
+        return self._devices
+
+    # Hashable and equal for two layouts that cut arrays of this rank alike; () for no cut at all.
+    def _parts(self, ndim: int) -> tuple:
+        return ()
+
+    def _pieces(self, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+        whole = (slice(None),) * len(shape)
+        return tuple([Piece(device, whole, i) for i, device in enumerate(self._devices)])
 
     @property
     def device_set(self) -> set[Device]:
         """The devices that hold a piece."""
-        raise TypeError(f"{type(self).__name__} does not say which devices it uses")
+        return set(self._devices)
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices that hold a piece."""
+        return len(self._devices)
 
     @property
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
-        # One device does; layouts over several override this.
-        return len(self.device_set) == 1
+        return True
 
     @property
     def is_fully_addressable(self) -> bool:
         """Whether this process can reach every piece."""
-        return True
+        return all(device.is_addressable for device in self._devices)
+
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether this process can reach any piece."""
+        return any(device.is_addressable for device in self._devices)
 
     @property
     def addressable_devices(self) -> set[Device]:
         """The devices of this process among `device_set`."""
-        return self.device_set
+        return {device for device in self._devices if device.is_addressable}
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The same layout in another kind of memory."""
+        raise NotImplementedError(f"{type(self).__name__} does not change its kind of memory")
+
+    def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
+        """Raise a ValueError if arrays of this shape have too few axes for the layout."""
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of one device's piece."""
@@ -68,8 +142,36 @@ class Sharding:
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
         """For each device, the slices of the whole array that it holds."""
-        # Without more knowledge every device has the whole array.
-        return {device: (slice(None),) * len(global_shape) for device in self.device_set}
+        return {device: index for device, index, _ in self._pieces(tuple(global_shape))}
+
+    def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
+        """For each device of this process, the slices of the whole array that it holds."""
+        found = self._pieces(tuple(global_shape))
+        return {device: index for device, index, _ in found if device.is_addressable}
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether both put the same piece of an array with `ndim` axes on every device."""
+        if not isinstance(other, Sharding):
+            raise TypeError(f"is_equivalent_to compares with a Sharding, got {other!r}")
+        return (
+            self._where() == other._where()
+            and self.memory_kind == other.memory_kind
+            and self._parts(ndim) == other._parts(ndim)
+        )
+
+
+def pieces(sharding: Sharding, shape: tuple[int, ...]) -> tuple[Piece, ...]:
+    """The device, the slices and the replica's number of every piece of an array.
+
+    The order is that of the sharding's devices, and so of an array's shards and buffers. Replicas
+    count from 0 in that order.
+
+    >>> import gpuarray as ga
+    >>> from gpuarray.core.sharding import pieces
+    >>> pieces(ga.sharding.SingleDeviceSharding(ga.devices()[0]), (4,))[0].index
+    (slice(None, None, None),)
+    """
+    return sharding._pieces(shape)
 
 
 class SingleDeviceSharding(Sharding):
@@ -78,13 +180,23 @@ class SingleDeviceSharding(Sharding):
     __slots__ = ("_device",)
 
     def __init__(self, device: Device, *, memory_kind: str | None = None):
-        if memory_kind not in (None, "device"):
-            raise ValueError(f"memory_kind {memory_kind!r} is not known: expected 'device' or None")
+        checked_memory(memory_kind)
+        if not isinstance(device, Device):
+            raise TypeError(
+                f"SingleDeviceSharding takes a Device, such as devices()[0], got {device!r}"
+            )
         self._device = device
+
+    @property
+    def _devices(self) -> tuple[Device, ...]:
+        return (self._device,)
 
     @property
     def device_set(self) -> set[Device]:
         return {self._device}
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def __eq__(self, other) -> bool:
         return isinstance(other, SingleDeviceSharding) and other._device is self._device

@@ -1,0 +1,68 @@
+"""Meshes made from the devices there are.
+
+Floor 6. In: lengths and names of axes. Out: a `Mesh`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.core.abstract_mesh import AxisType
+from gpuarray.core.mesh import Mesh
+from gpuarray.core.sharding import Device
+from gpuarray.runtime.device import devices as _devices
+
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[str],
+    axis_types: tuple[AxisType, ...] | None = None,
+    *,
+    devices: Sequence[Device] | None = None,
+) -> Mesh:
+    """A mesh of these lengths from the first devices there are; its axes are Explicit by default.
+
+    >>> import gpuarray as ga
+    >>> ga.make_mesh((1,), ("x",)).shape
+    OrderedDict([('x', 1)])
+    """
+    found = list(_devices() if devices is None else devices)
+    shape = lengths("make_mesh", "axis_shapes", axis_shapes)
+    count = math.prod(shape)
+    if count > len(found):
+        raise ValueError(
+            f"Number of devices {len(found)} must be >= the product of mesh_shape {shape}. On a "
+            "CPU, set jax_num_cpu_devices before anything runs to have more of them."
+        )
+    types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types
+    return Mesh(grid(shape, found[:count]), axis_names, types)
+
+
+def grid(shape: tuple[int, ...], devices: Sequence[Device]) -> np.ndarray:
+    """Return devices as an array; GPUs in the order of their numbers, others as they are given."""
+    for device in devices:
+        if not isinstance(device, Device):
+            raise TypeError(f"expected devices, such as those of devices(), got {device!r}")
+    found = np.empty(len(devices), dtype=object)
+    by_number = devices and devices[-1].platform == "gpu"
+    found[:] = sorted(devices, key=lambda d: d.id) if by_number else devices
+    return found.reshape(shape)
+
+
+def lengths(function: str, argument: str, values: Any) -> tuple[int, ...]:
+    """Return the lengths of a mesh's axes, checked."""
+    try:
+        found = tuple([int(n) for n in values])
+        good = found == tuple(values) and all(n > 0 for n in found)
+    except (TypeError, ValueError):
+        found, good = (), False
+    if not good:
+        raise ValueError(
+            f"`{argument}` passed to `{function}` should be a sequence of ints. Got {values!r}: "
+            "give the length of each axis, 1 or more."
+        )
+    return found

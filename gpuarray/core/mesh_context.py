@@ -1,0 +1,117 @@
+"""The mesh that a thread works with: what `set_mesh`, `use_abstract_mesh` and `with mesh:` set.
+
+Floor 1. In: meshes. Out: context managers, and functions that return the meshes in context.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuarray.core import trace
+from gpuarray.core.abstract_mesh import AbstractMesh
+from gpuarray.core.mesh import Mesh, contexts
+
+#: What is in context where nothing was set.
+EMPTY = Mesh(None, ())
+EMPTY_ABSTRACT = EMPTY.abstract_mesh
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The axes of the mesh in context; a mesh of nothing if there is none.
+
+    >>> import gpuarray as ga
+    >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
+    ...     ga.sharding.get_abstract_mesh().axis_names
+    ('x',)
+    """
+    return contexts.abstract or EMPTY_ABSTRACT
+
+
+def get_mesh() -> Mesh:
+    """The mesh that `set_mesh` has set; a mesh of nothing if there is none.
+
+    >>> import gpuarray as ga
+    >>> ga.sharding.get_mesh()
+    Mesh(axis_sizes=(), axis_names=())
+    """
+    if not trace.is_base():
+        raise ValueError(
+            "`get_mesh` can only be used outside of `jit` and other transformations. Maybe you "
+            "want `sharding.get_abstract_mesh()`?"
+        )
+    return contexts.concrete or EMPTY
+
+
+def entered_mesh() -> Mesh:
+    """The innermost mesh of `with mesh:`; a mesh of nothing if there is none."""
+    return contexts.entered[-1] if contexts.entered else EMPTY
+
+
+class set_mesh:
+    """Set the mesh of this thread, from the call on or for a `with` block; None sets none.
+
+    >>> import gpuarray as ga
+    >>> with ga.set_mesh(ga.make_mesh((1,), ("x",))):
+    ...     ga.sharding.get_mesh().shape
+    OrderedDict([('x', 1)])
+    """
+
+    __slots__ = ("_before",)
+
+    def __init__(self, mesh: Mesh | None):
+        if not (mesh is None or isinstance(mesh, Mesh)):
+            raise ValueError(f"Expected mesh of type `sharding.Mesh`. Got {type(mesh)}")
+        if not trace.is_base():
+            raise ValueError(
+                "`set_mesh` can only be used outside of `jit` and other transformations."
+            )
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                f"mesh {mesh} contains manual axes which is not allowed when using `set_mesh`. "
+                "Axes become manual inside of `shard_map`."
+            )
+        self._before = (contexts.abstract, contexts.concrete)
+        if mesh is None or mesh.empty:
+            contexts.change(abstract=None, concrete=None)
+        else:
+            contexts.change(abstract=mesh.abstract_mesh, concrete=mesh)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        abstract, concrete = self._before
+        contexts.change(abstract=abstract, concrete=concrete)
+
+
+class use_abstract_mesh:
+    """Set the axes of the mesh in context for a `with` block.
+
+    >>> from gpuarray import sharding
+    >>> with sharding.use_abstract_mesh(sharding.AbstractMesh((4,), ("x",))):
+    ...     sharding.get_abstract_mesh().size
+    4
+    """
+
+    __slots__ = ("_before", "_mesh")
+
+    def __init__(self, mesh: AbstractMesh):
+        if not isinstance(mesh, AbstractMesh):
+            raise ValueError(
+                f"Expected mesh of type `sharding.AbstractMesh`. Got type: {type(mesh)}"
+            )
+        self._mesh = mesh
+
+    def __enter__(self) -> None:
+        outer = get_abstract_mesh()
+        if self._mesh.size != outer.size and not (self._mesh.empty or outer.empty):
+            raise ValueError(
+                "use_abstract_mesh cannot change the size of the mesh. Got new mesh: "
+                f"{self._mesh} with size={self._mesh.size} and prev mesh: {outer} with "
+                f"size={outer.size}"
+            )
+        self._before = contexts.abstract
+        contexts.change(abstract=None if self._mesh is EMPTY_ABSTRACT else self._mesh)
+
+    def __exit__(self, *_: Any) -> None:
+        contexts.change(abstract=self._before)

@@ -1,0 +1,94 @@
+"""Grids of devices for meshes.
+
+Floor 6. In: lengths of axes. Out: NumPy arrays of devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuarray.api.meshes import grid as _grid
+from gpuarray.api.meshes import lengths as _lengths
+from gpuarray.names import explain_names as _explain_names
+from gpuarray.runtime.device import devices as _devices
+
+
+def create_device_mesh(
+    mesh_shape: Sequence[int],
+    devices: Sequence[Any] | None = None,
+    *,
+    contiguous_submeshes: bool = False,
+    allow_split_physical_axes: bool = False,
+) -> np.ndarray:
+    """A grid of all devices, or of those given, for a Mesh.
+
+    GPUs are taken in the order of their numbers, other devices in the order given. The options are
+    for devices that are wired as a grid: on others every layout has what they ask for.
+
+    >>> from gpuarray.experimental import mesh_utils
+    >>> mesh_utils.create_device_mesh((1,)).shape
+    (1,)
+    """
+    found = list(_devices() if devices is None else devices)
+    shape = _lengths("create_device_mesh", "mesh_shape", mesh_shape)
+    if math.prod(shape) != len(found):
+        raise ValueError(
+            f"Number of devices {len(found)} must equal the product of mesh_shape {shape}"
+        )
+    return _grid(shape, found)
+
+
+def create_hybrid_device_mesh(
+    mesh_shape: Sequence[int],
+    dcn_mesh_shape: Sequence[int],
+    devices: Sequence[Any] | None = None,
+    *,
+    process_is_granule: bool = False,
+    should_sort_granules_by_key: bool = True,
+    allow_split_physical_axes: bool = False,
+) -> np.ndarray:
+    """A grid of devices of several processes: each axis is that of a process's own grid
+    (`mesh_shape`) times that of a grid of processes (`dcn_mesh_shape`), whose network is slower.
+
+    `process_is_granule=True` says that processes are what the slow network joins; without it the
+    devices need a `slice_index`, which those here do not have.
+
+    >>> from gpuarray.experimental import mesh_utils
+    >>> mesh_utils.create_hybrid_device_mesh((1, 1), (1, 1), process_is_granule=True).shape
+    (1, 1)
+    """
+    found = list(_devices() if devices is None else devices)
+    inner = _lengths("create_hybrid_device_mesh", "mesh_shape", mesh_shape)
+    outer = _lengths("create_hybrid_device_mesh", "dcn_mesh_shape", dcn_mesh_shape)
+    key = "process_index" if process_is_granule else "slice_index"
+    granules: dict[int, list] = {}
+    for device in found:
+        if not hasattr(device, key):
+            raise ValueError(
+                f"Device {device} does not have attribute {key}. See `process_is_granule` option."
+            )
+        granules.setdefault(getattr(device, key), []).append(device)
+    order = sorted(granules) if should_sort_granules_by_key else list(granules)
+    if math.prod(outer) != len(order):
+        raise ValueError(
+            f"Number of slices {len(order)} must equal the product of dcn_mesh_shape {outer}"
+        )
+    # Grids of unequal rank get leading axes of length 1.
+    ndim = max(len(inner), len(outer))
+    inner = (1,) * (ndim - len(inner)) + inner
+    outer = (1,) * (ndim - len(outer)) + outer
+    grids = [create_device_mesh(inner, granules[i]) for i in order]
+    stacked = np.empty((len(grids), *inner), dtype=object)
+    for i, grid in enumerate(grids):
+        stacked[i] = grid
+    # (outer 0, ..., inner 0, ...) becomes (outer 0, inner 0, outer 1, inner 1, ...).
+    pairs = [axis for i in range(ndim) for axis in (i, ndim + i)]
+    mixed = stacked.reshape(outer + inner).transpose(pairs)
+    return mixed.reshape([m * n for m, n in zip(outer, inner, strict=True)])
+
+
+__getattr__ = _explain_names(__name__)

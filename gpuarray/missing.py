@@ -22,7 +22,7 @@ class Group(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names below `jax`: "pmap", "sharding.AbstractMesh"."""
+        """The names below `jax`: "smap", "sharding.reshard"."""
         found: list[str] = []
         module = ""
         for word in self.text.split():
@@ -36,10 +36,9 @@ class Group(NamedTuple):
 GROUPS = (
     Group(
         "computations over several devices",
-        "a computation runs on one device so far",
+        "arrays lie over devices by `device_put`, `shard_map`, `pmap` and `jit`; the rest is to come",
         """
-        jax: auto_pcast make_array_from_callback make_array_from_single_device_arrays pmap
-            remove_size_one_mesh_axis_from_type reshard shard_map smap
+        jax: auto_pcast remove_size_one_mesh_axis_from_type reshard smap
         debug: inspect_array_sharding
         experimental: custom_partitioning layout pjit shard_alike shard_map topologies
         interpreters: pxla
@@ -51,7 +50,7 @@ GROUPS = (
         "computations over several processes",
         "a computation runs in one process so far",
         """
-        jax: distributed host_count host_id host_ids make_array_from_process_local_data
+        jax: distributed host_count host_id host_ids
         experimental: array_serialization colocated_python multihost_utils transfer
         """,
     ),

@@ -240,7 +240,7 @@ class Primitive:
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         out = list(out) if self.multiple_results else [out]
         # Graphs know how their results lie over devices; of other operations it is known here.
-        if self.kind is not Kind.CALL and any([a.sharding is not None for a in avals]):
+        if self.kind is not Kind.CALL and any(a.sharding is not None for a in avals):
             layout = joined(a.sharding for a in avals)
             if self.layout is not None:
                 layout = self.layout(layout, **params)

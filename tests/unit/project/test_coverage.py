@@ -132,11 +132,11 @@ def test_other_names_are_pythons_own():
 @pytest.mark.parametrize(
     "line",
     [
-        "from gpuarray import pmap",
+        "from gpuarray import reshard",
         "import gpuarray.monitoring",
-        "import gpuarray.experimental.shard_map",
-        "from gpuarray.experimental.shard_map import shard_map",
-        "from gpuarray.experimental import shard_map",
+        "import gpuarray.experimental.topologies",
+        "from gpuarray.experimental.topologies import make_mesh",
+        "from gpuarray.experimental import topologies",
         "import gpuarray.experimental.pallas.gpu",
     ],
 )

@@ -16,7 +16,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the benchmarks with these options, or say where they are to be had."""
+    """Run the benchmarks with these options, or say where to find them."""
     if not (_CHECKOUT / "bench" / "__main__.py").is_file():
         print(
             "the benchmarks are in the folder bench/ of a checkout, and there is none at "

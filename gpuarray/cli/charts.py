@@ -94,7 +94,7 @@ def _colour(i: int) -> str:
 
 
 def can_write_png() -> bool:
-    """Whether matplotlib is there."""
+    """Whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 

@@ -52,7 +52,7 @@ _NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12
 
 
 def look() -> Found:
-    """Look around."""
+    """Collect the facts about this machine, in the order of the report."""
     found = Found()
     found.sections = [
         Section("software", _software()),

@@ -73,7 +73,7 @@ def take_turns(
 ) -> dict[str, Samples]:
     """Time all candidates in turns.
 
-    seconds: about how long each may take in all; rounds: at least and at most so many
+    seconds: about how long each candidate is timed; rounds: the least and the most of them
     sample: short calls are repeated until one sample takes about so long
     """
     repeats: dict[str, int] = {}

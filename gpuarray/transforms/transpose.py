@@ -48,6 +48,7 @@ def transpose_flat(
 def _backwards(
     graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
 ) -> list:
+    # Values of the forward part: constants, inputs that are known, and what is computed from them.
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     others = [v for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
     env.update(zip(others, known, strict=True))
@@ -89,6 +90,7 @@ def _backwards(
         for a, ct in zip(eqn.invars, given, strict=True):
             if isinstance(a, Var) and a in depends:
                 give(a, ct)
+    # An input that no cotangent reached has a zero one.
     return [arrived.get(v, Zero(v.aval)) for v in inputs]
 
 

@@ -201,7 +201,7 @@ def graph_work(graph: Graph) -> float:
             elif prim.kind is Kind.CALL:
                 total += sum(graph_work(g) for g in subgraphs(eqn))
             else:
-                # What is read or what is written, whichever is more: a reduction reads, a broadcast writes.
+                # What is read or written, whichever is more: reductions read, broadcasts write.
                 sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars)]
                 total += prim.weight * max(sizes, default=0)
         graph.derived["work"] = total

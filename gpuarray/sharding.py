@@ -34,6 +34,7 @@ def make_mesh(
     >>> ga.make_mesh((1,), ("x",)).shape
     OrderedDict([('x', 1)])
     """
+    # In the order of the devices: the last axis of the mesh runs fastest.
     found = list(_devices() if devices is None else devices)
     shape, names = tuple(axis_shapes), tuple(axis_names)
     if len(shape) != len(names):

@@ -130,6 +130,7 @@ def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:
     return lambda *args: evaluate(graph, *map(traces.owned, args))
 
 
+# In both, an axis of None means an operand that is not mapped: its aval stays.
 def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
     """The aval of one element along an axis.
 

@@ -129,6 +129,7 @@ from gpuarray.runtime.transfer import device_put as device_put
 from gpuarray.runtime.transfer import effects_barrier as effects_barrier
 from gpuarray.sharding import make_mesh as make_mesh
 
+# Modules that load when first asked for: type checkers cannot see that, and get imports.
 if TYPE_CHECKING:
     from gpuarray import export as export
     from gpuarray import extend as extend
@@ -147,6 +148,7 @@ __version__ = "0.1.0"
 
 _install_hooks()
 
+# Modules that few programs use; without them the import is quicker.
 _LAZY = (
     "ad_checkpoint",
     "export",

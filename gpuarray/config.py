@@ -53,6 +53,7 @@ def _check_static(value: Any) -> bool:
 
 
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+# Words, then types, then the names of JAX's DotAlgorithmPreset.
 _PRECISIONS = (
     "default",
     "high",
@@ -181,6 +182,7 @@ _XLA_ONLY: dict[str, Any] = {
     "xla_profile_version": 0,
 }
 
+# The words of Python's former `distutils.util.strtobool`; an empty variable means False.
 _TRUE, _FALSE = ("1", "true", "t", "yes", "y", "on"), ("", "0", "false", "f", "no", "n", "off")
 
 
@@ -192,6 +194,7 @@ def _choice(value: Any) -> Any:
 def _checked(row: Setting, value: Any) -> Any:
     """Return `value` in the setting's type, or raise a ValueError that lists what is valid."""
     kind = row.kind
+    # None is a value where it is the default: not set.
     if value is None and row.default is None:
         return None
     if kind is bool:
@@ -202,6 +205,7 @@ def _checked(row: Setting, value: Any) -> Any:
             return value.lower() in _TRUE
         expected = "True or False"
     elif kind is int or isinstance(kind, range):
+        # True is an int for Python, but a mistake in a setting that counts.
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if not isinstance(kind, range) or value in kind:
                 return int(value)
@@ -218,12 +222,14 @@ def _checked(row: Setting, value: Any) -> Any:
         options = ", ".join(repr(c) for c in kind)
         expected = f"one of {options}" + (" or None" if row.default is None else "")
     else:
+        # A function, which checks the value and raises by itself.
         return kind(value)
     raise ValueError(f"invalid value for {row.name}: expected {expected}, got {value!r}")
 
 
 def _parse(row: Setting, text: str) -> Any:
     """Convert an environment variable's text to the setting's type."""
+    # A variable cannot hold None; it can be empty, or hold the word.
     if row.default is None and text.lower() in ("", "none"):
         return None
     if row.kind is int or isinstance(row.kind, range):
@@ -288,13 +294,18 @@ class TraceKey:
         return [f"{n}: {a!r} -> {b!r}" for n, a, b in rows if a != b]
 
 
+# In the order of the table, as in TraceKey.values.
 _TRACED = tuple(row.name for row in _ROWS if row.traced)
 #: Keys that are in use, and the latest ones, which keep their memos.
 _trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDictionary()
 _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
+# Reentrant: a garbage collection while it is held may run code that takes it again.
 _lock = threading.RLock()
+# A forked child has only the forking thread: nobody would release a lock held by another.
 os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # pyright: ignore[reportAttributeAccessIssue]
+# The values for threads that do not override them.
 _global: dict[str, Any] = {row.name: row.default for row in _ROWS}
+# Stands for "no value given", since None is a value.
 _UNSET: Any = object()
 
 
@@ -310,6 +321,7 @@ class _Thread:
         values = self.values
         for name in names:
             values[name] = self.overrides.get(name, _global[name])
+        # One object for equal combinations, so that caches compare keys by identity.
         key = tuple(values[name] for name in _TRACED)
         found = _trace_keys.get(key)
         if found is None:
@@ -318,6 +330,7 @@ class _Thread:
         values["trace_key"] = found
 
 
+# All threads that have read a setting and still run: a global update rewrites their copies.
 _threads: weakref.WeakSet[_Thread] = weakref.WeakSet()
 
 
@@ -328,6 +341,7 @@ class _State(threading.local):
 
     def __init__(self):
         with _lock:
+            # Runs in each thread at its first read; the attributes are the values themselves.
             thread = _Thread(self.__dict__)
             thread.refresh(*settings)
             self._thread = thread
@@ -349,6 +363,7 @@ def _unknown(name: str) -> str:
 
 
 def _plain(name: str) -> str:
+    # The table's names have no prefix.
     return name.removeprefix("jax_").removeprefix("gpuarray_")
 
 
@@ -363,6 +378,7 @@ class Config:
     """
 
     def __init__(self):
+        # Past __setattr__, which refuses assignments.
         self.__dict__["_hooks"] = {}
         # `from gpuarray import config` may give the module or this object: both have `state`.
         self.__dict__["state"] = state
@@ -386,6 +402,7 @@ class Config:
         # Hooks may refuse the value, so they come first.
         for hook in self._hooks.get(plain, ()):
             hook(value)
+        # Some settings set others along with them.
         names = (plain, *row.sets)
         with _lock:
             _global.update(dict.fromkeys(names, value))
@@ -405,6 +422,7 @@ class Config:
             return self._xla_only[plain]
         raise AttributeError(_unknown(name))
 
+    # Libraries written for JAX call it by this name.
     _read = read
 
     def __getattr__(self, name: str) -> Any:
@@ -461,6 +479,7 @@ class _Override(contextlib.ContextDecorator):
     def __enter__(self) -> None:
         thread = state._thread
         with _lock:
+            # What this thread had overridden before, to be restored at the end.
             self._entered.append([thread.overrides.get(n, _UNSET) for n in self._names])
             for name in self._names:
                 thread.overrides[name] = self._value
@@ -485,6 +504,7 @@ class Context:
 
     def __init__(self, name: str, default: Any = _UNSET):
         self._row = settings[name]
+        # `with debug_nans():` turns a switch on; other settings need a value.
         self._default = True if default is _UNSET and self._row.kind is bool else default
         self.__name__ = name
         self.__doc__ = f"Override for a `with` block, in this thread. {self._row.doc}"
@@ -497,6 +517,7 @@ class Context:
         row = self._row
         value = _checked(row, new_val)
         _warn_idle(row, value)
+        # A refused value raises here, before any block is entered.
         for hook in config._hooks.get(row.name, ()):
             hook(value)
         return _Override((row.name, *row.sets), value)
@@ -521,6 +542,7 @@ class Context:
         return f"<context manager {self.__name__}, now {self.value!r}>"
 
 
+# ---- one context manager for each setting that is often set for a block ----
 allow_f16_reductions = Context("allow_f16_reductions")
 array_garbage_collection_guard = Context("array_garbage_collection_guard")
 check_tracer_leaks = Context("check_tracer_leaks")
@@ -558,6 +580,7 @@ transfer_guard_host_to_device = Context("transfer_guard_host_to_device")
 def _load_environment() -> None:
     found, unknown = _from_environment(os.environ)
     _global.update(found)
+    # At import: no other thread has a copy yet.
     state._thread.refresh(*found)
     if unknown:
         known = ["GPUARRAY_" + name.upper() for name in settings]

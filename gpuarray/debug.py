@@ -43,6 +43,7 @@ def cache_report(limit: int = 20) -> str:
     >>> print(ga.debug.cache_report(1).split("ms  ")[1])
     input 0 changed: ShapedArray(float32[3]) -> ShapedArray(float32[4])
     """
+    # The history is bounded, so very old programs are not in it.
     rows = list(cache.history)[-limit:]
     return "\n".join(
         f"{row.kind:5}  {row.name:20}  {row.seconds * 1e3:8.1f} ms  {row.reason}" for row in rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 
+# ---- while a function is traced ----
 class JAXTypeError(TypeError):
     """Base of tracing errors that are TypeErrors."""
 
@@ -126,6 +127,7 @@ class KeyReuseError(JAXTypeError):
         super().__init__(message)
 
 
+# ---- about operations and their rules ----
 class JaxprTypeError(TypeError):
     """A recorded graph does not type-check."""
 
@@ -138,6 +140,7 @@ class InconclusiveDimensionOperation(Exception):
     """A comparison of symbolic dimensions has no definite answer."""
 
 
+# ---- while programs are made and run ----
 class JaxRuntimeError(RuntimeError):
     """Something failed while a computation ran."""
 
@@ -162,6 +165,7 @@ class DeletedBufferError(RuntimeError):
     """An array was used after its memory was donated or deleted."""
 
 
+# ---- about where operations run ----
 class FallbackError(RuntimeError):
     """In strict mode: an operation would run elsewhere than where it was asked to."""
 

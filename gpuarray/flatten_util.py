@@ -31,13 +31,17 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Array], Any]]:
     """
     leaves, spec = tree_flatten(pytree)
     if not leaves:
+        # Nothing to concatenate, but the structure is still to be given back.
         return gnp.zeros(0), lambda flat: tree_unflatten(spec, [])
     arrays = [gnp.asarray(x) for x in leaves]
+    # Leaf after leaf, each in C order; different dtypes are promoted to one.
     flat = gnp.concatenate([x.ravel() for x in arrays])
     shapes = [x.shape for x in arrays]
     kinds = [x.dtype for x in arrays]
     dtype, size = flat.dtype, flat.size
+    # With one dtype throughout, a vector of another (a complex one, say) may keep its own.
     alike = all(kind == dtype for kind in kinds)
+    # Where each leaf ends in the vector; the next one starts there.
     ends = np.cumsum([x.size for x in arrays]).tolist()
 
     def unravel(flat: Any) -> Any:

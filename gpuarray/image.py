@@ -48,6 +48,7 @@ class ResizeMethod(enum.Enum):
         return method
 
 
+# A method may be named by the number of axes (bilinear) or by its kernel (triangle), too.
 _NAMES = {
     "nearest": ResizeMethod.NEAREST,
     **dict.fromkeys(("linear", "bilinear", "trilinear", "triangle"), ResizeMethod.LINEAR),
@@ -71,11 +72,13 @@ def _method(method: str | ResizeMethod) -> ResizeMethod:
 
 
 def _triangle(x: Array) -> Array:
+    # Linear interpolation: the weight falls to 0 at the next pixel.
     return gnp.maximum(0, 1 - x)
 
 
 def _cubic(x: Array, a: float = -0.5) -> Array:
     # Keys' cubic convolution; a is the slope at distance 1.
+    # Two cubics by Horner's rule, for distances below 1 and from 1 to 2.
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return gnp.where(x >= 2, 0, gnp.where(x >= 1, far, near))
@@ -84,6 +87,7 @@ def _cubic(x: Array, a: float = -0.5) -> Array:
 def _lanczos(radius: int) -> Callable[[Array], Array]:
     def kernel(x: Array) -> Array:
         # sinc(x) sinc(x / radius), with its limit 1 at 0.
+        # The inner `where` keeps the derivative finite at 0, too.
         at = gnp.where(x > 1e-3, x, 1) * np.pi
         value = radius * gnp.sin(at) * gnp.sin(at / radius) / (at * at)
         return gnp.where(x > radius, 0, gnp.where(x > 1e-3, value, 1))
@@ -105,8 +109,10 @@ def _weights(
 ) -> Array:
     """How much of every input pixel goes into every output pixel: (given, wanted)."""
     dtype = scale.dtype
+    # Output coordinate = scale * input coordinate + translation; pixel i covers i to i + 1.
     inverse = 1 / scale
     start = gnp.arange(wanted, dtype=dtype)
+    # Rows are input pixels, columns output pixels.
     pixels = gnp.arange(given, dtype=dtype)[:, None]
     if method is ResizeMethod.AREA:  # the share of the output pixel that the input pixel covers
         low, high = (start - translation) * inverse, (start + 1 - translation) * inverse
@@ -118,6 +124,7 @@ def _weights(
         # Another slope at distance 1; and the first and last pixels go on beyond the edges.
         beyond = gnp.arange(-2, given + 2, dtype=dtype)[:, None]
         weights = _cubic(abs(centres - beyond), -0.75)
+        # A weight beyond an edge counts for the edge's pixel.
         inner = gnp.clip(gnp.arange(-2, given + 2), 0, given - 1)
         weights = gnp.zeros((given, wanted), dtype).at[inner].add(weights)
     else:
@@ -152,6 +159,7 @@ def _transformed(
         scale, shift = gnp.asarray(scale, exact), gnp.asarray(shift, exact)
         weights = _weights(x.shape[axis], n, scale, shift, method, antialias)
         weights = lax.convert_element_type(weights, x.dtype)
+        # tensordot puts the new axis last; it goes back to its place.
         x = gnp.moveaxis(gnp.tensordot(x, weights, (axis, 0), precision=precision), -1, axis)
     return x
 
@@ -160,6 +168,7 @@ def _nearest(x: Array, lengths: dict[int, int]) -> Array:
     for axis, n in lengths.items():
         given = x.shape[axis]
         # The input pixel under the middle of each output pixel.
+        # By NumPy, since lengths are known while tracing.
         at = np.floor((np.arange(n) + 0.5) * (given / max(n, 1))).astype(int)
         x = gnp.take(x, np.minimum(at, max(given - 1, 0)), axis=axis)
     return x
@@ -233,6 +242,7 @@ def scale_and_translate(
         raise ValueError(
             "Nearest neighbor resampling is not currently supported for scale_and_translate."
         )
+    # Axes that are not named keep their pixels.
     axes = [canonical_axis(i, x.ndim) for i in spatial_dims]
     if len(set(axes)) != len(axes):
         raise ValueError(f"spatial_dims must be distinct, got {tuple(spatial_dims)}")
@@ -244,6 +254,7 @@ def scale_and_translate(
                 f"{given.shape}"
             )
     lengths = {i: shape[i] for i in axes}
+    # One number for each axis; under a transformation these are tracers.
     scales, shifts = ([v[i] for i in range(len(axes))] for v in (scale, translation))
     return _transformed(x, lengths, scales, shifts, method, antialias, precision)
 

@@ -35,6 +35,7 @@ def explain_names(module: str, parts: tuple[str, ...] = ()) -> Any:
     """
 
     def __getattr__(name: str) -> Any:
+        # Python sets the module as an attribute once it is imported, so this runs once for each.
         if name in parts:
             return importlib.import_module(f"{module}.{name}")
         raise no_attribute(module, name)
@@ -57,10 +58,12 @@ def no_attribute(module: str, name: str) -> AttributeError:
 @functools.lru_cache(1024)
 def _message(module: str, name: str) -> str:
     plain = f"module {module!r} has no attribute {name!r}"
+    # Probes for dunder and private names are frequent, and no typos.
     if name.startswith("_"):
         return plain
     if reason := _missing(f"{module}.{name}"):
         return f"{plain}: {reason}"
+    # JAX does not have the name either: a typo, perhaps.
     known = [n for n in dir(sys.modules[module]) if not n.startswith("_")]
     near = difflib.get_close_matches(name, known, 1, _ALIKE)
     return f"{plain} (did you mean {near[0]!r}?)" if near else plain

@@ -43,6 +43,7 @@ class ProfileOptions:
     >>> options.host_tracer_level = 1
     """
 
+    # The default of each level, and the values it may have.
     _LEVELS = {
         "host_tracer_level": (2, range(3)),
         "device_tracer_level": (1, range(2)),
@@ -66,6 +67,7 @@ class ProfileOptions:
         self.__dict__[name] = int(value)
 
     def _kinds(self) -> frozenset[str]:
+        # Each level of the host holds the one below it.
         host = (), ("annotation",), ("annotation", "jit", "compile", "operation", "scope")
         device = ("run", "step", "scope") if self.device_tracer_level else ()
         return frozenset((*host[self.host_tracer_level], *device))
@@ -126,6 +128,7 @@ def start_trace(
                 f"a trace for {_running.folder!r} is being taken already, and there is one at a "
                 "time: call gpuarray.profiler.stop_trace() first"
             )
+        # Begun under the lock: two threads may start a trace at once.
         session = ranges.Session(kinds)
         _running = _Running(folder, bool(create_perfetto_trace), session)
         ranges.begin(session)
@@ -138,6 +141,7 @@ def stop_trace() -> None:
     """
     global _running
     with _lock:
+        # Taken away first, so that a trace is written once even if two threads stop it.
         running, _running = _running, None
         ranges.end()
     if running is None:
@@ -188,8 +192,10 @@ def trace(
 
 def _write(running: _Running) -> None:
     folder = pathlib.Path(running.folder, "plugins", "profile")
+    # The layout of folders and names that TensorBoard looks for.
     folder = _new_folder(folder, time.strftime("%Y_%m_%d_%H_%M_%S"))
     made = {"displayTimeUnit": "ns", "traceEvents": [*_trace_events(running.session)]}
+    # Chrome and Perfetto open compressed files as they are.
     text = gzip.compress(json.dumps(made).encode())
     host = platform.node() or "localhost"
     (folder / f"{host}.trace.json.gz").write_bytes(text)
@@ -203,6 +209,7 @@ def _new_folder(parent: pathlib.Path, name: str) -> pathlib.Path:
     while True:
         folder = parent / (name if number == 1 else f"{name}_{number}")
         try:
+            # Making the folder is the test whether it is free: another process may trace, too.
             folder.mkdir(parents=True)
         except FileExistsError:
             if not parent.is_dir():
@@ -215,6 +222,7 @@ def _new_folder(parent: pathlib.Path, name: str) -> pathlib.Path:
 def _trace_events(session: ranges.Session) -> Iterator[dict[str, Any]]:
     """The events as Chrome's format has them: times in microseconds."""
     process = os.getpid()
+    # Events of phase M name the process and its rows; those of phase X are ranges.
     yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": "gpuarray"}}
     events = list(session.events)  # other threads may still be adding
     for row, thread in sorted({(e.row, e.thread) for e in events}):
@@ -222,6 +230,7 @@ def _trace_events(session: ranges.Session) -> Iterator[dict[str, Any]]:
         yield named | {"args": {"name": thread}}
     # The ones around others first: that is how those of equal times are nested.
     for e in sorted(events, key=lambda e: (e.start, -e.duration)):
+        # Recorded in nanoseconds.
         times = {"ts": e.start / 1000, "dur": e.duration / 1000}
         event = {"ph": "X", "pid": process, "tid": e.row, "name": e.name, "cat": e.kind, **times}
         if e.args:
@@ -246,6 +255,7 @@ class TraceAnnotation:
             raise TypeError(f"the name of an annotation must be a string, got {name!r}")
         self._name = name
         self._args = kwargs
+        # A stack: one annotation may be entered again inside of itself.
         self._open: list[ranges.Range] = []
 
     @staticmethod
@@ -360,6 +370,7 @@ def device_memory_profile(backend: str | None = None) -> bytes:
     True
     """
     counts: dict[tuple[str, str], list[int]] = {}
+    # For each kind of array: how many there are, and their bytes.
     for array in live_arrays(backend):
         count = counts.setdefault((array.aval.str_short(), str(array.device)), [0, 0])
         count[0] += 1
@@ -384,26 +395,33 @@ def _pprof(counts: dict[tuple[str, str], list[int]]) -> bytes:
     """A message `Profile` (github.com/google/pprof, proto/profile.proto): a sample for each kind of
     array, which pprof shows as a function called by its device.
     """
+    # Strings are stored once and named by their position; the first has to be empty.
     texts: dict[str, int] = {"": 0}
     number = lambda text: texts.setdefault(text, len(texts))
+    # Numbers of functions and of places start at 1: 0 means none.
     functions: dict[str, int] = {}
     place = lambda name: functions.setdefault(name, len(functions) + 1)
     out = b""
+    # Field 1: what the two numbers of each sample are.
     for kind, unit in (("objects", "count"), ("space", "bytes")):
         out += _field(1, _field(1, number(kind)) + _field(2, number(unit)))
     for (aval, device), values in counts.items():
+        # Field 2: the samples, each with a stack of places, its numbers and a label.
         label = _field(1, number("device")) + _field(2, number(device))
         stack = _packed(1, [place(aval), place(device)])  # the innermost first
         out += _field(2, stack + _packed(2, values) + _field(3, label))
+    # Fields 4 and 5: a function, and one place in it, with the same number.
     for name, i in functions.items():
         out += _field(4, _field(1, i) + _field(4, _field(1, i)))  # a place in code
         out += _field(5, _field(1, i) + _field(2, number(name)))  # the function it is in
     out += _field(14, number("space"))  # what is shown first
+    # The strings come after all others have asked for their numbers.
     out += b"".join(_field(6, text.encode()) for text in texts)
     return out + _field(9, time.time_ns())
 
 
 def _varint(value: int) -> bytes:
+    # Protobuf's integers: seven bits a byte, the lowest first; the top bit says that more follow.
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -412,6 +430,7 @@ def _varint(value: int) -> bytes:
 
 
 def _field(number: int, value: int | bytes) -> bytes:
+    # A field begins with its number and its wire type: 0 for integers, 2 for bytes of a length.
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     return _varint(number << 3 | 2) + _varint(len(value)) + value
@@ -421,6 +440,7 @@ def _packed(number: int, values: Iterable[int]) -> bytes:
     return _field(number, b"".join(map(_varint, values)))
 
 
+# Names of JAX that read traces in XLA's own format.
 _XPLANE = ("ProfileData", "ProfileEvent", "ProfilePlane")
 
 

@@ -16,6 +16,7 @@ from types import CodeType
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Libraries that call back into gpuarray: their frames tell a user nothing about their own program.
 _THROUGH = tuple(f"-packages{os.sep}{p}{os.sep}" for p in ("numpy", "opt_einsum"))
+# The answers for each file: user_frame asks at every recorded operation.
 _inside: dict[str, bool] = {}  # source file name -> is it ours (or a library in between)?
 
 
@@ -51,10 +52,12 @@ class Site:
 
     @property
     def function(self) -> str:
+        # Without the functions around it, which a user knows by the line.
         return self._code.co_qualname.rpartition("<locals>.")[2]
 
     @property
     def line(self) -> int:
+        # Offsets of instructions, in order, with the lines they were compiled from.
         for start, end, line in self._code.co_lines():
             if start <= self._lasti < end and line is not None:
                 return line
@@ -77,6 +80,7 @@ class Site:
         return same and self.scope == other.scope
 
     def __hash__(self) -> int:
+        # Code objects hash by their contents, which takes long; they compare here by identity.
         return hash((id(self._code), self._lasti))
 
     def __iter__(self):
@@ -122,12 +126,14 @@ def enter_scope(scope: str) -> str:
     return before
 
 
+# Each thread binds equations of its own.
 class _Replay(threading.local):
     site: Site | None = None
 
 
 #: The place of the operation that a function which binds old equations again is at.
 replaying = _Replay()
+# The code of functions marked by `replays`: found on the stack, they end the search.
 _replayers: list[CodeType] = []
 
 
@@ -154,10 +160,12 @@ def user_frame() -> Site:
         inside = known(name)
         if inside is None:
             inside = is_inside(name)
+        # Reached from the replay, not from a user's function that it calls.
         if older is not None and frame.f_code in _replayers:
             return older
         back = frame.f_back
         if not inside or back is None:
+            # `scopes` is empty in most programs: then nothing more is looked up.
             if scopes and (scope := scopes.get(threading.get_ident())):
                 return ScopedSite(frame.f_code, frame.f_lasti, scope)
             return Site(frame.f_code, frame.f_lasti)

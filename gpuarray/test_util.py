@@ -29,9 +29,9 @@ _FINE_STEP = 1e-4
 def _random_like(rng: np.random.Generator, x: Any) -> Any:
     """A random direction of the type that tangents of `x` have."""
     aval = aval_of(x)
+    # Integers have no direction to move in.
     if not dtypes.issubdtype(aval.dtype, np.inexact):
         return np.zeros(aval.shape, dtypes.float0)
-    # Integers have no direction to move in.
     value = rng.standard_normal(aval.shape)
     if dtypes.issubdtype(aval.dtype, np.complexfloating):
         value = value + 1j * rng.standard_normal(aval.shape)
@@ -59,12 +59,14 @@ def _moved(x: Any, t: Any, step: float) -> Any:
 
 def _wide(x: Any) -> np.ndarray:
     value = np.asarray(x)
+    # Sums and differences here must not round as the function under test does.
     return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
 
 
 def _difference(f: Callable, args: tuple, direction: Any, eps: float | None) -> list:
     """The central difference of `f` along a direction, leaf by leaf."""
     if eps is None:
+        # The coarsest dtype among the arguments decides.
         names = (aval_of(x).dtype.name for x in tree.flatten(args)[0] if _is_float(x))
         eps = max((_STEPS.get(n, _FINE_STEP) for n in names), default=_FINE_STEP)
     # A central difference, computed in double precision.
@@ -79,6 +81,7 @@ def _difference(f: Callable, args: tuple, direction: Any, eps: float | None) -> 
 def _tolerance(given: float | dict | None, x: Any) -> float:
     name = aval_of(x).dtype.name
     if isinstance(given, dict):
+        # A dict by dtype, as in JAX: dtypes that are not in it keep the strict tolerance.
         return {np.dtype(k).name: v for k, v in given.items()}.get(name, _FINE)
     return _TOLERANCE.get(name, _FINE) if given is None else given
 
@@ -107,6 +110,7 @@ def check_jvp(
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> check_jvp(gnp.sin, lambda p, t: ga.jvp(gnp.sin, p, t), (gnp.ones(3),), eps=1e-2)
     """
+    # A fixed seed: a check that fails does so again.
     rng = np.random.default_rng(0)
     args = tuple(args)
     # Random directions: a wrong derivative fails along almost any of them.
@@ -146,6 +150,7 @@ def check_vjp(
         _compare(np.asarray(a), np.asarray(b), b, atol, rtol, f"VJP primal {err_msg}")
     direction = _random_tree(rng, args)
     expected = _difference(f, args, direction, eps)
+    # Integers on either side have no derivative and take no part in the products.
     cotangent = _random_tree(rng, out)
     pulled = tree.flatten(pullback(cotangent))[0]
     leaves = tree.flatten(args)[0]
@@ -161,6 +166,7 @@ def check_vjp(
         for c, e in zip(tree.flatten(cotangent)[0], expected, strict=True)
         if e is not None
     )
+    # The tolerance goes by the dtype of the first float result.
     like = next((x for x in tree.flatten(out)[0] if _is_float(x)), 0.0)
     _compare(np.real(by_input), np.real(by_output), like, atol, rtol, f"VJP cotangent {err_msg}")
 
@@ -194,6 +200,7 @@ def check_grads(
             check_jvp(f, f_jvp, args, atol, rtol, eps, text)
             if order > 1:
                 direction = _random_tree(np.random.default_rng(2), args)
+                # The derivative along a fixed direction is checked as a function of its own.
                 check(lambda *xs: jvp(f, xs, direction), args, order - 1, text)
         if "rev" in modes:
             text = f"{message}VJP of " if message else "VJP of "
@@ -202,6 +209,7 @@ def check_grads(
                 out = f(*args)
                 cotangent = _random_tree(np.random.default_rng(3), out)
 
+                # Likewise the pullback of a fixed cotangent; cotangents of integers are left out.
                 def pulled(*xs):
                     value, pullback = vjp(f, *xs)
                     floats = [

@@ -40,6 +40,7 @@ def static(**kwargs: _Any) -> _Any:
     >>> tree.map(lambda x: 2 * x, Layer(0.5))
     Layer(w=1.0, act='relu')
     """
+    # `register_dataclass` looks for this key; metadata of the user's stay beside it.
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return _dataclasses.field(metadata=metadata, **kwargs)
 

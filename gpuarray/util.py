@@ -25,6 +25,7 @@ class _LazyModule(ModuleType):
 
     def __init__(self, name: str, hint: str = ""):
         super().__init__(name)
+        # The module once it is loaded, and the hint; a list, so that later reads only look it up.
         self.__dict__["_lazy"] = [None, hint]
 
     def __getattr__(self, attr: str) -> Any:
@@ -67,6 +68,7 @@ def lazy_module(name: str, hint: str = "") -> Any:
     return _LazyModule(name, hint)
 
 
+# All locks made here, as long as they exist: one hook at fork serves them all.
 _locks: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -95,7 +97,9 @@ def captures(function: Any) -> bool:
     if isinstance(function, FunctionType):
         return bool(function.__closure__ or function.__defaults__ or function.__kwdefaults__)
     if isinstance(function, BuiltinFunctionType):
+        # Functions of C modules are bound to the module, methods such as `[].append` to an object.
         return not isinstance(function.__self__, ModuleType | None)
+    # Any other callable is an object, which may hold values unless it says that it does not.
     return not isinstance(function, (type, np.ufunc)) and getattr(function, "captures", True)
 
 
@@ -127,12 +131,14 @@ class Recent:
     def find(self, key: Hashable) -> Any:
         """Return the value of a key, or None."""
         found = self.now.get(key)
+        # Moved, so that it survives the next turn.
         if found is None and (found := self.before.pop(key, None)) is not None:
             self.put(key, found)
         return found
 
     def put(self, key: Hashable, value: Any) -> Any:
         """Store a value, and return it."""
+        # Two generations, each of half the limit.
         if 2 * len(self.now) >= self._limit:
             self.turn()
         self.now[key] = value
@@ -140,6 +146,7 @@ class Recent:
 
     def turn(self) -> None:
         """Begin a new generation."""
+        # A copy, since `now` has to stay the dict that `get` is bound to.
         self.before = dict(self.now)
         self.now.clear()
 
@@ -174,6 +181,7 @@ class Interned:
     def put(self, key: Hashable, make: Callable[[], Any], also: Hashable = None) -> Any:
         """Return the object of a key; `recent` also gets it under the key `also`."""
         with self._lock:
+            # Under the lock, or two threads might make two objects for one key.
             found = self._alive.get(key)
             if found is None:
                 found = self._alive[key] = make()
@@ -215,6 +223,7 @@ def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple, tuple]:
     >>> unzip2([(1, "a"), (2, "b")])
     ((1, 2), ('a', 'b'))
     """
+    # zip(*pairs) would give nothing for no pairs.
     firsts, seconds = [], []
     for a, b in pairs:
         firsts.append(a)
@@ -228,6 +237,7 @@ def safe_zip(*sequences: Sequence) -> list[tuple]:
     >>> safe_zip([1, 2], "ab")
     [(1, 'a'), (2, 'b')]
     """
+    # Iterators have no length: they are read first.
     lists = [s if hasattr(s, "__len__") else list(s) for s in sequences]
     if lists and any(len(s) != len(lists[0]) for s in lists):
         raise ValueError(f"length mismatch: {[len(s) for s in lists]}")
@@ -242,6 +252,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     >>> canonical_axis(-1, 3)
     2
     """
+    # Takes NumPy's integers, and refuses floats.
     i = operator.index(axis)
     if not -ndim <= i < ndim:
         raise AxisError(f"axis {i} is out of bounds for array of dimension {ndim}")

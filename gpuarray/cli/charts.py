@@ -14,11 +14,13 @@ from typing import NamedTuple
 from gpuarray.compiler.explain.drawings import FAINT, RULE, Drawing
 from gpuarray.util import lazy_module
 
+# Imported on first use: matplotlib is optional and slow to load.
 pyplot = lazy_module("matplotlib.pyplot")
 
 #: One colour for each series, told apart by colour-blind readers too (Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#8a929c", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 
+# Each row is a name with one value for each series.
 Rows = list[tuple[str, list[float | None]]]
 
 
@@ -30,6 +32,7 @@ class Panel(NamedTuple):
     show: Callable[[float], str]
 
 
+# In pixels: the sheet, the margins for names and figures, the height of a bar, the gap below a row.
 _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 200, 96, 15, 12
 
 
@@ -43,11 +46,14 @@ def bars(title: str, subtitle: str, series: list[str], panels: list[Panel]) -> s
     sheet.text(20, 30, title, size=16, bold=True)
     for i, note in enumerate(notes):
         sheet.text(20, 49 + 16 * i, note, fill=FAINT)
+    # The legend: a square of the series' colour, then its name.
     x = 20.0
     for i, name in enumerate(series):
         sheet.box(x, top - 23, 10, 10, fill=_colour(i), radius=2)
         sheet.text(x + 15, top - 14, name, size=11)
+        # About 6.4 pixels a letter at this size: SVG text cannot be measured here.
         x += 34 + 6.4 * len(name)
+    # The panels, one below the other; each row is as tall as it has bars.
     y = top
     for panel in panels:
         sheet.line(f"M20 {y:g} H{_WIDTH - 20}")
@@ -69,9 +75,11 @@ def _row(
     for i, value in enumerate(values):
         if value is None:
             continue
+        # The right margin keeps room for the figure behind the longest bar.
         long = (_WIDTH - _LEFT - _RIGHT) * value / longest
         words = panel.show(value)
         tip = f"{name}, {series[i]}: {words}"
+        # At least one pixel wide: a bar near zero still shows its colour and its tip.
         sheet.box(_LEFT, y + 1, max(long, 1), _BAR - 2, fill=_colour(i), radius=2, tip=tip)
         sheet.text(_LEFT + long + 6, y + _BAR - 4, words, size=10.5, fill=FAINT)
         y += _BAR
@@ -86,7 +94,7 @@ def _colour(i: int) -> str:
 
 
 def can_write_png() -> bool:
-    """Whether matplotlib is there."""
+    """Whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
@@ -100,6 +108,7 @@ def write_png(
     figure, axes = pyplot.subplots(
         len(panels), 1, figsize=(8.5, 1.6 + 0.75 * count), height_ratios=ratios, squeeze=False
     )
+    # Bars are drawn as fractions of their row's longest, as in the SVG.
     for axis, panel in zip(axes[:, 0], panels, strict=True):
         names = [name for name, _ in panel.rows]
         for r, (_, values) in enumerate(panel.rows):
@@ -113,9 +122,11 @@ def write_png(
                 axis.text(value / longest + 0.01, at, panel.show(value), va="center", size=8)
         axis.set(yticks=range(len(names)), xlim=(0, 1.18), xticks=[])
         axis.set_yticklabels(names)
+        # matplotlib counts upwards; the first row belongs on top.
         axis.invert_yaxis()
         axis.set_title(panel.heading, loc="left", size=10)
         axis.spines[["top", "right", "bottom"]].set_visible(False)
+    # The legend and the title belong to the figure: all panels share them.
     handles = [pyplot.Rectangle((0, 0), 1, 1, color=_colour(i)) for i in range(len(series))]
     tall = figure.get_size_inches()[1]
     figure.suptitle("\n".join([title, *textwrap.wrap(subtitle, 105)]), size=10)

@@ -24,7 +24,7 @@ class Result(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A computation that raises if it is wrong, with a report and a remedy."""
+    """A computation that raises an error if its result is wrong, and what to do then."""
 
     name: str
     function: Callable[[], str]
@@ -47,6 +47,7 @@ def _expect(got, want, tolerance: float = 1e-6) -> None:
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape:
         raise ValueError(f"expected shape {want.shape}, got {got.shape}")
+    # Relative error for large values, absolute error below one.
     worst = np.max(np.abs(got - want) / np.maximum(1.0, np.abs(want)), initial=0.0)
     # Not `>`: nan fails too.
     if not worst <= tolerance:
@@ -54,6 +55,7 @@ def _expect(got, want, tolerance: float = 1e-6) -> None:
 
 
 def _arithmetic() -> str:
+    # Both signs: the branches of `where` are taken, and the square root must not see a negative.
     x = np.linspace(-3, 3, 1000, dtype=np.float32)
     y = gnp.asarray(x)
     _expect(gnp.sin(y) * 2 + y**2, np.sin(x) * 2 + x**2)
@@ -74,9 +76,11 @@ def _fusion() -> str:
     x = np.random.default_rng(0).normal(size=(_ROWS, _COLUMNS)).astype(np.float32)
     y = gnp.asarray(x)
     explained = ga.explain(_softmax)(y)
+    # The same program three ways: compiled as one, recorded eagerly, and operation by operation.
     fused, eager = np.asarray(ga.jit(_softmax)(y)), np.asarray(_softmax(y))
     with ga.fusion(False):
         unfused = np.asarray(ga.jit(_softmax)(y))
+    # The reference is computed in double precision.
     e = np.exp(x - x.max(1, keepdims=True).astype(np.float64))
     _expect(fused, e / e.sum(1, keepdims=True))
     _expect(fused, unfused)
@@ -86,6 +90,7 @@ def _fusion() -> str:
 
 
 def _jit() -> str:
+    # Python code runs only while a function is traced, so appending counts the traces.
     traced = []
 
     def f(x, y):
@@ -103,10 +108,12 @@ def _jit() -> str:
 def _matmul() -> str:
     a = np.arange(600, dtype=np.float32).reshape(20, 30) / 100
     b = np.arange(1200, dtype=np.float32).reshape(30, 40) / 100
+    # A sum of 30 products in single precision loses more digits than one operation.
     _expect(gnp.asarray(a) @ gnp.asarray(b), a.astype(np.float64) @ b, 1e-5)
     return "20 x 30 by 30 x 40"
 
 
+# The expected bits below are those of Threefry-2x32 (Salmon et al., 2011), as JAX splits a key.
 def _random() -> str:
     key = ga.random.PRNGKey(18)
     # The stream whose bits are known.
@@ -121,6 +128,7 @@ def _random() -> str:
 
 def _waiting() -> str:
     x = gnp.ones((1 << 20,))
+    # Large enough that the work is still running when the call returns.
     y = ga.jit(lambda v: gnp.sqrt(v) + gnp.cos(v))(x).block_until_ready()
     if not y.is_ready():
         raise RuntimeError("an array that was waited for is not ready")
@@ -128,6 +136,7 @@ def _waiting() -> str:
     return "results in flight arrive"
 
 
+# The remedy of checks that no setting can influence.
 _REPORT = "Please report this, with the output of `python -m gpuarray doctor`."
 
 CHECKS = (

@@ -27,8 +27,11 @@ from gpuarray.compiler.explain.tables import columns, plural, size
 
 #: Elements in the largest arrays: too many for any cache.
 SIZE = 8_000_000
+# Elements in a row of the programs that work row by row, as wide as a layer of a small network.
 _ROW = 3000
 NAMES = ("chain", "mse", "softmax", "layer_norm")
+# The order of the bars and their colours.
+# Files rather than strings: the user may read, change and run them.
 VARIANTS = ("fused, jit", "fused, eager", "unfused", "NumPy")
 _SECONDS = 1.2  # for each variant
 
@@ -96,9 +99,11 @@ def _load(path: Path) -> ModuleType:
 
 def _data(name: str, elements: int) -> list[np.ndarray]:
     """Random float32 arguments of a program."""
+    # A fixed seed: two runs of the demo measure the same data.
     draw = np.random.default_rng(0).standard_normal
     if name in ("chain", "mse"):
         return [draw(elements, dtype=np.float32) for _ in range(3 if name == "chain" else 2)]
+    # Matrices of about as many elements as the vectors above have.
     width = min(_ROW, elements)
     x = draw((max(1, elements // width), width), dtype=np.float32)
     if name == "softmax":
@@ -108,6 +113,7 @@ def _data(name: str, elements: int) -> list[np.ndarray]:
 
 def _show_program(name: str, function: Callable, arrays: list) -> None:
     """The program's graph, and the groups it becomes."""
+    # The stages from top to bottom: docstring, recorded graph, summary, then each kernel.
     e = ga.explain(function)(*arrays)
     print(f"\n== {name}: {(function.__doc__ or '').strip()}\n")
     print("the graph that is recorded (make_jaxpr):")
@@ -129,6 +135,7 @@ def _measure(
     jitted = ga.jit(function)
     # Without fusion it is compiled once more: the setting is part of the cache's key.
     candidates = {
+        # Calls return before the work is done: each candidate waits for its result.
         "fused, jit": timing.Candidate(lambda: jitted(*ready).block_until_ready()),
         "fused, eager": timing.Candidate(lambda: function(*ready).block_until_ready()),
         "unfused": timing.Candidate(
@@ -150,6 +157,7 @@ def _measure(
 
 def _show_times(outcome: Outcome) -> None:
     e = outcome.explanation
+    # NumPy, too, makes one pass over memory for each operation.
     moved = {"unfused": e.bytes_unfused, "NumPy": e.bytes_unfused}
     launches = {"unfused": e.launches_unfused, "NumPy": e.launches_unfused}
     base = outcome.samples["NumPy"]
@@ -176,6 +184,7 @@ def _show_times(outcome: Outcome) -> None:
 
 def _write(out: Path, outcomes: list[Outcome], elements: int) -> list[Path]:
     """The explanations, the figures and their picture; the paths written."""
+    # For each program, its report, and drawings of its groups with and without fusion.
     files = [out / "programs.py"]
     for outcome in outcomes:
         path = out / f"{outcome.name}.html"
@@ -184,9 +193,11 @@ def _write(out: Path, outcomes: list[Outcome], elements: int) -> list[Path]:
         unfused = out / f"{outcome.name}_unfused.svg"
         unfused.write_text(outcome.unfused.to_svg(), encoding="utf-8")
         files.append(path)
+    # The figures of all programs, for other tools to read.
     (out / "demo.json").write_text(
         json.dumps(_figures(outcomes, elements), indent=1), encoding="utf-8"
     )
+    # The same figures as a picture.
     title = "gpuarray: fused, unfused, and NumPy"
     subtitle = f"{elements:,} float32, {plural(thread_count(), 'thread')}; shorter is better"
     panels = [
@@ -209,6 +220,7 @@ def _write(out: Path, outcomes: list[Outcome], elements: int) -> list[Path]:
 
 def _moved(o: Outcome) -> list[float | None]:
     fused, unfused = float(o.explanation.bytes_moved), float(o.explanation.bytes_unfused)
+    # In the order of VARIANTS.
     return [fused, fused, unfused, unfused]
 
 

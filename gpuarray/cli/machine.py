@@ -40,17 +40,19 @@ class Section(NamedTuple):
 class Found:
     """Everything the report shows, and what advice is based on."""
 
+    # What the report prints, and the same facts as values, from which advice is derived.
     sections: list[Section] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+# What the package needs or uses; CuPy and NVRTC come under a name for each version of CUDA.
 _DISTRIBUTIONS = ("ml_dtypes", "opt_einsum", "scipy", "platformdirs")
 _CUPY = ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x")
 _NVRTC = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
 
 
 def look() -> Found:
-    """Look around."""
+    """Collect the facts about this machine, in the order of the report."""
     found = Found()
     found.sections = [
         Section("software", _software()),
@@ -81,6 +83,7 @@ def _software() -> list[tuple[str, str]]:
 
 
 def _blas() -> str:
+    # NumPy tells no more than what it was built with.
     config: Any = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {})
     return f"BLAS {blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
@@ -95,6 +98,7 @@ def _processors(facts: dict) -> list[tuple[str, str]]:
         ("processor", f"{platform.machine()}, {plural(cores or 1, 'core')} for this process"),
         ("threads", f"{facts['threads']} share a large group of operations"),
     ]
+    # Windows has no sysconf; the line is left out there.
     if hasattr(os, "sysconf"):
         rows.append(("memory", size(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))))
     facts["copy"] = _copy_speed()
@@ -104,6 +108,7 @@ def _processors(facts: dict) -> list[tuple[str, str]]:
 
 def _copy_speed() -> float:
     """Bytes a second of one thread that copies, read and written, best of a few tries."""
+    # 32 MB: beyond most caches, and still quick to copy.
     source = np.ones(1 << 22)
     target = np.empty_like(source)
     # The best of a few: other programs only make it slower.
@@ -112,6 +117,7 @@ def _copy_speed() -> float:
         start = time.perf_counter()
         np.copyto(target, source)
         best = min(best, time.perf_counter() - start)
+    # Every byte is read once and written once.
     return 2 * source.nbytes / best
 
 
@@ -121,10 +127,13 @@ def _copy_speed() -> float:
 def _nvidia(facts: dict) -> list[tuple[str, str]]:
     driver = _driver()
     facts.update(driver)
+    # All that are installed: several of them overwrite one another's files.
     cupys = [(d, v) for d in _CUPY if (v := _version(d))]
     facts["cupys"] = cupys
+    # A CuPy built from source has no distribution of these names.
     facts["cupy"] = bool(cupys) or importlib.util.find_spec("cupy") is not None
     nvrtc = [(d, v) for d in _NVRTC if (v := _version(d))]
+    # Asked last: the reason why gpuarray uses no GPU, although parts may be there.
     missing = gpus_missing()
     if driver["gpus"]:
         gpus = "; ".join(driver["gpus"])
@@ -162,6 +171,7 @@ def _driver() -> dict[str, Any]:
             out["text"] = f"kernel module {kernel}, but its library libcuda.so.1 does not load"
         return out
     out["library"] = True
+    # The version can be asked for even where cuInit fails.
     status = lib.cuInit(0)
     version = ctypes.c_int()
     if lib.cuDriverGetVersion(ctypes.byref(version)) == 0:
@@ -174,6 +184,7 @@ def _driver() -> dict[str, Any]:
         return out
     count = ctypes.c_int()
     lib.cuDeviceGetCount(ctypes.byref(count))
+    # A device that does not answer is left out rather than ending the report.
     for i in range(count.value):
         handle, name = ctypes.c_int(), ctypes.create_string_buffer(100)
         memory = ctypes.c_size_t()
@@ -189,6 +200,7 @@ def _kernel_module() -> str:
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
+        # Other systems have no such file.
         return ""
     match = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
     return match.group() if match else ""
@@ -197,6 +209,7 @@ def _kernel_module() -> str:
 def _nvrtc_library() -> str:
     if sys.platform == "win32":
         return ""
+    # The newest first, as CuPy looks for it.
     for major in (13, 12):
         name = f"libnvrtc.so.{major}"
         try:
@@ -218,6 +231,7 @@ def cache_folder() -> Path:
 
 def _folders(facts: dict) -> list[tuple[str, str]]:
     try:
+        # platformdirs is needed only where no setting names a folder.
         folder = cache_folder()
     except ImportError as error:
         facts["cache"] = Path(os.devnull)
@@ -235,12 +249,14 @@ def _folders(facts: dict) -> list[tuple[str, str]]:
 
 
 def _settings(facts: dict) -> list[tuple[str, str]]:
+    # Only what differs from the defaults can explain an unexpected result.
     changed = {
         n: getattr(state, n) for n, row in settings.items() if getattr(state, n) != row.default
     }
     facts["settings"] = changed
     rows = []
     for name, value in changed.items():
+        # In this order the settings look for them: our own name wins over JAX's.
         variables = [
             p + name.upper() for p in ("GPUARRAY_", "JAX_") if p + name.upper() in os.environ
         ]
@@ -250,6 +266,7 @@ def _settings(facts: dict) -> list[tuple[str, str]]:
 
 # ---- advice ----
 
+# What a setting costs while it is not at its default.
 _SLOW = {
     "fusion": "operations run one by one: GPUARRAY_FUSION=1 fuses them",
     "disable_jit": "jitted functions run step by step",
@@ -270,10 +287,12 @@ def advice(found: Found) -> list[str]:
         if name in facts["settings"]
     ]
     lines += _gpu_advice(facts)
+    # More threads than cores take turns and slow one another down.
     if facts["threads"] > facts["cores"]:
         lines.append(
             f"num_threads is {facts['threads']} on {facts['cores']} cores: 0 means one a core"
         )
+    # The kernel cache holds code that will be run: it should be private, and writable.
     folder = facts["cache"]
     # What others could read there is the user's programs, as kernels.
     if folder.is_dir() and stat.S_IMODE(folder.stat().st_mode) & 0o077:
@@ -289,6 +308,7 @@ def _gpu_advice(facts: dict) -> list[str]:
     if len(facts["cupys"]) > 1:
         names = " and ".join(d for d, _ in facts["cupys"])
         return [f"{names} hide one another: keep the one that fits the driver, remove the others"]
+    # From the driver up: each step only makes sense once the one before it is in order.
     if not facts["library"]:
         if facts["cupy"]:
             return ["CuPy is here but NVIDIA's driver is not: without it there is no GPU to use"]
@@ -297,6 +317,7 @@ def _gpu_advice(facts: dict) -> list[str]:
         return [f"NVIDIA's driver shows no GPU: {facts['error'] or 'look at CUDA_VISIBLE_DEVICES'}"]
     lines = []
     if not facts["cupy"]:
+        # 13000 is CUDA 13.0; a driver runs programs of its own version or older.
         extra = "cuda13" if facts["cuda"] >= 13000 else "cuda12"
         lines.append(
             f"for the GPU install the extra `{extra}`, which brings CuPy: the driver fits it"

@@ -17,6 +17,7 @@ from gpuarray.cli import benchmark, checks, demo, machine
 
 def run(argv: Sequence[str]) -> int:
     """Run one command; the exit status."""
+    # Before argparse, which would not pass unknown options on.
     if argv and argv[0] == "bench":
         return benchmark.run(argv[1:])  # it has options of its own
     args = _parser().parse_args(argv)
@@ -25,6 +26,7 @@ def run(argv: Sequence[str]) -> int:
             return demo.run(args.out, args.size, args.only)
         return _report(advise=args.command == "doctor")
     except BrokenPipeError:  # the reader of a pipe went away: `python -m gpuarray | head`
+        # Nor does anyone wait for what the interpreter says of the broken pipe when it exits.
         sys.stderr.close()
         return 0
 
@@ -52,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
+    # `--size 1e6` reads better than its zeros.
     number = int(float(text)) if "e" in text.lower() else int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected a positive number of elements, got {text}")
@@ -67,6 +70,7 @@ def _report(advise: bool) -> int:
         for name, value in section.rows:
             print(f"  {name:<16}  {value}")
     print("\nself-check")
+    # Last, because it takes longest: the facts are on the screen by then.
     failures = 0
     for result in checks.run_all():
         print(f"  {result.name:<16}  {result.text}")

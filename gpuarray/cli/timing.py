@@ -50,6 +50,7 @@ def duration(seconds: float) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
+    # Microseconds are the finest unit: timing a Python call has no better resolution.
     return f"{seconds / 1e-6:.3g} us"
 
 
@@ -59,6 +60,7 @@ def ratio(other: Samples, ours: Samples) -> float:
     >>> ratio(Samples([2.0, 40.0, 2.0]), Samples([1.0, 20.0, 4.0]))
     2.0
     """
+    # Round by round: a slow moment of the machine slows both and cancels in the ratio.
     pairs = zip(other.seconds, ours.seconds, strict=True)
     return statistics.median(a / b for a, b in pairs)
 
@@ -71,7 +73,7 @@ def take_turns(
 ) -> dict[str, Samples]:
     """Time all candidates in turns.
 
-    seconds: about how long each may take in all; rounds: at least and at most so many
+    seconds: about how long each candidate is timed; rounds: the least and the most of them
     sample: short calls are repeated until one sample takes about so long
     """
     repeats: dict[str, int] = {}
@@ -80,6 +82,7 @@ def take_turns(
         with candidate.around():
             # How many calls make one sample long enough for the clock.
             candidate.call()  # compiles, fills caches
+            # The better of two: one interruption must not decide on the repeats.
             once = min(_clock(candidate.call, 1) for _ in range(2))
             repeats[name] = max(1, round(sample / max(once, 1e-9)))
         slowest = max(slowest, once * repeats[name])

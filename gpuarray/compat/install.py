@@ -50,6 +50,7 @@ class _Module(types.ModuleType):
     __path__: list[str] = []  # a package: its modules come from the finder below
 
     def __getattr__(self, name: str) -> Any:
+        # jax.core is extend.core here, while gpuarray.core holds the library's own parts.
         if name != "core" and hasattr(_ROOT, name):
             return getattr(_ROOT, name)
         try:
@@ -77,6 +78,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         assert spec.origin is not None
+        # The very module, not a copy: a class has to be the same under both names.
         module = importlib.import_module(spec.origin)
         spec.loader_state = module.__spec__
         return module
@@ -113,9 +115,11 @@ def _name_here(fullname: str) -> str | None:
     """The name of our module for a module of JAX, or None."""
     if fullname in _ELSEWHERE:
         return _ELSEWHERE[fullname]
+    # Only names below `jax`, and none of this library's own parts.
     head, _, rest = fullname.partition(".")
     if head != "jax" or not rest or ".".join(fullname.split(".")[:2]) in _OURS:
         return None
+    # Modules below one that has another name here follow it.
     for theirs, ours in _ELSEWHERE.items():
         if fullname.startswith(theirs + "."):
             name = ours + fullname[len(theirs) :]
@@ -123,6 +127,7 @@ def _name_here(fullname: str) -> str | None:
     else:
         name = f"gpuarray.{rest}"
     try:
+        # find_spec imports the packages above the name, and raises where one is missing.
         return name if importlib.util.find_spec(name) is not None else None
     except ModuleNotFoundError:
         return None
@@ -152,4 +157,5 @@ def install_as_jax() -> None:
     finder = _Finder()
     module.__spec__ = importlib.machinery.ModuleSpec("jax", finder, is_package=True)
     sys.meta_path.insert(0, finder)
+    # After the finder, which the modules below `jax` need.
     sys.modules["jax"] = module

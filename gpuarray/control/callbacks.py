@@ -44,6 +44,7 @@ class ForEach(NamedTuple):
         return captures(self.callback)
 
     def __call__(self, avals: Sequence, buffers: Sequence, result_avals: Sequence) -> list:
+        # The callback sees one element at a time: avals without the leading axis.
         inner = [
             a.update(shape=a.shape[1:]) if m else a for a, m in zip(avals, self.mapped, strict=True)
         ]
@@ -70,6 +71,7 @@ def _batched(axis: BatchAxis, result_avals: tuple) -> tuple:
 
 def _each(prim: Primitive, axis: BatchAxis, args: list, dims: list, params: dict):
     """Call once for every element, inside one callback, so that it stays one operation."""
+    # The loop over the elements runs along the first axis.
     moved = [x if d is None else move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     each = ForEach(params["callback"], tuple(d is not None for d in dims), axis.size)
     changed: dict[str, Any] = {"callback": each}
@@ -83,6 +85,7 @@ def _each(prim: Primitive, axis: BatchAxis, args: list, dims: list, params: dict
 
 def _pure_batch(axis: BatchAxis, args: list, dims: list, **params):
     method = params["vmap_method"]
+    # One call for each element, whatever the function can take.
     if method in ("sequential", "sequential_unrolled"):
         return _each(pure_callback_p, axis, args, dims, params)
     if method == "expand_dims":

@@ -25,6 +25,7 @@ from gpuarray.transforms.partial import PartialTrace, set_partial_rule, split_gr
 
 
 def _identity(eqn: Eqn) -> Graph:
+    # The value itself, for a Graph that does nothing.
     v = Var(eqn.invars[0].aval)
     return Graph([v], [v], [])
 
@@ -52,6 +53,7 @@ def _bind(args: Any, graph: Graph, params: dict, differentiated: bool | None = N
 def _jvp(primals: list, tangents: list, *, jaxpr: Graph, **params) -> tuple[list, list]:
     nonzero = tuple(not is_zero(t) for t in tangents)
     derived = jvp_graph(jaxpr, nonzero)
+    # Only tangents that are not zero are passed, and only such ones come back.
     given = [*primals, *chosen(tangents, nonzero)]
     out, found = cut(_bind(given, derived.graph, params), len(jaxpr.outvars))
     none = [Zero(tangent_aval(aval_of(x))) for x in others(out, derived.outputs)]
@@ -63,6 +65,7 @@ def _transpose(cts: list, *operands, jaxpr: Graph, **params) -> list:
     nonzero = tuple(not is_zero(ct) for ct in cts)
     derived = transpose_graph(jaxpr, linear, nonzero)
     known = others(operands, linear)
+    # A transposed Graph is where recomputing takes place: it must stay apart (see `_inline`).
     found = _bind([*known, *chosen(cts, nonzero)], derived.graph, params, differentiated=True)
     zeros = [Zero(x.aval) for x in others(chosen(operands, linear), derived.outputs)]
     return merged(linear, merged(derived.outputs, found, zeros), [None] * len(known))
@@ -97,6 +100,7 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
     with traces.current(trace.parent):
         # Evaluated rather than bound as a checkpoint: nothing of it is recomputed any more.
         known = evaluate(made.now, *known_args)
+    # The saved values come after the known results.
     known, saved = cut(known, len(known) - made.saved)
     given = (*chosen(known_args, made.reads), *saved, *chosen(args, flags))
     rest = trace.unknown.process(
@@ -195,6 +199,7 @@ def _keeps(policy: Callable | None, eqn: Eqn) -> bool:
         return False
     if policy(eqn.primitive, *(a.aval for a in eqn.invars), **eqn.params):
         return True
+    # A call is judged by what it consists of.
     inner = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
     if inner is None:
         return False

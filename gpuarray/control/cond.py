@@ -68,6 +68,7 @@ def _any(columns: Any) -> tuple[bool, ...]:
 
 def _cond_jvp(primals: list, tangents: list, *, branches: Graphs, **params):
     index, *operands = primals
+    # The index is an integer and has no tangent.
     nonzero = tuple(not is_zero(t) for t in tangents[1:])
     # A result has a tangent if it has one in any branch; the other branches give zeros.
     wanted = _any(jvp_graph(g, nonzero).outputs for g in branches)
@@ -152,6 +153,7 @@ def _unknown_branch(split: Split, slots: list[ShapedArray]) -> Graph:
     """Return the unknown half of a branch, which takes all slots and reads its own."""
     graph, places = split.unknown, _placed(_residual_avals(split), slots)
     own = dict(zip(places, graph.invars, strict=False))
+    # Slots of other branches become inputs that this one does not read.
     lead = [own.get(i) or Var(a) for i, a in enumerate(slots)]
     return reordered(graph, [*lead, *graph.invars[split.residuals :]], graph.outvars)
 
@@ -159,6 +161,7 @@ def _unknown_branch(split: Split, slots: list[ShapedArray]) -> Graph:
 def _transpose(cts: list, index, *operands, branches: Graphs, **params) -> list:
     linear = tuple(is_undefined(x) for x in operands)
     nonzero = tuple(not is_zero(ct) for ct in cts)
+    # A cotangent for every linear operand, so that all branches return the same types.
     made = tuple(transpose_filled(g, linear, nonzero) for g in branches)
     known, given = others(operands, linear), chosen(cts, nonzero)
     found = cond_p.bind(index, *known, *given, branches=made, **params)

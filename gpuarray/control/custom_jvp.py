@@ -21,6 +21,7 @@ from gpuarray.transforms.batch import BatchAxis, BatchTrace
 
 
 def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
+    # The rule knows the arguments alone: what is closed over must not carry a tangent.
     count = params["num_consts"]
     check_closed(custom_jvp_call_p, params, tangents[:count])
     out, out_tangents = params["jvp"](primals[count:], tangents[count:])
@@ -34,10 +35,12 @@ def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | 
     def batched(primals, tangents):
         count = len(primals)
 
+        # Primals and tangents side by side, as one flat function that can be batched.
         def flat(*values):
             out, out_tangents = jvp(values[:count], values[count:])
             return [*out, *out_tangents]
 
+        # A symbolic zero has no axis to be split along, so its aval is made that of one element.
         tangents = [without_axis(t, d) for t, d in zip(tangents, dims, strict=True)]
         found = batch_flat_rule(flat, axis, first, [*primals, *tangents], [*dims, *dims])
         out = in_front(axis, *found)

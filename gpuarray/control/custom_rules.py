@@ -111,6 +111,7 @@ def _run(call: Any, args: Sequence[Any]) -> list:
 def _staged(args: tuple, params: dict, purpose: str) -> tuple[tuple, dict]:
     """The function as a Graph. Values of outer traces that it closes over become operands."""
     call = params["call_jaxpr"]
+    # Staged once; from now on every transformation sees the same Graph.
     graph = stage(call, [aval_of(a) for a in args], TracedFunction(call, purpose))
     graph.debug_name = params["name"]
     graph, consts = lifted(graph)
@@ -126,6 +127,7 @@ class _SameAxis(BatchTrace):
 
     def __init__(self, parent: traces.Trace, first: BatchTrace):
         super().__init__(parent, first.axis)
+        # Nested rules for the same axis: the tracers of all of them are known.
         self.known = (*getattr(first, "known", ()), first)
 
     def split(self, x: Any) -> tuple[Any, int | None]:
@@ -140,6 +142,7 @@ def batch_flat_rule(
     """`fun`, a flat function, on values with an extra axis; it returns any number of results."""
     parent = traces.state.trace
     trace = BatchTrace(parent, axis) if first is None else _SameAxis(parent, first)
+    # Zeros and missing values pass by: there is no array to batch.
     boxed = [x if is_zero(x) else trace.box(x, d) for x, d in zip(values, dims, strict=True)]
     with traces.current(trace), axis.known():
         out = fun(*boxed)
@@ -176,6 +179,7 @@ def cotangent_of(axis: BatchAxis, ct: Any, dim: int | None, want: int | None) ->
         return _with_axis(axis, ct, want)
     if want is not None:
         return matched(ct, dim, want, axis.size)
+    # Every element used the same primal, so it collects the cotangents of all.
     summed = matched(ct, dim, 0, axis.size)
     return do.reduce_sum(summed, axes=(0,), out_sharding=None)
 
@@ -206,6 +210,7 @@ def _closed_over(prim: Primitive, params: dict) -> str:
 
 def check_own(prim: Primitive, params: dict, outputs: Sequence[Any]) -> None:
     """Refuse results that carry a derivative past the rule: the function closed over a value."""
+    # A tracer whose trace is not around any more was not given to the rule: it was closed over.
     for x in outputs:
         if isinstance(x, traces.Tracer) and isinstance(x._trace, JVPTrace):
             trace: Any = traces.state.trace
@@ -216,6 +221,7 @@ def check_own(prim: Primitive, params: dict, outputs: Sequence[Any]) -> None:
 
 
 def _transpose(cts: list, *operands, call_jaxpr: Graph, **_) -> list:
+    # Reached where the function is linear in some operands: it is transposed like any other.
     linear = [is_undefined(x) for x in operands]
     known = [x for x in operands if not is_undefined(x)]
     return merged(linear, transpose_flat(call_jaxpr, linear, known, cts), [None] * len(known))

@@ -34,11 +34,15 @@ from gpuarray.transforms.stage import GraphTrace
 def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
     count = params["num_consts"]
     check_closed(custom_vjp_call_p, params, tangents[:count])
+    # Which primals are differentiated: `fwd` may ask, to save work.
     perturbed = [not is_zero(t) for t in tangents[count:]]
     out, residuals = params["fwd"](primals[count:], perturbed)
     check_own(custom_vjp_call_p, params, [*out, *residuals])
     avals = tuple(tangent_aval(aval_of(x)) for x in out)
+    # Integer results have tangents of dtype float0, which stay symbolic.
+    # Integer results have tangents of dtype float0, which stay symbolic.
     has = [a.dtype == aval_of(x).dtype for a, x in zip(avals, out, strict=True)]
+    # Stands for the tangents, until transposition calls `bwd`.
     found = custom_lin_p.bind(
         *residuals,
         *(t for t in tangents[count:] if not is_zero(t)),
@@ -60,6 +64,7 @@ def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | 
     bwd: Callable = params["bwd"]
     residual_dims: list = []  # as the last run of `new_fwd` left them: every run gives the same
 
+    # The rules of the call with one more axis: the user's rules, run on batched values.
     def new_fwd(primals, perturbed):
         count = 0
 
@@ -70,6 +75,7 @@ def _batch_rules(params: dict, axis: BatchAxis, dims: list, first: BatchTrace | 
             return [*out, *residuals]
 
         values, found = batch_flat_rule(flat, axis, first, primals, dims)
+        # Residuals keep their axis where it is: only `new_bwd` reads them.
         residual_dims[:] = found[count:]
         return in_front(axis, values[:count], found[:count]), values[count:]
 
@@ -104,6 +110,7 @@ def _lin_transpose(
 ) -> list:
     residuals, tangents = cut(operands, num_res)
     given = bwd(residuals, cts)
+    # `bwd` answers for every primal; only those that were differentiated are asked for.
     chosen = [ct for ct, p in zip(given, perturbed, strict=True) if p]
     return [None] * num_res + [
         Zero(x.aval) if ct is None else ct for ct, x in zip(chosen, tangents, strict=True)
@@ -114,6 +121,7 @@ def _lin_batch(
     axis: BatchAxis, args: list, dims: list, *, bwd, num_res, out_avals, perturbed, **params
 ):
     """Residuals and tangents with an extra axis."""
+    # Where each differentiated primal has the axis: its cotangent has to have it there.
     in_dims = iter(dims[num_res:])
     wanted = [next(in_dims) if p else None for p in perturbed]
 

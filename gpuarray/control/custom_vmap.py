@@ -77,6 +77,7 @@ def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> C
             return out
 
         out, out_tangents = jvp_flat(fun, primals, full)
+        # Tangents are batched as their primals are.
         real = [instantiate(t) for t in chosen(out_tangents, wanted)]
         return [*out, *real], [*out_batched, *chosen(out_batched, wanted)]
 
@@ -84,6 +85,7 @@ def _rule_of_jvp(rule: FlatRule, count: int, nonzero: tuple, wanted: tuple) -> C
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, call: Graph, rule: FlatRule, **_):
+    # The rule is promised the batch axis in front.
     values = [x if d is None else move_axis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     out, batched = rule(axis.size, [d is not None for d in dims], values)
     # A rule is the user's: its answer is checked.

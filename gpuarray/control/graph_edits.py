@@ -77,6 +77,7 @@ def opened_together(graphs: Sequence[Graph]) -> tuple[list[Graph], list]:
 
 
 def _aval_in(graphs: Sequence[Graph], key: int) -> ShapedArray:
+    # Any of the graphs that have this constant: its aval is the same in all.
     pairs = ((v, c) for g in graphs for v, c in zip(g.constvars, g.consts, strict=True))
     return next(v.aval for v, c in pairs if id(c) == key)
 
@@ -95,6 +96,7 @@ def empty_graph(aval: ShapedArray) -> Graph:
 def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]) -> Graph:
     """`jvp_graph` with a tangent for every output in `wanted`, zeros where it has none."""
     made = jvp_graph(graph, nonzero)
+    # Usually the tangents are those that are wanted already.
     if made.outputs == wanted:
         return made.graph
     key = ("jvp filled", nonzero, wanted)
@@ -102,6 +104,7 @@ def jvp_filled(graph: Graph, nonzero: tuple[bool, ...], wanted: tuple[bool, ...]
         count = len(graph.outvars)
 
         def fun(*values):
+            # The results, then the tangents that there are; zeros are put between them.
             out = evaluate(made.graph, *values)
             found = iter(out[count:])
             tangents = [
@@ -125,6 +128,7 @@ def transpose_filled(graph: Graph, linear: tuple[bool, ...], nonzero: tuple[bool
 
         def fun(*values):
             values, given = cut(values, len(known))
+            # Outputs without a cotangent have a symbolic zero.
             none = [Zero(a) for a in others(graph.out_avals, nonzero)]
             found = transpose_flat(graph, linear, values, merged(nonzero, given, none))
             return [instantiate(ct) for ct in found]
@@ -197,6 +201,7 @@ def graph_work(graph: Graph) -> float:
             elif prim.kind is Kind.CALL:
                 total += sum(graph_work(g) for g in subgraphs(eqn))
             else:
+                # What is read or written, whichever is more: reductions read, broadcasts write.
                 sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars)]
                 total += prim.weight * max(sizes, default=0)
         graph.derived["work"] = total
@@ -206,7 +211,9 @@ def graph_work(graph: Graph) -> float:
 def interpreted(graph: Graph, donated: frozenset[int] = frozenset()) -> Callable[..., list]:
     """Return a Graph as a function on buffers, by NumPy rules alone: the reference."""
     steps = []
+    # Rules are chosen once; only what follows in `run` is repeated.
     for eqn in graph.eqns:
+        # A call becomes a function of its own, which gives a list.
         whole = None if eqn.primitive.inline is None else eqn.primitive.inline(eqn)
         if whole is not None:
             steps.append((eqn, interpreted(whole), True))

@@ -24,12 +24,14 @@ def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:
             "gradient there, or pass them as linear arguments"
         )
     out = linear_call_p.bind(*primals, **params)
+    # The operation is linear in the rest: it is applied to their tangents.
     rest = [instantiate(t) for t in tangents[count:]]
     return out, linear_call_p.bind(*primals[:count], *rest, **params)
 
 
 def _transpose(cts: list, *operands, callee, transpose, num_res, **params) -> list:
     residuals, linear = cut(operands, num_res)
+    # The transpose of the transpose is the function itself.
     given = linear_call_p.bind(
         *residuals,
         *map(instantiate, cts),
@@ -48,6 +50,7 @@ def _batch(axis: BatchAxis, args: list, dims: list, *, callee, transpose, num_re
     # Cotangents come with the axis in front, as results have it; those of operands follow them.
     back = where[:num_res] + (0,) * len(callee.outvars)
     wanted = where[num_res:]
+    # An operand without the axis would need its cotangents summed: it gets the axis instead.
     if any(d is None for d in wanted):
         args = [*args[:num_res], *in_front(axis, args[num_res:], wanted)]
         wanted = (0,) * len(wanted)

@@ -107,10 +107,12 @@ def _transpose(cts: list, *operands, const_lengths: System, jaxprs: System) -> l
         const_lengths=const_lengths.transposed(),
         jaxprs=jaxprs.transposed(),
     )
+    # Constants get no cotangent: the solution is linear in the right-hand side alone.
     return [None] * sum(const_lengths) + found[: len(b)]
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, const_lengths: System, jaxprs: System):
+    # Inside the graphs every mapped value has the axis in front.
     groups = cut((None if d is None else 0 for d in dims), *const_lengths)
     size = len(groups[4])
 

@@ -84,6 +84,7 @@ def _assemble(
     def run(*args):
         consts, carry, xs = args[:num_consts], args[num_consts:first_x], args[first_x:]
         ys = [room()[0] for room in rooms]
+        # One step: the body makes the next carries, and a row of the stacked results.
         for i, row in zip(order, rows(xs), strict=True):
             out = body(*consts, *carry, *row)
             carry = out[:num_carry]
@@ -294,6 +295,7 @@ def _run_known(
 
 def _scan_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) -> list:
     """Split into two scans: the first runs now and stacks what the second needs."""
+    # What both scans have in common: the length and the direction.
     shared = dict(params)
     jaxpr, num_consts, num_carry = (shared.pop(k) for k in ("jaxpr", "num_consts", "num_carry"))
     halves = _halves(jaxpr, flags, num_consts, num_carry)
@@ -381,10 +383,12 @@ def _transposed_body(
             known, sums, ct_carry, ct_ys, more = cut(
                 values, invariants, consts, carry, sum(nonzero)
             )
+            # Missing cotangents of stacked results are zero.
             ct_ys = merged(nonzero, ct_ys, [Zero(a) for a in others(ct_avals, nonzero)])
             found = transpose_flat(rest, linear, [*known, *more], [*ct_carry, *ct_ys])
             d_consts, d_others = cut(found, consts)
             return [
+                # Constants collect what every step contributes.
                 *(add_any(s, d) for s, d in zip(sums, d_consts, strict=True)),
                 *(instantiate(d) for d in d_others),
             ]

@@ -145,6 +145,7 @@ def _while_jvp(
 ):
     cond_consts, body_consts, init = cut(primals, cond_nconsts, body_nconsts)
     _, const_tangents, init_tangents = cut(tangents, cond_nconsts, body_nconsts)
+    # The condition has no tangents: it decides only how long the loop runs.
     of_consts = [not is_zero(t) for t in const_tangents]
     carry = [not is_zero(t) for t in init_tangents]
     # The fixed point: a carry has a tangent from the first step on if it has one at any.
@@ -159,6 +160,7 @@ def _while_jvp(
     consts, carries, d_consts, d_carries = cut(
         made.invars, body_nconsts, len(carry), sum(of_consts)
     )
+    # In the order of a loop: all constants, then all carries.
     body = reordered(made, [*consts, *d_consts, *carries, *d_carries], made.outvars)
     # The condition is given the tangents, which it does not read.
     unused = [Var(v.aval) for v in d_carries]
@@ -191,6 +193,7 @@ def _while_batch(
     body_nconsts: int,
     **params,
 ):
+    # Inside the graphs a mapped value has the axis in front.
     cond_dims, body_dims, init_dims = cut(
         (None if d is None else 0 for d in dims), cond_nconsts, body_nconsts
     )
@@ -211,6 +214,7 @@ def _while_batch(
     differs = batch_graph(cond_jaxpr, axis, (*cond_dims, *at)).outputs[0] is not None
     if differs:  # elements stop at different steps, so every carry has the axis, in front
         at = (0,) * len(carry)
+    # Both graphs again, now that it is known which carries have the axis.
     body = batch_graph(body_jaxpr, axis, (*body_dims, *at), at).graph
     condition = batch_graph(cond_jaxpr, axis, (*cond_dims, *at), (0,) if differs else (None,)).graph
     wanted = (*cond_dims, *body_dims, *at)
@@ -242,6 +246,7 @@ def _while_partial(trace: PartialTrace, args: tuple, flags: list[bool], params: 
     cond_consts, body_consts, init = cut(args, *counts)
     # The condition depends on known carries only, so it does not need the others.
     condition = split_graph(cond_jaxpr, (*of_cond, *carry)).known
+    # Only the known carries: nothing later reads what the split left over.
     body = reordered(split.known, split.known.invars, split.known.outvars[: carry.count(False)])
     assert trace.parent is not None
     with traces.current(trace.parent):

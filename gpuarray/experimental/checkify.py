@@ -118,6 +118,7 @@ class Site:
 
 
 def _own_payload(sites: Sequence[Site], code: int, payload: Sequence) -> Sequence:
+    # The payloads of all sites lie one after the other, in the order of their numbers.
     return cut(payload, *(len(s.payload) for s in sites))[code]
 
 
@@ -398,6 +399,7 @@ class _Run:
             values = [a.operand if isinstance(a, Literal) else env[a] for a in eqn.invars]
             state, out = self.equation(eqn, state, values)
             env.update(zip(eqn.outvars, out, strict=True))
+            # Values are dropped after their last use, so that their memory can be used again.
             for v in last_use.get(index, ()):
                 env.pop(v, None)
         return state, [a.operand if isinstance(a, Literal) else env[a] for a in graph.outvars]
@@ -494,6 +496,7 @@ def _first_failure(callback: Any, values: list) -> tuple[Any, list]:
     for i in range(callback.size):
         given = [v[i] if m else v for v, m in zip(values, callback.mapped, strict=True)]
         levels.append(_first_failure(inner, given))
+    # Mapped over no elements: nothing can fail, and the payload is never read.
     if not levels:
         return np.bool_(False), values[1:]
     failures = gnp.stack([f for f, _ in levels])
@@ -506,6 +509,7 @@ def _outside(eqn: Eqn, values: list) -> tuple[Any, list]:
     """Whether a window sticks out, and the first index that makes one: (index, axis, size)."""
     shape = eqn.invars[0].aval.shape
     if eqn.primitive in (dynamic_slice_p, dynamic_update_slice_p):
+        # Where the start indices begin among the operands.
         first = 1 if eqn.primitive is dynamic_slice_p else 2
         sizes = eqn.outvars[0].aval.shape if first == 1 else eqn.invars[1].aval.shape
         axes = list(range(len(shape)))

@@ -38,6 +38,7 @@ _STAGES = [
     np.array([35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]),
 ]
 _LOWER = np.array([5179 / 57600, 0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40])
+# The step of order 5 less that of order 4.
 _ERROR = np.append(_STAGES[-1], 0) - _LOWER
 _DENSE = np.array(
     [
@@ -135,6 +136,7 @@ def _inexact(x: Any) -> Array:
 
 def _over_times(unravel: Callable, ys: Array) -> Any:
     """`unravel` on every row, as one reshape a leaf."""
+    # Shapes and dtypes of the leaves, from one row.
     rows = [tree_flatten(unravel(ys[i])) for i in range(min(1, ys.shape[0]))]
     _, spec = rows[0]
     leaves, start = [], 0
@@ -229,6 +231,7 @@ def _forward(f: Callable, options: tuple, y0: Array, times: Array, args: tuple) 
         polynomial = _polynomial(s.y, end, slopes, dt)
         done = _Step(end, slopes[6], s.t + dt, longer, s.t, polynomial, s.count + 1)
         again = s._replace(dt=longer, count=s.count + 1)
+        # Both outcomes are computed: there is no branch for each element of a vmap.
         return tree_map(partial(gnp.where, ratio <= 1), done, again)
 
     def until(s: _Step, time: Array) -> tuple[_Step, Array]:
@@ -271,12 +274,14 @@ def _solve_bwd(f: Callable, options: tuple, kept: tuple, given: Array) -> tuple:
         y, y_before, g, t, t_before = at
         # At each time that was asked for its cotangent joins in.
         y_bar = y_bar + g
+        # How the result moves with the time asked for: its cotangent times the slope there.
         t_bar = gnp.real((f(y, t, *args) * g).sum()).astype(times.dtype)
         state = (y, y_bar, t0_bar - t_bar, args_bar)
         flat, unravel = ravel_pytree(state)
         func = lambda s, back, *args: ravel_pytree(backwards(unravel(s), back, *args))[0].astype(
             flat.dtype
         )
+        # Backwards in time is forwards in -t.
         ends = gnp.stack([-t, -t_before])
         _, y_bar, t0_bar, args_bar = unravel(_solve(func, options, flat, ends, *args)[1])
         return (y_bar, t0_bar, args_bar), t_bar

@@ -31,7 +31,9 @@ from gpuarray.pytree import tree
 from gpuarray.runtime.device import platform_named
 from gpuarray.runtime.execute import separated
 
+# The first bytes of a file: what it is, and the version of the format.
 _MAGIC = b"gpuarray program 1\n"
+# The length of a SHA-256 digest, with which the file ends.
 _DIGEST = 32
 
 
@@ -76,6 +78,7 @@ class Exported:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program; under `jit`, `grad` and `vmap` like any other function."""
         leaves, given = tree.tree_flatten((args, kwargs))
+        # One program has one structure and one set of shapes: nothing is converted or broadcast.
         if given != self.in_tree:
             raise ValueError(
                 "The invocation args and kwargs must have the same structure as those the function "
@@ -83,6 +86,7 @@ class Exported:
             )
         for number, (x, want) in enumerate(zip(leaves, self.graph.in_avals, strict=True)):
             have = aval_of(x)
+            # A Python number takes the dtype that the program expects.
             scalar = isinstance(x, (bool, int, float, complex))
             if have.shape != want.shape or (have.dtype != want.dtype and not scalar):
                 raise ValueError(
@@ -91,6 +95,7 @@ class Exported:
                 )
         # Made at the first call, and kept: its cache belongs to it.
         if self._call is None:
+            # Other programs are differentiated by the rules of their operations, as under `jit`.
             own = self._backward is not None or self._rules_lost
             self._call = self._differentiable() if own else self._plain()
         return tree.tree_unflatten(self.out_tree, self._call(*leaves))
@@ -103,6 +108,7 @@ class Exported:
         run, backward = self._plain(), self._backward
         call = custom_vjp(run)
 
+        # The stored derivative computes everything from the arguments: they are all that is kept.
         def forward(*leaves):
             if backward is None:
                 raise ValueError(
@@ -117,6 +123,7 @@ class Exported:
             wanted = [
                 ct for ct, a in zip(cotangents, self.graph.out_avals, strict=True) if is_inexact(a)
             ]
+            # Its results are in the order of the arguments that are floats; the others get None.
             found = iter(backward.call(*leaves, *wanted))
             return tuple(next(found) if is_inexact(a) else None for a in self.graph.in_avals)
 
@@ -142,6 +149,7 @@ class Exported:
             # Differentiate with respect to the floats; integers stay as they are.
             smooth = [i for i, a in enumerate(inputs) if is_inexact(a)]
 
+            # The program as a function of its floats alone, to its results that are floats.
             def smooth_part(*xs):
                 filled = list(leaves)
                 for i, x in zip(smooth, xs, strict=True):
@@ -153,6 +161,7 @@ class Exported:
             return list(pull(list(cotangents)))
 
         avals = [*inputs, *(a for a in outputs if is_inexact(a))]
+        # A program like any other, so it can be stored and differentiated in turn.
         return export(jit(backward))(*(ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
 
     # ---- as bytes ----
@@ -212,6 +221,7 @@ def export(
         platform_named(name)
 
     def traced(*args: Any, **kwargs: Any) -> Exported:
+        # Traced for these shapes and dtypes only: another call of `traced` makes another program.
         stage = fun.trace(*args, **kwargs)
         # Calls of jit are opened: a stored program has one level.
         graph = inline_calls(stage.jaxpr, only=(jit_p,))
@@ -237,6 +247,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
     # Damage is found before anything is read.
     if hashlib.sha256(view[:-_DIGEST]).digest() != bytes(view[-_DIGEST:]):
         raise ValueError("the exported program is damaged: its digest does not fit its bytes")
+    # The header, then the pieces one after the other: nothing may be left over.
     (length,) = struct.unpack("<Q", view[len(_MAGIC) : head])
     try:
         header, sizes = json.loads(bytes(view[head : head + length]))
@@ -250,6 +261,7 @@ def deserialize(data: bytes | bytearray | memoryview) -> Exported:
         exported: Exported | None = None
         # The highest derivative first, since each program holds the next one.
         for part in reversed(header):
+            # Structures and Graph are made of known parts, then checked against each other.
             graph = reader.graph(part["graph"])
             in_tree, out_tree = reader.tree(part["arguments"]), reader.tree(part["results"])
             if not isinstance(part["name"], str):
@@ -269,6 +281,7 @@ def _verify(exported: Exported) -> None:
     of every operation is made, as before it runs: what its parameters lack is seen here.
     """
     graph, backward = exported.graph, exported._backward
+    # Types first: what follows relies on a Graph that is well formed.
     verify(graph)
     # The arguments are ((args...), {kwargs...}), whatever the file says.
     structure = exported.in_tree.node_data()
@@ -281,8 +294,10 @@ def _verify(exported: Exported) -> None:
     for spec, avals in ((exported.in_tree, graph.in_avals), (exported.out_tree, graph.out_avals)):
         if spec.num_leaves != len(avals):
             raise ValueError(f"{len(avals)} values in a structure of {spec.num_leaves}")
+        # There and back: a structure may be written that no value has.
         if tree.tree_structure(tree.tree_unflatten(spec, range(len(avals)))) != spec:
             raise ValueError(f"no value has the structure {spec}")
+    # The derivative takes the arguments and a cotangent for each float result.
     if backward is not None:
         cotangents = [a for a in graph.out_avals if is_inexact(a)]
         wanted = [a for a in graph.in_avals if is_inexact(a)]
@@ -296,4 +311,5 @@ def _verify(exported: Exported) -> None:
     traced = exported._plain().trace(*(ShapeDtypeStruct(a.shape, a.dtype) for a in graph.in_avals))
     plain, _ = separated(traced.jaxpr)
     driver.build(plan_graph(plain), [])
+    # Printing reads the parameters too, some of which nothing else does.
     str(graph)

@@ -35,6 +35,7 @@ from gpuarray.primitives.random.ops import KeyImpl, RandomAlgorithm, implementat
 from gpuarray.pytree.structure import PyTreeDef, default_registry
 from gpuarray.runtime.array import ArrayImpl
 
+# Enumerations that parameters hold: written by the names of class and member.
 _ENUMS = {
     c.__name__: c
     for c in (
@@ -50,6 +51,7 @@ _ENUMS = {
         SvdAlgorithm,
     )
 }
+# Classes of a few fields, written by their name and the values of the fields.
 _RECORDS: dict[str, Any] = {
     c.__name__: c
     for c in (
@@ -105,6 +107,7 @@ def register_pytree_node_serialization(
     ...     deserialize_auxdata=lambda data: None,
     ... )
     """
+    # Two types under one name could not be told apart; the same type may be registered again.
     if _by_name.get(serialized_name, (None, nodetype))[1] is not nodetype:
         raise ValueError(
             f"Duplicate serialization registration for name {serialized_name!r}: "
@@ -179,6 +182,7 @@ class ValueWriter:
     def array(self, x: Any) -> Any:
         """An array: dtype, shape, and the number of its piece of bytes."""
         dtype = x.dtype
+        # Arrays of keys are stored as the integers they consist of.
         stored = np.asarray(x._value if isinstance(x, ArrayImpl) else x)
         self.pieces.append(stored.tobytes())  # in C order, whatever the strides
         return [dtype.name, list(stored.shape), len(self.pieces) - 1]
@@ -245,6 +249,7 @@ class ValueWriter:
 
 
 def _fields(x: Any) -> list:
+    # Named tuples list their fields; the other records have slots.
     names = getattr(x, "_fields", None) or getattr(type(x), "__slots__", ())
     return [getattr(x, name) for name in names]
 
@@ -266,12 +271,14 @@ class ValueReader:
         if x is None or isinstance(x, (bool, str)):
             return x
         if isinstance(x, int):
+            # A larger one fits no dtype, and would fail much later.
             if not -(2**63) <= x < 2**64:
                 raise ValueError(f"not a number of 64 bits: {x}")
             return x
         # Everything but plain values is {tag: content}, the tag from a fixed list.
         if not isinstance(x, dict) or len(x) != 1:
             raise ValueError(f"not a value: {str(x)[:80]}")
+        # The tag names a method below; only those in _TAGS can be reached from data.
         ((tag, body),) = x.items()
         read = getattr(self, f"_{tag}", None) if tag in _TAGS else None
         if read is None:
@@ -287,7 +294,8 @@ class ValueReader:
 
     def _tuple(self, body: Any) -> tuple:
         items = tuple(self.value(y) for y in body)
-        if {bool, int} <= {*map(type, items)}:  # equal to a shape, and yet none
+        # (True, 2) equals (1, 2) and has its hash: a cache would take one for the other.
+        if {bool, int} <= {*map(type, items)}:
             raise ValueError(f"not numbers or truth values: {items}")
         return items
 
@@ -310,6 +318,7 @@ class ValueReader:
 
     def _aval(self, body: Any) -> ShapedArray:
         name, shape, weak = body
+        # So many elements no memory holds; beyond, sizes in bytes would overflow 64 bits.
         if not all(type(n) is int and n >= 0 for n in shape) or math.prod(shape) >= 2**60:
             raise ValueError(f"not a shape: {shape}")
         return ShapedArray(tuple(shape), _dtype_named(name), bool(weak))
@@ -318,6 +327,7 @@ class ValueReader:
         """A scalar of this aval."""
         if not isinstance(value, (bool, int, float, complex, np.ndarray)) or aval.shape:
             raise ValueError(f"not a scalar of {aval}: {value!r}")
+        # An array of one element, or a Python number that its dtype can hold.
         stored = np.asarray(value, storage_dtype(aval))
         if stored.shape or not (isinstance(value, np.ndarray) or _holds(aval, value)):
             raise ValueError(f"not a scalar of {aval}: {value!r}")
@@ -365,15 +375,18 @@ class ValueReader:
             value, aval = a
             return self._literal(self.value(value), self._aval(aval))
 
+        # In the order in which they were written: constants, inputs, then results of equations.
         constvars = [define(a) for a in body["constants"]]
         invars = [define(a) for a in body["inputs"]]
         eqns = []
         for name, ins, params, outs in body["equations"]:
+            # Operands before results: an equation cannot use its own.
             operands = [atom(a) for a in ins]
             given = {k: self.value(v) for k, v in params}
             eqns.append(Eqn(self._primitive(name), operands, [define(a) for a in outs], given))
         outvars = [atom(a) for a in body["outputs"]]
         consts = [self._array(c) for c in body["values"]]
+        # The memory of a constant has to be what its variable says.
         for v, c in zip(constvars, consts, strict=True):
             if (c.shape, c.dtype) != (v.aval.shape, storage_dtype(v.aval)):
                 raise ValueError(f"a constant of {v.aval} is {c.dtype}{c.shape}")
@@ -403,6 +416,7 @@ class ValueReader:
                         "call export.register_pytree_node_serialization with this name first."
                     )
                 data = (node.type, node.read(base64.b64decode(text)))
+        # It raises where the number of children does not fit the keys.
         return PyTreeDef.from_node_data_and_children(default_registry, data, inner)
 
 
@@ -421,6 +435,7 @@ def _dtype_named(name: Any) -> Any:
                 return found
     if name == dtypes.float0.name:
         return dtypes.float0
+    # Names with a star are the weak types of Python numbers, which are not dtypes.
     if name not in dtypes.lattice.NODES or name.endswith("*"):
         raise ValueError(f"not a dtype: {name!r}")
     return dtypes.as_dtype(name)

@@ -74,6 +74,7 @@ class Primitive(_Primitive):
     """
 
     def __init__(self, name: str):
+        # Not in the registry: two libraries may give their primitives the same name.
         super().__init__(name, Kind.LIBRARY, aval=self._no_shapes, register=False)
         self._impl: Callable[..., Any] | None = None
 
@@ -84,22 +85,27 @@ class Primitive(_Primitive):
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply the operation. One without a shape rule yet calls its `def_impl` on values."""
+        # Whether all operands are values: no transformation is going on.
         known = traces.state.trace is lazy.base and not any(isinstance(x, Tracer) for x in args)
+        # Compared by ==, since every look-up of a method makes a new object.
         if self.aval != self._no_shapes or not known:
             return super().bind(*args, **params)
         if self._impl is None:
             raise MissingRuleError(
                 f"Evaluation rule for '{self.name}' not implemented: give it by def_impl"
             )
+        # At once and unrecorded: without shapes there is nothing to record.
         return self._impl(*args, **params)
 
     def __reduce__(self):
+        # Primitives are pickled by their registered names, and this one has none.
         raise TypeError(f"primitive {self.name!r} was defined by a user and cannot be pickled")
 
     def def_impl(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Give the function of NumPy arrays that computes the results."""
 
         def numpy(*buffers, **params):
+            # Read-only: an operand's memory belongs to an array, which never changes.
             out = function(*map(read_only, buffers), **params)
             # Copies: the function may keep what it returned, and write to it.
             return [np.array(x) for x in out] if self.multiple_results else np.array(out)
@@ -124,6 +130,7 @@ def jaxpr_as_fun(graph: Graph) -> Callable[..., list[Any]]:
     return lambda *args: evaluate(graph, *map(traces.owned, args))
 
 
+# In both, an axis of None means an operand that is not mapped: its aval stays.
 def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
     """The aval of one element along an axis.
 

@@ -1,6 +1,7 @@
 """Primitives of the library by JAX's names: `add_p`, `dot_general_p`, `while_p`.
 
-Floor 6. In: a name. Out:the primitive of that name in printed programs, for interpreters of Graphs.
+Floor 6. In: a name. Out: the primitive of that name in printed programs, for
+interpreters of Graphs.
 """
 
 from __future__ import annotations
@@ -24,4 +25,5 @@ def __getattr__(name: str) -> Primitive:
 
 
 def __dir__() -> list[str]:
+    # Some names, such as "scatter-add", are not identifiers.
     return sorted(f"{name}_p" for name in registry if name.isidentifier())

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 
+# Rules written for JAX get tuples; the slots of primitives here are called with lists.
 def _of_tuples(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda primals, tangents, **params: rule(tuple(primals), tuple(tangents), **params)
 
@@ -77,9 +78,11 @@ def defjvp(prim: Primitive, *rules: Callable[..., Any] | None) -> None:
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
         total: Any = None
+        # The tangent is the sum of a share for each operand; shares that are zero are left out.
         for share, t in zip(rules, tangents, strict=True):
             if share is None or is_zero(t):
                 continue
+            # A rule may give a share of fewer axes, when its operand was broadcast.
             part = broadcast_like(share(t, *primals, **params), aval_of(out))
             total = part if total is None else add_tangents(total, part)
         return out, Zero(aval_of(out)) if total is None else total
@@ -100,6 +103,7 @@ def defbilinear(prim: Primitive, left: Callable[..., Any], right: Callable[..., 
     likewise for y
     """
 
+    # The transpose is taken in one operand at a time: the other one is known.
     def transpose(ct, x, y, **params):
         if is_undefined_primal(x):
             return left(ct, x, y, **params), None

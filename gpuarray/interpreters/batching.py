@@ -30,6 +30,7 @@ __all__ = [
 not_mapped = None
 
 
+# Into the slot: a rule of one of three signatures as one of (axis, args, dims).
 def _without_axis(rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda axis, args, dims, **params: rule(tuple(args), tuple(dims), **params)
 
@@ -44,6 +45,7 @@ def _with_size_and_name(rule: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+# Out of the slot: the rule of a primitive of the library, in each of the three signatures.
 def _rule_of(entry) -> Callable[..., Any]:
     prim, _ = entry
 
@@ -68,6 +70,7 @@ def _size_rule_of(entry) -> Callable[..., Any]:
     )
 
 
+# Kinds that say enough about an operation to batch it: its slot stays empty.
 _IMPLIED = frozenset({Kind.POINTWISE, Kind.REDUCTION})
 #: rule(operands, dims, **params) -> (results, their dims); a dim of None: no extra axis.
 primitive_batchers = RuleTable("batch", _without_axis, _rule_of, _IMPLIED)

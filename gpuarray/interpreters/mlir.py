@@ -24,6 +24,7 @@ class LoweringRule(NamedTuple):
     multiple_results: bool
 
 
+# Stands for the rule for NumPy arrays of a primitive without one: asking for it says this.
 _BUILDS_MLIR = Sentinel(
     "builds MLIR",
     "its lowering builds MLIR, and there is none here. Give it by def_impl(function_of_arrays), or "
@@ -60,6 +61,7 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
                 f"the lowering of {prim.name!r} must be a function, got {rule!r}: give what "
                 "lower_fun(function_of_arrays) makes."
             )
+        # A `def_impl` given before or after wins over the sentinel.
         if isinstance(prim.numpy, Sentinel):
             prim.numpy = _BUILDS_MLIR
         return rule
@@ -83,6 +85,7 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
             flat, [a.aval for a in eqn.invars], TracedFunction(rule.function, "a lowering")
         )
 
+    # A call: transformations and the compiler work on the operations inside.
     prim.kind = Kind.CALL
     prim.decompose, prim.inline = rule.function, inline
     return rule

@@ -22,6 +22,7 @@ class RuleTable(MutableMapping):
     ):
         self._slot, self._inward, self._outward = slot, inward, outward
         self._implied = implied  # kinds whose rule follows from the kind
+        # As they were given, so that reading one back returns the same function.
         self._given: dict[Primitive, Any] = {}
 
     def _has(self, prim: Primitive) -> bool:
@@ -29,6 +30,7 @@ class RuleTable(MutableMapping):
 
     def __setitem__(self, prim: Primitive, rule: Any) -> None:
         self._given[prim] = rule
+        # What the transformations call.
         setattr(prim, self._slot, self._inward(rule))
 
     def __getitem__(self, prim: Primitive) -> Any:
@@ -44,6 +46,7 @@ class RuleTable(MutableMapping):
         setattr(prim, self._slot, UNWRITTEN)
 
     def __iter__(self) -> Iterator[Primitive]:
+        # Those of users are not in the registry, but were given here.
         return iter(dict.fromkeys([*filter(self._has, registry.values()), *self._given]))
 
     def __len__(self) -> int:

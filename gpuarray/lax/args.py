@@ -24,6 +24,7 @@ ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex
 #: the usual call costs one set lookup an operand.
 DIRECT: set[type] = {bool, int, float, complex}
 
+# NumPy's type lattice is slow to ask; there are few dtypes, so each answer is kept.
 _numeric: dict[Any, bool] = {}
 
 
@@ -44,6 +45,7 @@ def operand(op_name: str, x, position: int = 0) -> Any:
     if kind in DIRECT:
         return x
     if isinstance(x, Array):
+        # Array, or the tracer class of a transformation: every instance can be bound.
         DIRECT.add(kind)
         return x
     if isinstance(x, np.generic):
@@ -84,6 +86,7 @@ def operands(op_name: str, *xs) -> list[Any]:
 
 def unary(prim: Primitive, x) -> Any:
     """Bind a primitive of one operand and no params."""
+    # The set lookup is repeated here: it saves most operations a call of `operand`.
     return prim.bind(x if type(x) in DIRECT else operand(prim.name, x))
 
 
@@ -120,7 +123,7 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
         else:
             return shape
     try:
-        # A scalar array has __iter__, and raises when it is used.
+        # A zero-dimensional array has __iter__ as well, but iterating over it raises an error.
         one = getattr(shape, "ndim", None) == 0 or not hasattr(shape, "__iter__")
         items: Any = [shape] if one else shape
         return tuple([operator.index(n) for n in items])
@@ -143,11 +146,12 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[int, ...]:
 
 
 def integer(what: str, name: str, given: Any, wanted: str = "an int") -> int:
-    """An argument that counts; TypeError for what is no integer."""
+    """An argument as an int; a TypeError or a ValueError if it is not an integer."""
     try:
         return operator.index(given)
     except TypeError:
         pass
+    # A float with an integral value is accepted, as JAX does.
     if isinstance(given, float) and given.is_integer():
         return int(given)
     error = ValueError if isinstance(given, float) else TypeError
@@ -157,7 +161,8 @@ def integer(what: str, name: str, given: Any, wanted: str = "an int") -> int:
 
 
 def times_unrolled(unroll: Any, length: int) -> int:
-    """How many steps of a loop are written out together."""
+    """The number of steps of a loop that are written out together."""
+    # A bool is an int to Python, so it is asked for first.
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     times = integer("a loop", "unroll", unroll, "a bool or a non-negative int")

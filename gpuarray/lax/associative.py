@@ -55,6 +55,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
         leaves = [rev(x, [axis]) for x in leaves]
 
     def combine(a: list, b: list) -> list:
+        # Leaves in, leaves out: `_prefixes` need not know the user's pytrees.
         result = fn(tree.unflatten(spec, a), tree.unflatten(spec, b))
         out, out_spec = tree.flatten(result)
         if out_spec != spec:
@@ -72,7 +73,10 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
 
 
 def _prefixes(combine: Callable, xs: list, axis: int) -> list:
-    """Pairs first: their prefixes are those at odd places; one more step gives the even ones."""
+    """Prefixes at odd places from a scan over pairs, those at even places from one more step.
+
+    The recursion of Ladner and Fischer (1980).
+    """
     n = xs[0].shape[axis]
     if n < 2:
         return xs
@@ -102,6 +106,7 @@ def _interleaved(even: Any, odd: Any, axis: int) -> Any:
     zero = even.dtype.type(0)
 
     def spread(x: Any, low: int, high: int) -> Any:
+        # (low, high, interior): one zero between neighbours leaves room for the other half.
         config = [(0, 0, 0)] * x.ndim
         config[axis] = (low, high, 1)
         return pad(x, zero, config)

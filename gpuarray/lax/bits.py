@@ -29,7 +29,7 @@ from gpuarray.primitives.elementwise.bits import (
 
 
 def bitwise_not(x: ArrayLike) -> Array:
-    """Every bit of x flipped; logical not of bools.
+    """x with every bit flipped; the logical not of bools.
 
     The result has the shape and dtype of `x`.
 
@@ -41,7 +41,7 @@ def bitwise_not(x: ArrayLike) -> Array:
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that both x and y have.
+    """The bits that are set in both x and y.
 
     Both are integers or bools of one dtype; shapes agree up to scalars and axes of length 1.
 
@@ -53,7 +53,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that x or y has.
+    """The bits that are set in x, in y, or in both.
 
     Both are integers or bools of one dtype; shapes agree up to scalars and axes of length 1.
 
@@ -65,7 +65,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that just one of x and y has.
+    """The bits that are set in exactly one of x and y.
 
     Both are integers or bools of one dtype; shapes agree up to scalars and axes of length 1.
 
@@ -77,7 +77,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
-    """x shifted y bits to the left; 0 once y is the width or more.
+    """x shifted y bits to the left; 0 where y is at least the number of bits.
 
     Both are integers of one dtype; shapes agree up to scalars and axes of length 1.
 
@@ -113,7 +113,7 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def population_count(x: ArrayLike) -> Array:
-    """How many bits of x are 1.
+    """The number of bits of x that are 1.
 
     The result has the shape and dtype of `x`.
 
@@ -125,7 +125,7 @@ def population_count(x: ArrayLike) -> Array:
 
 
 def clz(x: ArrayLike) -> Array:
-    """How many zeros lead the bits of x.
+    """The number of leading zero bits of x.
 
     The result has the shape and dtype of `x`.
 
@@ -137,7 +137,7 @@ def clz(x: ArrayLike) -> Array:
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The upper half of the product at twice the width.
+    """The upper half of the product of x and y, computed at twice their width.
 
     Both are integers of one dtype; shapes agree up to scalars and axes of length 1.
 
@@ -164,7 +164,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Each float rounded to what a format with so many exponent and mantissa bits can hold.
+    """Round floats to a format with the given numbers of exponent and mantissa bits.
 
     The result has the shape and dtype of `operand`.
 

@@ -36,7 +36,7 @@ class Body(NamedTuple):
         return derived(self.graph, "opened", lambda: opened(self.graph))
 
 
-#: Whose callers give the references that a body touches along (`references.threading`).
+#: Purposes whose callers pass on the mutable references a body touches (`references.threading`).
 _THREADED = ("cond", "switch", "scan", "while_loop", "while_cond")
 
 
@@ -50,6 +50,7 @@ def derived(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
 
 def check_operands(leaves: Sequence[Any]) -> list[Any]:
     """Leaves as bindable values; TypeError for anything that is not an array."""
+    # The usual types are recognised without a function call.
     return [x if isinstance(x, (Array, float, int)) else _operand(x) for x in leaves]
 
 
@@ -63,6 +64,7 @@ def _operand(x: Any) -> Any:
             f"Argument {x!r} of type {type(x)} is not a valid JAX type: expected arrays, Python "
             "scalars, or containers of them. Other values reach the function by closing over them."
         ) from None
+    # A NumPy value becomes an array of ours, so that the body closes over nothing mutable.
     return traces.owned(x)
 
 
@@ -77,8 +79,8 @@ def stage_body(
 ) -> Body:
     """Trace `fun(*args)`, its arguments of the structure `spec`; `shown` is the user's function.
 
-    owner: a function that, with the rest and with `kind`, says all that `fun` does. While it lives,
-    it is not traced again for the same arguments.
+    owner: a function that, with `kind` and the other arguments, determines what `fun` does. While
+    it lives, `fun` is not traced again for the same arguments.
     """
     # Remembered by the user's function: a loop in a loop is traced once, not once a step.
     if owner is not None:
@@ -92,6 +94,7 @@ def stage_body(
     out_spec: Any = None
     info = TracedFunction(shown or fun, purpose, _argument_names(shown or fun, spec))
 
+    # Tracing sees leaves only; the structure of the result is noted on the way.
     def flat(*tracers):
         nonlocal out_spec
         result = fun(*tree.unflatten(spec, tracers))
@@ -144,7 +147,7 @@ def promoted(init: Sequence[Any], out_avals: Sequence[ShapedArray]) -> list[Any]
 
 
 def _promotes(given: ShapedArray, out: ShapedArray) -> bool:
-    """Whether a weakly typed value is promoted to the output's dtype."""
+    """Whether promotion takes a weakly typed value to the output's dtype, and no further."""
     return (
         given.weak_type
         and given.dtype != out.dtype
@@ -192,12 +195,14 @@ def _component(name: str, path: Any) -> str:
 
 
 def _listed(reasons: list[str], first: str, other: str) -> str:
+    # One reason continues the sentence, several become a list.
     if len(reasons) == 1:
         return first + reasons[0] + "."
     return ";\n".join(f"  * {other}{r}" for r in reasons) + "."
 
 
 def _differ(a: ShapedArray, b: ShapedArray) -> bool:
+    # Weak types may differ: they are made equal, where they can be, by `promoted`.
     return a.shape != b.shape or a.dtype != b.dtype
 
 
@@ -212,6 +217,7 @@ def _difference(a: ShapedArray, b: ShapedArray) -> str:
 
 def check_branches(what: str, bodies: Sequence[Body], names: Sequence[str]) -> None:
     """Raise a TypeError if the branches' results differ in structure or types."""
+    # All are compared with the first: equality is transitive.
     first, one = bodies[0], names[0]
     for body, two in zip(bodies[1:], names[1:], strict=True):
         who = f"{one} is {first.info}\n{two} is {body.info}\n\n"

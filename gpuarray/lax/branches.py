@@ -34,6 +34,7 @@ from gpuarray.lax.elementwise import clamp, ne
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
 
+# None is a valid operand.
 _UNGIVEN: Any = object()
 
 
@@ -91,6 +92,7 @@ def cond(
 def _predicate(pred: Any) -> Any:
     if pred is None:
         raise TypeError("cond predicate is None: pass a boolean or a number")
+    # Said here, since a list would otherwise be taken for a pytree of operands.
     if not isinstance(pred, Tracer) and isinstance(pred, (list, tuple, str, dict)):
         raise TypeError(f"Pred must be a scalar, got {pred} of type {type(pred)}")
     (pred,) = check_operands([pred])
@@ -130,6 +132,7 @@ def switch(
         raise TypeError(f"Branch index must be scalar, got {index} of shape {aval.shape}.")
     if dtypes.kind_of(aval.dtype) not in "iu":
         raise TypeError(f"Index type must be an integer, got {index} as {aval.dtype.name}")
+    # A generator can be read only once.
     branches = tuple(branches)
     if not branches:
         raise ValueError("Empty branch sequence")

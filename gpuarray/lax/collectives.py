@@ -59,6 +59,7 @@ def axis_index(axis_name: AxisName) -> Array:
     >>> ga.vmap(lambda x: lax.axis_index("i"), axis_name="i")(ga.numpy.ones(3))
     Array([0, 1, 2], dtype=int32)
     """
+    # A number is an axis of the values, and the elements of such an axis have no index.
     if isinstance(axis_name, int):
         raise errors.UnboundAxisError(
             f"unbound axis name: {axis_name}. Give the axis_name of a vmap around."
@@ -96,7 +97,7 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
         leaves = [
             convert_element_type(v, np.int32) if aval_of(v).dtype == np.bool_ else v for v in leaves
         ]
-    # Axes by number may mean another one for each leaf: negative ones count from its own end.
+    # A negative number counts from the end of each leaf's own axes.
     numbers = [a for a in axes if isinstance(a, int)]
     out = []
     for v in leaves:
@@ -147,7 +148,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     numbers = 1
-    # Axes by number have the length that the first leaf says.
+    # Positional axes: their lengths are read from the first leaf.
     for v in tree.flatten(x)[0][:1]:
         shape = aval_of(v).shape
         numbers = prod(shape[a] for a in _axes(axis_name) if isinstance(a, int))
@@ -179,7 +180,7 @@ def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
 
 def _checked(prim, x: Any, **params) -> Any:
-    # Rules for a mapped axis never ask for the type, so that a misfit is found here.
+    # Batching rules do not compute the result's type, so a wrong shape is reported here.
     prim.out_avals([aval_of(x)], params)
     return prim.bind(x, **params)
 
@@ -293,7 +294,7 @@ def all_to_all(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    """Cut `split_axis` into a piece an element, and exchange: element k gets all k-th pieces.
+    """Cut `split_axis` into one piece for each element; element k gets all k-th pieces.
 
     Shape contract: `split_axis` has the length of the named axis and is dropped, and the pieces are
     stacked at `concat_axis`; with `tiled` both axes stay, one shorter and one longer.
@@ -347,8 +348,9 @@ def all_to_all(
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send values along a named axis: `perm` holds pairs (from, to). Elements not sent to get
-    zeros.
+    """Send values along a named axis: `perm` holds pairs (from, to).
+
+    Elements that receive nothing get zeros.
 
     >>> import gpuarray as ga
     >>> from gpuarray import lax
@@ -386,6 +388,7 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """
     if sorted(perm) != list(range(axis_size(axis_name))):
         raise ValueError(f"`perm` does not represent a permutation: {perm}")
+    # ppermute wants pairs (from, to): the value of element perm[k] goes to element k.
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
 
 
@@ -399,6 +402,7 @@ def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any 
     Array([[0., 2.],
            [1., 3.]], dtype=float32)
     """
+    # Split and concatenated along the same axis, each element gets one row of the transpose.
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 

@@ -32,6 +32,7 @@ from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p
 from gpuarray.runtime.transfer import placed
 
 
+# NumPy integers are accepted wherever Python's are; parameters of equations hold Python's.
 def _ints(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(map(operator.index, dims))
 
@@ -106,6 +107,7 @@ def dot(
                 "un-batched matrix-matrix, matrix-vector, or vector-vector products; got "
                 f"lhs_shape={left} rhs_shape={right}"
             )
+        # The last axis of lhs meets the first of rhs; there is no batch.
         dimension_numbers = (((len(left) - 1,), (0,)), ((), ()))
     return dot_general(
         lhs,
@@ -162,6 +164,7 @@ def ragged_dot_general(
     >>> lax.ragged_dot_general(x, y, sizes, numbers)[:, 0, 0]
     Array([2., 3.], dtype=float32)
     """
+    # A parameter for several devices that share the groups.
     if group_offset is not None:
         raise TypeError(
             "ragged_dot_general does not support group_offset yet: slice rhs and group_sizes "
@@ -181,6 +184,7 @@ def ragged_dot_general(
     return placed("ragged_dot_general", out, out_sharding)
 
 
+# Columns of lhs and rows of each matrix are summed; rows are ragged; axis 0 of rhs is the group's.
 _RAGGED_ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
@@ -218,8 +222,10 @@ def ragged_dot(
 
 def _scaled(x: Array, scale: ArrayLike | None, dims: str) -> Any:
     """`x` as wide numbers, every block of it times its scale."""
+    # Products are accumulated in single precision.
     wide = np.dtype(np.float32)
 
+    # By the primitive: the operand is checked already.
     def converted(a, dtype):
         if dtype_of(a) == dtype:
             return a

@@ -60,6 +60,7 @@ def convert(
         return operand  # pyright: ignore[reportReturnType]
     # As NumPy warns; JAX too.
     old_kind, new_kind = dtypes.kind_of(aval.dtype), dtypes.kind_of(new_dtype)
+    # NumPy discards the imaginary part with the same warning.
     if old_kind == "c" and new_kind != "c":
         warnings.warn(
             "Casting complex values to real discards the imaginary part",

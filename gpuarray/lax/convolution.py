@@ -60,7 +60,7 @@ def conv_general_permutations(dimension_numbers):
             raise TypeError(
                 f"convolution dimension_numbers[{i}] cannot have duplicate characters, got {spec}."
             )
-    # The kernel's order of the spatial axes counts for all three.
+    # The spatial axes of all three are listed in the order of the kernel's.
     spatial = [c for c in rhs if c not in "OI"]
     if not set(lhs) - set("NC") == set(spatial) == set(out) - set("NC"):
         raise TypeError(
@@ -68,6 +68,7 @@ def conv_general_permutations(dimension_numbers):
             f"characters, got {dimension_numbers}."
         )
 
+    # A permutation: where the axes of the standard order are found in `spec`.
     def places(spec: str, ends: str) -> tuple[int, ...]:
         return tuple(spec.index(c) for c in (*ends, *spatial))
 
@@ -131,6 +132,7 @@ def padtype_to_pads(
     >>> lax.padtype_to_pads((5, 6), (3, 3), (2, 2), "SAME")
     [(1, 1), (0, 1)]
     """
+    # XLA's enum of paddings has the names that the strings are.
     if not isinstance(getattr(padding, "name", padding), str):
         raise TypeError(
             f"Unknown padding type: {padding}. Pairs are pads already; give 'SAME', 'SAME_LOWER' "
@@ -173,6 +175,7 @@ def conv_shape_tuple(lhs_shape, rhs_shape, strides, pads, batch_group_count: int
 
 
 def _placed(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    # The inverse of a permutation: axis `order[i]` of the result has length `shape[i]`.
     out = [0] * len(shape)
     for axis, n in zip(order, shape, strict=True):
         out[axis] = int(n)
@@ -226,7 +229,7 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The general convolution: every kernel slid over every image, over all channels, not flipped.
+    """The general convolution: kernels slide over images, unflipped, and channels are summed.
 
     Axes are batch, feature, *spatial for `lhs` and the result and out feature, in feature, *spatial
     for `rhs`, unless `dimension_numbers` say otherwise. A spatial length n with kernel k becomes
@@ -252,7 +255,7 @@ def conv_general_dilated(
     lhs_dilation = ones if lhs_dilation is None else _ints(lhs_dilation)
     rhs_dilation = ones if rhs_dilation is None else _ints(rhs_dilation)
     if isinstance(padding, str):
-        # What "SAME" would mean for images with holes is not one thing.
+        # With holes in the image, "SAME" could mean several things.
         if any(d != 1 for d in lhs_dilation):
             raise ValueError(
                 "String padding is not implemented for transposed convolution using this op. "
@@ -414,7 +417,7 @@ def conv_transpose(
     if isinstance(padding, str):
         pads = [_transposed_pads(k, s, padding) for k, s in zip(window, strides, strict=True)]
     elif use_consistent_padding:
-        # What the forward convolution cut off comes back.
+        # The padding of the gradient of a convolution that was padded by (low, high).
         pads = [(k - 1 - low, k - 1 - high) for k, (low, high) in zip(window, padding, strict=True)]
     else:
         pads = padding
@@ -443,6 +446,7 @@ def conv_transpose(
 
 
 def _identity(n: int, dtype) -> Array:
+    # Row number equal to column number.
     shape = {"dtype": np.dtype(np.int32), "shape": (n, n), "sharding": None}
     rows = add_p.bind(iota_p.bind(dimension=0, **shape), np.int32(0))
     columns = iota_p.bind(dimension=1, **shape)
@@ -479,6 +483,7 @@ def conv_general_dilated_patches(
             f"conv_general_dilated_patches: filter_shape {filter_shape} must have a length for "
             f"each of the {len(shape) - 2} spatial axes of lhs {shape}"
         )
+    # The kernel does not exist yet; only its rank is checked, which is that of the image.
     numbers = conv_dimension_numbers(shape, shape, dimension_numbers)
     channels = shape[numbers.lhs_spec[1]]
     n = prod(filter_shape)
@@ -492,10 +497,11 @@ def conv_general_dilated_patches(
     sizes = (channels * n, 1, *filter_shape)
     # One group for each channel, so that channels do not mix.
     kernel = reshape_p.bind(kernel, new_sizes=sizes, dimensions=None, sharding=None)
+    # The kernel was made in standard order: move its axes to where the numbers expect them.
     order = tuple(np.argsort(numbers.rhs_spec).tolist())
     if order != tuple(range(len(order))):
         kernel = transpose_p.bind(kernel, permutation=order)
-    # Images need the precision asked for; ones and zeros are exact in any.
+    # Only the images need the requested precision: ones and zeros are exact in any.
     chosen = None if precision is None else (Precision(precision), Precision.DEFAULT)
     return conv_general_dilated(
         lhs,
@@ -534,6 +540,7 @@ def conv_general_dilated_local(
     """
     lhs, rhs = operands("conv_general_dilated_local", lhs, rhs)
     chosen = canonicalize_precision(precision)
+    # Of a pair of precisions, the first is that of lhs.
     image_precision = chosen[0] if isinstance(chosen, tuple) else None
     # All windows first, then one product for each place.
     patches = conv_general_dilated_patches(
@@ -549,6 +556,7 @@ def conv_general_dilated_local(
     shape = shape_of(lhs)
     numbers = conv_dimension_numbers(shape, shape_of(rhs), dimension_numbers)
     lhs_spec, rhs_spec, out_spec = numbers
+    # Places of the result are the batch; the elements of a window are summed.
     batch = (tuple(out_spec[2:]), tuple(rhs_spec[2:]))
     product = dot_general(patches, rhs, (((out_spec[1],), (rhs_spec[1],)), batch), precision=chosen)
     # The product has its spatial axes first, then batch and feature.

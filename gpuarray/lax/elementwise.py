@@ -89,7 +89,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
 
 
 def div(x: ArrayLike, y: ArrayLike) -> Array:
-    """x / y; integers are divided towards zero, and x / 0 is -1 (all bits 1).
+    """x / y; integer quotients are rounded towards zero, and x / 0 is -1 (all bits 1).
 
     Shapes agree up to scalars and axes of length 1; dtypes are equal, and lax never promotes.
 
@@ -129,7 +129,7 @@ def neg(x: ArrayLike) -> Array:
 def abs(x: ArrayLike) -> Array:
     """|x|: the modulus of complex numbers.
 
-    The result has the shape of `x` and its dtype, the parts' one if `x` is complex.
+    The result has the shape of `x` and its dtype, or that of the parts if `x` is complex.
 
     >>> from gpuarray import lax
     >>> lax.abs(-1.5)
@@ -141,7 +141,7 @@ def abs(x: ArrayLike) -> Array:
 
 
 def sign(x: ArrayLike) -> Array:
-    """-1, 0 or 1 by the sign of x (-0.0 and nan stay); x / |x| of complex numbers.
+    """-1, 0 or 1 by the sign of x (-0.0 and nan are kept); x / |x| for complex numbers.
 
     The result has the shape and dtype of `x`.
 
@@ -153,7 +153,7 @@ def sign(x: ArrayLike) -> Array:
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
-    """The larger of x and y; nan if one is nan. Complex numbers compare by their real part first.
+    """The larger of x and y; nan if either is nan. Complex numbers compare by real part first.
 
     Shapes agree up to scalars and axes of length 1; dtypes are equal, and lax never promotes.
 
@@ -165,7 +165,7 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
-    """The smaller of x and y; nan if one is nan. Complex numbers compare by their real part first.
+    """The smaller of x and y; nan if either is nan. Complex numbers compare by real part first.
 
     Shapes agree up to scalars and axes of length 1; dtypes are equal, and lax never promotes.
 
@@ -189,7 +189,7 @@ def square(x: ArrayLike) -> Array:
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x to a constant integer power, by repeated multiplication.
+    """x raised to a constant integer power, by repeated multiplication.
 
     `y` is a Python integer, not negative if `x` is of an integer type. The result has the shape and
     dtype of `x`.
@@ -198,6 +198,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     >>> lax.integer_pow(2.0, 10)
     Array(1024., dtype=float32, weak_type=True)
     """
+    # A float such as 2.0 is accepted; any other float is refused by `operator.index`.
     exponent = int(y) if isinstance(y, float) and y.is_integer() else operator.index(y)
     return integer_pow_p.bind(operand("integer_pow", x), y=exponent)
 
@@ -211,6 +212,7 @@ def reciprocal(x: ArrayLike) -> Array:
     >>> lax.reciprocal(4.0)
     Array(0.25, dtype=float32, weak_type=True)
     """
+    # A power of -1, so that there is one primitive less to differentiate and batch.
     return integer_pow(x, -1)
 
 
@@ -378,6 +380,7 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     >>> lax.select(True, 1.0, 2.0)
     Array(1., dtype=float32, weak_type=True)
     """
+    # select_n counts its cases: False is 0.
     return select_n(pred, on_false, on_true)
 
 
@@ -397,7 +400,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 
 def stop_gradient(x: Any) -> Any:
-    """x itself, but constant for differentiation.
+    """x itself, but treated as a constant by differentiation.
 
     `x` is a pytree of arrays; the result has its structure, shapes and dtypes.
 
@@ -409,7 +412,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 def stage(x: ArrayLike) -> Array:
-    """x as an array that belongs to the function being traced, if one is.
+    """x as an array, recorded by the function being traced if there is one.
 
     The result has the shape and dtype of `x`.
 
@@ -418,11 +421,12 @@ def stage(x: ArrayLike) -> Array:
     Array(2., dtype=float32, weak_type=True)
     """
     x = operand("stage", x)
+    # An array belongs to its trace already; a plain value gets an equation of its own.
     return x if isinstance(x, Array) else stage_p.bind(x)
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """All of a pytree at once: nothing after it is fused with what makes it.
+    """Return the operand unchanged; what follows is not fused with what computes it.
 
     The result has the structure, shapes and dtypes of `operand`.
 

@@ -61,6 +61,7 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
                 "the real part."
             )
         if dtypes.kind_of(dtype) in "biu":
+            # The width of an integer chooses the precision: 64 bits become double, others single.
             x = convert_element_type(x, np.float64 if dtype.itemsize == 8 else np.float32)
     elif dtypes.kind_of(dtype) != "c":
         x = convert_element_type(x, np.complex128 if dtype.itemsize == 8 else np.complex64)

@@ -46,7 +46,7 @@ def gather(
     """Read one window of shape `slice_sizes` for every index vector.
 
     Shapes: operand [n, m], start_indices [*batch, k], result [*batch, *window] with the window's
-    axes at `offset_dims`; `dimension_numbers` says what is what.
+    axes at `offset_dims`; `dimension_numbers` names the axes.
 
     >>> from gpuarray import lax
     >>> import gpuarray.numpy as gnp
@@ -61,6 +61,7 @@ def gather(
     how = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     # A fill value without effect leaves the parameters, so equal programs stay equal.
     if how is not GatherScatterMode.FILL_OR_DROP:
+        # Only this mode reads outside the operand, so only it has a value to fill in.
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill(dtype_of(x))
@@ -101,12 +102,14 @@ def _scatter(
         dimension_numbers=_plain(ScatterDimensionNumbers, dimension_numbers),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
+        # For None, windows that are not inside are dropped.
         mode=GatherScatterMode.from_any(mode),
         update_jaxpr=update_graph(prim, dtype_of(x)) if update is None else update,
         update_consts=(),
     )
 
 
+# A part of the docstrings that all scatters share.
 _SHAPES = """
 
     Shapes: operand [n, m], scatter_indices [*batch, k], updates [*batch, *window] with the window's
@@ -213,10 +216,12 @@ def scatter_apply(
     """
     x = bindable("scatter_apply", operand)
     dtype = dtype_of(x)
+    # The function sees one element at a time.
     aval = ShapedArray((), dtype)
     # As a scatter whose combining function ignores the update.
     body = stage(lambda there, _: [func(there)], [aval, aval], TracedFunction(func, "scatter"))
     (result,) = body.out_avals
+    # Updates are scalars of the operand's dtype: anything else could not be stored in it.
     if result.shape or result.dtype != dtype:
         raise TypeError(
             f"scatter_apply needs a function from scalars of dtype {dtype.name} to scalars of the "

@@ -51,6 +51,7 @@ def _transposed(x: Any, conjugate: bool = False) -> Any:
     rank = len(shape_of(x))
     if rank < 2:
         raise TypeError(f"expected a matrix or a stack of matrices, got shape {shape_of(x)}")
+    # Under transposition a complex matrix is usually meant to be conjugated as well.
     swapped = transpose_p.bind(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
     return conj(swapped) if conjugate and dtypes.kind_of(dtype_of(x)) == "c" else swapped
 
@@ -65,8 +66,9 @@ def _symmetrized(x: Any) -> Any:
 
 
 def _lower_triangle(x: Any, diagonal: int = 0) -> Any:
-    """What lies on and below a diagonal; zeros elsewhere."""
+    """The elements on and below a diagonal, zeros elsewhere."""
     shape = shape_of(x)
+    # Compared as int32: positions in an axis never need more.
     index: dict[str, Any] = {"dtype": np.dtype(np.int32), "shape": shape[-2:], "sharding": None}
     # Row + diagonal >= column, as numpy.tril counts.
     rows = add_p.bind(iota_p.bind(dimension=0, **index), np.int32(diagonal))
@@ -97,6 +99,7 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
            [1., 2.]], dtype=float32)
     """
     (x,) = operands("cholesky", x)
+    # Rounding makes many symmetric matrices slightly unsymmetric; only one triangle is read.
     if symmetrize_input:
         x = _symmetrized(x)
     # LAPACK leaves the other triangle as it was.
@@ -156,7 +159,7 @@ def qr(
 
 
 def geqrf(a: ArrayLike) -> tuple[Array, Array]:
-    """The packed QR factorisation: R above the diagonal, Householder vectors below, their scales.
+    """The packed QR factorisation: R on and above the diagonal, Householder vectors below, scales.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -226,6 +229,7 @@ def eigh(
     # The derivative must be symmetric too: averaging both triangles makes it so.
     if symmetrize_input:
         x = _symmetrized(x)
+    # Vectors first, as JAX returns them; NumPy has the eigenvalues first.
     v, w = eigh_p.bind(
         x,
         lower=lower,
@@ -405,7 +409,7 @@ def triangular_solve(
 def tridiagonal_solve(
     dl: Array, d: Array, du: Array, b: Array, *, perturb_singular: bool = False
 ) -> Array:
-    """x with T x = b for a tridiagonal T of three diagonals: three [..., n], b [..., n, k].
+    """x with T x = b for a T given by its three diagonals: three [..., n], b [..., n, k].
 
     dl[0] and du[-1] are not used. A singular T gives NaN, or with `perturb_singular` very large
     numbers.
@@ -433,8 +437,8 @@ def symmetric_product(
 ) -> Array:
     """alpha a a^T + beta c: [..., m, n], [..., m, m] -> [..., m, m].
 
-    Only one triangle need be right on every device; `symmetrize_output` copies the lower one over
-    the upper.
+    Only the lower triangle is guaranteed to be right on every device; `symmetrize_output` copies
+    it over the upper one.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax

@@ -42,10 +42,10 @@ def while_loop(
     *,
     max_steps: int | None = None,
 ) -> Any:
-    """Apply `body_fun` to the value, from `init_val` on, as long as `cond_fun` of it is true.
+    """Apply `body_fun` repeatedly, from `init_val` on, while `cond_fun` of the value is true.
 
     The value is a pytree whose structure, shapes and dtypes stay the same. With `max_steps` the
-    loop ends after so many steps at the latest, and has reverse-mode derivatives.
+    loop stops after at most that many steps, and has reverse-mode derivatives.
 
     >>> from gpuarray import lax
     >>> lax.while_loop(lambda x: x < 100, lambda x: 3 * x, 1)
@@ -55,6 +55,7 @@ def while_loop(
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     # Plain Python, where the values are known.
     if config.state.disable_jit and max_steps is None:
+        # With traced values the condition cannot be decided here: the loop stays in the program.
         leaves = tree.flatten(init_val)[0]
         if not any(isinstance(x, Tracer) for x in leaves):
             value = init_val
@@ -113,6 +114,7 @@ def _bind_while(
     while True:
         avals = [aval_of(x) for x in init]
         body = stage_body(body_fun, "while_loop", args_spec, avals, None, body_owner, kind)
+        # Structures are compared, and the error raised, below.
         if body.out_spec != spec:
             break
         changed = promoted(init, body.graph.out_avals)
@@ -127,6 +129,7 @@ def _bind_while(
     # A bound makes a scan of it, which reverse mode can go through.
     if max_steps is not None:
         return tree.unflatten(spec, _bounded(test.graph, body.graph, init, max_steps))
+    # Constants first, those of the condition before those of the body, as the primitive cuts them.
     out = while_p.bind(
         *test.graph.consts,
         *body.graph.consts,
@@ -202,6 +205,7 @@ def fori_loop(
         lower, upper = int(lower), int(upper)
         length = max(upper - lower, 0)
 
+        # The number of the step is part of the carry: xs would be an array of all of them.
         def step(loop_carry, _):
             i, value = loop_carry
             return (add(i, 1), body_fun(i, value)), None
@@ -209,6 +213,7 @@ def fori_loop(
         # Printed programs and messages name the user's function.
         step.__name__ = getattr(body_fun, "__name__", "body_fun")
         times = 1 if unroll is None else unroll
+        # run_scan returns (carry, ys), and the carry is (i, value).
         init = (lower, init_val)
         return run_scan(step, init, None, length, False, times, body_fun, "fori_loop")[0][1]
     # A while loop cannot be unrolled.
@@ -218,18 +223,21 @@ def fori_loop(
         )
 
     def body(carry):
+        # `upper` goes round as well: the condition sees nothing but the carry.
         i, end, value = carry
         return add(i, first.dtype.type(1)), end, body_fun(i, value)
 
     return _while(_below, body, (lower, upper, init_val), body_fun, "fori_loop")[2]
 
 
+# At module level, so that every `fori_loop` has the same condition, which is traced once.
 def _below(carry):
     return lt(carry[0], carry[1])
 
 
 def _same_type(lower: Any, upper: Any) -> tuple[Any, Any]:
     """Python ints take the dtype of the other bound, if that is signed."""
+    # An unsigned bound is left as it is: the caller reports the different types.
     if type(lower) is int and type(upper) is not int:
         other = aval_of(upper).dtype
         if dtypes.kind_of(other) == "i" and other != dtypes.default_int():

@@ -41,8 +41,8 @@ def qdwh(
     and whether they converged.
 
     [m, n] with m >= n -> [m, n], [n, n], two scalars. `max_iterations` is 10 and `eps` that of the
-    dtype unless given; `dynamic_shape` says how much of x counts, from the top left. `is_hermitian`
-    promises what it says; nothing depends on it.
+    dtype unless given; `dynamic_shape` (rows, columns) limits x to its top left part.
+    `is_hermitian` is accepted for JAX's sake and changes nothing.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -66,10 +66,11 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
         )
     if dtypes.kind_of(x.dtype) not in "fc":
         raise ValueError(f"data type {x.dtype} not inexact: convert the matrix to floats first")
+    # The bounds and tolerances are real also where the matrix is complex.
     part = dtypes.to_real_dtype(x.dtype)
     smallest = full((), dtypes.finfo(part).eps if eps is None else eps, part)
     if dynamic_shape is not None:
-        # What does not count is zeros, which the iterations leave as they are.
+        # Rows and columns outside become zeros, which the iterations leave as they are.
         inside = [lt(broadcasted_iota(np.int32, x.shape, i), dynamic_shape[i]) for i in (0, 1)]
         x = select(inside[0] & inside[1], x, full_like(x, 0))
     # The 2-norm is at most sqrt(norm_1 * norm_inf): singular values start in (0, 1].
@@ -87,6 +88,7 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
         _, low, moved, count = state
         return (count < limit) & ((abs(low - 1) > close) | (moved > close ** (1 / 3)))
 
+    # The change of a step is measured in the Frobenius norm.
     def step(state):
         u, low, _, count = state
         new, low = _halley(u, low)
@@ -115,6 +117,7 @@ def _halley(u: Array, low: Array) -> tuple[Array, Array]:
     weights = [convert_element_type(w, u.dtype) for w in (a, b, c)]
     # The inverse of I + c u^H u has condition number up to 1 + c.
     new = cond(c > _STEEP, _step_by_qr, _step_by_cholesky, u, *weights)
+    # The weighted map takes the bound along with the singular values.
     return new, low * (a + b * square) / (1 + c * square)
 
 

@@ -1,5 +1,4 @@
-"""What a program says beside its arithmetic: units with a name, choices by platform, tokens, where
-values lie.
+"""Parts of a program other than arithmetic: named units, choices by platform, tokens, placement.
 
 Floor 6. In: functions and pytrees. Out: their results. What needs several devices that run side by
 side says so.
@@ -32,10 +31,10 @@ from gpuarray.runtime.transfer import device_put
 
 
 def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
-    """`decomposition` as a unit of this name: printed programs show it as one call.
+    """Wrap `decomposition` as a named unit, which printed programs show as one call.
 
-    Arrays go in by position; keyword arguments are attributes, constants of the unit. version: for
-    readers of programs, kept as the function's `version`.
+    Arrays are passed by position; keyword arguments are attributes, constants of the unit.
+    version: kept as an attribute of the result, for whoever reads the program.
 
     >>> from gpuarray import lax
     >>> scaled = lax.composite(lambda x, *, by: by * x, "my.scaled")
@@ -51,6 +50,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
         return _named(functools.partial(decomposition, **dict(zip(names, values, strict=True))))
 
     def _named(function: Callable) -> Callable:
+        # A function of its own: `decomposition` must not be renamed, and a partial has no name.
         def run(*args: Any) -> Any:
             return function(*args)
 
@@ -74,10 +74,10 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
 def platform_dependent(
     *args: Any, default: Callable | None = None, **per_platform: Callable
 ) -> Any:
-    """`function(*args)` of the function given for the platform that programs run on.
+    """Call the function given for the platform that programs run on, with `args`.
 
-    Platforms are those of programs, "cpu" and "cuda" among them; that of the default device counts
-    when the call is traced. The functions are different ways to compute the same.
+    Platforms have the names of lowering platforms, such as "cpu" and "cuda"; the default device at
+    the time of tracing decides. The functions should compute the same result.
 
     >>> from gpuarray import lax
     >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: 1 + x)
@@ -96,6 +96,7 @@ def platform_dependent(
             f"platform_dependent has a function for {', '.join(per_platform) or 'no platform'} and "
             f"none for {platform}: give one, or a `default`"
         )
+    # Jitted, so that the choice is one call in the program, whatever the function consists of.
     return jit(chosen)(*args)
 
 
@@ -120,6 +121,7 @@ def after_all(*operands: Any) -> Array:
     >>> lax.after_all(lax.create_token(), lax.create_token()).size
     0
     """
+    # The barrier ties the token to the operands: it is an output of the same operation.
     return optimization_barrier((create_token(), *operands))[0]
 
 
@@ -151,6 +153,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """
     leaves, spec = tree.flatten(x)
     # A sharding or None is a leaf; anything else is a prefix of the pytree.
+    # A PartitionSpec is a tuple, which would otherwise be read as a pytree.
     one_for_all = isinstance(shardings, (Sharding, PartitionSpec)) or shardings is None
     given = [shardings] * len(leaves) if one_for_all else tree.prefix_broadcast(shardings, x)
     return tree.unflatten(
@@ -175,6 +178,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
             f"but got {sharding!r}"
         )
     shape = aval_of(x).shape
+    # A spec may name fewer axes than the value has, never more.
     if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
         raise ValueError(
             "One of with_sharding_constraint arguments is incompatible with its sharding "

@@ -45,6 +45,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.stage import TracedFunction, stage
 
+# Types whose sums can lose precision or overflow quickly, as `allow_f16_reductions` has it.
 _SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
 
 # ---- reductions ----
@@ -94,7 +95,7 @@ def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
 
 
 def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
-    """Maximum over `axes`; NaN if there is one, the lowest value of the dtype if there is nothing.
+    """Maximum over `axes`; NaN if any element is NaN; over no elements, the dtype's lowest value.
 
     Shapes: operand [n, m], result [m] for axes (0,).
 
@@ -107,7 +108,7 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
 
 
 def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
-    """Minimum over `axes`; NaN if there is one, the highest value of the dtype if there is nothing.
+    """Minimum over `axes`; NaN if any element is NaN; over no elements, the dtype's highest value.
 
     Shapes: operand [n, m], result [m] for axes (0,).
 
@@ -119,6 +120,7 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
     return reduce_min_p.bind(bindable("reduce_min", operand), axes=tuple(map(index, axes)))
 
 
+# Floats have no bits to combine: `x != 0` is what the caller means.
 def _logical(name: str, prim: Primitive, operand: Any, axes: Sequence[int]) -> Array:
     x = bindable(name, operand)
     kind = dtypes.kind_of(aval_of(x).dtype)
@@ -170,7 +172,7 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
-    """Where the maximum along `axis` is: the first one, a NaN before everything.
+    """The index of the first maximum along `axis`; NaN counts as larger than any number.
 
     Shapes: operand [n, m], result [m] for axis 0.
 
@@ -183,7 +185,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
-    """Where the minimum along `axis` is: the first one, a NaN before everything.
+    """The index of the first minimum along `axis`; NaN counts as smaller than any number.
 
     Shapes: operand [n, m], result [m] for axis 0.
 
@@ -217,6 +219,7 @@ _MONOIDS: dict[Any, Primitive] = {
 def monoid_of(computation: Callable, operand: Any, initial: Any) -> Primitive | None:
     """The reduction that folds like `computation`, if it is known and `initial` its identity."""
     try:
+        # By identity: a lambda that adds is not recognised.
         found = _MONOIDS.get(computation)
     except TypeError:  # an unhashable callable
         return None
@@ -262,6 +265,7 @@ def fold_operands(op: str, operands: Any, init_values: Any) -> tuple[list, list,
         )
     if not xs:
         raise ValueError(f"{op} needs at least one operand")
+    # Positions in error messages go on from the operands to the initial values.
     xs = [bindable(op, x, i) for i, x in enumerate(xs)]
     return xs, [bindable(op, s, len(xs) + i) for i, s in enumerate(starts)], treedef
 
@@ -296,12 +300,14 @@ def reduce(
             extra: dict[str, Any] = {}
             if known is reduce_sum_p:
                 check_short_floats(xs[0], axes)
+                # Only sums have a parameter for the layout of the result.
                 extra = {"out_sharding": None}
             result = known.bind(xs[0], axes=axes, **extra)
             return tree.tree_unflatten(treedef, [placed("reduce", result, out_sharding)])
     out = reduce_p.bind(
         *xs,
         *starts,
+        # The name is shown when the program is printed.
         computation=getattr(computation, "__name__", type(computation).__name__),
         jaxpr=fold_body("reduce", computation, xs, treedef),
         dimensions=axes,
@@ -319,6 +325,7 @@ def _running(
     def function(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
         return prim.bind(bindable(name, operand), axis=index(axis), reverse=bool(reverse))
 
+    # Functions that differ in a primitive are made by one function, docstrings included.
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary} along `axis`, from its end if `reverse`.
 
@@ -387,9 +394,9 @@ def sort_key_val(
 
 
 def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
-    """The k largest elements along an axis in falling order, and where they are.
+    """The k largest elements along an axis, in descending order, and their indices.
 
-    Shapes: operand [n, m], results [n, k] and [n, k] for axis 1. Of equals the first comes first.
+    Shapes: operand [n, m], results [n, k] and [n, k] for axis 1. Equal elements keep their order.
 
     >>> from gpuarray import lax
     >>> import gpuarray.numpy as gnp
@@ -409,7 +416,7 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """The k largest elements along an axis, or nearly: at least a share `recall_target` of them.
+    """The k largest elements along an axis and their indices, with a recall of `recall_target`.
 
     Shapes: operand [n, m], results [n, k] and [n, k] for axis 1; without `aggregate_to_topk` they
     hold all candidates, more than k.
@@ -438,7 +445,7 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """The k smallest elements along an axis, or nearly: at least a share `recall_target` of them.
+    """The k smallest elements along an axis and their indices, with a recall of `recall_target`.
 
     Shapes: operand [n, m], results [n, k] and [n, k] for axis 1; without `aggregate_to_topk` they
     hold all candidates, more than k.

@@ -53,8 +53,8 @@ def scan(
     """Run `carry, y = f(carry, x)` for each x along the first axis of `xs`: last carry, all ys.
 
     Shapes: leaves of xs [length, ...], of ys [length, ...]; the carry keeps its structure and
-    types. Without xs, f gets None and `length` says how often. reverse: from the last x to the
-    first.
+    types. Without xs, f gets None, and `length` is the number of steps. reverse: from the last x
+    to the first.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -88,6 +88,7 @@ def run_scan(
             values, out = pure(*state, x)
             if not (isinstance(out, (tuple, list)) and len(out) == 2):
                 return out  # not the pair that a body returns, which is said there
+            # The pair again, with the references' values in the carry.
             return (values, out[0]), out[1]
 
         start = (values_of(refs), init)
@@ -131,6 +132,7 @@ def _scan_plain(
     # Trace until the carry's types stay: a weak initial value takes the dtype that the body
     # returns.
     while True:
+        # The dtypes only ever widen, so this ends after a few rounds.
         avals = [aval_of(x) for x in values]
         body = stage_body(step, "scan", args_spec, [*avals, *x_avals], f, owner, kind)
         carry_spec, ys_spec = tree.treedef_children(body.out_spec)
@@ -205,6 +207,7 @@ def _length(arrays: list, length: Any) -> int:
     for x in arrays:
         if not aval_of(x).ndim:
             raise ValueError(f"scan got value with no leading axis to scan over: {x}.")
+    # No lengths are compared before all are known, so that a message can list them.
     sizes = sorted({aval_of(x).shape[0] for x in arrays})
     # A scan's results have its length as an axis, so it has to be known.
     if isinstance(length, Tracer):
@@ -270,7 +273,8 @@ def as_array(x: Any) -> Any:
 def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     """`f(x)` for every x along the first axis of `xs`, one after another, the results stacked.
 
-    Shapes: leaves of xs [n, ...], of the result [n, ...]. batch_size: so many at a time, by vmap.
+    Shapes: leaves of xs [n, ...], of the result [n, ...]. batch_size: how many xs
+    a step takes, by vmap.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import lax
@@ -290,8 +294,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     batches = n // batch_size
     full = batches * batch_size
     many = vmap(f)
-    # How a result is laid out is the same for a batch of one and of many.
-    # Whole batches in a scan, what is left over in one call more.
+    # Whole batches in a scan; what is left over in one more call.
     head = [
         reshape(_part(x, 0, full), (batches, batch_size, *aval_of(x).shape[1:])) for x in arrays
     ]
@@ -299,6 +302,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     xs = tree.unflatten(spec, head)
     out = run_scan(lambda _, x: ((), many(x)), (), xs, None, False, 1, f, "map of batches")[1]
     tail = None if rest is None else many(tree.unflatten(spec, rest))
+    # [batches, batch_size, ...] back to one leading axis.
     out = tree.tree_map(lambda y: reshape(y, (full, *y.shape[2:])), out)
     return out if tail is None else tree.tree_map(lambda a, b: concatenate([a, b], 0), out, tail)
 

@@ -1,7 +1,8 @@
 """Shapes: making arrays, and giving the elements of arrays other places.
 
-Floor 6. In: arrays and static shapes. Out: arrays, through the primitives of `ops.movement` and
-`ops.generate`. Nothing here computes with elements, so every dtype is welcome, random keys too.
+Floor 6. In: arrays and static shapes. Out: arrays, through the primitives of
+`primitives.movement`. Nothing here computes with elements, so every dtype is accepted, random
+keys too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def as_array(x) -> Array:
     if isinstance(x, Array):
         return x
     shape = shape_of(x)
-    # Outside every trace: a constant is a constant, whoever asks.
+    # In the base trace: a constant does not belong to the function being traced.
     with traces.base_trace():
         return broadcast_in_dim_p.bind(
             x, shape=shape, broadcast_dimensions=tuple(range(len(shape))), sharding=None
@@ -95,6 +96,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding=None) -> Array
     if not sizes:
         return as_array(x)
     shape = shape_of(x)
+    # The axes of the operand stay together at the end.
     dims = tuple(range(len(sizes), len(sizes) + len(shape)))
     return broadcast_in_dim_p.bind(x, shape=sizes + shape, broadcast_dimensions=dims, sharding=None)
 
@@ -237,6 +239,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """
     x = bindable("squeeze", array)
     shape = shape_of(x)
+    # In rising order, so that equal squeezes are equal equations.
     dims = tuple(sorted(util.canonical_axis(d, len(shape)) for d in dimensions))
     if not dims:
         return as_array(x)
@@ -263,6 +266,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
         raise ValueError(f"repeated axis in lax.expand_dims: {given}")
     if not new:
         return as_array(x)
+    # Axes of the result that exist already, in order.
     kept = tuple(d for d in range(rank) if d not in new)
     lengths = iter(shape)
     result = tuple(1 if d in new else next(lengths) for d in range(rank))
@@ -331,6 +335,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Array:
 
 
 def _sequence(op: str, values: Any) -> list:
+    # Joining the slices of one array: along its first axis, as NumPy takes it.
     if isinstance(values, (Array, np.ndarray)) and values.ndim:
         return list(unstack(values))
     return [bindable(op, x, i) for i, x in enumerate(values)]
@@ -347,6 +352,7 @@ def concatenate(operands: Any, dimension: int) -> Array:
     Array([1, 2, 3], dtype=int32)
     """
     xs = _sequence("concatenate", operands)
+    # Nothing to join: no equation is recorded.
     if len(xs) == 1 and isinstance(xs[0], Array):
         return xs[0]
     return concatenate_p.bind(*xs, dimension=index(dimension))
@@ -362,6 +368,7 @@ def stack(operands: Any, axis: int = 0) -> Array:
     Array([1., 2.], dtype=float32, weak_type=True)
     """
     xs = _sequence("stack", operands)
+    # Without operands the primitive raises the error.
     rank = len(shape_of(xs[0])) + 1 if xs else 1
     return stack_p.bind(*xs, axis=util.canonical_axis(axis, rank))
 
@@ -417,6 +424,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding=N
     value = bindable("full", fill_value, 1)
     if dtype is not None:
         value = _as_scalar(value, dtypes.requested_dtype(dtype, "full"), False)
+    # An array with a layout is never weakly typed.
     elif sharding is not None:
         value = _as_scalar(value, dtype_of(value), False)
     if shape:
@@ -438,6 +446,7 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
     own = aval_of(value)
     if own.dtype == dtype and own.weak_type == weak:
         return value
+    # Random keys do not convert to numbers, nor numbers to keys.
     if isinstance(dtype, dtypes.ExtendedDType) or isinstance(own.dtype, dtypes.ExtendedDType):
         if own.dtype != dtype:
             raise TypeError(
@@ -445,12 +454,15 @@ def _as_scalar(value: Any, dtype: Any, weak: bool) -> Any:
                 "random keys are filled with a random key."
             )
         return value
+    # A Python scalar is weakly typed by itself, where its dtype is the default one.
     if weak and not isinstance(value, Array):
         value = dtypes.scalar_type_of(np.zeros((), dtype))(value)
         if aval_of(value).dtype == dtype:
             return value
+    # Beyond the settings: 64-bit values while x64 is off need an aval of their own.
     if not isinstance(value, Array) and dtypes.is_beyond(dtype):
         return traces.made(_constant(value, dtype), ShapedArray((), dtype, weak))
+    # A traced value, and a weak type that no scalar carries, need an equation.
     if isinstance(value, Array) or weak:
         return convert_element_type_p.bind(value, new_dtype=dtype, weak_type=weak, sharding=None)
     return _constant(value, dtype)
@@ -460,11 +472,14 @@ def _constant(value: Any, dtype: Any) -> Any:
     """A concrete scalar in another dtype: integers wrap, floats saturate to integers."""
     kind = dtypes.kind_of(dtype)
     with np.errstate(all="ignore"):
+        # Python's own conversion rounds once, from double precision.
         if kind == "f" and isinstance(value, (bool, int, float, complex)):
             return dtype.type(float(value))  # pyright: ignore[reportArgumentType]
+        # Modulo 2^bits, as a cast in C: NumPy would raise an OverflowError.
         if kind in "iu" and isinstance(value, int):
             bits = dtypes.itemsize_bits(dtype)
             return np.array(machine_int(value) % (1 << bits), np.uint64).astype(dtype)[()]
+        # All else as the primitive converts on NumPy, so that constants and arrays agree.
         given = np.asarray(value)
         params = {"new_dtype": dtype, "weak_type": False, "sharding": None}
         rule = convert_element_type_p.numpy_function([ShapedArray((), given.dtype)], params)
@@ -529,7 +544,7 @@ def broadcasted_iota(
 
 
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding=None) -> Array:
-    """An array without chosen values (all zeros, so that programs are deterministic).
+    """An array of unspecified values (in fact zeros, so that programs are deterministic).
 
     Shapes: result `shape`.
 

@@ -115,6 +115,7 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
                 f"start indices must have one axis, got shape {given.shape}."
             )
         if isinstance(given, Array):
+            # Each start is a scalar of its own in the program: there may be one for every axis.
             given = [index_in_dim(given, i, keepdims=False) for i in range(given.shape[0])]
     given = [bindable(op, x, i) for i, x in enumerate(given)]
     if len(given) != len(shape):
@@ -208,7 +209,7 @@ def _one_start(x: Any, start: Any, axis: int, negative: bool) -> list:
     """Start indices that are zero, in the dtype of `start`, but along one axis."""
     shape = shape_of(x)
     start = bindable("dynamic_slice", start, 1)
-    # All starts have one dtype.
+    # All starts have one dtype, as the primitive requires.
     zero = dtype_of(start).type(0)
     starts = [zero] * len(shape)
     starts[axis] = _from_front(start, shape[axis], negative)
@@ -236,6 +237,7 @@ def dynamic_slice_in_dim(
     shape = shape_of(x)
     axis = util.canonical_axis(axis, len(shape))
     starts = _one_start(x, start_index, axis, allow_negative_indices)
+    # The window has the full length along every other axis.
     sizes = (*shape[:axis], to_int(slice_size), *shape[axis + 1 :])
     return dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
 
@@ -257,6 +259,7 @@ def dynamic_index_in_dim(
     >>> lax.dynamic_index_in_dim(gnp.arange(6), gnp.array(-1), keepdims=False)
     Array(5, dtype=int32)
     """
+    # The window has length 1 along the axis.
     part = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
     )
@@ -314,7 +317,7 @@ def dynamic_update_index_in_dim(
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
-    """The elements of `src` at index vectors, one index array an axis; indices count round the end.
+    """The elements of `src` at index vectors, one index array for each axis; indices wrap around.
 
     Shapes: src [n, m, k], two idxs [i] for axes (0, 1), result [i, k].
 
@@ -326,17 +329,21 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     x = bindable("index_take", src)
     shape = shape_of(x)
     axes = tuple(util.canonical_axis(a, len(shape)) for a in axes)
+    # Index vectors as gather takes them: [i, number of axes].
     columns = []
     for position, (at, axis) in enumerate(zip(idxs, axes)):
         at = bindable("index_take", at, position + 1)
         if len(shape_of(at)) != 1:
             raise TypeError(f"index_take takes index arrays of one axis, got {shape_of(at)}")
+        # rem has the sign of the dividend: a negative remainder needs the length added.
         length = dtype_of(at).type(shape[axis])
         rest = rem_p.bind(at, length)
         if dtypes.kind_of(length.dtype) == "i":
             below = lt_p.bind(rest, length.dtype.type(0))
             rest = select_n_p.bind(below, rest, add_p.bind(rest, length))
+        # [i] to [i, 1]: a column of the index vectors.
         columns.append(broadcast_in_dim(rest, (*shape_of(at), 1), (0,)))
+    # A window is one element along the indexed axes and all of the others.
     kept = [d for d in range(len(shape)) if d not in axes]
     numbers = GatherDimensionNumbers(tuple(range(1, len(kept) + 1)), tuple(sorted(axes)), axes)
     return gather_p.bind(
@@ -346,6 +353,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
         slice_sizes=tuple(1 if d in axes else n for d, n in enumerate(shape)),
         indices_are_sorted=False,
         unique_indices=False,
+        # Wrapped indices are in bounds.
         mode=GatherScatterMode.PROMISE_IN_BOUNDS,
         fill_value=None,
     )

@@ -68,12 +68,14 @@ def custom_linear_solve(
     >>> halve(2.0), ga.grad(halve)(2.0)
     (Array(3., dtype=float32, weak_type=True), Array(-1.5, dtype=float32, weak_type=True))
     """
+    # A symmetric function is its own transpose.
     if transpose_solve is None and symmetric:
         transpose_solve = solve
     right, spec = tree.flatten(b)
     right = check_operands(right)
     avals = [aval_of(x) for x in right]
     args_spec = tree.treedef_tuple([spec])
+    # Both functions are traced here: matvec, and the solver, which gets it by closure.
     forward = stage_body(matvec, "custom_linear_solve", args_spec, avals)
     _check_structure("matvec", forward.out_spec, "b", spec)
     _check_shapes("matvec", forward.graph.out_avals, "b", avals)
@@ -81,11 +83,13 @@ def custom_linear_solve(
     _check_solver(solver, spec, avals, has_aux)
     consts = System(forward.graph.consts, [], solver.graph.consts, [])
     graphs = System(forward.opened, None, solver.opened, None)
+    # Without it the primitive has forward derivatives only.
     if transpose_solve is not None:
         graph = forward.opened
         if not symmetric:
             count = len(forward.graph.consts)
             linear = (False,) * count + (True,) * len(right)
+            # The transpose of matvec, linear in all of its inputs but its constants.
             graph = transpose_filled(graph, linear, (True,) * len(right))
         vecmat = matvec if symmetric else _function(graph, forward.graph.consts, spec)
         backward = stage_body(
@@ -96,8 +100,10 @@ def custom_linear_solve(
             transpose_solve,
         )
         _check_solver(backward, spec, avals, has_aux, "transpose_solve")
+        # Two graphs of matvec's, since they have the same constants: forward and transposed.
         consts = System(consts.matvec, consts.matvec, consts.solve, backward.graph.consts)
         graphs = System(graphs.matvec, graph, graphs.solve, backward.opened)
+    # Constants in four groups, by the function that they belong to, then the right-hand side.
     out = linear_solve_p.bind(
         *(c for group in consts for c in group),
         *right,
@@ -112,6 +118,7 @@ def _check_solver(
 ) -> None:
     found = body.out_spec
     if has_aux:
+        # Only x is compared with b; aux may have any structure.
         pair = tree.treedef_children(found)
         if len(pair) != 2:
             raise TypeError(f"{what}() must return a pair (x, aux) with has_aux=True, got {found}")
@@ -151,6 +158,7 @@ def custom_root(
     graph, f_consts = function.opened, function.graph.consts
     known = len(f_consts)
     const_avals = [aval_of(c) for c in f_consts]
+    # Any pytree with as many leaves would do: constants are passed as a list.
     of_consts = tree.structure([0] * known)
 
     # All functions take what f closes over as arguments: derivatives are with respect to that.
@@ -164,6 +172,7 @@ def custom_root(
     _check_solver(solver, spec, avals, has_aux, other="initial_guess")
 
     def solve_linear(consts, x, y):
+        # f linearized at the solution: only inputs that move take part, outputs may be constant.
         lin = linearize_flat(lambda *xs: evaluate(graph, *consts, *xs), tree.flatten(x)[0])
 
         def linear(v):
@@ -189,20 +198,26 @@ def custom_root(
     _check_structure("tangent_solve", tangents.out_spec, "x", spec)
     sizes = known, len(solver.graph.consts), len(tangents.graph.consts)
 
+    # The primitive's function: the solver alone.
     def run(*values):
+        # Constants of f, of the solver and of the tangent solver, then the guess.
         consts, s_consts, _, x = cut(values, *sizes)
         return evaluate(solver.opened, *s_consts, *consts, *x)
 
+    # The implicit function theorem: f_x dx = -f_c dc, with c all that f closes over.
     def rule(primals, primal_tangents):
         consts, _, t_consts, _ = cut(primals, *sizes)
         out = bind(primals)
+        # The rest of the results is aux.
         x = out[: len(guess)]
         none = [Zero(tangent_aval(aval_of(v))) for v in out]
         _, shifts = jvp_flat(lambda *c: evaluate(graph, *c, *x), consts, primal_tangents[:known])
+        # No tangent reaches f: the root does not move.
         if all(is_zero(s) for s in shifts):
             return out, none
         right = [instantiate(s) for s in shifts]
         dx = evaluate(tangents.opened, *t_consts, *consts, *x, *right)
+        # aux gets no tangent.
         return out, [*map(neg, dx), *none[len(guess) :]]
 
     def bind(values):

@@ -39,7 +39,7 @@ def erf(x: ArrayLike) -> Array:
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), exact where erf(x) is nearly 1.
+    """1 - erf(x), accurate where erf(x) is close to 1.
 
     `x` is of a floating type; the result has its shape and dtype.
 
@@ -51,7 +51,7 @@ def erfc(x: ArrayLike) -> Array:
 
 
 def erf_inv(x: ArrayLike) -> Array:
-    """The number whose error function is x.
+    """The inverse of the error function: the number whose error function is x.
 
     `x` is of a floating type; the result has its shape and dtype.
 
@@ -147,7 +147,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
-    """How a gamma variate moves with its shape a: dx/da where igamma(a, x) stays the same.
+    """The derivative of a gamma variate x with respect to a: dx/da at constant igamma(a, x).
 
     Both are of one floating type; shapes agree up to scalars and axes of length 1.
 

@@ -76,7 +76,7 @@ def exp2(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 
 def expm1(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
-    """e to the power x, minus 1, exact for small x.
+    """e to the power x, minus 1, accurate for small x.
 
     The result has the shape and dtype of `x`.
 
@@ -100,7 +100,7 @@ def log(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 
 def log1p(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
-    """log(1 + x), exact for small x.
+    """log(1 + x), accurate for small x.
 
     The result has the shape and dtype of `x`.
 
@@ -312,7 +312,7 @@ def asinh(x: ArrayLike) -> Array:
 
 
 def acosh(x: ArrayLike) -> Array:
-    """The number, not negative, whose hyperbolic cosine is x.
+    """The non-negative number whose hyperbolic cosine is x.
 
     The result has the shape and dtype of `x`.
 

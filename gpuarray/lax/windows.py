@@ -25,6 +25,7 @@ from gpuarray.primitives.reduce.window import (
 )
 from gpuarray.pytree import tree
 
+# The reduction that a computation is recognised as, and the fold of windows by it.
 _PRIMITIVES = {
     reduce_sum_p: reduce_window_sum_p,
     reduce_max_p: reduce_window_max_p,
@@ -40,7 +41,7 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """How many windows fit along each axis.
+    """The number of windows along each axis.
 
     >>> from gpuarray import lax
     >>> lax.reduce_window_shape_tuple((3, 4), (2, 2), (1, 1), ((0, 1), (0, 0)))
@@ -54,6 +55,7 @@ def reduce_window_shape_tuple(
         tuple(base_dilation or ones),
         tuple(window_dilation or ones),
     )
+    # The error says what is wrong with the geometry: the formula would give a shape anyway.
     check_window("reduce_window", tuple(operand_shape), *geometry)
     return window_shape(operand_shape, *geometry)
 
@@ -86,6 +88,7 @@ def reduce_window(
             f"{[shape_of(s) for s in starts]}."
         )
     window = tuple(map(index, window_dimensions))
+    # Strides and dilations of 1 leave the plain window.
     strides = _or_ones(window_strides, len(window))
     base, inner = _or_ones(base_dilation, len(window)), _or_ones(window_dilation, len(window))
     pads: Any = padding

@@ -64,6 +64,7 @@ def relu6(x: ArrayLike) -> Array:
     return gnp.minimum(gnp.maximum(x, 0), 6.0)
 
 
+# Likewise 0 at both corners.
 relu6.defjvps(lambda t, out, x: _where((gnp.asarray(x) > 0) & (gnp.asarray(x) < 6), t))
 
 
@@ -100,7 +101,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
-    """max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1): elu with one derivative everywhere.
+    """max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1): elu with a continuous derivative.
 
     The shapes broadcast.
 
@@ -175,6 +176,7 @@ def softplus(x: ArrayLike) -> Array:
     >>> softplus(gnp.array([0.0, 100.0])).round(4)
     Array([  0.6931, 100.    ], dtype=float32)
     """
+    # log(exp(x) + exp(0)): the larger exponential is factored out.
     return gnp.logaddexp(x, 0)
 
 
@@ -186,6 +188,7 @@ def log_sigmoid(x: ArrayLike) -> Array:
     Array([  -0.6931, -100.    ], dtype=float32)
     """
     check_arraylike("log_sigmoid", x)
+    # log(1 / (1 + exp(-x))), which stays finite where the sigmoid underflows.
     return -softplus(-gnp.asarray(x))
 
 
@@ -294,6 +297,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     dtype = gnp.asarray(promoted).dtype
     if approximate:
         # Hendrycks and Gimpel's approximation: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))).
+        # Rounded to the dtype first, so that the constant promotes nothing.
         slope = np.asarray(np.sqrt(2 / np.pi)).astype(dtype)[()]
         cubic = promoted + 0.044715 * promoted**3
         return promoted * (0.5 * (1.0 + gnp.tanh(slope * cubic)))

@@ -73,6 +73,7 @@ def dot_product_attention(
     # Scale, bias and mask, then a softmax over the keys.
     if scale is None:
         scale = 1.0 / np.sqrt(width) if width else 0.0
+    # A number of the scores' own dtype: it must not widen them.
     scores = scores * gnp.asarray(scale, dtype=scores.dtype)
     if bias is not None:
         bias = _check_scores_operand("bias", gnp.asarray(bias), full)
@@ -135,6 +136,7 @@ def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, ...]:
         ("query", q, (batch, -1, -1, width)),
         ("value", v, (batch, span, shared, width)),
     )
+    # -1 stands for any length.
     for name, x, want in expected:
         if any(n not in (-1, have) for n, have in zip(want, x.shape, strict=True)):
             raise ValueError(f"{name} shape should be {list(want)}: but got {x.shape}")
@@ -142,6 +144,7 @@ def _check_operands(q: Array, k: Array, v: Array) -> tuple[int, ...]:
             raise ValueError(
                 f"{name} dtype should be {k.dtype}, but got {x.dtype}: convert it with .astype."
             )
+    # With no key heads at all, there may be no query heads either.
     if q.shape[2] % shared if shared else q.shape[2]:
         raise ValueError(
             "The number of query heads must be a multiple of key/value heads, but got "
@@ -178,6 +181,7 @@ def _window(size: Any) -> tuple[int, int] | None:
     if size is None:
         return None
     try:
+        # One number looks as far in both directions.
         pair = (size, size) if not isinstance(size, (tuple, list)) else tuple(size)
         left, right = (operator.index(n) for n in pair)
     except (TypeError, ValueError):
@@ -191,12 +195,14 @@ def _grouped(x: Array, grouped: tuple[int, ...]) -> Array:
     """(B, N or 1, T, S) as (B, K, T, G, S), the order of the scores."""
     shared, group = grouped[2:4]
     b, n, t, s = x.shape
+    # A head axis of length 1 broadcasts over both parts.
     split = (shared, group) if n == shared * group else (1, 1)
     return gnp.transpose(x.reshape(b, *split, t, s), (0, 1, 3, 2, 4))
 
 
 def _visible(full, mask, is_causal, q_lengths, kv_lengths, window) -> Array | None:
     """Which scores count, as a mask that broadcasts to (B, N, T, S); None for all of them."""
+    # Positions of queries as rows, of keys as columns.
     rows = gnp.arange(full[2])[:, None]
     columns = gnp.arange(full[3])[None, :]
     conditions = [] if mask is None else [mask]

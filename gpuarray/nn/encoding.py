@@ -26,7 +26,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     Array([[0., 0., 1.],
            [1., 0., 0.]], dtype=float32)
     """
-    # It is the length of an axis.
+    # The number of classes is the length of an axis, so it has to be known.
     if isinstance(num_classes, Tracer):
         raise errors.ConcretizationTypeError(
             num_classes,
@@ -45,6 +45,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             "binds it."
         )
     x = gnp.asarray(x)
+    # The axis counts in the result, which has one more.
     place = util.canonical_axis(axis, x.ndim + 1)
     if dtype is None:
         dtype = dtypes.default_float()

@@ -58,6 +58,7 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
     return constant(1)(key, shape, dtype, out_sharding)
 
 
+# In all of these, the dtype given to the maker is the default of the function it returns.
 def constant(value: ArrayLike, dtype: Any = None) -> Initializer:
     """An initializer that fills with a value, which broadcasts to the shape asked for.
 
@@ -72,7 +73,7 @@ def constant(value: ArrayLike, dtype: Any = None) -> Initializer:
 
 
 def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """An initializer that draws evenly from [0, scale), for real dtypes.
+    """An initializer that draws uniformly from [0, scale), for real dtypes.
 
     >>> from gpuarray import random
     >>> bool((uniform(3.0)(random.key(0), (100,)) < 3.0).all())
@@ -81,6 +82,7 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
 
     def init(key, shape, dtype=dtype, out_sharding=None):
         dtype = _float_dtype(dtype)
+        # Drawn from [0, 1), then scaled.
         drawn = random.uniform(key, _shape(shape), dtype)
         return _placed(drawn * gnp.array(scale, dtype), out_sharding)
 
@@ -118,6 +120,7 @@ def truncated_normal(
 
     def init(key, shape, dtype=dtype, out_sharding=None):
         dtype = _float_dtype(dtype)
+        # The bounds stretch with `stddev`.
         drawn = random.truncated_normal(key, lower, upper, _shape(shape), dtype)
         return _placed(drawn * gnp.array(stddev, dtype), out_sharding)
 
@@ -166,6 +169,7 @@ def _draw_uniform(key, shape, dtype, variance):
         for_radius, for_angle = random.split(key)
         # Evenly over a disc: the radius is the root of a uniform number.
         radius = gnp.sqrt(2 * _unit(for_radius, shape, dtype)).astype(dtype)
+        # A disc of radius sqrt(2) has variance 1.
         return _turned(radius, for_angle) * gnp.sqrt(variance)
     # The variance of the even distribution over [-1, 1) is 1/3.
     return random.uniform(key, shape, dtype, -1) * gnp.sqrt(3 * variance)
@@ -181,6 +185,7 @@ def _draw_truncated_normal(key, shape, dtype, variance):
         for_radius, for_angle = random.split(key)
         unit = _unit(for_radius, shape, dtype).astype(dtype)
         radius = gnp.sqrt(-gnp.log(1 - (1 - gnp.exp(gnp.array(-4.0, dtype))) * unit))
+        # Cutting made the deviation smaller; this makes up for it.
         stddev = gnp.sqrt(variance) / gnp.array(_TRUNCATED_STDDEV_COMPLEX, dtype)
         return _turned(radius, for_angle) * stddev
     stddev = gnp.sqrt(variance) / gnp.array(_TRUNCATED_STDDEV, dtype)
@@ -249,7 +254,7 @@ def _length(shape: tuple[int, ...], axes: Axes, name: str) -> int:
 def glorot_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Even, variance 1 / mean(fan_in, fan_out) (Glorot, 2010); also called xavier_uniform.
+    """Uniform, variance 1 / mean(fan_in, fan_out) (Glorot, 2010); also called xavier_uniform.
 
     >>> from gpuarray import random
     >>> glorot_uniform()(random.key(0), (2, 3)).shape
@@ -275,7 +280,7 @@ def glorot_normal(
 def lecun_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Even, variance 1 / fan_in.
+    """Uniform, variance 1 / fan_in.
 
     >>> from gpuarray import random
     >>> lecun_uniform()(random.key(0), (2, 3)).shape
@@ -299,7 +304,7 @@ def lecun_normal(
 def he_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Even, variance 2 / fan_in, for rectifiers (He et al., 2015); also called kaiming_uniform.
+    """Uniform, variance 2 / fan_in, for rectifiers (He et al., 2015); also called kaiming_uniform.
 
     >>> from gpuarray import random
     >>> he_uniform()(random.key(0), (2, 3)).shape
@@ -325,7 +330,7 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """An initializer of evenly drawn matrices with orthonormal rows or columns, times `scale`.
+    """An initializer of uniformly drawn matrices with orthonormal rows or columns, times `scale`.
 
     Shape contract: at least two axes; `column_axis` numbers the columns, all others together the
     rows.

@@ -34,6 +34,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     Array([0.5, 0.5], dtype=float32)
     """
     check_arraylike("softmax", x)
+    # A setting of JAX's: the rule below, or the derivative of the formula.
     if state.softmax_custom_jvp:
         return _softmax_with_rule(x, where, axis)
     return _softmax(x, where, axis)
@@ -120,6 +121,7 @@ def logsumexp(
         terms, weights = promote_dtypes_inexact(a, b)
     terms = gnp.asarray(terms)
     if where is not None:
+        # Left out again below; 0 keeps nan and inf of masked terms out of the derivative.
         terms = gnp.where(where, terms, 0)
     # log(sum(b exp(a))); without weights they are all 1.
     if weights is not None:
@@ -127,6 +129,7 @@ def logsumexp(
         terms = gnp.where(gnp.not_equal(weights, 0), terms, -np.inf)
     names, axes = split_axes(axis, terms.ndim)
     over = (*names, *axes)
+    # Complex terms are compared by their size: exp(a) has the modulus exp(real(a)).
     largest = gnp.max(gnp.real(terms), over, keepdims=keepdims, where=where, initial=-np.inf)
     # With an infinite maximum the differences would be nan.
     finite = lax.select(gnp.isfinite(largest), largest, lax.full_like(largest, 0))
@@ -143,6 +146,7 @@ def logsumexp(
     if return_sign:
         return logarithm, sign
     if weights is not None and not gnp.iscomplexobj(sign):
+        # The logarithm of a negative number is not real.
         logarithm = gnp.where(sign < 0, np.nan, logarithm)
     return logarithm
 
@@ -162,6 +166,7 @@ def logmeanexp(
     total: Any = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     x = gnp.asarray(x)
     if where is None:
+        # All elements count, or as many as the mask selects.
         count = float(util.prod(x.shape[i] for i in util.canonical_axes(axis, x.ndim)))
     else:
         counted = gnp.broadcast_to(where, x.shape)

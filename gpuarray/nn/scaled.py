@@ -80,6 +80,7 @@ def scaled_matmul(
                 f"dimensions, but got shapes {x.shape} and {y.shape}"
             )
     dtype = dtypes.check_user_dtype(preferred_element_type, "scaled_matmul")
+    # Sums run in single precision at least, and are rounded once at the end.
     wide = dtypes.wider(dtype, np.float32)
     a, b = _dequantized("lhs", a, a_scales, wide), _dequantized("rhs", b, b_scales, wide)
     product = lax.dot_general(a, b, (((2,), (2,)), ((0,), (0,))), preferred_element_type=wide)
@@ -136,6 +137,7 @@ def scaled_dot_general(
     )
     for config in (a_config, b_config):
         if config.global_scale is not None:
+            # What the operand was divided by before it was quantized.
             product = product * gnp.asarray(config.global_scale).astype(product.dtype)
     return product.reshape(*(a.shape[i] for i in batch[0]), *a_free, *b_free)
 
@@ -161,6 +163,7 @@ def _quantized(name: str, x: Array, config: BlockScaleConfig) -> tuple[Array, Ar
             f"scaled_dot_general: the contracted length {length} of {name} is not a multiple of "
             f"the block size {size} of {config.mode}. Pad it with zeros."
         )
+    # From here on the last axis is a block.
     x = x.astype(np.float32).reshape(batch, rows, length // size, size)
     if config.global_scale is not None:
         x = x / gnp.asarray(config.global_scale)
@@ -171,6 +174,7 @@ def _quantized(name: str, x: Array, config: BlockScaleConfig) -> tuple[Array, Ar
     exact = scales.astype(np.float32)
     # A block whose scale underflows to 0 holds nothing but what counts as 0.
     scaled = gnp.where(exact == 0, 0.0, x / exact)
+    # Clipped, since out of range the formats have nan or infinity.
     data = gnp.clip(scaled, -largest, largest).astype(config.data_type)
     return data.reshape(batch, rows, length), scales[..., 0]
 

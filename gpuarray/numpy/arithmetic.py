@@ -114,6 +114,7 @@ def _floor_divide_int(x, y):
 
 def _float_divmod(x, y):
     zero, one = zero_of(x), constant(1, x)
+    # As CPython divides floats: first the remainder, which is exact, then the quotient from it.
     rest = lax.rem(x, y)
     # x - rest is a multiple of y, so the quotient is nearly whole; for y = 0 the division itself
     # gives inf or nan.
@@ -178,7 +179,7 @@ floor_divide = documented(
 )
 remainder = documented(
     composite(binary("remainder", _pick_remainder, numeric)),
-    """x1 - floor(x1 / x2) * x2: what is left of the floored division, with the sign of x2.
+    """x1 - floor(x1 / x2) * x2: the remainder of floored division, which has the sign of x2.
 
     Shape contract: shapes broadcast; dtypes promote. For integers x % 0 is 0.
 
@@ -212,7 +213,7 @@ def _pick_fmod(dtype):
 
 fmod = documented(
     composite(binary("fmod", _pick_fmod, numeric)),
-    """What is left of the division truncated towards zero, with the sign of x1.
+    """The remainder of division truncated towards zero, which has the sign of x1.
 
     Shape contract: shapes broadcast; dtypes promote.
 
@@ -244,7 +245,7 @@ positive = documented(
 
 
 def _pick_abs(dtype):
-    # Nothing to take away from what is never negative.
+    # Booleans and unsigned integers are never negative.
     return asarray if kind_of(dtype) in "bu" else lax.abs
 
 
@@ -318,6 +319,7 @@ def power(x1, x2, /) -> Array:
     # JAX.
     base = aval_of(value(x1)).dtype
     if kind_of(base) in "fc" and kind_of(aval_of(value(x2)).dtype) in "iu":
+        # The base takes the dtype common to both; the exponent keeps its own.
         x, _ = promote_dtypes(x1, x2)
         return lax.pow(*promote_shapes("power", x, value(x2)))
     return _power(x1, x2)

@@ -24,6 +24,7 @@ from gpuarray.util import canonical_axis
 
 
 def _along(a: Array, axis: int, start: int | None, stop: int | None) -> Array:
+    # The other axes are taken whole.
     return getitem(a, (slice(None),) * axis + (slice(start, stop),))
 
 
@@ -42,6 +43,7 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
     if a.ndim == 0:
         raise ValueError("diff requires input that is at least one dimensional; got a scalar")
     axis = canonical_axis(axis, a.ndim)
+    # What is put before, the samples, what is put after: joined before differences are taken.
     parts = [a]
     for side, extra in ((0, prepend), (1, append)):
         if extra is not None:
@@ -96,6 +98,7 @@ def gradient(f, *varargs, axis=None, edge_order: int | None = None) -> Any:
         raise NotImplementedError(
             "The 'edge_order' argument to jnp.gradient is not supported: it is 1 always."
         )
+    # Positions and samples are divided by one another: all are made floats of one dtype.
     f, *spacing = promoted_inexact("gradient", f, *varargs)
     axes = tuple(range(f.ndim)) if axis is None else as_tuple(axis)
     axes = tuple(canonical_axis(a, f.ndim) for a in axes)
@@ -136,6 +139,7 @@ def _slope(f: Array, h, axis: int) -> Array:
     shape = [1] * f.ndim
     shape[axis] = n - 1
     steps = reshape(h[1:] - h[:-1], shape)
+    # The steps before and after each inner point.
     left, right = _along(steps, axis, None, n - 2), _along(steps, axis, 1, None)
     # The parabola through three neighbours, and its slope in the middle.
     inside = (
@@ -163,17 +167,19 @@ def trapezoid(y, x=None, dx=1.0, axis: int = -1) -> Array:
             ends = _along(y, axis, 0, 1) + _along(y, axis, y.shape[axis] - 1, None)
             return dx * (y.sum(axis) - 0.5 * ends.sum(axis))
         y, widths = promoted_inexact("trapezoid", y, dx)
+        # A vector of distances belongs to the axis of the samples, which is moved last below.
         widths = moveaxis(widths, axis, -1) if widths.ndim == y.ndim else widths
     else:
         y, x = promoted_inexact("trapezoid", y, x)
         axis = canonical_axis(axis, y.ndim)
         widths = diff(moveaxis(x, axis, -1) if x.ndim == y.ndim else x)
     y = moveaxis(y, axis, -1)
+    # Each interval is its width times the mean of its two ends.
     return 0.5 * (widths * (y[..., 1:] + y[..., :-1])).sum(-1)
 
 
 def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi) -> Array:
-    """Jumps of more than half a period along an axis undone by adding multiples of the period.
+    """Undo jumps of more than half a period along an axis by adding multiples of the period.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.unwrap(gnp.array([0, 3, 7, 13]), period=6)
@@ -217,6 +223,7 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> Array:
     >>> gnp.interp(1.5, gnp.array([1., 2.]), gnp.array([10., 20.]))
     Array(15., dtype=float32)
     """
+    # Strings first: they cannot become arrays.
     for name, end in (("left", left), ("right", right)):
         if isinstance(end, str) and end != "extrapolate":
             raise ValueError(
@@ -256,10 +263,12 @@ def _known_places(a: Array, i: Array) -> Array:
 
 def _periodic(x: Array, xp: Array, fp: Array, period):
     """All positions within one period, and the points continued by one on either side."""
+    # The sign of a period has no meaning.
     turn = abs(period)
     x, xp = mod(x, turn), mod(xp, turn)
     # Ascending again after the modulo.
     order = argsort(xp)
     xp, fp = xp[order], fp[order]
+    # The last point before the first one, and the first one after the last.
     xp = lax.concatenate([xp[-1:] - turn, xp, xp[:1] + turn], 0)
     return x, xp, lax.concatenate([fp[-1:], fp, fp[:1]], 0)

@@ -112,6 +112,7 @@ def fmax(x1, x2) -> Array:
     Array([1. , 0.5], dtype=float32)
     """
     x, y = promote_args("fmax", x1, x2)
+    # A comparison with nan is false, so a nan in x already yields y; one in y has to be asked for.
     return select(or_p.bind(greater(x, y), ne_p.bind(y, y)), x, y)
 
 
@@ -126,6 +127,7 @@ def fmin(x1, x2) -> Array:
     Array([0.5, 0.5], dtype=float32)
     """
     x, y = promote_args("fmin", x1, x2)
+    # As in fmax.
     return select(or_p.bind(less(x, y), ne_p.bind(y, y)), x, y)
 
 
@@ -142,6 +144,7 @@ def truth(x: Any) -> Any:
 
 
 def _logical(name: str, prim, doc: str) -> Callable[[Any, Any], Array]:
+    # Booleans are combined as they are; numbers are compared with zero first.
     run = for_bool(prim.bind, lambda x, y: prim.bind(truth(x), truth(y)))
     return documented(binary(name, run), doc)
 
@@ -274,7 +277,7 @@ bitwise_right_shift = right_shift
 
 @composite
 def bitwise_count(x, /) -> Array:
-    """How many bits of |x| are set.
+    """The number of bits set in |x|.
 
     Shape contract: the shape of x; the result is uint8.
 
@@ -283,4 +286,5 @@ def bitwise_count(x, /) -> Array:
     Array([2, 3], dtype=uint8)
     """
     (x,) = promote_args_numeric("bitwise_count", x)
+    # NumPy counts the bits of the magnitude, so that -x has as many as x.
     return convert(lax.population_count(absolute(x)), dtypes.uint8, False)

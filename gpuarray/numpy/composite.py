@@ -42,7 +42,7 @@ def composite(
         return functools.partial(composite, static=static, inline=inline, eager=eager, name=name)
     # Printed programs show this name.
     function.__name__ = name or function.__name__
-    # Made once, at import; traced when a small array first comes.
+    # Wrapped once, at import; traced when a small array first comes.
     compiled = jit(function, static_argnames=static or None)
 
     @functools.wraps(function)
@@ -73,4 +73,5 @@ def composite(
     return call
 
 
+# What a compiled unit takes: None stands for an optional argument that was not given.
 _PLAIN = (Array, np.generic, bool, int, float, complex, type(None))

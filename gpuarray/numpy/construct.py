@@ -162,6 +162,7 @@ def _to_array(x: Any, wanted: Any) -> Array:
     # Converted on the host where that costs no second copy.
     if wanted is None or isinstance(value, Array):
         return own(value)
+    # Nothing to convert, but the memory may be the caller's: `own` copies it.
     if value.dtype == wanted:
         return own(value, ShapedArray(value.shape, wanted))
     with np.errstate(all="ignore"):
@@ -177,6 +178,7 @@ def plain_scalar(x: Any) -> Any:
     """A Python scalar as itself: enums and other subclasses as the number they are."""
     if type(x) in _PYTHON:
         return x
+    # In this order, since a bool is an int to Python.
     kinds: tuple[Any, ...] = (bool, int, float, complex)
     return next(kind(x) for kind in kinds if isinstance(x, kind))
 
@@ -192,6 +194,7 @@ def _from_sequence(xs: list | tuple, wanted: Any) -> Array:
     if kinds <= _PYTHON:
         # The dtype that all leaves promote to.
         if wanted is None:
+            # Of no elements there is no type: the default float is taken, as NumPy does.
             wanted = dtypes.result_type(*(kind() for kind in kinds)) if kinds else None
         return _owned(_of_python(xs, wanted or dtypes.default_float()))
     if any(x is None for x in leaves):
@@ -219,6 +222,7 @@ def _leaves(xs: Any):
 def _stacked(xs: Any, wanted: Any) -> Array:
     """Nested lists that hold Arrays: each level is a concatenation."""
     parts = [
+        # One by one: an element may be an Array, a number, or an object with a protocol of its own.
         _stacked(x, wanted)
         if isinstance(x, (list, tuple))
         else as_type(_to_array(x, wanted), wanted)

@@ -1,4 +1,4 @@
-"""How samples go together: convolve, correlate, cov, corrcoef.
+"""Convolution, correlation and covariance of samples: convolve, correlate, cov, corrcoef.
 
 Floor 6. In: samples. Out: sums of products, as convolutions and matrix products.
 """
@@ -104,8 +104,8 @@ def cov(
 ) -> Array:
     """The covariance matrix of variables: (v, n) samples -> (v, v); one variable gives a scalar.
 
-    rowvar: variables are rows. ddof: what is taken from n in the denominator (1, or 0 with `bias`).
-    fweights: how often each sample counts. aweights: how much.
+    rowvar: variables are rows. ddof: subtracted from n in the denominator (1, or 0 with `bias`).
+    fweights: how often each sample occurs. aweights: the weight of each sample.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.cov(gnp.array([[0., 2.], [1., 5.]]))
@@ -149,6 +149,7 @@ def cov(
                 raise RuntimeError(f"incompatible numbers of samples and {what}")
             if what == "fweights" and not dtypes.issubdtype(w.dtype, np.integer):
                 raise TypeError("fweights must be integer.")
+            # NumPy takes the weights without their signs.
             w = abs(w)
             weights = w if weights is None else weights * w
     count = samples.shape[1]
@@ -159,6 +160,7 @@ def cov(
         mean = samples.sum(1) / count
         scale = count - ddof
         centred = samples - mean[:, None]
+        # The sum over all samples of the products of two variables' deviations.
         moments = dot(centred, conj(centred.T))
     else:
         total = weights.sum()
@@ -187,6 +189,7 @@ def corrcoef(x, y=None, rowvar: bool = True, dtype=None) -> Array:
     # One variable: 1, or nan where it does not vary.
     if c.ndim == 0:
         return c / c
+    # Variances are real, of complex variables too.
     deviation = sqrt(real(c.diagonal()))
     c = c / deviation[:, None] / deviation[None, :]
     # Rounding may carry a coefficient just beyond 1.

@@ -39,7 +39,7 @@ _HOST = frozenset(
 
 _HOST_MODULES = ("numpy.char", "numpy.lib.recfunctions", "numpy.strings")
 
-#: Functions that read arrays of ours (`like=`) from files and text.
+#: Functions that read arrays from files and text, ours where `like=` is one of ours.
 _READERS = frozenset("fromfile fromiter fromstring genfromtxt loadtxt".split())
 
 #: Functions that write into their first argument.
@@ -55,7 +55,7 @@ _RENAMED = {
     "reshape": {"newshape": "shape"},
 }
 
-#: What has to be said so that ours does as NumPy does.
+#: Arguments that make our function behave as NumPy's.
 _ASKED: dict[str, dict[str, Any]] = {
     "linalg.cholesky": {"symmetrize_input": False},
     "linalg.eigh": {"symmetrize_input": False},
@@ -68,7 +68,7 @@ _ASKED_OF_VALUES: dict[str, dict[str, Any]] = {
     "polymul": {"trim_leading_zeros": True},
 }
 
-#: Keywords that say how to get a result and change nothing of it.
+#: Keywords that say how a result is computed and do not change it.
 _IDLE = frozenset("kind overwrite_input subok".split())
 _IDLE_FOR = {
     "meshgrid": frozenset(["copy"]),
@@ -77,7 +77,7 @@ _IDLE_FOR = {
     **dict.fromkeys(("concatenate", "hstack", "stack", "vstack"), frozenset(["casting"])),
 }
 
-#: Keywords of ours that mean something else.
+#: Keywords that our function has with another meaning.
 _OTHERWISE = {"linalg.matrix_rank": frozenset(["rtol"])}
 
 #: Functions whose `order` is one of elements; elsewhere it is one of memory, which arrays here do
@@ -116,6 +116,7 @@ _CHECKED = frozenset("take take_along_axis".split())
 
 def _conditions(x):
     """One condition or several."""
+    # A vector of booleans is one condition; a list of arrays or of lists is several.
     single = x.ndim == 1 if hasattr(x, "ndim") else not isinstance(x[0], (list, Array, np.ndarray))
     return [as_operand(x)] if single else [as_operand(c) for c in x]
 
@@ -146,7 +147,7 @@ def _as_they_are(x):
 
 
 def _up_to(most: float) -> Callable[[Any], Any]:
-    """Which quantiles, where they are known on the host: NumPy refuses others, ours move them."""
+    """Quantiles, checked where they are known on the host: NumPy raises for others, ours not."""
 
     def convert(x):
         x = as_operand(x)
@@ -161,6 +162,7 @@ _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("apply_along_axis", "args"): _as_they_are,
     ("bincount", "weights"): _weights,
     ("block", "arrays"): _as_they_are,
+    # What np.einsum_path returns begins with its own name.
     ("einsum", "optimize"): lambda x: x[1:] if _is_list(x) and x[0] == "einsum_path" else x,
     ("histogram2d", "bins"): _bins,
     ("histogramdd", "bins"): lambda x: [as_operand(e) for e in x] if _is_list(x) else x,
@@ -222,6 +224,7 @@ _RESULTS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "histogramdd": _histograms,
 }
 
+# NumPy's marker for an argument that was not given; its own wrappers pass it on.
 NO_VALUE = inspect.signature(np.sum).parameters["initial"].default
 
 
@@ -231,7 +234,7 @@ class _Parameter(NamedTuple):
     name: str | None  #: of ours; None where ours has none
     default: Any
     convert: Callable[[Any], Any] | None
-    is_idle: bool  #: says how to get the result, not which
+    is_idle: bool  #: says how the result is computed, not what it is
 
 
 class Counterpart:
@@ -239,12 +242,14 @@ class Counterpart:
 
     def __init__(self, function: Callable[..., Any]):
         module, name = function.__module__ or "", function.__name__
+        # "linalg.inv" for numpy.linalg.inv: the path within the namespace.
         self.name = ".".join([*module.split(".")[1:], name])
         self.is_numpys = module.split(".")[0] == "numpy"
         self.is_host = not self.is_numpys or name in _HOST or module in _HOST_MODULES
         self.reads = self.is_numpys and self.name in _READERS
         self.writes = self.is_numpys and self.name in _WRITERS
         self.ours = None if self.is_host else _ours(module, name)
+        # Signatures are read once; calls only look names up.
         ours = _signature(self.ours)
         named = _signature(function) or ours
         self._positional = [p.name for p in named if p.kind in _POSITIONAL]
@@ -267,6 +272,7 @@ class Counterpart:
             for p in ours
             if p.kind is p.POSITIONAL_ONLY or (p.kind in _POSITIONAL and p.name in arrays)
         ]
+        # Only as far as they lead the signature: behind a gap, arguments have to go by name.
         for at, p in enumerate(ours[: len(self._first)]):
             if p.name != self._first[at]:
                 del self._first[at:]
@@ -299,6 +305,7 @@ class Counterpart:
         operands, given = self.arguments(args, kwargs)
         if self._asked_of_values and not any(isinstance(x, Tracer) for x in operands):
             given.update(self._asked_of_values)
+        # NumPy raises for a position out of range; ours would fill or clip.
         if self._checks and "mode" not in given:
             with config.oob("raise"):
                 return self.ours(*operands, **given)
@@ -343,10 +350,13 @@ class Counterpart:
     def _keywords(self, named: dict[str, Any]) -> dict[str, Any]:
         given = dict(self._asked)
         for name, x in named.items():
+            # A name that NumPy's signature lacks is among its `**kwargs`.
             known = self._known.get(name) or self._parameter(name)
             default = known.default
+            # What is at its default need not be passed on, so ours may lack the parameter.
             if x is default or known.is_idle or x is NO_VALUE:
                 continue
+            # Compared by value only where `==` is known to give a bool.
             if type(x) is type(default) and isinstance(x, (str, int, float)) and x == default:
                 continue
             if known.convert is not None:
@@ -359,6 +369,7 @@ class Counterpart:
         return given
 
 
+#: What a conversion returns for an argument that asks for nothing here.
 _NOTHING = object()
 
 
@@ -373,6 +384,7 @@ def counterpart(function: Callable[..., Any]) -> Counterpart:
 
 def _ours(module: str, name: str) -> Callable[..., Any] | None:
     space = array_namespace()
+    # None where the namespace has no counterpart, and then nothing is found in it.
     for part in module.split(".")[1:]:
         space = getattr(space, part, None)
     found = getattr(space, _NAMED.get(name, name), None)
@@ -391,6 +403,7 @@ def _signature(function: Callable[..., Any] | None) -> list[inspect.Parameter]:
 def _check_cast(given: dict[str, Any], casting: Any) -> None:
     """Refuse what `casting` does not let become the dtype asked for, or that of the result."""
     dtype = given.get("dtype")
+    # Ours promotes by these rules anyway.
     if dtype is None and casting in ("same_kind", "unsafe"):
         return
     parts = list(given.get("arrays", given.get("tup")))  # pyright: ignore[reportArgumentType]

@@ -80,7 +80,7 @@ def ones(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
 
 
 def empty(shape, dtype=None, *, device=None, out_sharding=None) -> Array:
-    """A new array without chosen values (all zeros, so that programs are deterministic).
+    """A new array of unspecified values (in fact zeros, so that programs are deterministic).
 
     Shape contract: as `zeros`.
 
@@ -106,12 +106,13 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None) -> Ar
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, "full")
     shape = canonicalize_shape(shape)
     fill = value(fill_value)
+    # An array of values is broadcast; a scalar is a constant of the program.
     if getattr(fill, "shape", ()):
         fill = fill if wanted is None else as_type(fill, wanted)
         return _placed(_spread(fill, shape), device, out_sharding)
-    # A value without a dtype stays weak unless it is placed, as in JAX.
+    # Without a dtype, a weakly typed value gives a weak array, unless it is placed, as in JAX.
     if wanted is None and not (device is None and out_sharding is None):
-        wanted = aval_of(fill).dtype  # what has a place of its own is not weak
+        wanted = aval_of(fill).dtype
     return _placed(lax.full(shape, fill, wanted), device, out_sharding)
 
 
@@ -148,7 +149,7 @@ def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None) -> A
 
 
 def empty_like(prototype, dtype=None, shape=None, *, device=None, out_sharding=None) -> Array:
-    """A new array like another one, without chosen values (all zeros).
+    """A new array like another one, of unspecified values (in fact zeros).
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.empty_like(gnp.arange(3)).dtype
@@ -179,6 +180,7 @@ def _like(name: str, a, fill, dtype, shape, device, out_sharding) -> Array:
     fill = value(fill)
     if getattr(fill, "shape", ()):
         return _placed(_spread(as_type(fill, dtype), shape), device, out_sharding)
+    # Through as_type, which warns where an imaginary part is discarded.
     if isinstance(fill, (complex, np.complexfloating)):
         fill = as_type(asarray(fill), dtype)
     return _placed(as_type(lax.full(shape, fill, dtype), dtype, weak), device, out_sharding)
@@ -202,6 +204,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     if "start" not in ends:
         raise TypeError("jax.numpy.arange: the first argument must be a number, not None")
     wanted = None if dtype is None else dtypes.requested_dtype(dtype, "arange")
+    # Without a dtype the ends promote, so that arange(3.0) is of floats.
     kind = dtypes.result_type(*(given[n] for n in ends)) if wanted is None else wanted
     if kind_of(kind) == "b":
         raise TypeError(
@@ -211,6 +214,7 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding
     # The usual call is an iota alone.
     if stop is None and step is None:
         return _placed(_iota(kind, math.ceil(ends["start"])), device, out_sharding)
+    # A single argument is where the range stops.
     first = ends["start"] if stop is not None else 0
     last = ends["stop"] if stop is not None else ends["start"]
     by = ends.get("step", 1)
@@ -246,11 +250,13 @@ def _steps(first: Any, last: Any, by: Any) -> int:
 
 
 def _iota(dtype: Any, n: int) -> Array:
+    # A range that ends before it starts is empty.
     return lax.iota(dtype, max(0, n))
 
 
 def _number(x: Any, dtype: Any) -> Any:
     with np.errstate(all="ignore"):
+        # The range itself may wrap in a narrow dtype; NumPy's warnings would name a scalar.
         return np.asarray(x).astype(dtype)[()]
 
 
@@ -292,6 +298,7 @@ def _linspace(start, stop, *, num, endpoint, dtype, axis):
     wanted = through if dtype is None else dtype
     if kind_of(wanted) in "fc":
         through = dtypes.wider(through, wanted)
+    # Ends may be arrays: there is a range for each pair of their elements.
     shape = np.broadcast_shapes(a.shape, b.shape)
     a, b = (broadcast_to(as_type(x, through), shape) for x in (a, b))
     gaps = num - 1 if endpoint else num
@@ -419,6 +426,7 @@ def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy")
     # Cartesian order: the first two axes are swapped.
     if indexing == "xy" and len(axes) >= 2:
         order[:2] = 1, 0
+    # The grid's length along each axis.
     lengths = [0] * len(axes)
     for a, i in zip(axes, order, strict=True):
         lengths[i] = a.shape[0]

@@ -35,25 +35,30 @@ _REFUSALS = (TypeError, ValueError, IndexError, AssertionError, OverflowError, N
 def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
     """A function of NumPy's namespaces, where one of its arguments is ours."""
     for t in types:
+        # Another library's array: NEP 18 has NumPy ask that one next.
         if not issubclass(t, (Array, np.ndarray)):
             return NotImplemented
     found = counterpart(function)
     if found.writes:
+        # These change their first argument, which only a NumPy array allows.
         _writable(f"np.{found.name}", found.first(args, kwargs))
     if found.writes or found.is_host:
         return function(*_on_host(args), **_on_host(kwargs))
     if found.reads:
+        # Nothing is read on a device: NumPy reads, and the result is put there.
         return _on_device(function(*args, **kwargs), (), None)
     if found.ours is None:
         return _by_numpy(f"np.{found.name}", function, args, kwargs, "it is not in gpuarray.numpy")
     outs = ()
     left, rest = kwargs, args
+    # `out` may be given by position: then all arguments are taken by name.
     if "out" in kwargs or len(args) >= found.outs_from:
         if len(args) >= found.outs_from:
             left, rest = found.named(args, kwargs), ()
         left, outs = _taken_out(f"np.{found.name}", left)
     try:
         result = found(rest, left)
+        # Where ours gives nan, NumPy may raise a LinAlgError: it decides.
         if not found.may_fail or _is_finite(result):
             return _put_out(result, outs) if outs else result
     except _REFUSALS as error:
@@ -72,6 +77,7 @@ def array_function(function: Callable, types, args: tuple, kwargs: dict) -> Any:
 def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
     """`np.add(x, y)`, `np.add.reduce(x)` and so on, where one of the operands is ours."""
     ours = _here(ufunc)
+    # The usual call has no options, and costs no more than a look-up.
     if ours is not None and not options and method == "__call__":
         try:
             return ours(*map(as_operand, inputs))
@@ -83,6 +89,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs, **options) -> Any:
     what = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
     numpys = getattr(ufunc, method)
     if method == "at":
+        # ufunc.at works in place, on a NumPy array.
         _writable(what, inputs[0])
         return numpys(*_on_host(inputs), **_on_host(options))
     left, outs = _taken_out(what, options)
@@ -105,6 +112,7 @@ def _here(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """Our function for one of NumPy's ufuncs, if there is one."""
     name = ufunc.__name__
     if getattr(np, name, None) is not ufunc:
+        # A ufunc of another library, which has taken one of NumPy's names.
         return None
     return getattr(array_namespace(), name, None)
 
@@ -145,6 +153,7 @@ def _method(ufunc: np.ufunc, method: str, inputs: tuple, options: dict) -> Any:
         result = _with_methods(ufunc).outer(*operands, **options)
         return surface.astype(result, types[0]) if types else result
     idle = {"where": True, "initial": NO_VALUE}
+    # Defaults that NumPy fills in ask for nothing.
     options = {n: x for n, x in options.items() if n not in idle or x is not idle[n]}
     if "where" in options:
         options["where"] = as_operand(options["where"])
@@ -217,6 +226,7 @@ def _put_out(result, outs: tuple, where: Any = None, casting: Any = "same_kind")
             continue
         if where is None and x.shape != value.shape:
             raise ValueError(f"out has shape {x.shape}, the result {value.shape}")
+        # Casts as NumPy does between `out` and the result.
         np.copyto(x, np.asarray(value), casting=casting, where=mask)
     written = [v if x is None else x for x, v in zip(outs, results, strict=True)]
     return tuple(written) if len(written) > 1 else written[0]

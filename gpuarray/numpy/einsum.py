@@ -98,6 +98,7 @@ def _as_string(subscripts, operands: tuple) -> tuple[str, tuple]:
     items = (subscripts, *operands)
     lists = [*items[1::2]] if len(items) % 2 == 0 else [*items[1::2], items[-1]]
     # NumPy's other notation: einsum(a, [0, 1], b, [1, 2], [0, 2]).
+    # Numbers become letters, so that everything below reads one notation.
     names: dict[Any, str] = {}
     letters = iter(string.ascii_letters)
     known = sorted({i for entry in lists for i in entry if i is not Ellipsis})
@@ -154,6 +155,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
             inside = set("".join(taken[2:])) | set("".join(live)) | set(result)
             made = _joined(taken[0], taken[1], inside)
             steps.append((positions[:2], tuple(taken[:2]), made))
+            # The intermediate result stands at the end of the terms that are left.
             positions = (len(live) + len(taken) - 2, *positions[2:])
             taken = [made, *taken[2:]]
         # A label that neither a later step nor the result names is summed away now.
@@ -167,6 +169,7 @@ def _plan(spec: str, shapes: tuple[tuple[int, ...], ...], optimize) -> list[tupl
 def _joined(first: str, second: str, needed: set[str]) -> str:
     # Batch labels first, which is what dot_general returns.
     both = [c for c in first if c in second and c in needed]
+    # dict.fromkeys drops repeated labels and keeps the order.
     return "".join(dict.fromkeys([*both, *(c for c in first + second if c in needed and c != "1")]))
 
 
@@ -194,6 +197,7 @@ def _labels(spec: str, shapes) -> tuple[list[str], str]:
             longest = max(longest, len(shape) - len(term.replace("...", "")))
     dots = "".join(free[-longest:]) if longest else ""
     full = []
+    # Spell out every term; operands with fewer leading axes get the last of the letters.
     for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if "..." in term:
             count = len(shape) - len(term.replace("...", ""))
@@ -253,6 +257,7 @@ def _tidied(x: Array, labels: str, needed: set[str]) -> tuple[Array, str]:
     while len(set(labels)) < len(labels):
         c = next(c for c in labels if labels.count(c) > 1)
         i, j = labels.index(c), labels.rindex(c)
+        # diagonal() puts the new axis last; it takes the place of the first of the two.
         x = moveaxis(diagonal(x, 0, i, j), -1, i)
         labels = labels[:j] + labels[j + 1 :]
     # Summed before the product, which gets smaller by it.

@@ -113,6 +113,7 @@ def _by_threes(a: Array, kind: str, lengths: list[int]) -> Array:
     if count <= 3:
         return lax.fft(a, kind, tuple(lengths))
     plain = "IFFT" if kind.startswith("I") else "FFT"
+    # The last three axes are one transform; those before them follow, moved to the end for it.
     first = count - 3
     lead = a.ndim - count
 
@@ -131,6 +132,7 @@ def _scaled(out: Array, n: int, inverse: bool, norm: str | None) -> Array:
     """The inverse divides by n already; `ortho` shares that between both ways, `forward` leaves it
     to the other.
     """
+    # Factors relative to lax.fft, which leaves the forward transform unscaled.
     if norm == "ortho":
         return out * (math.sqrt(n) if inverse else 1 / math.sqrt(n))
     if norm == "forward":
@@ -190,6 +192,7 @@ def irfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> A
     return _one("irfft", "IRFFT", a, n, axis, norm)
 
 
+# The Hermitian transforms are real ones in the other direction: their scalings swap.
 _OTHER_WAY = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
@@ -206,6 +209,7 @@ def hfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Ar
     >>> gnp.fft.hfft(gnp.array([1., 0., 0.]))
     Array([1., 1., 1., 1.], dtype=float32)
     """
+    # hfft(a) = irfft(conj(a)) but for the scaling; ihfft is the reverse.
     a = array("jax.numpy.fft.hfft", a)
     return _one("hfft", "IRFFT", conj(a), n, axis, _swapped(norm))
 
@@ -389,6 +393,7 @@ def fftshift(x, axes: Any = None) -> Array:
     """
     x = array("jax.numpy.fft.fftshift", x)
     chosen = _shift_axes(x, axes)
+    # Frequency 0 moves from place 0 to place n // 2.
     return _roll(x, tuple(x.shape[i] // 2 for i in chosen), chosen)
 
 
@@ -401,6 +406,7 @@ def ifftshift(x, axes: Any = None) -> Array:
     """
     x = array("jax.numpy.fft.ifftshift", x)
     chosen = _shift_axes(x, axes)
+    # Back by the same amount: for odd lengths the two shifts differ.
     return _roll(x, tuple(-(x.shape[i] // 2) for i in chosen), chosen)
 
 

@@ -61,7 +61,9 @@ _differs = unary("isnan", always(lambda x: lax.ne(x, x)))
 
 def _pick_isfinite(dtype):
     if kind_of(dtype) == "c":
+        # A complex number is finite where both of its parts are.
         return lambda x: and_p.bind(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
+    # Integers always are: no element needs to be looked at.
     return lax.is_finite if kind_of(dtype) == "f" else lambda x: lax.full_like(x, True, np.bool_)
 
 
@@ -177,6 +179,7 @@ def _pick_signbit(dtype):
     if kind == "b":
         return _never
     if kind != "f":
+        # Integers have no negative zero: a comparison will do.
         return lambda x: lax.lt(x, zero_of(x))
     # Formats of 8 bits go through float16, which has all their values.
     if dtype.itemsize not in _BITS:
@@ -195,7 +198,7 @@ def _signbit(x):
 
 signbit = documented(
     composite(unary("signbit", _pick_signbit, weak="never")),
-    """Whether the sign is set: of -0.0 and of a negative nan, too.
+    """Whether the sign bit is set: true also of -0.0 and of a negative nan.
 
     >>> import gpuarray.numpy as gnp
     >>> gnp.signbit(gnp.array([1.0, -0.0]))
@@ -309,6 +312,7 @@ def frexp(x, /) -> tuple[Array, Array]:
     if kind_of(dtype) == "c":
         raise TypeError("frexp does not support complex-valued inputs")
     if dtype.itemsize not in _BITS:
+        # Short formats hold too few exponents for what follows.
         x = as_type(x, dtypes.float32)
     info = dtypes.finfo(x.dtype)
     bits = np.dtype(_BITS[x.dtype.itemsize])
@@ -319,8 +323,10 @@ def frexp(x, /) -> tuple[Array, Array]:
     pattern = lax.bitcast_convert_type(scaled, bits)
     mask, bias = bits.type((1 << info.nexp) - 1), (1 << (info.nexp - 1)) - 1
     field = lax.bitwise_and(lax.shift_right_logical(pattern, bits.type(info.nmant)), mask)
+    # Subtracted from the field: the bias, and where the number was scaled up, the scaling.
     low, normal = (lax.full((), bias - 1 + n, bits) for n in (info.nmant, 0))
     exponent = lax.sub(field, select(tiny, low, normal))
+    # A field of all ones is inf or nan.
     itself = or_p.bind(lax.eq(x, zero_of(x)), lax.eq(field, mask))
     exponent = lax.convert_element_type(select(itself, bits.type(0), exponent), np.int32)
     # Exact products, so that the derivative is 2**-exponent; two, because that may be out of range.
@@ -333,6 +339,7 @@ def frexp(x, /) -> tuple[Array, Array]:
 def _power_of_two(n, dtype: np.dtype) -> Array:
     """2**n, exactly, for int32 n of a normal number."""
     info, bits = dtypes.finfo(dtype), np.dtype(_BITS[dtype.itemsize])
+    # Only the exponent field is set: the mantissa's leading one is implied.
     field = lax.convert_element_type(lax.add(n, np.int32(info.maxexp - 1)), bits)
     return lax.bitcast_convert_type(lax.shift_left(field, bits.type(info.nmant)), dtype)
 
@@ -356,7 +363,8 @@ def ldexp(x1, x2, /) -> Array:
     narrow = dtype == np.float16 or dtype.itemsize not in _BITS
     x = as_type(x, dtypes.float32 if narrow else dtype)
     info = dtypes.finfo(x.dtype)
-    reach = info.maxexp * 3  # beyond it all is 0 or infinite
+    # Beyond three times the largest exponent every product is 0 or infinite.
+    reach = info.maxexp * 3
     # Clamped in the exponent's own type, if that can hold the bounds.
     if dtypes.itemsize_bits(n.dtype) < 32:
         n = lax.convert_element_type(n, np.int32)

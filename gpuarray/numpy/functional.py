@@ -61,6 +61,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr, *args, **kwargs) -> Array
     # Around the lane's axis the axes of its result stand; those before it come first, as they were.
     for _ in range(after):
         lane = vmap(lane, in_axes=-1, out_axes=-1)
+    # Outermost last: the axes before the lane's own come first in the result.
     for _ in range(before):
         lane = vmap(lane)
     return lane(arr)
@@ -85,6 +86,7 @@ def apply_over_axes(func: Callable[[Array, int], Array], a, axes: int | Sequence
     return a
 
 
+# The grammar of generalised ufuncs, as NumPy defines it: "(m,n),(n,p)->(m,p)".
 _DIMS = r"\(\s*(?:\w+(?:\s*,\s*\w+)*\s*,?)?\s*\)"
 _SIGNATURE = re.compile(rf"^\s*({_DIMS}(?:\s*,\s*{_DIMS})*)?\s*->\s*{_DIMS}(?:\s*,\s*{_DIMS})*\s*$")
 
@@ -129,6 +131,7 @@ def vectorize(
     def wrapped(*args, **kwargs):
         # Excluded arguments reach the function as they were given.
         spread = [i for i in range(len(args)) if i not in excluded]
+        # NumPy's rule: with a signature, keyword arguments are not spread.
         names = [k for k in kwargs if k not in excluded] if signature is None else []
         given = arrays("vectorize", *[args[i] for i in spread], *[kwargs[k] for k in names])
         inputs, outputs = cores if cores is not None else ([()] * len(given), None)
@@ -141,6 +144,7 @@ def vectorize(
 
         def once(*elements):
             values, named = list(args), dict(kwargs)
+            # Everything excluded stays where it was in the call.
             for i, x in zip(spread, elements, strict=False):
                 values[i] = x
             named.update(zip(names, elements[len(spread) :], strict=True))
@@ -157,6 +161,7 @@ def vectorize(
 def _spread(once: Callable, given: list[Array], cores: list[int], batch: tuple[int, ...]) -> Any:
     """`once` mapped over the leading axes; an axis that an array does not have is not made."""
     leading = [
+        # The leading axes of each array, aligned at the right as in broadcasting.
         (1,) * (len(batch) - (a.ndim - core)) + a.shape[: a.ndim - core]
         for a, core in zip(given, cores, strict=True)
     ]
@@ -170,6 +175,7 @@ def _spread(once: Callable, given: list[Array], cores: list[int], batch: tuple[i
         else:
             alone.append(k)
     plain = [
+        # Axes that are not mapped must not be there.
         reshape(a, (*(n for n in shape if n != 1), *a.shape[a.ndim - core :]))
         for a, core, shape in zip(given, cores, leading, strict=True)
     ]

@@ -50,6 +50,7 @@ inexact = dtypes.to_inexact_dtype
 
 def _float_function(name: str, run: Callable[..., Any], what: str, example: str) -> Any:
     """A function of real or complex numbers: integers and booleans become floats first."""
+    # The example is the call and its result, for the docstring.
     call, _, result = example.partition(" -> ")
     return documented(
         unary(name, always(run), inexact),
@@ -126,6 +127,7 @@ def _scaled_log(scale: Callable[[Any], Any], apply: Callable[..., Any]) -> Calla
 
 log2 = _float_function(
     "log2",
+    # Divided by log(2), not multiplied by its reciprocal: powers of two give whole numbers.
     _scaled_log(lambda dtype: lax.log(kept(dtype.type(2))), lax.div),
     "The logarithm to base 2.",
     "log2(gnp.array([1, 8])) -> Array([0., 3.], dtype=float32)",
@@ -251,6 +253,7 @@ rad2deg = degrees = _float_function(
 
 
 def _keep_integers(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    # Integers are whole already and keep their dtype.
     return lambda dtype: asarray if kind_of(dtype) in "biu" else run
 
 
@@ -298,6 +301,7 @@ def _to_even(x):
 
 def _pick_rint(dtype):
     whole = kind_of(dtype) in "biu"
+    # NumPy's rint has no integer loop: integers become floats.
     return (lambda x: as_type(asarray(x), dtypes.default_float())) if whole else _to_even
 
 
@@ -315,7 +319,7 @@ rint = documented(
 
 
 def round(a, decimals: int = 0, out: None = None) -> Array:
-    """The nearest number with so many decimals, halves to the even one.
+    """Round to the given number of decimals, halves to the even digit.
 
     Shape contract: the shape and dtype of a. Integers are rounded for negative `decimals` only.
 
@@ -331,6 +335,7 @@ def _rounded(a, decimals: int) -> Array:
     (a,) = arrays("round", a)
     kind = kind_of(a.dtype)
     if kind in "biu":
+        # Beyond 40 digits every integer rounds to 0; the power is kept small.
         return a if decimals >= 0 else _round_integers(a, 10 ** min(-decimals, 40))
     if kind == "c":
         return lax.complex(*(_rounded(part, decimals) for part in (lax.real(a), lax.imag(a))))
@@ -358,6 +363,7 @@ def _round_integers(a: Array, unit: int) -> Array:
         raise OverflowError(f"cannot round {a.dtype} to multiples of {unit}: they do not fit")
     rest = remainder(a, unit)
     down = subtract(a, rest)
+    # Half way between two multiples, the one that is an even number of units wins.
     odd = equal(remainder(floor_divide(a, unit), 2), 1)
     twice = multiply(rest, 2)
     up = logical_or(greater(twice, unit), logical_and(equal(twice, unit), odd))
@@ -388,6 +394,7 @@ def clip(arr=None, /, min=None, max=None) -> Array:
 @composite(name="clip")
 def _clip(arr, min, max):
     if min is not None:
+        # The upper limit comes last, so it wins where min > max.
         arr = maximum(min, arr)
     if max is not None:
         arr = minimum(max, arr)
@@ -449,5 +456,6 @@ def angle(z, deg: bool = False) -> Array:
     """
     (z,) = arrays("angle", z)
     out = arctan2(imag(z), real(z))
+    # arctan2 of Python numbers is weak; an angle is not.
     out = as_type(out, out.dtype)
     return rad2deg(out) if deg else out

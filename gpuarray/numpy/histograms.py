@@ -29,8 +29,7 @@ from gpuarray.runtime.transfer import placed
 def bincount(
     x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None
 ) -> Array:
-    """How often each non-negative integer occurs in the (n,) array `x`, or the sum of the weights
-    of its occurrences.
+    """Count each non-negative integer in the (n,) array `x`, or sum the weights of its occurrences.
 
     length: of the result, needed while tracing; larger integers are skipped. Negative ones count as
     0.
@@ -132,8 +131,10 @@ def histogram(
     edges = histogram_bin_edges(a, bins, range, weights)
     # Each sample's place among the edges; place 0, before the first edge, is dropped.
     at = _bins_of(ravel(samples), lax.convert_element_type(edges, samples.dtype))
+    # Outside: below the first edge is place 0, above the last one is past the end and dropped.
     counts = lax.full((edges.shape[0],), 0, amounts.dtype).at[at].add(ravel(amounts))[1:]
     if density:
+        # A density counts per unit length.
         widths = lax.convert_element_type(edges[1:] - edges[:-1], counts.dtype)
         counts = counts / widths / counts.sum()
     return counts, edges
@@ -205,6 +206,7 @@ def histogramdd(
         raise ValueError(f"For sample.shape={sample.shape}, range must have {d} (min, max) pairs")
     points = promoted_inexact("histogramdd", sample)[0]
     edges, places = [], []
+    # The cell of a point is known by its bin along each axis.
     for i, b in enumerate(per_axis):
         column = points[:, i]
         edge = histogram_bin_edges(column, b, None if range is None else range[i])
@@ -214,6 +216,7 @@ def histogramdd(
     lengths = [e.shape[0] + 1 for e in edges]
     flat: Any = np.int32(0)
     for place, length in zip(places, lengths, strict=True):
+        # Row-major: the last axis runs fastest.
         flat = flat * length + place
     # One count over numbered cells, then the margins are cut off.
     counts = bincount(flat, weights, length=math.prod(lengths))

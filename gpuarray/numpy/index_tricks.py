@@ -93,6 +93,7 @@ def take(
         how = GatherScatterMode.CLIP
     elif not isinstance(mode, GatherScatterMode):
         raise ValueError(f"Invalid mode '{mode}' for np.take. Use 'fill', 'clip' or 'wrap'.")
+    # A window is one slice of the array: whole along every axis but one.
     sizes = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
     # Narrow positions could not reach the end of a long axis.
     if at.dtype.itemsize < 4:
@@ -152,6 +153,7 @@ def take_along_axis(
     others = broadcast_shapes(
         *[tuple(1 if i == axis else m for i, m in enumerate(x.shape)) for x in (arr, indices)]
     )
+    # Lanes are batch dimensions of the gather: each has positions of its own.
     lanes = tuple(i for i in range(rank) if i != axis)
     arr = stretch(arr, tuple(n if i == axis else m for i, m in enumerate(others)))
     indices = stretch(indices, tuple(k if i == axis else m for i, m in enumerate(others)))
@@ -314,6 +316,7 @@ def ravel_multi_index(
         found = [mod(i, n) for i, n in zip(found, lengths, strict=True)]
     elif mode != "ignore":
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip', or 'ignore'.")
+    # How far one step along each axis is in the flattened array.
     if order == "C":
         strides = [math.prod(lengths[i + 1 :]) for i in range(len(lengths))]
     elif order == "F":
@@ -487,6 +490,7 @@ def ix_(*args) -> tuple[Array, ...]:
         # An empty list is one of floats to NumPy.
         if a.shape[0] == 0:
             a = lax.convert_element_type(a, dtypes.default_int())
+        # Its own axis stays where it is; all others get length 1.
         new = [j for j in range(len(found)) if j != i]
         out.append(add_axes(a, new) if new else a)
     return tuple(out)
@@ -546,6 +550,8 @@ class _Concatenator:
     axis.
     """
 
+    # What a string such as "0,2,1" changes, as in NumPy: the axis to join along, the least number
+    # of axes, and where the axes of a smaller array go.
     axis = 0
     ndmin = 1
     trans1d = -1
@@ -579,6 +585,7 @@ class _Concatenator:
             parts.append(made)
         if matrix:
             joined = concatenate([atleast_1d(p) for p in parts], axis=-1)
+            # NumPy makes a row or a column of a vector here.
             return add_axes(joined, (0,) if matrix == "r" else (1,)) if joined.ndim == 1 else joined
         return concatenate(parts, axis=axis)
 
@@ -590,6 +597,7 @@ def range_of(ndmin: int, rank: int) -> list[int]:
 
 def range_of_from(start: int, rank: int, ndmin: int) -> list[int]:
     """`rank` axes from `start` on; negative starts count from the end."""
+    # -1 is the last start at which all the axes still fit.
     first = start + ndmin - rank + 1 if start < 0 else start
     return list(range(first, first + rank))
 
@@ -621,6 +629,7 @@ class CClass(_Concatenator):
            [2, 4]], dtype=int32)
     """
 
+    # Vectors become columns, which are joined side by side.
     axis = -1
     ndmin = 2
     trans1d = 0

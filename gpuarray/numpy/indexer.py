@@ -54,6 +54,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
     out = 0  # axes of the result so far
     ndim = len(shape)
     ellipsis = False
+    # One pass over the entries; `len(starts)` is the axis of the operand that comes next.
     for entry in index:
         kind = type(entry)
         if kind is slice:
@@ -73,6 +74,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 if not count:
                     start, stop, step = 0, 0, 1
                 strided = strided or step != 1
+            # An empty slice, whose length must not come out negative.
             elif stop < start:
                 stop = start
             starts.append(start)
@@ -110,6 +112,7 @@ def window(shape: tuple[int, ...], index) -> Window | None:
                 out += rest
         else:
             return None
+    # Axes that the index does not mention are taken whole.
     first = len(starts)
     if first < ndim:
         starts += [0] * (ndim - first)
@@ -198,9 +201,11 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
     advanced = [
         i for i, e in enumerate(entries) if arrays and not isinstance(e, slice) and e is not None
     ]
+    # Index arrays broadcast to one shape; integers among them do not change it.
     spread = _common_shape([entries[i].shape for i in advanced if not isinstance(entries[i], int)])
     adjacent = bool(advanced) and advanced[-1] - advanced[0] == len(advanced) - 1
 
+    # What the loop below fills in, entry by entry.
     sizes = list(shape)
     result: list[int] = []  # lengths of the result's axes, without new ones
     batch_at: list[int] = []  # which of them are batch axes
@@ -213,6 +218,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
     ] = []  # axis, value, its batch axes (None: those of the index arrays)
     spread_at: list[int] = []
 
+    # The axes that the index arrays have in common, at the present place in the result.
     def place_spread():
         spread_at.extend(range(len(result), len(result) + len(spread)))
         batch_at.extend(spread_at)
@@ -231,6 +237,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
         if isinstance(e, slice):
             start, stop, step = e.indices(n)
             count = len(range(start, stop, step))
+            # Read forwards and turned round afterwards.
             if step < 0:
                 backwards.append(len(result))
                 start, step = start + (count - 1) * step, -step
@@ -251,6 +258,7 @@ def target(shape: tuple[int, ...], index, wrap: bool = True) -> Target:
                 place_spread()
             if n == 0 and isinstance(e, int):
                 raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+            # What a mask selects is in bounds already.
             value = e.value if isinstance(e, Known) else wrapped(e, n, axis) if wrap else e
             starts.append((axis, value, None if getattr(value, "ndim", 0) else ()))
             collapsed.append(axis)
@@ -315,6 +323,7 @@ def _entries(shape, index):
     axis = 0
     for position, e in enumerate(parts):
         if isinstance(e, slice):
+            # Traced ends cannot be converted: the error tells how to go on.
             try:
                 e.indices(0)
             except errors.TracerIntegerConversionError:
@@ -338,6 +347,7 @@ def _entries(shape, index):
             axis += e.ndim - 1
         else:
             entries.append(e)
+        # None takes no axis of the operand.
         axis += e is not None
     return entries, tuple(expand), tuple(lengths)
 
@@ -419,6 +429,7 @@ def _common_shape(shapes) -> tuple[int, ...]:
 def _strided(start: int, step: int, count: int):
     """start, start + step, ... as an index array."""
     if is_base():
+        # A constant in eager code; in a program arithmetic, which does not carry the numbers along.
         return np.arange(start, start + step * count, step, dtype=np.int32)
     steps = lax.mul(np.int32(step), lax.iota(np.int32, count))
     return lax.add(np.int32(start), steps)
@@ -441,8 +452,10 @@ def wrapped(i, n: int, axis: int = 0) -> Any:
     if i.dtype.itemsize < 4:  # adding the length could overflow
         i = lax.convert_element_type(i, np.int32)
     elif i.dtype.itemsize > dtypes.default_int().itemsize:  # made with x64 on, and used without
+        # Just out of bounds on either side stays so, and fits the narrow type.
         i = lax.clamp(constant(-n - 1, i), i, constant(n, i))
         i = lax.convert_element_type(i, dtypes.default_int())
+    # A Python int takes the default type without an equation to convert it.
     zero, length = (0, n) if i.dtype == dtypes.default_int() else (i.dtype.type(0), i.dtype.type(n))
     return select_n_p.bind(lt_p.bind(i, zero), i, add_p.bind(i, length))
 
@@ -469,8 +482,10 @@ def check_bounds(i, n: int, axis: int) -> None:
 
 def start_indices(t: Target):
     """The index array of gather and scatter: shape (*batch, number of indexed axes)."""
+    # The last axis holds one position for each indexed axis.
     full = (*t.batch, 1)
     if not t.starts:
+        # Nothing is indexed: the window is all there is.
         return np.zeros((*t.batch, 0), np.int32)
     values: list[Any] = [value for value, _ in t.starts]
     # All positions are known: one constant.

@@ -48,6 +48,7 @@ def getitem(x: Array, index) -> Array:
            [3, 5]], dtype=int32)
     """
     shape = x.aval.shape
+    # The common case needs no gather, and is told apart without converting anything.
     found = indexer.window(shape, index)
     if found is None:
         return _dynamic(x, index)
@@ -56,10 +57,12 @@ def getitem(x: Array, index) -> Array:
     if outside and not is_base() and max(shape) <= _INT32.max:
         # A traced program keeps the index as it was given: checkify reports it.
         kept = tuple([1 if i in outside else n for i, n in enumerate(shape)])
+        # The out-of-bounds position itself, as far as int32 holds it.
         given = [
             np.int32(min(max(outside.get(i, 0), _INT32.min), _INT32.max)) for i in range(len(shape))
         ]
         x = dynamic_slice_p.bind(x, *given, slice_sizes=kept)
+        # That axis has been cut to length 1 already.
         for axis in outside:
             starts[axis], limits[axis] = 0, 1
         shape = kept
@@ -69,6 +72,7 @@ def getitem(x: Array, index) -> Array:
             # The start is an operand here: moving it does not make another program.
             x = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
         else:
+            # In a program the start is a constant, and a static slice can be fused.
             x = slice_p.bind(
                 x,
                 start_indices=tuple(starts),
@@ -185,6 +189,7 @@ def _is_key(x) -> bool:
 
 
 def _empty_keys(keys: Array, shape: tuple[int, ...]) -> Array:
+    # Keys cannot be made from zeros: a slice of length 0 has the right dtype.
     none = lax.slice(lax.reshape(keys, (keys.size,)), (0,), (0,))
     return lax.reshape(none, shape)
 
@@ -314,6 +319,7 @@ class IndexUpdateRef:
         Array([0. , 1. , 0.5], dtype=float32)
         """
         x = self.array
+        # Divided by the product of all values for the element: division itself has no scatter.
         return true_divide(x, _update(_ones_like(x), self.index, "multiply", values, **options))
 
     def power(self, values, **options) -> Array:
@@ -324,6 +330,7 @@ class IndexUpdateRef:
         Array([0., 1., 8.], dtype=float32)
         """
         x = self.array
+        # Likewise: (x**a)**b is x**(a * b).
         return power(x, _update(_ones_like(x), self.index, "multiply", values, **options))
 
     def min(self, values, **options) -> Array:
@@ -389,6 +396,7 @@ def _ones_like(x: Array) -> Array:
     return lax.full_like(x, 1)
 
 
+# Updates at places that arrays name.
 _SCATTER = {
     "set": lax.scatter,
     "add": lax.scatter_add,
@@ -397,6 +405,7 @@ _SCATTER = {
     "min": lax.scatter_min,
     "max": lax.scatter_max,
 }
+# The same updates where old and new values stand side by side.
 _POINTWISE = {
     "set": lambda x, y: y,
     "add": lax.add,
@@ -442,6 +451,7 @@ def _update(
         # A contiguous window at a known place: no scatter.
         if found is not None and found.strides is None:
             return _update_window(x, found, kind, values, given)
+    # Under a mask each element stays or changes in its place: no positions, so it may be traced.
     mask = _mask_of(x, index)
     if mask is not None:
         aligned = _align(values, given, aval.shape, index)
@@ -591,6 +601,7 @@ def _mask_of(x: Array, index) -> Array | None:
 
 def _mask_axis(ndim: int, entries) -> int | None:
     """The first axis a mask among full slices applies to; None when other entries are around."""
+    # As many axes as the entries take, counting an Ellipsis as none.
     taken = sum(e.ndim if isinstance(e, Array) else e is not Ellipsis for e in entries)
     axis = 0
     found = None

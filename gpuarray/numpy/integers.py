@@ -46,6 +46,7 @@ def lcm(x1, x2) -> Array:
     divisor = _gcd(a, b)
     zero = zero_of(divisor)
     none = lax.eq(divisor, zero)
+    # Divided before multiplied: a * b may not fit where the result does.
     quotient = lax.div(b, select(none, constant(1, a), divisor))
     return select(none, zero, lax.mul(a, quotient))
 
@@ -62,6 +63,7 @@ def _integers(name: str, x1: Any, x2: Any) -> list[Array]:
 def _gcd(a: Array, b: Array) -> Array:
     """Euclid's algorithm, as many steps as the slowest pair takes: 1.44 a bit (Fibonacci's)."""
     zero = zero_of(a)
+    # Every round costs the same for all pairs: those that are done keep their value.
     for _ in range(int(1.45 * dtypes.itemsize_bits(a.dtype)) + 2):
         done = lax.eq(b, zero)
         rest = lax.rem(a, select(done, constant(1, a), b))

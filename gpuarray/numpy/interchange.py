@@ -36,6 +36,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                 f"methods, got {type(x)}"
             )
         kind, number = x.__dlpack_device__()
+        # DLPack's device types: 1 is the CPU, 2 CUDA, 3 host memory pinned for CUDA.
         if int(kind) == 2:
             array = borrowed(x, place_for(f"cuda:{number}"))
             if copy:

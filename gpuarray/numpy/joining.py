@@ -197,6 +197,7 @@ def _block(item) -> tuple[Array, int]:
         return array("block", item), 0
     if not item:
         raise ValueError("jax.numpy.block does not allow empty list arguments")
+    # From the inside out: a list is joined one axis further to the left than the lists in it.
     parts, depths = zip(*map(_block, item), strict=True)
     if len(set(depths)) > 1:
         raise ValueError("Mismatched list depths in jax.numpy.block")
@@ -249,6 +250,7 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
     n = a.shape[axis]
     positions = bool(where.ndim) if hasattr(where, "ndim") else hasattr(where, "__iter__")
     if positions:
+        # The lengths of the pieces are shapes, so the cuts have to be known.
         for w in [where] if isinstance(where, Array) else where:
             if isinstance(w, Tracer):
                 need_concrete(w, f"the `indices_or_sections` argument of {name}()")
@@ -266,6 +268,7 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
                 f"array split does not result in an equal division: rest is {rest} for {n} "
                 f"elements in {parts} parts. Use array_split for unequal parts."
             )
+        # NumPy's rule: the first `rest` pieces are longer by one.
         sizes = [each + 1] * rest + [each] * (parts - rest)
     if any(s < 0 for s in sizes):
         raise ValueError(
@@ -322,6 +325,7 @@ def tile(A, reps) -> Array:
     if any(n < 0 for n in counts):
         raise ValueError(f"tile: repetitions must be nonnegative, got {counts}")
     rank = max(a.ndim, len(counts))
+    # Missing axes and missing counts are ones, on the left.
     if rank > a.ndim:
         a = add_axes(a, range(rank - a.ndim))
     counts = (1,) * (rank - len(counts)) + counts
@@ -371,6 +375,7 @@ def repeat(
         raise TypeError(f"repeat: every number of repeats must be nonnegative, got {repeats}")
     if np.size(counts) == 1 and total_repeat_length is None:
         times = int(np.asarray(counts).reshape(()))
+        # One number for all: a new axis behind the repeated one, merged with it.
         spread = lax.broadcast_in_dim(
             a,
             (*a.shape[: axis + 1], times, *a.shape[axis + 1 :]),
@@ -382,9 +387,11 @@ def repeat(
             f"operands could not be broadcast together: repeats of shape {np.shape(counts)} do not "
             f"fit axis {axis} of length {n}"
         )
+    # Summed as Python integers, which do not overflow.
     total = np.sum(np.asarray(counts, object))
     made = total if total_repeat_length is None else total_repeat_length
     ShapedArray((*a.shape[:axis], max(made, 0), *a.shape[axis + 1 :]), a.dtype)  # is it possible?
+    # Different numbers: which element each place of the result comes from, known now.
     source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
     if total_repeat_length is not None:
         source = source[:total_repeat_length]
@@ -399,6 +406,7 @@ def _repeat_traced(a: Array, repeats: Any, axis: int, total: int) -> Array:
     if repeats.ndim > 1 or repeats.size not in (1, n):
         raise ValueError(f"repeats of shape {repeats.shape} do not fit axis {axis} of length {n}")
     counts = stretch(repeats, (n,))
+    # Element i begins where the counts of all before it add up to.
     begins = lax.sub(lax.cumsum(counts), counts)
     marks = lax.full((total,), 0, np.int32).at[begins].add(1)
     return getitem(a, (slice(None),) * axis + (lax.sub(lax.cumsum(marks), np.int32(1)),))
@@ -447,6 +455,7 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
     n = arr.shape[axis]
     lead = (slice(None),) * axis
     if isinstance(obj, slice):
+        # NumPy deletes among the positions, which are known; one gather keeps the rest.
         keep = np.delete(np.arange(n, dtype=np.int32), obj)
         return getitem(arr, (*lead, keep))
     value = known_value(obj)
@@ -464,6 +473,7 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
             f"matching specified axis. Got shape {value.shape} for an axis of length {n}."
         )
     if value.ndim == 0:
+        # One position: the parts before and after it are slices, cheaper than a gather.
         at = canonical_axis_of(int(value), n)
         return concatenate(
             [getitem(arr, (*lead, slice(0, at))), getitem(arr, (*lead, slice(at + 1, None)))], axis
@@ -481,6 +491,7 @@ def canonical_axis_of(position: int, n: int) -> int:
 
 def _check_position(name: str, obj) -> None:
     if isinstance(obj, (list, tuple)):
+        # Lists are refused, as everywhere in the namespace.
         array(name, obj)
     dtype = getattr(obj, "dtype", None) or np.asarray(obj).dtype
     if dtype != np.bool_ and not dtypes.issubdtype(dtype, np.integer):
@@ -522,8 +533,10 @@ def insert(arr, obj, values, axis: int | None = None) -> Array:
     count = values.shape[axis]
     known = known_value(where)
     if known is not None:
+        # As NumPy: negative positions count from the end, others are moved to the ends.
         known = np.clip(np.where(known < 0, known + n, known), 0, n)
         positions = np.broadcast_to(known, (count,))
+        # New values are numbered behind the old ones; NumPy puts the numbers in order.
         order = np.insert(np.arange(n), positions, np.arange(n, n + count)).astype(np.int32)
         both = lax.concatenate([arr, values], axis)
         return getitem(both, (slice(None),) * axis + (order,))
@@ -575,6 +588,7 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
         raise TypeError(f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r}")
     axes = range(filt.ndim) if axis is None else np.atleast_1d(axis)
     index: list[Any] = [slice(None)] * filt.ndim
+    # Which elements are left is a shape, so it is decided on the host.
     places = np.nonzero(np.atleast_1d(value))
     for i in axes:
         ax = canonical_axis(int(i), filt.ndim)
@@ -583,6 +597,7 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
             (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)
         )
         front = first if "f" in trim.lower() else 0
+        # All zeros: trimmed at the back, nothing is left.
         back = n if "b" not in trim.lower() else last if places[ax].size else 0
         index[ax] = slice(front, back)
     return getitem(filt, tuple(index))

@@ -74,6 +74,7 @@ def identity(n: int, dtype=None) -> Array:
     return eye(n, dtype=dtype)
 
 
+# Row + k >= column.
 def _lower(shape: tuple[int, int], k: int) -> Array:
     rows = lax.add(lax.broadcasted_iota(dtypes.int32, shape, 0), _offset(k))
     return lax.ge(rows, lax.broadcasted_iota(dtypes.int32, shape, 1))
@@ -226,6 +227,7 @@ def bartlett(M: int) -> Array:
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
     if M <= 1:
+        # A window of one point is 1, and of none empty.
         return _ones(M)
     n = _window_positions(M)
     kind = n.dtype.type
@@ -290,6 +292,7 @@ def kaiser(M: int, beta) -> Array:
     n = _window_positions(M)
     kind = n.dtype.type
     beta = as_type(asarray(beta), n.dtype)
+    # Positions from 0 to M - 1 become x from -1 to 1.
     middle = kind((M - 1) / 2)
     x = lax.div(lax.sub(n, middle), middle)
     # I0(beta sqrt(1 - x**2)) / I0(beta), x from -1 to 1.

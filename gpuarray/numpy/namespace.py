@@ -17,6 +17,7 @@ from gpuarray.runtime import device as devices
 
 #: The version of the array API standard that this namespace follows.
 __array_api_version__ = "2024.12"
+# The standard's sets of dtypes: float16 and bfloat16, which we have as well, are in none of them.
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 _KINDS = {
@@ -28,6 +29,7 @@ _KINDS = {
 }
 _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+# Dtypes that exist only while the setting enable_x64 is on.
 _WIDE = frozenset(("int64", "uint64", "float64", "complex128"))
 
 
@@ -37,6 +39,7 @@ def array_namespace(api_version: str | None = None):
         raise ValueError(
             f"array API version {api_version!r} is not supported: this is {__array_api_version__}"
         )
+    # Looked up, since this module is loaded before the namespace is complete.
     return sys.modules["gpuarray.numpy"]
 
 
@@ -82,6 +85,7 @@ class ArrayNamespaceInfo:
         for word in kinds:
             if word not in _KINDS:
                 raise ValueError(f"kind {word!r} is not known: expected one of {sorted(_KINDS)}")
+        # A dict for the order, which a set would lose.
         names = dict.fromkeys(name for word in kinds for name in _KINDS[word])
         return {n: np.dtype(n) for n in names if state.enable_x64 or n not in _WIDE}
 

@@ -36,6 +36,7 @@ from gpuarray.numpy.statistics import mean as mean_of
 from gpuarray.numpy.statistics import var as var_of
 
 kind_of = dtypes.kind_of
+# Arguments that decide what is compiled.
 _STATIC = ("axis", "dtype", "keepdims")
 
 
@@ -67,6 +68,7 @@ def nansum(
 
 @composite(static=_STATIC, name="nansum")
 def _nansum(a, initial, where, *, axis, dtype, keepdims):
+    # 0 changes no sum.
     a = _nan_replaced("nansum", a, lambda d: d.type(0))
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "nansum")
     return sum(a, axis, wanted, None, keepdims, initial, where)
@@ -90,6 +92,7 @@ def nanprod(
 
 @composite(static=_STATIC, name="nanprod")
 def _nanprod(a, initial, where, *, axis, dtype, keepdims):
+    # 1 changes no product.
     a = _nan_replaced("nanprod", a, lambda d: d.type(1))
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "nanprod")
     return prod(a, axis, wanted, None, keepdims, initial, where)
@@ -133,6 +136,7 @@ def _nanmin(a, initial, where, *, axis, keepdims):
 
 def _nan_extreme(name: str, find, worst, a, axis, keepdims, initial, where) -> Array:
     (a,) = arrays(name, a)
+    # nan becomes the worst value there is, which never wins.
     found = find(_nan_replaced(name, a, worst), axis, None, keepdims, initial, where)
     # With an initial value the extreme of nothing is that.
     if initial is not None or not _has_nans(a):
@@ -211,6 +215,7 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
 @composite(static=_STATIC, name="nanmean")
 def _nanmean(a, where, *, axis, dtype, keepdims):
     (a,) = arrays("nanmean", a)
+    # A mean that leaves elements out also leaves them out of the count.
     return mean_of(a, axis, dtype, keepdims=keepdims, where=_numbers("nanmean", a, where))
 
 

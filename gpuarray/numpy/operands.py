@@ -27,6 +27,7 @@ def array(name: str, x) -> Array:
 
 def arrays(name: str, *xs) -> list[Array]:
     """All of `xs` as Arrays; TypeError if one of them is not an array or a scalar."""
+    # Nothing is allocated where all are Arrays already.
     for x in xs:
         if not isinstance(x, Array):
             check_arraylike(name, *xs)

@@ -33,6 +33,7 @@ def packbits(a, axis: int | None = None, bitorder: str = "big") -> Array:
     a = array("packbits", a)
     if not (a.dtype == np.bool_ or dtypes.issubdtype(a.dtype, np.integer)):
         raise TypeError("Expected an input array of integer or boolean data type")
+    # The first element is the highest bit in NumPy's default order.
     shifts = _bit_order(bitorder)
     if axis is None:
         a, axis = ravel(a), 0
@@ -72,6 +73,7 @@ def unpackbits(
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
     a = moveaxis(a, axis, -1)
+    # Every byte in eight copies, each shifted so that another bit is the lowest.
     shape = (*a.shape, 8)
     spread = lax.broadcast_in_dim(a, shape, tuple(range(a.ndim)))
     bits = lax.bitwise_and(lax.shift_right_logical(spread, _spread(shifts, shape)), np.uint8(1))

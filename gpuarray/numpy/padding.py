@@ -23,6 +23,7 @@ from gpuarray.numpy.quantiles import median
 from gpuarray.numpy.shapes import broadcast_to, flip, moveaxis, reshape
 from gpuarray.runtime.memory import accounted
 
+# Each mode with the only options that it takes, and their defaults.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "constant": {"constant_values": 0},
     "linear_ramp": {"end_values": 0},
@@ -146,6 +147,7 @@ def _pad_constant(x: Array, widths, values) -> Array:
             lax.pad(x, pairs[0][0] if pairs else 0, [(a, b, 0) for a, b in widths]) if pairs else x
         )
     none = (0, 0, 0)
+    # Different values: one side at a time, each axis over what was padded before.
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, pairs, strict=True)):
         for count, value, config in ((before, low, (before, 0, 0)), (after, high, (0, after, 0))):
             if count:
@@ -170,6 +172,7 @@ def _pad_by_position(x: Array, widths, mode: str) -> Array:
             # There and back again: "reflect" does not repeat the ends, "symmetric" does.
             period = 2 * (n - 1) if mode == "reflect" else 2 * n
             at = at % period
+            # The second half of a period runs backwards.
             at = np.where(at < n, at, (period if mode == "reflect" else period - 1) - at)
         x = _runs(x, at, axis)
     return x
@@ -213,6 +216,7 @@ def _pad_odd(x: Array, widths, skip: int) -> Array:
             x = _pad_by_position(x, edge, "edge")
             continue
         for turned, width in ((False, before), (True, after)):
+            # The same code pads the other end of the reversed array.
             if turned:
                 x = flip(x, axis)
             # A pad wider than the array is mirrored again and again.
@@ -287,6 +291,7 @@ def _pad_statistic(x: Array, widths, mode: str, stat_length) -> Array:
             # Of the whole axis, or of `stat_length` elements at its end.
             value = _STATISTICS[mode](getitem(x, (*lead, part)), axis)
             if dtypes.kind_of(x.dtype) in "iu":
+                # NumPy rounds statistics of integers.
                 value = value.round()
             shape = list(x.shape)
             shape[axis] = count

@@ -179,6 +179,7 @@ def polyint(p, m: int = 1, k=None) -> Array:
     given = p.shape[0]
     divisor = np.ones(n)
     with np.errstate(over="ignore"):  # 1 over what no float holds is 0
+        # The constants: each was integrated as often as others came in after it.
         divisor[given:][::-1] = np.cumprod(np.maximum(powers[given:][::-1], 1))
         for step in range(m):
             divisor[:given] *= powers[:given] - step
@@ -255,6 +256,7 @@ def _roots_traced(p: Array) -> Array:
     leading = where(zero.all(), n + 1, zero.argmin())
     # Leading zeros moved to the end become roots at zero, the smallest there are.
     found = _companion_roots(where(zero.all(), 1, roll(p, -leading)))
+    # Stable, with the zeros last: the roots that are there stand in front.
     found = found[argsort(equal(found, 0))]
     return where(lax.iota(leading.dtype, n) < n - leading, found, complex(np.nan, np.nan))
 
@@ -262,6 +264,7 @@ def _roots_traced(p: Array) -> Array:
 def _companion_roots(p: Array) -> Array:
     n = p.shape[0] - 1
     # The roots are the eigenvalues of the companion matrix.
+    # First row: the coefficients over the leading one, negated. Ones below the diagonal.
     below = np.eye(n, k=-1)[1:]
     companion = lax.concatenate(
         [(-p[1:] / p[0])[None], lax.convert_element_type(array("roots", below), p.dtype)], 0
@@ -313,6 +316,7 @@ def polyfit(
     # Columns of like size make the system better conditioned.
     scale = sqrt((left * left).sum(0))
     c, residuals, rank, s = linalg.lstsq(left / scale, right, rcond)
+    # The scaling undone: the coefficients of the columns as they were.
     c = (c.T / scale).T
     if full:
         return c, residuals, rank, s, array("polyfit", rcond)

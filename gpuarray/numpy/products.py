@@ -145,6 +145,7 @@ def _owned(mine: tuple[int, ...], other: tuple[int, ...], rank: int) -> list[int
     """For each of my batch axes, its number in the result; None for one that only stretches."""
     out: list[int | None] = []
     for k, n in enumerate(mine):
+        # Aligned at the last axes: this axis's number in the result, and in the other's batch.
         number = rank - len(mine) + k
         j = number - (rank - len(other))
         out.append(None if n == 1 and j >= 0 and other[j] != 1 else number)
@@ -261,6 +262,7 @@ def outer(a, b, out=None) -> Array:
     """
     no_out("outer", out)
     a, b = promoted("outer", a, b)
+    # A broadcast product: one pass, and no contraction is needed.
     return multiply(add_axes(ravel(a), (1,)), add_axes(ravel(b), (0,)))
 
 

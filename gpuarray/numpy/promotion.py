@@ -87,6 +87,7 @@ def common_dtype(name: str, xs: list[Any], to: Callable[[Any], Any] | None) -> t
     """The dtype and weak type that values promote to, taken through `to`."""
     try:
         dtype, weak = dtypes.lattice_result_type(*xs)
+    # Random keys do not promote: the message names the function that was given one.
     except ValueError:
         found = [aval_of(x).dtype for x in xs]
         if any(isinstance(d, dtypes.KeyDtype) for d in found):
@@ -118,10 +119,12 @@ def _conversion(key: Any, dtype: Any, weak: bool) -> Callable[[Any], Any] | None
     kind = dtypes.kind_of(dtype)
     # A weak result keeps Python's own number.
     if weak and kind != "b":
+        # Python's number of the right kind stays weak by itself.
         python = {"f": float, "c": complex}.get(kind, int)
         if dtype != dtypes.canonicalize_dtype(python):  # of an array made under other settings
             return lambda x: made(python(x), ShapedArray((), dtype, True))
         if key is int and python is not int:
+            # An int too large for the machine is an error, as it is in arithmetic.
             return lambda x: python(machine_int(x))
         return None if key is python else python
     if dtypes.is_beyond(dtype):
@@ -156,6 +159,7 @@ def _typed(python: type, dtype: Any, kind: str) -> Callable[[Any], Any]:
                 return _quietly(target, x)
 
             return same_type
+        # Between these bounds no cast can overflow, and NumPy has nothing to warn of.
         most = min(largest, 2.0**63)
         return lambda x: target(x) if -most <= x <= most else _quietly(target, _operand(x))
     return lambda x: _quietly(target, _operand(x))
@@ -277,6 +281,7 @@ def select(condition: Any, x: Any, y: Any) -> Array:
     Both sides are computed; a nan on the side that is not taken does not show.
     """
     x, y = promote_dtypes(x, y)
+    # Scalars in the condition stay scalars, which select_n takes.
     shape = np.broadcast_shapes(*(getattr(v, "shape", ()) for v in (condition, x, y)))
     if getattr(condition, "shape", ()):
         condition = broadcast_to(condition, shape)
@@ -357,6 +362,7 @@ def unary(
         try:
             kind = type(x)
             try:
+                # The attribute is read directly, not by a property: this is on every call.
                 key = kind if kind in SCALARS else x._aval
             except AttributeError:
                 check_arraylike(name, x)
@@ -402,6 +408,7 @@ def binary(
                         return same_rank(*promote_shapes(name, x, y))
                 return same_rank(*promote_shapes(name, x, y))
 
+        # A closure for each case: what need not be converted costs nothing.
         if fx is None and fy is None:
             return run
         if fx is None:

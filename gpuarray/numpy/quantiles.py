@@ -201,6 +201,7 @@ def _quantiles(a, q, weights, *, name, axis, method, keepdims, skip):
     loads = None if weights is None else _last(_loads(name, weights, a, axes, through), axes)
     out = _quantile(values, as_type(q, through), method, loads, skip)
     if keepdims:
+        # The axes of q come first in the result.
         out = lax.expand_dims(out, tuple(q.ndim + i for i in axes))
     return as_type(out, result)
 
@@ -247,9 +248,11 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         (x,) = lax.sort((x,), dimension=x.ndim - 1)
         position = _position(q, count, method)
     else:
+        # What is left out weighs nothing.
         counted = select(undefined, dtype.type(0), loads) if skip else loads
         x, ordered = lax.sort((x, counted), dimension=x.ndim - 1, num_keys=1)
         position = _weighted_position(q, ordered)
+    # The elements on either side of the position, of which the method makes the result.
     low, high = lax.floor(position), lax.ceil(position)
     below, above = _pick(x, low), _pick(x, high)
     if method == "lower":
@@ -261,6 +264,7 @@ def _quantile(x: Array, q: Array, method: str, loads: Array | None, skip: bool) 
         return select(lax.gt(part, dtype.type(0.5)), above, below)
     if method == "midpoint":
         half = dtype.type(0.5)
+        # Halved before they are added: the sum of two large numbers may overflow.
         return lax.add(lax.mul(below, half), lax.mul(above, half))
     rest = lax.sub(dtype.type(1), part)
     between = lax.add(lax.mul(below, rest), lax.mul(above, part))
@@ -273,11 +277,14 @@ def _position(q: Array, count: Array, method: str) -> Array:
     shape = q.shape + count.shape
     q = lax.broadcast_in_dim(q, shape, tuple(range(q.ndim)))
     count = broadcast_to(count, shape)
+    # With no elements at all, position 0, which holds nan.
     last = lax.max(lax.sub(count, one), zero)
     if method == "inverted_cdf":
+        # The first element up to which at least the fraction q of all lies.
         position = lax.sub(lax.ceil(lax.mul(q, count)), one)
     else:
         position = lax.mul(q, last)
+    # A q outside 0 to 1 is moved to the nearest end; nan stays nan.
     limited = lax.min(lax.max(position, zero), last)
     return select(lax.ne(position, position), position, limited)
 
@@ -292,6 +299,7 @@ def _weighted_position(q: Array, loads: Array) -> Array:
         broadcast_to(total, (*shape[:-1], 1)),
     )
     before = lax.lt(broadcast_to(running, shape), broadcast_to(goal, shape))
+    # As many elements as do not reach it stand before it.
     position = sum(as_type(before, q.dtype), -1)
     return lax.min(position, q.dtype.type(loads.shape[-1] - 1))
 
@@ -299,6 +307,7 @@ def _weighted_position(q: Array, loads: Array) -> Array:
 def _pick(x: Array, position: Array) -> Array:
     """Elements of the last axis at float positions of shape (...) + x.shape[:-1]; nan at nan."""
     missing = lax.ne(position, position)
+    # nan has no position: any element is read there, and replaced below.
     index = as_type(select(missing, position.dtype.type(0), position), dtypes.int32)
     several = index.ndim == x.ndim
     index = moveaxis(index, 0, -1) if several else lax.expand_dims(index, (index.ndim,))

@@ -47,6 +47,7 @@ class Fold(NamedTuple):
     across: Callable[..., Array] | None = None  # of (array, names): over named axes of a vmap
 
 
+# The identities of max and min: no element is beyond them.
 def lowest(dtype: Any) -> Any:
     kind = kind_of(dtype)
     if kind == "b":

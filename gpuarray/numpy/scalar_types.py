@@ -55,6 +55,7 @@ def _scalar_type(dtype: np.dtype) -> Any:
     return _ScalarType(name, (object,), members)
 
 
+# One type for each dtype, so that types can be compared by identity.
 _TYPES = {
     name: _scalar_type(dtypes.as_dtype(name)) for name in dtypes.lattice.NODES if "*" not in name
 }

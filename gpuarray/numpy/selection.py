@@ -195,6 +195,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
 def _resized(k: np.ndarray, size: int, fill) -> np.ndarray:
     out = np.full(size, np.asarray(fill), k.dtype)
     out[: len(k)] = k[:size]
+    # Cut off or filled up, to the size that was asked for.
     return out
 
 
@@ -203,6 +204,7 @@ def _nonzero_traced(a: Array, size: int, fills: tuple) -> tuple[Array, ...]:
     if a.size == 0 or size == 0:
         return tuple(lax.full((size,), f, kind) for f in fills)
     mask = ravel(as_mask(a))
+    # How many elements have been found up to each position.
     rank = lax.cumsum(lax.convert_element_type(mask, kind))
     # Place k of the result holds the position after which k elements were found: count ranks <= k.
     # How many positions have rank k; their running sum is the position of the k-th element.
@@ -275,6 +277,7 @@ def compress(
             raise ValueError("condition contains entries that are out of bounds")
     condition = getitem(condition, slice(0, n))
     if size is None:
+        # Outside of traces the number of elements is known, and no size is needed.
         chosen = getitem(a, flatnonzero(condition))
         return moveaxis(chosen, 0, axis)
     if not 0 <= size <= n:
@@ -298,6 +301,7 @@ def extract(condition, arr, *, size: int | None = None, fill_value=0) -> Array:
     """
     condition, arr, fill = arrays("extract", condition, arr, fill_value)
     arr = ravel(arr)
+    # As in `compress`: a position past the end marks a place without an element.
     where_ = flatnonzero(condition, size=size, fill_value=arr.size)
     found = arr.at[where_].get(mode="fill", fill_value=0)
     missing = lax.ge(where_, where_.dtype.type(arr.size))
@@ -368,6 +372,7 @@ def piecewise(x, condlist, funclist: list[Any], *args, **kw) -> Array:
 
     def piece(f):
         part = array("piecewise", f(x, *args, **kw) if callable(f) else f)
+        # All pieces have the dtype of x, as in NumPy.
         return stretch(lax.convert_element_type(part, x.dtype), x.shape)
 
     out = piece(default)

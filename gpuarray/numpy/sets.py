@@ -153,6 +153,7 @@ def unique(
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
     ar = array("unique", ar)
+    # Elements are what the set holds: numbers, or with an axis the slices along it.
     if axis is None:
         rows, n = ravel(ar), ar.size
     else:
@@ -281,6 +282,7 @@ def isin(
     n = tests.shape[0]
     if n == 0 or element.size == 0:
         return lax.full(element.shape, invert)
+    # A binary search in the sorted tests for each element.
     ordered = sort(tests)
     at = searchsorted(ordered, element)
     # Beyond the largest element: compared with that, and found unequal.
@@ -376,6 +378,7 @@ def setxor1d(
     a, b = _flat_pair("setxor1d", ar1, ar2)
     # An element of both occurs twice in a row.
     if assume_unique:
+        # Both ends of a run: an element that has no equal neighbour.
         found = _sorted(lax.concatenate([a, b], 0), equal_nan=False)
         values, keep = found.values, lax.bitwise_and(found.first, _last(found.first))
     else:

@@ -227,6 +227,7 @@ def atleast_3d(*arys) -> Any:
     >>> gnp.atleast_3d(gnp.zeros(3)).shape
     (1, 3, 1)
     """
+    # NumPy's places: a row becomes a plane with it in the middle.
     new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _at_least("atleast_3d", lambda a: a if a.ndim >= 3 else add_axes(a, new[a.ndim]), arys)
 
@@ -247,6 +248,7 @@ def transpose(a, axes: Sequence[int] | None = None) -> Array:
         order = tuple(range(rank - 1, -1, -1))
     else:
         order = tuple([canonical_axis(i, rank) for i in axes])
+    # Nothing to permute: no operation.
     if order == tuple(range(rank)):
         return a
     return transpose_p.bind(a, permutation=order)
@@ -428,6 +430,7 @@ def roll(a, shift, axis: int | Sequence[int] | None = None) -> Array:
         for i, ax in enumerate(axes):
             a = _roll_dynamic(a, lax.index_in_dim(amounts, i, keepdims=False), ax)
         return a
+    # A known shift is two slices, joined the other way round.
     for amount, ax in zip(np.broadcast_to(shifts, (len(axes),)), axes, strict=True):
         n = a.shape[ax]
         move = int(amount) % n if n else 0
@@ -445,6 +448,7 @@ def _roll_dynamic(a: Array, amount, axis: int) -> Array:
     left = lax.rem(amount, length)
     # rem has the sign of the shift.
     left = lax.select(lax.lt(left, amount.dtype.type(0)), lax.add(left, length), left)
+    # Within two copies end to end, a window that starts `left` elements earlier.
     return lax.dynamic_slice_in_dim(lax.concatenate([a, a], axis), lax.sub(length, left), n, axis)
 
 
@@ -561,6 +565,7 @@ def view(a, dtype=None) -> Array:
     if old == new:
         return lax.bitcast_convert_type(a, target)
     if new < old:
+        # The parts of each element lie along a new last axis, which is merged with the old one.
         return _merge_last(lax.bitcast_convert_type(a, target))
     if a.shape[-1] % (new // old):
         raise ValueError(
@@ -568,6 +573,7 @@ def view(a, dtype=None) -> Array:
             f"bytes of the last axis of the array. Got {a.shape[-1]} elements of {old} bits and "
             f"asked for {new} bits."
         )
+    # Neighbouring elements are taken together as the parts of a wider one.
     parts = lax.reshape(a, (*a.shape[:-1], a.shape[-1] // (new // old), new // old))
     return lax.bitcast_convert_type(parts, target)
 
@@ -600,6 +606,7 @@ def _view_complex(a: Array, target) -> Array:
             [add_axes(p, (a.ndim,)) for p in (lax.real(a), lax.imag(a))], a.ndim
         )
         return view(pairs if not a.ndim else _merge_last(pairs), target)
+    # Pairs of floats of half the width.
     floats = view(a, dtypes.to_floating_dtype(target))
     if floats.shape[-1] % 2:
         raise ValueError(

@@ -55,6 +55,7 @@ def _with_rule(name: str, exponential, scale):
         out = made(*primals)
         # exp(inf - inf) would be nan: with 0 in place of inf the share is 1.
         base = _zero_for_inf(out)
+        # Each operand has a share exp(x - out) of the sum; the shares add up to 1.
         shares = [
             lax.mul(t, exponential(lax.sub(_zero_for_inf(x), base)))
             for x, t in zip(primals, tangents, strict=True)
@@ -72,6 +73,7 @@ def _zero_for_inf(x):
 
 
 _logaddexp_real = _with_rule("logaddexp", lax.exp, None)
+# log2 is log divided by log(2).
 _logaddexp2_real = _with_rule("logaddexp2", lax.exp2, 1 / np.log(2))
 
 
@@ -128,7 +130,7 @@ logaddexp2 = documented(
 
 def _heaviside(x, y):
     # Of an array, the result is strongly typed whatever x2 is.
-    if aval_of(x).shape:  # then the result is strongly typed
+    if aval_of(x).shape:
         x = as_type(asarray(x), aval_of(x).dtype)
     zero, one = zero_of(x), constant(1, x)
     # nan stays nan.
@@ -176,6 +178,7 @@ def _ends(x, y):
 def _hypot(x, y):
     unit, length = _scaled_length(x, y)
     infinite, nothing = _ends(x, y)
+    # With infinite operands the scaled length would be inf / inf, with zeros 0 / 0.
     finite = select(nothing, zero_of(x), lax.mul(unit, length))
     return select(infinite, infinity(x), finite)
 
@@ -184,6 +187,7 @@ def _hypot(x, y):
 def _hypot_jvp(primals, tangents):
     unit, length = _scaled_length(*primals)
     infinite, nothing = _ends(*primals)
+    # At the origin the length has no derivative; JAX takes one half for both.
     half = constant(0.5, unit)
     slopes = [select(infinite, zero_of(v), lax.div(lax.div(v, unit), length)) for v in primals]
     shares = [lax.mul(t, select(nothing, half, s)) for t, s in zip(tangents, slopes, strict=True)]
@@ -223,6 +227,7 @@ def sinc(x) -> Array:
     # 1 - a**2/6 (1 - a**2/20 (1 - a**2/42 (1 - a**2/72))), by Horner's rule.
     for k in (72, 42, 20, 6):
         series = lax.sub(one, lax.mul(lax.div(square, constant(k, x)), series))
+    # Replaced near zero, so that neither the quotient nor its derivative is nan there.
     away = select(near, one, angle)
     return select(near, series, lax.div(lax.sin(away), away))
 
@@ -249,6 +254,7 @@ def unscaled(scaled, x, end):
     In two steps: the exponential alone overflows first.
     """
     size = lax.abs(x)
+    # The square root of the factor, so that the product overflows only where the result does.
     step = lax.exp(lax.mul(constant(0.5, x), size))
     out = lax.mul(step, lax.mul(step, scaled(x)))
     return select(lax.eq(size, infinity(x)), end, out)
@@ -262,4 +268,5 @@ def bessel_i0(x):
 @bessel_i0.defjvp
 def _bessel_i0_jvp(primals, tangents):
     (x,), (t,) = primals, tangents
+    # The derivative of I0 is I1.
     return bessel_i0(x), lax.mul(t, unscaled(lax.bessel_i1e, x, x))

@@ -84,6 +84,7 @@ def argsort(
         a, axis = ravel(a), 0
     axis = canonical_axis(axis, a.ndim)
     index = dtypes.default_int() if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    # The positions travel with the elements as a second operand.
     positions = lax.broadcasted_iota(index, a.shape, axis)
     if not descending:
         return lax.sort((a, positions), dimension=axis, is_stable=stable, num_keys=1)[1]
@@ -108,6 +109,7 @@ def lexsort(keys, axis: int = -1) -> Array:
         return lax.full((), 0, dtypes.default_int())
     axis = canonical_axis(axis, found[0].ndim)
     positions = lax.broadcasted_iota(dtypes.default_int(), found[0].shape, axis)
+    # lax.sort takes the most important key first, NumPy the last.
     return lax.sort((*found[::-1], positions), dimension=axis, num_keys=len(found))[-1]
 
 
@@ -134,6 +136,7 @@ def partition(a, kth: int, axis: int = -1) -> Array:
     a = array("partition", a)
     head, tail = _parts(a, _sorted(a, canonical_axis(axis, a.ndim)), kth, axis)
     axis = canonical_axis(axis, a.ndim)
+    # Reversed, since only the sets on either side are promised, not an order within them.
     return lax.concatenate([head, flip(tail, axis)], axis)
 
 
@@ -206,6 +209,7 @@ def digitize(x, bins, right: bool = False, *, method: str | None = None) -> Arra
         return lax.full(x.shape, 0, np.int32)
     how = method or "scan"
     side = "right" if not right else "left"
+    # Both directions are counted; whether the bins ascend may be known only when the program runs.
     rising = searchsorted(bins, x, side=side, method=how)
     falling = bins.shape[0] - searchsorted(flip(bins), x, side=side, method=how)
     return choose_by(lax.ge(getitem(bins, -1), getitem(bins, 0)), rising, falling)

@@ -75,6 +75,7 @@ class ufunc:
         self.function: Callable[..., Any] = call or func
         self._reduce, self._accumulate = reduce, accumulate
         self._at, self._reduceat = at, reduceat
+        # Made once, so that a scan finds the same function and is not traced again.
         self._steps = _steps(self.function)
         self._outcomes = Recent(256)
 
@@ -179,6 +180,7 @@ class ufunc:
             masks = None if masks is None else masks[1:]
         else:
             start = broadcast_to(asarray(initial), xs.shape[1:])
+        # The carry of a scan keeps its dtype, so it starts with that of the result.
         start = as_type(start, result)
         if masks is None:
             acc = lax.scan(self._steps.fold, start, xs)[0]
@@ -279,6 +281,7 @@ class ufunc:
         )
         # Each slice has at least its first element, as in NumPy even where it would be empty.
         acc = indexing.getitem(a, (slice(None),) * at + (starts,))
+        # Starts and ends along the axis, against all other axes.
         spread = [1] * a.ndim
         spread[at] = starts.shape[0]
         starts, ends = lax.reshape(starts, tuple(spread)), lax.reshape(ends, tuple(spread))
@@ -286,6 +289,7 @@ class ufunc:
         # One pass over the axis: every slice takes the elements that are its own.
         def step(acc, element):
             j, x = element
+            # The first element of a slice is there already; those after it are taken in turn.
             own = lax.bitwise_and(lax.lt(starts, j), lax.gt(ends, j))
             new = self.function(acc, broadcast_to(lax.expand_dims(x, (at,)), acc.shape))
             return select(own, as_type(new, acc.dtype), acc), None
@@ -338,6 +342,7 @@ class _Builtin(ufunc):
             clean(error)
             raise
 
+    # Pickled by name: the functions inside are closures.
     def __reduce__(self):
         return _by_name, (self.__name__,)
 
@@ -419,6 +424,7 @@ def _folding(fold: Fold) -> Callable[..., Array]:
 
 
 def _extreme(fold: Fold) -> Callable[..., Array]:
+    # An extreme has the dtype of its elements, so dtype= converts them.
     def reduce(a, *, axis, dtype, keepdims, initial, where):
         return fold_axes(
             fold, _typed(fold.name, a, dtype), axis, None, None, keepdims, initial, where
@@ -462,6 +468,7 @@ def _inexact(dtype: Any) -> Any:
 
 def _running_truth(run: Callable[..., Array]) -> Callable[..., Array]:
     def accumulate(a, *, axis, dtype):
+        # As 0 and 1: the running "and" is a minimum, the running "or" a maximum.
         out = as_type(run(as_type(truth(a), dtypes.int32), axis), dtypes.bool_)
         return _typed("accumulate", out, dtype)
 
@@ -592,6 +599,7 @@ logaddexp = _Builtin(
 )
 logaddexp2 = _Builtin(smooth.logaddexp2, 2, 1, identity=-np.inf)
 
+#: All of them by name, for pickle.
 UFUNCS: dict[str, ufunc] = {
     f.__name__: f
     for f in (

@@ -36,6 +36,7 @@ from gpuarray.primitives.reduce.ops import (
     reduce_sum_p,
 )
 
+# The scatter that folds values into their segments, and the reduction that folds the buckets.
 _FOLDS: dict[str, tuple[Primitive, Primitive]] = {
     "segment_sum": (scatter_add_p, reduce_sum_p),
     "segment_prod": (scatter_mul_p, reduce_prod_p),
@@ -56,6 +57,7 @@ def _operand(name: str, x: Any, position: int) -> Any:
 def _count(name: str, ids: Any, num_segments: Any) -> int:
     # One more than the largest number, which has to be known: it is a length.
     if num_segments is None:
+        # Under jit the ids have no values, and so no largest one.
         if isinstance(ids, Tracer):
             raise errors.ConcretizationTypeError(
                 ids,
@@ -83,6 +85,7 @@ def _segments(
     scatter, reduce = _FOLDS[name]
     assert reduce.fold is not None
     data, ids = _operand(name, data, 0), _operand(name, segment_ids, 1)
+    # What happens to numbers that name no segment.
     where = GatherScatterMode.from_any(mode)
     if dtypes.kind_of(aval_of(ids).dtype) not in "iu":
         raise TypeError(
@@ -97,6 +100,7 @@ def _segments(
             f"Incompatible types for broadcasting: {name} got data of shape {aval.shape} and "
             f"segment_ids of shape {batch}; the latter must be the former's first axes."
         )
+    # Sums and products of booleans are ambiguous: counts, or truth values.
     if aval.dtype == np.bool_ and reduce in (reduce_sum_p, reduce_prod_p):
         raise TypeError(
             f"{name} does not accept dtype bool: convert the data to integers, or take segment_max "
@@ -112,8 +116,10 @@ def _segments(
     if bucketed:
         # A second index, the bucket: many short sums, then one over the buckets.
         size = operator.index(bucket_size)  # pyright: ignore[reportArgumentType]
+        # Rounded up: the last bucket may be smaller.
         lead = (-(-batch[0] // size), count)
         bucket = np.arange(batch[0]).reshape(-1, *(1,) * rank) // size
+        # The places are one array, so both numbers have the dtype of the ids.
         kind = aval_of(ids).dtype
         bucket = np.broadcast_to(bucket, (*batch, 1)).astype(kind)
         places = do.concatenate(bucket, places, dimension=rank)
@@ -124,6 +130,7 @@ def _segments(
         broadcast_dimensions=(),
         sharding=None,
     )
+    # One scatter: each index names a slice with all the axes that are carried along.
     out = scatter.bind(
         start,
         places,
@@ -245,5 +252,6 @@ def segment_min(
 
 for _function in (segment_sum, segment_prod, segment_max, segment_min):
     if _function.__doc__:  # not under python -OO
+        # The four share the description of their arguments: it goes between summary and example.
         _first, _, _example = _function.__doc__.partition("\n\n")
         _function.__doc__ = _first + _ARGUMENTS + "\n" + _example

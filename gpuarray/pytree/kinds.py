@@ -47,6 +47,7 @@ class _Key:
         return type(self), (self._held,)
 
 
+# One check for both kinds of keys that count children.
 def _number(kind: type, place: Any) -> int:
     if not isinstance(place, int):
         raise TypeError(f"{kind.__name__} takes the number of a child, got {place!r}")
@@ -182,6 +183,7 @@ class Kind:
         items: bool = False,
         named_tuple: bool = False,
     ):
+        # Keys follow from the number of children (or from aux) where the type gives none.
         def number(x: Any) -> tuple[tuple, Sequence, Any]:
             children, aux, _ = open_(x)
             return keys(aux, children), children, aux
@@ -274,6 +276,7 @@ def _open_items(x: Sequence) -> Opened:
 # strings, since structures are found by them.
 _NO_KEYS: dict = {(): ((), lambda x: ())}
 orders: dict[tuple, tuple[tuple, Callable[[Any], tuple]]] = dict(_NO_KEYS)
+#: Remembered orders of keys, at most.
 _ORDERS = 4096
 
 
@@ -333,6 +336,7 @@ def _open_ordered(x: collections.OrderedDict) -> Opened:
 TUPLE = Kind(tuple, _open_items, lambda _, c: tuple(c), _index_keys, items=True)
 LIST = Kind(list, _open_items, lambda _, c: list(c), _index_keys, items=True)
 DICT = Kind(dict, _open_dict, lambda keys, c: dict(zip(keys, c)), _dict_keys)
+# None has no leaves: it is a node without children.
 NONE = Kind(type(None), lambda x: ((), None, None), lambda _, c: None)
 _ORDERED = Kind(
     collections.OrderedDict,
@@ -348,6 +352,7 @@ _DEFAULT = Kind(
 )
 
 kinds = _Kinds()
+# Kept apart from `kinds`, which also holds types that were merely met.
 _registered: set[type] = set()
 
 
@@ -416,6 +421,7 @@ def register_node(
     def close(aux: Any, children: Iterable) -> Any:
         return from_iterable(aux, tuple(children))
 
+    # The children without keys serve where no path is wanted, which is nearly always.
     with_keys = open_with_keys if to_iterable_with_keys is not None else None
     _add(Kind(nodetype, open_, close, open_with_keys=with_keys))
 
@@ -433,6 +439,7 @@ def register_dataclass_node(
         return get_data(x), aux, exact(aux)
 
     def close(aux: tuple, children: Iterable) -> Any:
+        # Fields that are neither data nor static get their defaults from the class.
         return nodetype(**dict(zip(data, children)), **dict(zip(meta, aux)))
 
     _add(Kind(nodetype, open_, close, lambda aux, children: keys))

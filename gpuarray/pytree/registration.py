@@ -80,6 +80,7 @@ def register_pytree_with_keys(
     '.w'
     """
 
+    # Slower than a function of the class's own, since the keys are made and thrown away.
     def drop_keys(x: Any) -> tuple[list, Any]:
         pairs, aux = flatten_with_keys(x)
         return [child for _, child in pairs], aux
@@ -133,6 +134,7 @@ def register_static(cls: type[T]) -> type[T]:
     >>> tree_leaves([Mode("train"), 1])
     [1]
     """
+    # The instance itself is the aux data: rebuilding it returns the same object.
     register_node(cls, lambda x: ((), x), lambda x, _: x)
     return cls
 
@@ -165,6 +167,7 @@ def register_dataclass(
                 "register_dataclass: data_fields and meta_fields are required when nodetype is not "
                 f"a dataclass. Got nodetype={nodetype}."
             )
+        # Declared in the class itself: static fields say so in their metadata.
         given = [f for f in dataclasses.fields(nodetype) if f.name not in dropped]  # type: ignore[arg-type]
         data = tuple([f.name for f in given if not f.metadata.get("static", False)])
         meta = tuple([f.name for f in given if f.metadata.get("static", False)])
@@ -175,6 +178,7 @@ def register_dataclass(
         )
     else:
         data, meta = tuple(data_fields), tuple(meta_fields)
+    # A mistake here would show as a wrong number of leaves, far from its cause.
     _check_fields(nodetype if is_dataclass else None, set(data), set(meta), dropped)
     register_dataclass_node(nodetype, data, meta)
     return nodetype
@@ -192,6 +196,7 @@ def _check_fields(cls: Any, data: set[str], meta: set[str], dropped: set[str]) -
         "data_fields and meta_fields must include all dataclass fields with ``init=True`` and only "
         "them. "
     )
+    # Fields with init=False cannot be passed back to the constructor.
     wanted = {f.name for f in dataclasses.fields(cls) if f.init} - dropped
     if missing := wanted - data - meta:
         raise ValueError(

@@ -162,6 +162,7 @@ class PyTreeDef:
         if kind is None:
             raise RuntimeError(f"Could not find type: {type_}. It is not a registered pytree node.")
         if kind is DICT:
+            # `node_data` gives the keys of a dict as a list.
             aux = tuple(aux)
             if len(aux) != len(inner):
                 raise RuntimeError(
@@ -285,6 +286,7 @@ def _is_simple(aux: Any) -> bool:
 
 
 def _new(kind: Kind | None, aux: Any, inner: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    # Past __init__, which refuses: structures are made here only, so that all are interned.
     node = object.__new__(PyTreeDef)
     node.kind = kind
     node.aux = aux
@@ -398,6 +400,7 @@ def flatten_with_is_leaf(x: Any, is_leaf: Callable[[Any], bool] | None) -> tuple
             leaves.append(x)
             return LEAF
         children, aux, _ = kind.open(x)
+        # By make_node, not by a key built here: `is_leaf` already costs a call for each subtree.
         return make_node(kind, aux, [grow(c) for c in children])
 
     return leaves, grow(x)
@@ -472,6 +475,7 @@ def _up_to(node: PyTreeDef, x: Any, out: list) -> None:
     if kinds[type(x)] is not kind:
         _refuse_type(kind, x)
     children: Any = x
+    # The keys of a dict may come in any order.
     if kind is DICT:
         keys = node.aux
         try:

@@ -48,6 +48,7 @@ from gpuarray.pytree.structure import (
 KeyEntry = TypeVar("KeyEntry")
 KeyPath = tuple[KeyEntry, ...]
 IsLeaf = Callable[..., bool] | None
+# Marks an argument that was not given, since None is a valid tree.
 _UNSPECIFIED: Any = object()
 
 # The PyTreeDef itself is what a cache should hold: it is interned, and so found by identity.
@@ -231,6 +232,7 @@ def tree_reduce(
     6
     """
     leaves = tree_leaves(tree, is_leaf)
+    # None is a valid initial value, so a marker of its own stands for none.
     if initializer is _UNSPECIFIED:
         return functools.reduce(function, leaves)
     return functools.reduce(function, leaves, initializer)
@@ -255,6 +257,7 @@ def tree_reduce_associative(
     def combine(start: int, stop: int) -> Any:
         if stop - start == 1:
             return leaves[start]
+        # Halves, so that independent operations stand side by side.
         middle = start + (stop - start) // 2
         return operation(combine(start, middle), combine(middle, stop))
 
@@ -396,6 +399,7 @@ def prefix_broadcast(
     [0, 0, None]
     """
     leaves, spec = tree_flatten(prefix_tree, is_leaf)
+    # As in `_flatten_rest`: the walk that explains a mismatch is made only where there is one.
     try:
         subtrees = spec.flatten_up_to(full_tree)
     except ValueError as e:
@@ -454,6 +458,7 @@ def _prefix_errors(
         yield make
         return
     keys, children, _ = kind.open_with_keys(prefix)
+    # The roots agree, so the children pair up.
     for key, child, other in zip(keys, children, kind.open_with_keys(full)[1]):
         yield from _prefix_errors((*path, key), child, other, is_leaf)
 

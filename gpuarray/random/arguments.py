@@ -21,6 +21,7 @@ from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.primitives.random.ops import KeyImpl, implementation, random_wrap_p
 from gpuarray.runtime import transfer
 
+# Used keys by their id; an entry goes with its key.
 _consumed: dict[int, weakref.ref] = {}
 
 
@@ -109,6 +110,7 @@ def use_up(name: str, key: Any) -> None:
     # While tracing, within one trace; else as long as the key lives.
     if isinstance(key, Tracer):
         used = key._trace.__dict__.setdefault("used_keys", {})
+        # The same object: an id alone may have been given to another key since.
         again = used.get(id(key)) is key
         used[id(key)] = key
     else:

@@ -64,6 +64,7 @@ def raw_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
 def as_(x: Any, dtype: Any) -> Any:
     """`x` as `dtype`, not weakly typed; a Python number becomes a constant of the program."""
     if isinstance(x, (bool, int, float, np.generic)):
+        # A Python int keeps its own width up to here: one that is too large is an error.
         value = np.array(machine_int(x), dtype) if isinstance(x, int) else np.asarray(x)
         return kept(value.astype(dtype)[()])
     return lax.convert_element_type(x, dtype)
@@ -95,6 +96,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
             "dtype argument to `bits` must be an unsigned int dtype, got "
             f"{getattr(found, 'name', found)}"
         )
+    # At least 8 bits are drawn; narrower types take what fits.
     out = raw_bits(key, max(8, dtypes.itemsize_bits(found)), canonicalize_shape(shape))
     return placed("bits", as_(out, found), out_sharding)
 
@@ -112,6 +114,7 @@ def _uniform(key, minval, maxval, *, shape, dtype):
     unsigned = np.dtype(f"uint{width}")
     if drawn != width:
         numbers = as_(numbers, unsigned)
+    # The bits of 1.0: its exponent, and a fraction of zeros.
     one = np.ones((), dtype).view(unsigned)[()]
     # A random fraction under the exponent of 1 is a number in [1, 2).
     numbers = lax.bitwise_or(lax.shift_right_logical(numbers, unsigned.type(drawn - fraction)), one)
@@ -245,6 +248,7 @@ def _bernoulli(key, p, *, shape, mode):
     pair = _uniform(key, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
     first, second = pick_all(pair, 2)
     fine = lax.mul(second, dtype.type(dtypes.finfo(dtype).eps))
+    # first + fine < p, arranged so that a small `fine` is not rounded away.
     return lax.lt(fine, lax.sub(ranked(p, len(shape)), first))
 
 
@@ -275,6 +279,7 @@ def bernoulli(
 @sampler
 def _rademacher(key, *, shape, dtype):
     coins = _bernoulli(key, 0.5, shape=shape, mode="low")
+    # Booleans cannot hold -1: they are computed as integers, and both become True.
     number = dtype if dtypes.kind_of(dtype) != "b" else dtypes.default_int()
     twice = lax.mul(np.array(2, number)[()], as_(coins, number))
     return as_(lax.sub(twice, np.array(1, number)[()]), dtype)

@@ -340,6 +340,7 @@ def triangular(
     shape = sample_shape("triangular", shape, *(shape_of(v) for v in (left, mode, right)))
     low, high, peak = (spread(as_(v, dtype), shape) for v in (left, right, mode))
     # The quantile function, in two pieces that meet at the peak.
+    # Where the peak lies between both ends: the probability of the rising piece.
     share = lax.div(lax.sub(peak, low), lax.sub(high, low))
     u = _uniform(key, 0.0, 1.0, shape=shape, dtype=dtype)
     rising = lax.mul(lax.mul(u, lax.sub(high, low)), lax.sub(peak, low))

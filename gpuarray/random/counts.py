@@ -1,7 +1,7 @@
 """Counts: Poisson, binomial and multinomial numbers, drawn by rejection in a loop.
 
-Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts.A loop draws
-for all elements at once, until every one of them has accepted a number.
+Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of counts. A loop
+draws for all elements at once, until every one of them has accepted a number.
 
 Methods: Knuth's product of uniform numbers for a small Poisson mean; Hörmann, "The transformed
 rejection method for generating Poisson random variables" (1993) and "The generation of binomial
@@ -59,11 +59,13 @@ def _poisson_knuth(key, lam, *, shape, dtype, max_iters):
         # Uniform numbers are multiplied until their product is below exp(-lam); one less than it
         # took is the count.
         i, _, _, log_product = carry
+        # The number of rounds is limited, as in JAX.
         return _any(log_product > -lam) & (i < dtypes.default_int().type(max_iters))
 
     def step(carry):
         i, count, key, log_product = carry
         key, subkey = keys_from(key)
+        # Elements that are done keep their count, while others go on.
         count = lax.select(log_product > -lam, count + 1, count)
         u = _uniform(subkey, 0.0, 1.0, shape=shape, dtype=number)
         return i + 1, count, key, log_product + lax.log(u)
@@ -93,6 +95,7 @@ def _poisson_rejection(key, lam, *, shape, dtype, max_iters):
         u = _uniform(first, 0.0, 1.0, shape=shape, dtype=number) - 0.5
         v = _uniform(second, 0.0, 1.0, shape=shape, dtype=number)
         inner = 0.5 - abs(u)
+        # The proposal, by Hörmann's transformation of u; s and t are the sides of the test below.
         k = lax.floor((2 * a / inner + b) * u + lam + 0.43)
         s = lax.log(v * inverse_alpha / (a / (inner * inner) + b))
         t = -lam + k * log_lam - lax.lgamma(k + 1)
@@ -118,6 +121,7 @@ def _poisson(key, lam, *, shape, dtype):
     few = _poisson_knuth(key, low, **limits)
     many = _poisson_rejection(key, high, **limits)
     out = lax.select(small, few, many)
+    # A mean of 0 leaves nothing to draw.
     return lax.select(lam == 0, lax.full_like(out, 0), out)
 
 
@@ -144,6 +148,7 @@ def poisson(
 def _correction(k: Any, table: Any) -> Any:
     """How far Stirling's formula is off at k: from a table where k is small, else a series."""
     known = k <= 9
+    # The table is read at a place that exists; the series is used elsewhere.
     k = lax.clamp(dtypes.dtype(k).type(0), k, dtypes.dtype(k).type(9))
     square = (k + 1) * (k + 1)
     series = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
@@ -167,6 +172,7 @@ def _by_waiting_times(key: Any, count: Any, p: Any, shape, dtype, most: float) -
         wait = lax.ceil(lax.log(u) / log_failure)
         return i + 1, successes, trials + wait, key
 
+    # One success more than fits: the loop ends with the wait that exceeds the trials.
     start = (0, lax.full_like(p, 0, dtype, shape), lax.full_like(p, 0, dtype, shape), key)
     return while_loop(go_on, step, start)[1] - 1
 
@@ -319,5 +325,6 @@ def multinomial(
         return remaining - count, count
 
     start = spread(as_(n, number), batch)
+    # The number of trials left is carried along.
     _, counts = scan(draw, start, (gnp.moveaxis(ratios, -1, 0), keys), unroll=unroll)
     return as_(gnp.moveaxis(counts, 0, -1), result)

@@ -86,6 +86,7 @@ def permutation(
     # Every lane shuffled for itself; otherwise whole slices move together.
     if independent or rank == 1:
         return placed("permutation", _shuffle(key, x, axis=axis), out_sharding)
+    # Positions are shuffled rather than slices: less has to move.
     order = _shuffle(key, lax.iota(dtypes.default_int(), shape_of(x)[axis]), axis=0)
     return placed("permutation", gnp.take(x, order, axis, unique_indices=True), out_sharding)
 
@@ -200,6 +201,7 @@ def categorical(
     dtype = dtypes.dtype(logits)
     if dtypes.kind_of(dtype) != "f":
         raise ValueError(f"dtype argument to `gumbel` must be a float dtype, got {dtype}")
+    # The axes of the distributions, without the axis of the categories.
     batch = own[: len(own) + axis] + (own[axis + 1 :] if axis < -1 else ())
     shape = batch if shape is None else sample_shape("categorical", shape, batch)
     front, place = shape[: len(shape) - len(batch)], len(shape) + 1 + axis
@@ -220,7 +222,9 @@ def categorical(
     scores = lax.add(logits, noise)
     if axis != -1:
         scores = gnp.moveaxis(scores, axis, -1)
+    # As in `choice`: the largest scores are draws without replacement.
     _, index = lax.top_k(scores, draws)
+    # The draws come first in the result.
     order = (last, *range(last))
     return placed("categorical", lax.reshape(index, shape, dimensions=order), out_sharding)
 
@@ -236,6 +240,7 @@ def _geometric(key, p, *, shape, dtype):
     u = _where(lax.eq(u, number.type(0)), 1, u)
     above = lax.log(u)
     below = spread(lax.log1p(lax.neg(p)), shape)
+    # The quantile function: the number of trials is log(u) / log(1 - p), rounded up.
     steps = lax.add(lax.floor(lax.div(above, below)), number.type(1))
     return as_(steps, dtype)
 

@@ -87,6 +87,7 @@ def beta(
 @sampler
 def _dirichlet(key, alpha, *, shape, dtype):
     own = shape_of(alpha)
+    # The result has the parameters' last axis, and the given shape in front of it.
     shape = sample_shape("dirichlet", shape, own[:-1])
     alpha = as_(alpha, dtype)
     x = _gamma(key, alpha, shape=(*shape, own[-1]), dtype=dtype, log_space=True)
@@ -98,6 +99,7 @@ def _dirichlet(key, alpha, *, shape, dtype):
         )
 
     # A softmax of the logarithms.
+    # The maximum cancels in the quotient: it needs no derivative.
     most = lax.max(dtype.type("-inf"), lax.reduce_max(x, (last,)))
     weights = lax.exp(lax.sub(x, lax.stop_gradient(kept(most))))
     return lax.div(weights, kept(lax.reduce_sum(weights, (last,))))
@@ -129,6 +131,7 @@ def _chisquare(key, df, *, shape, dtype):
     shape = sample_shape("chisquare", shape, shape_of(df))
     # Chi-square with df degrees is twice a gamma of df / 2.
     half = lax.div(df, dtype.type(2))
+    # Through the logarithm, which keeps small variates from becoming 0.
     x = _gamma(key, half, shape=shape, dtype=dtype, log_space=True)
     return lax.mul(lax.exp(x), dtype.type(2))
 
@@ -182,6 +185,7 @@ def _t(key, df, *, shape, dtype):
     first, second = keys_from(key)
     # A normal over the root of a chi-square per degree.
     n = _normal(first, shape=shape, dtype=dtype)
+    # A gamma variate of df / 2 is half a chi-square; the factor cancels in the quotient.
     half = lax.div(df, dtype.type(2))
     g = _gamma(second, half, shape=shape, dtype=dtype, log_space=False)
     return lax.mul(n, lax.sqrt(lax.div(ranked(half, len(shape)), g)))
@@ -231,6 +235,7 @@ def _ball(key, p, *, d, shape, dtype):
     # exponential fills the inside.
     e = _exponential(second, shape=shape, dtype=dtype)
     size = lax.abs(g)
+    # An integer exponent stays one: powers of it are products.
     power = as_(p, dtype) if dtypes.kind_of(dtypes.dtype(p)) == "f" else p
     total = lax.add(lax.reduce_sum(_combined(lax.pow, size, power), (len(shape),)), e)
     length = _combined(lax.pow, total, as_(1 / p, dtype))

@@ -34,6 +34,7 @@ from gpuarray.random.arguments import generator, is_key, one_key, typed, wrapped
 def _seeded(name: str, seed: Any, impl: Any) -> Any:
     if is_key(seed):
         raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
+    # Refused below, with the shape it has as an array.
     if isinstance(seed, (list, tuple)):
         seed = np.asarray(seed)
     if seed is None:
@@ -86,6 +87,7 @@ def PRNGKey(seed: int | Any, *, impl: Any = None) -> Array:
     Array([0, 7], dtype=uint32)
     """
     made = _seeded("PRNGKey", seed, impl)
+    # With the setting, old code gets typed keys as well.
     return made if config.state.enable_custom_prng else random_unwrap_p.bind(made)
 
 
@@ -121,6 +123,7 @@ def key_impl(keys: Any) -> str | Any:
     'threefry2x32'
     """
     impl = typed(keys)[0].dtype.impl
+    # By name where that is enough, as `impl=` arguments take it.
     return impl.name if implementations.get(impl.name) is impl else impl
 
 
@@ -135,6 +138,7 @@ def key_dtype(impl_spec: Any = None) -> dtypes.KeyDtype:
 
 
 def _like(found: Any, plain: bool) -> Any:
+    # Words in, words out: old programs get what they had.
     return random_unwrap_p.bind(found) if plain else found
 
 

@@ -32,6 +32,7 @@ def _multivariate_normal(key, mean, cov, *, shape, dtype, method):
             vectors, spread, _ = gnp.linalg.svd(cov)
         else:
             spread, vectors = gnp.linalg.eigh(cov)
+        # Eigenvectors times the roots of their eigenvalues.
         factor = vectors * gnp.sqrt(gnp.expand_dims(spread, -2))
     x = _normal(key, shape=(*shape, shape_of(mean)[-1]), dtype=dtype)
     return mean + gnp.einsum("...ij,...j->...i", factor, x)
@@ -60,6 +61,7 @@ def multivariate_normal(
     key, _ = one_key("multivariate_normal", key)
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError(f"method must be one of 'svd', 'eigh', 'cholesky', got {method!r}")
+    # Without a dtype, that of the parameters, where it is a float.
     own = dtypes.result_type(mean, cov)
     if dtype is not None or dtypes.kind_of(own) != "f":
         dtype = float_dtype("multivariate_normal", dtype)
@@ -87,6 +89,7 @@ def multivariate_normal(
 
 @functools.partial(jit, static_argnames=("n", "m", "shape", "dtype"))
 def _orthogonal(key, *, n, m, shape, dtype):
+    # The tall form; a wide matrix is the transpose of one.
     x = _normal(key, shape=(*shape, max(n, m), min(n, m)), dtype=dtype)
     q, r = gnp.linalg.qr(x)
     # Signs of R's diagonal would tell how the factorisation was done; this makes Q uniform.

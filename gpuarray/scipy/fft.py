@@ -32,6 +32,7 @@ def _check(name: str, type: int, norm: str | None) -> None:
 def _over(name: str, core: Callable, x: Any, lengths: dict[int, int], norm) -> Array:
     """`core` over one axis after the other, each cut or filled to its length first."""
     (x,) = promoted_inexact(name, x)
+    # Half precision would lose the sums of a long transform.
     if x.dtype.itemsize < 4:
         x = lax.convert_element_type(x, np.float32)
     # A real transform: complex numbers by parts.
@@ -58,12 +59,14 @@ def _order(n: int) -> np.ndarray:
 
 
 def _turns(n: int, dtype) -> np.ndarray:
+    # exp(-i pi k / 2n): a shift by half a sample, to where the cosines are sampled.
     return np.exp(-0.5j * np.pi * np.arange(n) / n).astype(dtypes.to_complex_dtype(dtype))
 
 
 def _weights(n: int, dtype) -> np.ndarray:
     """What makes the transform orthogonal."""
     out = np.full(n, math.sqrt(1 / (2 * n)))
+    # The constant row has twice the squared length of the others.
     out[0] = math.sqrt(1 / (4 * n))
     return out.astype(dtype)
 
@@ -82,12 +85,14 @@ def _idct(x: Array, ortho: bool) -> Array:
     # The spectrum of a real signal, made of both ends of the coefficients.
     mirrored = gnp.concatenate([gnp.zeros_like(x[..., :1]), x[..., :0:-1]], axis=-1)
     spectrum = lax.complex(x, -mirrored) * _turns(n, x.dtype).conj() / 2
+    # The inverse of the permutation puts the samples back in order.
     return lax.real(gnp.fft.ifft(spectrum))[..., np.argsort(_order(n))]
 
 
 def _lengths(name: str, x: Any, s: Sequence[int] | None, axes) -> dict[int, int]:
     shape = gnp.shape(x)
     if axes is None:
+        # Without axes: all of them, or as many of the last ones as there are lengths.
         axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
     elif not isinstance(axes, Sequence):
         axes = [axes]

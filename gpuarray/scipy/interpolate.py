@@ -31,7 +31,7 @@ class RegularGridInterpolator:
     """A function through values on a grid whose coordinates need not be evenly spaced.
 
     points: d ascending (or descending) vectors of n_i coordinates; values: (n_1, ..., n_d, ...).
-    method: "linear" or "nearest". fill_value: what the function is outside the grid;None
+    method: "linear" or "nearest". fill_value: what the function is outside the grid; None
     extrapolates. Call it with places (..., d), or a tuple of d arrays.
 
     >>> import gpuarray.numpy as gnp
@@ -62,6 +62,7 @@ class RegularGridInterpolator:
             )
         if fill_value is not None:
             fill_value = gnp.asarray(fill_value)
+            # A complex fill value cannot become real, nor a float an integer.
             if not np.can_cast(fill_value.dtype, values.dtype, casting="same_kind"):
                 raise ValueError(
                     "fill_value must be either 'None' or of a type compatible with values, got "
@@ -113,6 +114,7 @@ class RegularGridInterpolator:
             )
         shape = columns[0].shape
         columns = [c.ravel() for c in columns]
+        # Axes of the values beyond the grid's: each place has a whole array of them.
         rest = self.values.shape[d:]
         out = self._interpolated(columns, method == "nearest").reshape(*shape, *rest)
         if self.fill_value is None:
@@ -132,6 +134,7 @@ class RegularGridInterpolator:
             above = gnp.minimum(at + 1, g.shape[0] - 1)
             width = g[above] - g[at]
             below.append((at, above))
+            # A cell of no width has share 0: no division by zero.
             shares.append((x - g[at]) / gnp.where(width == 0, 1, width))
         if nearest:
             at = [gnp.where(t <= 0.5, i, j) for (i, j), t in zip(below, shares, strict=True)]

@@ -31,6 +31,7 @@ def _rounded(x: Array) -> Array:
 
 def _mirror(i: Array, n: int) -> Array:
     """0 1 2 1 0 1 2 ... for n = 3."""
+    # Forth and back, without repeating the ends.
     period = max(2 * (n - 1), 1)
     i = gnp.mod(i, period)
     return gnp.where(i < n, i, period - i)
@@ -42,6 +43,7 @@ def _reflect(i: Array, n: int) -> Array:
     return gnp.where(i < n, i, 2 * n - 1 - i)
 
 
+# Where positions outside the array are taken from; "constant" is handled when values are read.
 _FOLDS: dict[str, Callable[[Array, int], Array]] = {
     "constant": lambda i, n: i,
     "nearest": lambda i, n: gnp.clip(i, 0, n - 1),
@@ -83,6 +85,7 @@ def map_coordinates(
     if order not in (0, 1):
         raise NotImplementedError(f"map_coordinates currently requires order<=1, got {order}")
     shapes = {p.shape for p in places}
+    # Checked first, so that the error names this function.
     if len(shapes) > 1:
         try:
             gnp.broadcast_shapes(*shapes)
@@ -98,6 +101,7 @@ def map_coordinates(
         corners = _nearest(place) if order == 0 else _linear(place)
         axes.append([(fold(i, n), (i >= 0) & (i < n), weight) for i, weight in corners])
     outputs = []
+    # The value at a place is a weighted sum over the corners of its cell.
     for corner in itertools.product(*axes):
         at, inside, weights = zip(*corner, strict=True) if corner else ((), (), ())
         value = x[tuple(at)]
@@ -127,6 +131,7 @@ def _linear(place: Array) -> Corners:
     low = gnp.floor(place)
     share = place - low
     at = _index(low)
+    # Each neighbour weighs the more, the nearer it is.
     return [(at, 1 - share), (at + 1, share)]
 
 

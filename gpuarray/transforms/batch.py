@@ -48,6 +48,7 @@ class BatchTracer(traces.Tracer):
         self.dim = dim
         full = aval_of(value)
         shape = full.shape[:dim] + full.shape[dim + 1 :]
+        # The function sees one element: its shape lacks the batch axis.
         self.aval = ShapedArray(shape, full.dtype, full.weak_type, full.sharding)
 
     def origin(self) -> str:
@@ -66,6 +67,7 @@ class BatchTrace(traces.Trace):
 
     def split(self, x: Any) -> tuple[Any, int | None]:
         """Return a value and the position of its batch axis; constants have none."""
+        # A tracer of another batching trace is a constant to this one.
         if type(x) is BatchTracer and x._trace is self:
             return x.value, x.dim
         return x, None
@@ -113,6 +115,7 @@ def batch_of(
 ) -> tuple[Any, Any]:
     """Apply a primitive's batch rule, or the one that follows from its kind."""
     rule = prim.batch
+    # The primitive's own rule comes first; the kinds have general ones.
     if not isinstance(rule, Sentinel):
         return rule(axis, values, dims, **params)
     if prim.kind is Kind.POINTWISE:
@@ -152,6 +155,7 @@ def batch_reduction(
 ) -> tuple[Any, Any]:
     """Bind the same operation with its axes counted around the batch axis."""
     (value,), (dim,) = values, dims
+    # Axes behind the batch axis move up by one, and the result's batch axis moves down again.
     axes = tuple(a + (a >= dim) for a in params["axes"])
     out = prim.bind(value, **(params | {"axes": axes}))
     out_dim = dim - sum(a < dim for a in axes)

@@ -47,12 +47,14 @@ def jvp_graph(graph: Graph, nonzero: tuple[bool, ...], all_out: bool = False) ->
 
         def fun(*values):
             nonlocal flags
+            # Inputs without a tangent get a symbolic zero, so that nothing is computed for them.
             given = iter(values[count:])
             tangents = [
                 next(given) if nz else Zero(tangent_aval(v.aval))
                 for v, nz in zip(graph.invars, nonzero, strict=True)
             ]
             out, out_tangents = jvp_flat(lambda *xs: evaluate(graph, *xs), values[:count], tangents)
+            # Loops need a tangent for all that they carry, zero or not.
             if all_out:
                 out_tangents = [_real(t) for t in out_tangents]
             flags = tuple(not is_zero(t) for t in out_tangents)

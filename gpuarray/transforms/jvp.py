@@ -100,6 +100,7 @@ def jvp_of(prim: Primitive, primals: list, tangents: list, params: dict) -> tupl
         # Zeros are materialised: the operation needs all of its operands.
         out = prim.bind(*primals, **params)
         return out, prim.bind(*[instantiate(t) for t in tangents], **params)
+    # The result is constant for differentiation, whatever the tangents.
     if rule is NOT_DIFFERENTIABLE:
         out = prim.bind(*primals, **params)
         if prim.multiple_results:
@@ -138,6 +139,7 @@ def _sum_of_shares(
     out = prim.bind(*primals, **params)
     total: Any = None
     for rule, tangent in zip(rules, tangents, strict=True):
+        # No share: the operand is not differentiable, or its tangent is zero.
         if rule is None or is_zero(tangent):
             continue
         share = broadcast_like(rule(tangent, out, *primals, **params), aval_of(out))

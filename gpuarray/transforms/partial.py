@@ -25,6 +25,7 @@ class PartialTrace(traces.Trace):
 
     def process(self, prim: Primitive, args: tuple, params: dict) -> Any:
         assert self.parent is not None
+        # Only tracers of the graph that is being staged are unknown; all else has a value.
         flags = [type(a) is GraphTracer and a._trace is self.unknown for a in args]
         if not any(flags):
             with traces.current(self.parent):
@@ -147,6 +148,7 @@ def _live(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> list[Eqn]:
     """Return the equations on which results depend; others would need residuals for nothing."""
     read = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
+    # From the results backwards, so that one pass is enough.
     for eqn in reversed(eqns):
         if has_effect(eqn) or any(v in read for v in eqn.outvars):
             kept.append(eqn)

@@ -202,6 +202,7 @@ def _checked(index: Any, shape: tuple[int, ...]) -> Any:
 @contextlib.contextmanager
 def _holding(refs: Sequence[Ref], values: Sequence[Any]) -> Iterator[None]:
     """Let Refs hold other values inside the block, as references of the innermost trace."""
+    # Traces nest: the same Ref may be held by several calls, one inside the other.
     before = [(ref._home, ref._value) for ref in refs]
     try:
         for ref, value in zip(refs, values, strict=True):
@@ -225,6 +226,7 @@ def threaded(fun: Callable, refs: Sequence[Ref]) -> Callable:
 
 def threading(attempt: Callable[[list[Ref]], Any]) -> Any:
     """Return `attempt(refs)` with all Refs from outside that it accesses, found by trying."""
+    # Only running a function shows which Refs it accesses: each failed attempt finds one more.
     refs: list[Ref] = []
     while True:
         try:
@@ -297,6 +299,7 @@ def without_references(
 
     @functools.wraps(fun)
     def pure(values: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[list, Any]:
+        # Values of passed Refs come first, then those of the ones closed over.
         count = len(values) - len(closed_over)
         # Refs of the trace that stages this function.
         passed = [Ref(v) for v in values[:count]]
@@ -305,6 +308,7 @@ def without_references(
         with _holding(closed_over, values[count:]):
             result = fun(*args, **kwargs)
             new = [ref._value for ref in (*passed, *closed_over)]
+        # Unchanged values are not written back.
         return [None if a is b else a for a, b in zip(new, values, strict=True)], result
 
     # jit looks at the signature for names of arguments: one more comes first.
@@ -342,6 +346,7 @@ class Referring:
     def __call__(self, args: tuple, kwargs: dict) -> Any:
         nums, names = self.statics
         fixed = {n if n >= 0 else len(args) + n for n in nums}
+        # Static arguments stay as they are: only the others are searched for Refs.
         dynamic = {i: a for i, a in enumerate(args) if i not in fixed}
         named = {k: v for k, v in kwargs.items() if k not in names}
         passed, (dynamic, named) = taken_out((dynamic, named))
@@ -353,6 +358,7 @@ class Referring:
             self._check_distinct(passed)
             refs = [*passed, *self.touched]
             given = values_of(refs)
+            # Made again only where another Ref has turned up.
             if self.made is None or self.made[0] != self.touched:
                 pure = without_references(self.fun, self.touched, self.signature)
                 self.made = list(self.touched), self.jitted(pure)

@@ -130,6 +130,7 @@ class GraphTrace(traces.Trace):
         avals = infer(prim, tuple([v.aval for v in invars]), params)
         outvars = [Var(a) for a in avals]
         site = sites.user_frame()
+        # Nothing is computed: the equation stands for it, with the user's line for messages.
         self.eqns.append(Eqn(prim, invars, outvars, params, site))
         out = [GraphTracer(self, v.aval, v, site) for v in outvars]
         return out if prim.multiple_results else out[0]
@@ -242,6 +243,7 @@ def stage(
     try:
         with traces.current(trace):
             graph = trace.finish(fun(*tracers))
+        # A setting for debugging: the Graph is type-checked as it was recorded.
         if config.state.enable_checks:
             verify(graph)
     except Touched as touched:

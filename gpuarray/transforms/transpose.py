@@ -52,6 +52,7 @@ def transpose_flat(
 def _backwards(
     graph: Graph, linear: Sequence[bool], known: Sequence[Any], cotangents: Sequence[Any]
 ) -> list:
+    # Values of the forward part: constants, inputs that are known, and what is computed from them.
     env: dict[Var, Any] = dict(zip(graph.constvars, graph.consts, strict=True))
     others = [v for v, is_linear in zip(graph.invars, linear, strict=True) if not is_linear]
     env.update(zip(others, known, strict=True))

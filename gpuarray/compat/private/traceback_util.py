@@ -24,6 +24,7 @@ def register_exclusion(path: str) -> None:
 def include_frame(frame: types.FrameType) -> bool:
     """Whether a frame is neither of this library nor of an excluded file."""
     name = frame.f_code.co_filename
+    # By prefix: an excluded path may be a file or a folder.
     return not name.startswith((_HERE, *_excluded))
 
 

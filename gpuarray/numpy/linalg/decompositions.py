@@ -96,6 +96,7 @@ def cholesky(a, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     a = inexact_matrix("cholesky", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise TypeError(f"cholesky: the argument must have shape [..., n, n], got {a.shape}")
+    # The upper factor is the adjoint of the lower one of the adjoint.
     lower = lax.linalg.cholesky(adjoint(a) if upper else a, symmetrize_input=symmetrize_input)
     return adjoint(lower) if upper else lower
 

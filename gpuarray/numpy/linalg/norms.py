@@ -83,6 +83,7 @@ def _matrix_norm(x: Array, ord, axes: tuple[int, ...], keepdims: bool) -> Array:
     if ord in (1, -1, np.inf, -np.inf):
         # Sums along one axis, the largest (or smallest) of them along the other.
         first, second = (row, column) if ord in (1, -1) else (column, row)
+        # Without the first axis, the second one has moved up.
         if not keepdims and first < second:
             second -= 1
         sums = abs(x).sum(axis=first, keepdims=keepdims)

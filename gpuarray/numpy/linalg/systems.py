@@ -83,6 +83,7 @@ def inv(a) -> Array:
     """
     a = inexact_matrix("inv", a)
     check_square("inv", a)
+    # Solved for the columns of the identity.
     return solve(a, stretch(identity(a.shape[-1], a.dtype), a.shape))
 
 
@@ -104,6 +105,7 @@ def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None) -> Array:
         rtol = 10.0 * max(m, n) * float(dtypes.finfo(a.dtype).eps)
     rtol = array("jnp.linalg.pinv", rtol)
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
+    # One limit for each matrix of a stack, against its largest singular value.
     cutoff = rtol[..., None] * s[..., :1]
     # Small singular values count as 0: 1 / inf.
     s = where(s > cutoff, s, np.inf)
@@ -141,11 +143,13 @@ def lstsq(
         x = lax.full((n, b.shape[1]), 0, a.dtype)
         rank = lax.full((), 0, np.int32)
     else:
+        # NumPy's default, and its meaning of a negative rcond: machine precision.
         rcond = eps * max(m, n) if rcond is None else where(rcond < 0, eps, rcond)
         u, s, vh = svd(a, full_matrices=False)
         # Singular values below rcond times the largest are noise.
         mask = (s > 0) & (s >= lax.convert_element_type(array("lstsq", rcond), real) * s[0])
         rank: Any = mask.sum()
+        # The inner `where` keeps the derivative free of a division by zero.
         inverse = where(mask, 1 / where(mask, s, 1), 0)[:, None]
         x = matmul(adjoint(vh), lax.convert_element_type(inverse, a.dtype) * matmul(adjoint(u), b))
     # NumPy gives no residuals where they are 0 or not unique.
@@ -173,6 +177,7 @@ def tensorinv(a, ind: int = 2) -> Array:
             "tensorinv is only possible when the product of the first `ind` dimensions equals "
             f"that of the rest, got shape {a.shape} with {ind=}"
         )
+    # As a matrix: the first axes are its rows, the others its columns.
     flat = reshape(a, (math.prod(rows), -1))
     return reshape(inv(flat), (*columns, *rows))
 
@@ -218,6 +223,7 @@ def det(a) -> Array:
         (p, q, r), (s, t, u), (v, w, x) = rows
         return p * t * x + q * u * v + r * s * w - r * t * v - p * u * w - q * s * x
     packed, pivots, _ = lax.linalg.lu(a)
+    # det(P) det(L) det(U): the sign of the swaps, one, and the diagonal of U.
     return _parity(pivots, packed.dtype) * diagonal(packed, axis1=-2, axis2=-1).prod(-1)
 
 
@@ -252,10 +258,12 @@ def slogdet(a, *, method: str | None = None) -> SlogdetResult:
     else:
         packed, pivots, _ = lax.linalg.lu(a)
         flips = _parity(pivots, a.dtype)
+    # Of the triangular factor, whose diagonal elements multiply to the determinant.
     d = diagonal(packed, axis1=-2, axis2=-1)
     size = abs(d)
     singular = equal(d, 0).any(-1)
     direction = d / lax.convert_element_type(size, d.dtype) if is_complex(a) else sign(d)
+    # Zero has no direction: its sign is 0 and its logarithm -inf.
     total = where(singular, 0, flips * direction.prod(-1))
     return SlogdetResult(total, where(singular, -np.inf, log(size).sum(-1)))
 
@@ -315,6 +323,7 @@ def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None) -> Array:
     """
     a = inexact_matrix("matrix_rank", M)
     if a.ndim < 2:
+        # NumPy's rule for scalars and vectors: rank 1 unless all is zero.
         return lax.convert_element_type(not_equal(a, 0).any(), dtypes.default_int())
     s = svd(a, compute_uv=False, hermitian=hermitian)
     given = rtol if tol is None else tol
@@ -341,6 +350,7 @@ def multi_dot(arrays: Sequence, *, precision=None) -> Array:
     ]
     if len(letters) > 52:
         raise ValueError(f"multi_dot takes at most 51 arrays, got {len(chain)}")
+    # Neighbours share a letter, over which einsum sums.
     terms = []
     for i, a in enumerate(chain):
         ends = i in (0, len(chain) - 1)

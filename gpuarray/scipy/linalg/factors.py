@@ -20,6 +20,7 @@ from gpuarray.numpy.shapes import stretch
 
 def _matrices(name: str, *xs: Any) -> list[Array]:
     """Arrays (lists too) of one inexact dtype, each with two axes or more."""
+    # Lists are accepted here, as SciPy's users expect.
     found = promoted_inexact(name, *(gnp.asarray(x) if isinstance(x, list) else x for x in xs))
     if found[0].ndim < 2:
         raise TypeError(
@@ -140,7 +141,7 @@ def solve_triangular(
 ) -> Array:
     """x with a x = b for a triangular a: (…, n, n), (n,) or (…, n, k).
 
-    trans: 0 or "N", 1 or "T" (a^T x = b), 2 or "C" (a^H x = b). unit_diagonal: a's is all ones.
+    trans: 0 or "N", 1 or "T" (a^T x = b), 2 or "C" (a^H x = b). unit_diagonal: take a's as ones.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -174,7 +175,7 @@ def solve(
 ) -> Array:
     """x with a x = b: (…, n, n), (n,) or (…, n, k).
 
-    assume_a: "gen", "sym", "her", or "pos", where a Cholesky factorisation does.
+    assume_a: "gen", "sym", "her", or "pos", which uses a Cholesky factorisation.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -188,12 +189,14 @@ def solve(
     if assume_a != "pos":
         return gnp.linalg.solve(a, b)
     b, vector = _right_side("solve", a, b)
+    # No tangents through the factorisation.
     factor = cho_factor(lax.stop_gradient(a), lower=lower)
     # Derivatives come from a x = b, not through the factorisation, which sees one triangle only.
     x = lax.custom_linear_solve(
         lambda x: gnp.matmul(a, x),
         b,
         solve=lambda _, r: cho_solve(factor, r),
+        # The transpose of a Hermitian matrix is its conjugate.
         transpose_solve=lambda _, r: gnp.conj(cho_solve(factor, gnp.conj(r))),
     )
     return x[..., 0] if vector else x
@@ -261,6 +264,7 @@ def lu_solve(
         )
     packed, b = _matrices("lu_solve", lu_and_piv[0], b)
     pivots = gnp.asarray(lu_and_piv[1])
+    # A stack of vectors has one axis less than the stack of matrices.
     stacked = b.ndim > 1 and packed.ndim == b.ndim + 1
     b, vector = _right_side("lu_solve", packed, b[..., None] if stacked else b)
     # P a = L U.
@@ -298,6 +302,7 @@ def lu(
     m, n = a.shape[-2:]
     # L is [m, k] with ones on its diagonal, U is [k, n].
     k = min(m, n)
+    # The identity is made square, then cut to the shape of L.
     low = gnp.tril(packed[..., :, :k], -1) + identity(max(m, k), a.dtype)[:m, :k]
     high = gnp.triu(packed[..., :k, :])
     real = dtypes.to_floating_dtype(a.dtype)
@@ -335,6 +340,7 @@ def qr(
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
     (a,) = _matrices("qr", a)
     out = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode != "economic")
+    # Mode "r" leaves Q out; the permutation stays.
     return tuple(out[1:] if mode == "r" else out)
 
 
@@ -458,6 +464,7 @@ def eigh(
     y, w = lax.linalg.eigh(like)
     if eigvals_only:
         return w
+    # Undo the substitution of each type: v = L y, or v = L^-H y.
     if type == 3:
         return w, gnp.matmul(factor, y)
     return w, _triangular(factor, y, lower=True, how="adjoint")
@@ -487,10 +494,12 @@ def hessenberg(
     if not calc_q:
         return h
     n = a.shape[-1]
+    # Nothing to reflect: Q is the identity.
     if n < 2:
         return h, stretch(identity(n, a.dtype), a.shape)
     # The reflectors leave the first row and column alone.
     corner = lax.linalg.householder_product(packed[..., 1:, :-1], factors)
     q = lax.pad(corner, a.dtype.type(0), [(0, 0, 0)] * (a.ndim - 2) + [(1, 0, 0)] * 2)
+    # The one in the corner that the reflectors left out.
     first = identity(n, a.dtype) * (lax.broadcasted_iota("int32", (n, 1), 0) == 0)
     return h, q + first

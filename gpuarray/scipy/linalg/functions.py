@@ -53,6 +53,7 @@ _PADE = {
 
 def _pade_coefficients(m: int) -> list[float]:
     out = [1.0]
+    # Each coefficient from the one before: c_k = c_(k-1) (m - k + 1) / (k (2m - k + 1)).
     for k in range(1, m + 1):
         out.append(out[-1] * (m - k + 1) / (k * (2 * m - k + 1)))
     return out
@@ -88,6 +89,7 @@ def _expm(a: Array, upper: bool, most: int) -> Array:
     order, limit = _PADE[real.itemsize * 8]
     # Scaling and squaring: e^a = (e^(a / 2^s))^(2^s), with a / 2^s small enough for the
     # approximant.
+    # No gradient through the norm: it decides only how often to square.
     norm = lax.stop_gradient(abs(a).sum(0).max())
     halvings = gnp.maximum(0, gnp.ceil(gnp.log2(norm / real.type(limit))))
     a = a * lax.convert_element_type(gnp.exp2(-gnp.minimum(halvings, most)), a.dtype)
@@ -158,6 +160,7 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
         raise ValueError(f"Expected 'output' to be either 'real' or 'complex', got {output=}.")
     a = gnp.asarray(a)
     if output == "complex":
+        # Over the complex numbers every matrix has a triangular form.
         a = lax.convert_element_type(a, dtypes.to_complex_dtype(a.dtype))
     t, z = lax.linalg.schur(a)
     return t, z
@@ -189,6 +192,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
 def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
     n = t.shape[0]
     eps = _eps(t.dtype)
+    # Row numbers, for masks: slices of a length that varies could not be traced.
     at = lax.iota("int32", n)
 
     def rotated(step: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -207,6 +211,7 @@ def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
         r = lax.convert_element_type(gnp.where(r == 0, 1, r), t.dtype)
         c, s = mu / r, low / r
         g = gnp.array([[gnp.conj(c), s], [-s, c]])
+        # The rows, to the right of the column; then the columns, down to the row; then the vectors.
         turned = gnp.where(at >= m - 1, gnp.matmul(g, rows), rows)
         new_t = lax.dynamic_update_slice_in_dim(t, turned, m - 1, 0)
         columns = lax.dynamic_slice_in_dim(new_t, m - 1, 2, 1)
@@ -250,6 +255,7 @@ def _columns(t: Array, first: Array, right: Callable, shift: Callable) -> Array:
 def _sqrt_of_triangle(t: Array) -> Array:
     roots = gnp.sqrt(_diagonal(t))
     one = identity(t.shape[0], t.dtype)
+    # F F = T in column j: (F + f_jj) f = t_j.
     return _columns(t, roots, lambda f, j: t[:, j], lambda f, j: f + roots[j] * one)
 
 
@@ -392,6 +398,7 @@ def _by_eigenvectors(a: Array, b: Array, c: Array, tol: float) -> Array:
     (w, u), (s, v) = gnp.linalg.eig(a), gnp.linalg.eig(b)
     # In the eigenvectors' basis the equation is a division by sums of eigenvalues.
     sums = w[:, None] + s
+    # In the basis of eigenvectors: C becomes u^-1 C v.
     f = gnp.matmul(gnp.linalg.solve(u, lax.convert_element_type(c, u.dtype)), v)
     return _solution(gnp.linalg.solve(v.T, gnp.matmul(u, f / sums).T).T, sums, a, tol)
 
@@ -449,6 +456,7 @@ def polar(
         parts = lambda x: lax.linalg.qdwh(x, **steps)[:2]
     else:
         parts = _polar
+    # a = P U is a^H = U^H P in the other form.
     if side == "left":
         u, p = parts(adjoint(a))
         return adjoint(u), p
@@ -474,6 +482,7 @@ def _polar_jvp(primals, tangents):
     skew = turned - adjoint(turned)
     sums = s[..., :, None] + s[..., None, :]
     inner = gnp.matmul(gnp.matmul(adjoint(v), skew), v)
+    # Where both singular values are 0 the polar form is not unique: no derivative is taken there.
     safe = gnp.where(sums > 0, sums, 1)
     w = gnp.where(sums > 0, inner / lax.convert_element_type(safe, a.dtype), 0)
     w = gnp.matmul(gnp.matmul(v, w), adjoint(v))

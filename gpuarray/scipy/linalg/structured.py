@@ -35,6 +35,7 @@ def _picked(values: Array, table: np.ndarray) -> Array:
 
 def _grid(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column numbers of a matrix."""
+    # Tables are made on the host: sizes that would not fit are refused first.
     check_host_size("a matrix", rows, columns)
     return np.arange(rows)[:, None], np.arange(columns)[None, :]
 
@@ -63,6 +64,7 @@ def block_diag(*arrs: Any) -> Array:
            [0., 0., 3.]], dtype=float32)
     """
     if not arrs:
+        # SciPy's result for no blocks.
         return gnp.zeros((1, 0))
     blocks = [gnp.atleast_2d(x) for x in promoted("block_diag", *arrs)]
     for i, block in enumerate(blocks):
@@ -75,6 +77,7 @@ def block_diag(*arrs: Any) -> Array:
     rows, done = [], 0
     for b in blocks:
         right = width - done - b.shape[1]
+        # Zeros on both sides of each block, as wide as the blocks beside it.
         rows.append(lax.pad(b, b.dtype.type(0), [(0, 0, 0), (done, right, 0)]))
         done += b.shape[1]
     return gnp.concatenate(rows, axis=0)
@@ -144,6 +147,7 @@ def circulant(c: Any) -> Array:
     c = gnp.atleast_1d(array("circulant", c))
     n = c.shape[-1]
     rows, columns = _grid(n, n)
+    # Entry (i, j) is c[i - j], counted cyclically.
     return _picked(c, (rows - columns) % max(n, 1) + 1)
 
 
@@ -166,6 +170,7 @@ def companion(a: Any) -> Array:
     n = a.shape[-1] - 1
     rows, columns = _grid(n, n)
     values = _joined(gnp.ones_like(a[..., :1]), -a[..., 1:] / a[..., :1])
+    # The coefficients in the first row, ones below the diagonal.
     return _picked(values, np.where(rows == 0, columns + 2, np.where(rows == columns + 1, 1, 0)))
 
 
@@ -381,6 +386,7 @@ def invhilbert(n: int) -> Array:
     size = max(int(n), 0)
     check_host_size("invhilbert", size, size)
     # In Python's integers: the entries alternate and would cancel in floats.
+    # The formula of Choi, "Tricks or treats with the Hilbert matrix" (1983).
     comb = math.comb
 
     def entry(i: int, j: int) -> int:

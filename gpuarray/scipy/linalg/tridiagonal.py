@@ -104,6 +104,7 @@ def _eigenvalues(first: int, last: int, tol: float | None, d: Array, e: Array) -
         dd, de = tangents
         _, v = gnp.linalg.eigh(_matrix(d, e))
         v = v[:, first:last]
+        # Diagonal entries weigh |v_i|^2, off-diagonal ones twice the real part of their product.
         of_d = (abs(v) ** 2 * dd[:, None]).sum(0)
         cross = gnp.conj(v[:-1]) * v[1:] * de[:, None]
         return found(d, e), of_d + 2 * gnp.real(cross).sum(0)
@@ -122,7 +123,9 @@ def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> A
     # Gershgorin: every eigenvalue lies in one of these circles.
     low, high = (d - left - right).min(), (d + left + right).max()
     size = gnp.maximum(abs(low), abs(high))
+    # Pivots smaller than this are replaced; the scale is that of the squared off-diagonal.
     tiny = dtype.type(info.tiny) * gnp.maximum(1, (e * e).max() if e.shape[0] else 1)
+    # Which eigenvalues are wanted, counted from the smallest.
     numbers = gnp.arange(first, last)
     squares = left * left
 
@@ -149,6 +152,7 @@ def _bisected(first: int, last: int, tol: float | None, d: Array, e: Array) -> A
         below = smaller(middle) <= numbers
         return gnp.where(below, middle, low), gnp.where(below, high, middle)
 
+    # The bounds themselves are rounded: a little room on either side.
     margin = size * (2 * float(info.eps) * d.shape[0]) + tiny
     lows = gnp.full(numbers.shape, low - margin, dtype)
     highs = gnp.full(numbers.shape, high + margin, dtype)

@@ -14,6 +14,7 @@ from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 
+# The constants of the Wolfe conditions, as Nocedal and Wright suggest for quasi-Newton methods.
 DECREASE, CURVATURE = 1e-4, 0.9
 #: Places that are tried between two that hold the answer between them.
 ZOOMS = 30

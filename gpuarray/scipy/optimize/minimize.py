@@ -76,6 +76,7 @@ def _descend(
     def step(s: State) -> State:
         p = direction(s.model, s.gradient)
         point, values, failed = line_search(fun, s.x, s.value, s.gradient, p, maxls)
+        # The step s and the change of the gradient y, from which the model learns the curvature.
         moved, change = point.step * p, point.gradient - s.gradient
         return State(
             s.x + moved,
@@ -158,6 +159,7 @@ def _lbfgs(
         good = (product > 0) & (square > 0)
         weight = 1 / gnp.where(good, product, 1)
         scale = product / gnp.where(good, square, 1)
+        # The oldest correction makes room for the newest.
         new = [gnp.concatenate([old[1:], v[None]]) for old, v in zip(model, (s, y, weight))]
         return tuple(gnp.where(good, a, b) for a, b in zip((*new, scale), model, strict=True))
 
@@ -198,7 +200,7 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """Where a differentiable function is smallest, searched from x0 downwards.
+    """Minimise a differentiable function, starting from x0.
 
     fun(x, *args) gives a scalar. method: "BFGS" (options maxiter, norm, gtol, line_search_maxiter),
     or "l-bfgs-experimental-do-not-rely-on-this" (maxiter, norm, maxcor, ftol, gtol, maxfun,
@@ -230,9 +232,11 @@ def minimize(
         success=end.converged & ~end.failed,
         status=status,
         fun=end.value,
+        # The gradient of complex unknowns is conjugated, as `grad` returns it.
         jac=where(end.gradient).conj(),
         hess_inv=inverse,
         nfev=end.values,
+        # Value and gradient are always computed together.
         njev=end.values,
         nit=end.steps,
     )

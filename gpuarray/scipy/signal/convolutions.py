@@ -46,6 +46,7 @@ def _pair(in1: Any, in2: Any, mode: str) -> tuple[Array, Array]:
 
 
 def _nested(a: Sequence[int], b: Sequence[int]) -> bool:
+    # Whether one of them fits into the other along every axis.
     pairs = list(zip(a, b, strict=True))
     return all(m >= n for m, n in pairs) or all(m <= n for m, n in pairs)
 
@@ -57,6 +58,7 @@ def _slide(x: Array, y: Array, mode: str, precision: Any) -> Array:
     if any(m < n for m, n in zip(x.shape, y.shape, strict=True)) and _nested(x.shape, y.shape):
         x, y = y, x
     sizes = list(zip(x.shape, y.shape, shape, strict=True))
+    # In terms of the full convolution: where the middle begins, and the padding that yields it.
     if mode == "same":  # as many sums as in1 has elements, from the middle of "full"
         before = [(m + n - 1 - k) // 2 for m, n, k in sizes]
         edges = [(n - 1 - low, k + low - m) for low, (m, n, k) in zip(before, sizes, strict=True)]
@@ -124,6 +126,7 @@ def _plane(name: str, in1: Any, in2: Any, mode: str) -> tuple[Array, Array]:
 
 def _bordered(x: Array, y: Array, boundary: str, fillvalue: Any) -> Array:
     """x with an edge as wide as y can reach."""
+    # SciPy's names for the border, as modes of `pad`.
     modes = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
     if boundary not in modes:
         raise ValueError(f"boundary must be one of {list(modes)}, got {boundary!r}")
@@ -217,8 +220,10 @@ def fftconvolve(
         )
     _check_mode(mode)
     given = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
+    # Each axis once, in the order given.
     over = tuple(dict.fromkeys(canonical_axis(operator.index(i), x.ndim) for i in given))
     rest = [i for i in range(x.ndim) if i not in over]
+    # The axes that are not convolved are batch axes.
     if any(x.shape[i] != y.shape[i] for i in rest):
         raise ValueError(
             f"mapped axes must have same shape; got in1.shape={x.shape} in2.shape={y.shape} "
@@ -236,8 +241,10 @@ def fftconvolve(
     # Long enough that the circular convolution does not wrap.
     lengths = [max(m + n - 1, 0) for m, n in pairs]
     if not over:
+        # Over no axes a convolution is a product.
         full = x * y
     elif x.size == 0 or y.size == 0:
+        # Nothing to transform: zeros of the full length.
         shape = list(x.shape)
         for i, n in zip(over, lengths, strict=True):
             shape[i] = n
@@ -252,5 +259,6 @@ def fftconvolve(
         return full
     if mode == "same":
         return _centre(full, x.shape, over)
+    # "valid": only where the shorter one lies entirely within the longer one.
     wanted = [m - n + 1 if i in over else m for i, (m, n) in enumerate(zip(x.shape, y.shape))]
     return _centre(full, wanted, over)

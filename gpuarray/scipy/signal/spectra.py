@@ -56,6 +56,7 @@ def _lengths(nperseg: int, noverlap: int | None, nfft: int) -> tuple[int, int]:
             f"nfft must be greater than or equal to nperseg. Got FFT length ({nfft}), which must "
             f"be longer than nperseg ({nperseg})."
         )
+    # SciPy's default: pieces that overlap by half.
     noverlap = nperseg // 2 if noverlap is None else operator.index(noverlap)
     if noverlap >= nperseg:
         raise ValueError(f"noverlap must be less than nperseg. Got {noverlap} and {nperseg}.")
@@ -71,6 +72,7 @@ def _positive(nperseg: int | None) -> int | None:
     return nperseg
 
 
+# SciPy's names for the continuation of a signal, as modes of `pad`.
 _BOUNDARIES = {"even": "reflect", "odd": "reflect", "constant": "edge", "zeros": "constant"}
 
 
@@ -168,6 +170,7 @@ def _lengthened(x: Array, n: int) -> Array:
 
 
 def _pieces(length: int, nperseg: int, step: int) -> np.ndarray:
+    # A row of sample positions for each piece.
     starts = np.arange(0, length - nperseg + 1, step)
     return starts[:, None] + np.arange(nperseg)
 
@@ -175,7 +178,7 @@ def _pieces(length: int, nperseg: int, step: int) -> np.ndarray:
 def _transforms(
     x: Array, taper: Array, nperseg: int, step: int, nfft: int, without: Any, onesided: bool
 ) -> Array:
-    """(…, pieces, frequencies)."""
+    """The spectra of all pieces: (…, pieces, frequencies)."""
     pieces = x[..., _pieces(x.shape[-1], nperseg, step)]
     if without is not None:
         pieces = without(pieces)
@@ -252,11 +255,13 @@ def csd(
         axis, power=True,
     )  # fmt: skip
     if second is None:
+        # A spectrum times its own conjugate is real.
         out = gnp.real(out)
     if out.size == 0:
         return frequencies, out
     if average == "mean":
         return frequencies, out.mean(-1)
+    # Complex numbers have no median: parts have.
     middle = gnp.median(gnp.real(out), axis=-1)
     if second is not None:
         middle = lax.complex(middle, gnp.median(gnp.imag(out), axis=-1))
@@ -264,7 +269,8 @@ def csd(
 
 
 def _median_bias(n: int) -> float:
-    """How much larger the mean of n exponential variables is than what their median estimates."""
+    """The expected median of n exponential variables, as a multiple of their mean."""
+    # 1 - 1/2 + 1/3 - ...: Allen et al., "FINDCHIRP" (2012), as SciPy has it.
     twice = 2.0 * np.arange(1, (n - 1) // 2 + 1)
     return float(1 + np.sum(1 / (twice + 1) - 1 / twice))
 
@@ -311,7 +317,7 @@ def istft(
 ) -> tuple[Array, Array]:
     """Times and the signal that `stft` transforms to this: (…, f, t) -> (n,), (…, n).
 
-    Arguments are those that `stft` was given; boundary: whether it went on at its ends.
+    Arguments are those that `stft` was given; boundary: whether it extended the signal.
 
     >>> import gpuarray.numpy as gnp
     >>> from gpuarray import scipy
@@ -328,10 +334,12 @@ def istft(
     z = lax.convert_element_type(z, dtypes.to_complex_dtype(dtypes.to_inexact_dtype(z.dtype)))
     real = dtypes.to_floating_dtype(z.dtype)
     count = z.shape[freq]
+    # The length of a transform, from the number of its frequencies.
     expected = 2 * (count - 1) if input_onesided else count
     nperseg = _positive(nperseg or None)
     nperseg = expected if nperseg is None else nperseg
     if nfft is None:
+        # SciPy's rule: an odd length is guessed where nperseg says so.
         nfft = nperseg if input_onesided and nperseg == expected + 1 else expected
     step, nfft = _lengths(nperseg, noverlap, nfft)
     if isinstance(window, (str, tuple)):
@@ -346,12 +354,16 @@ def istft(
     pieces = (gnp.fft.irfft if input_onesided else gnp.fft.ifft)(z, n=nfft)[..., :nperseg]
     length = nperseg + (z.shape[-2] - 1) * step
     at = _pieces(length, nperseg, step)
+    # Weighted overlap-add: times the window once more; its sum undoes the scaling of `stft`.
     pieces = pieces * (values * values.sum()).astype(real)
     x = gnp.zeros((*pieces.shape[:-2], length), pieces.dtype).at[..., at].add(pieces)
+    # The sum of squared windows at each sample, known now: x is divided by it.
     weight = np.bincount(at.ravel(), np.tile(np.abs(values) ** 2, len(at)), length)
     if boundary:
+        # What was added at the ends by `stft` is cut off.
         middle = slice(nperseg // 2, length - nperseg // 2)
         x, weight = x[..., middle], weight[middle]
+    # Where no window reaches, nothing is known and nothing is divided.
     x = x / np.where(weight > 1e-10, weight, 1.0).astype(real)
     times = gnp.arange(x.shape[-1], dtype=real) / fs
     return times, gnp.moveaxis(x, -1, time - (freq < time))

@@ -23,7 +23,7 @@ def detrend(
     bp: int | Sequence[int] | np.ndarray = 0,
     overwrite_data: None = None,
 ) -> Array:
-    """The samples without their straight line ("linear") or their mean ("constant").
+    """The samples minus a fitted straight line ("linear") or their mean ("constant").
 
     bp: where a new line starts, so that each piece loses its own.
 
@@ -42,6 +42,7 @@ def detrend(
     if type == "constant":
         return x - x.mean(axis, keepdims=True)
     n = x.shape[axis]
+    # The ends are break points as well; each piece has a line of its own.
     breaks = np.unique(np.append(np.atleast_1d(np.asarray(bp)), [0, n])).astype(int)
     if (breaks < 0).any() or (breaks > n).any():
         raise ValueError(
@@ -57,6 +58,7 @@ def _without_line(x: Array) -> Array:
     # Orthonormal: what is projected on these two is the line that fits best.
     basis, _ = np.linalg.qr(np.stack([np.ones(n), np.arange(n) / max(n, 1)], -1))
     q = gnp.asarray(basis.astype(x.dtype))
+    # Low precision would leave parts of the trend behind.
     high = lax.Precision.HIGHEST
     return x - gnp.matmul(gnp.matmul(x, q, precision=high), q.T, precision=high)
 

@@ -23,6 +23,7 @@ from gpuarray.tree_util import tree_leaves, tree_map, tree_reduce, tree_structur
 
 # ---- pytrees as vectors ----
 
+# The arithmetic of vectors, leaf by leaf.
 _add = partial(tree_map, operator.add)
 _sub = partial(tree_map, operator.sub)
 
@@ -78,6 +79,7 @@ def _solve(
     # SciPy's default.
     if maxiter is None:
         maxiter = 10 * sum(v.size for v in tree_leaves(b))
+    # The iteration adds x0 and b leaf by leaf.
     if tree_structure(x0) != tree_structure(b):
         raise ValueError(
             f"x0 and b must have matching tree structure: {tree_structure(x0)} vs "
@@ -174,8 +176,10 @@ def _bicgstab(
         return x, r, shadow, alpha, omega, new_rho, p, q, k
 
     r = _sub(b, A(x0))
+    # alpha, omega and rho of the step before the first are 1, and its directions are zero.
     one = gnp.ones((), _dot(r, r).dtype)
     zero = tree_map(gnp.zeros_like, r)
+    # The residual serves as its own shadow.
     start = (x0, r, r, one, one, one, zero, zero, gnp.asarray(0))
     return lax.while_loop(going, step, start)[0]
 
@@ -195,6 +199,7 @@ def _unit(x: Any, limit: Any) -> tuple[Any, Array]:
 
 def _project(basis: Any, x: Any) -> Array:
     """The inner products of x with the vectors of a basis (..., n)."""
+    # The basis lies along the last axis of every leaf.
     one = lambda q, v: gnp.einsum("...n,...->n", gnp.conj(q), v, precision=lax.Precision.HIGHEST)
     return tree_reduce(operator.add, tree_map(one, basis, x))
 
@@ -212,6 +217,7 @@ def _arnoldi(A: Callable, M: Callable, v: Any, count: int) -> tuple[Any, Array]:
     """An orthonormal basis (count + 1) of the Krylov space and A in it: (count + 1, count)."""
     kind = gnp.result_type(*tree_leaves(v))
     eps = float(dtypes.finfo(kind).eps)
+    # Room for all vectors is made at once: shapes must not change within a loop.
     basis = tree_map(lambda x: gnp.pad(x[..., None], [(0, 0)] * x.ndim + [(0, count)]), v)
     H = gnp.zeros((count + 1, count), kind)
 
@@ -258,7 +264,9 @@ def _gmres(
     def cycle(state):
         x, unit, norm, k = state
         basis, H = _arnoldi(A, M, unit, restart)
+        # The residual in the basis: its length times the first vector.
         first = gnp.zeros(restart + 1, H.dtype).at[0].set(lax.convert_element_type(norm, H.dtype))
+        # The combination of directions that leaves the smallest residual.
         y = gnp.linalg.lstsq(H, first)[0]
         x = _add(x, _combined(tree_map(lambda q: q[..., :-1], basis), y))
         return x, *residual(x), k + 1
@@ -346,6 +354,7 @@ def gmres(
         raise ValueError(
             f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'"
         )
+    # A Krylov space has no more dimensions than the unknowns.
     size = sum(gnp.size(v) for v in tree_leaves(b))
     restart = min(restart, size)
     if restart < 1:

@@ -41,6 +41,7 @@ def _norm(x: Array) -> Array:
 def _product(p: Array, q: Array) -> Array:
     u, a = _parts(p)
     v, b = _parts(q)
+    # Hamilton's product of quaternions.
     vector = a * v + b * u + gnp.cross(u, v)
     scalar = a * b - (u * v).sum(-1, keepdims=True)
     return _unit(gnp.concatenate([vector, scalar], axis=-1))
@@ -51,6 +52,7 @@ def _scaled_sine(angle: Array) -> Array:
     square = angle * angle
     # sin(angle / 2) / angle, by its series near 0.
     small = angle <= 1e-3
+    # Both branches are computed, so that neither may divide by 0.
     safe = gnp.where(small, 1, angle)
     return gnp.where(small, 0.5 - square / 48 + square * square / 3840, gnp.sin(safe / 2) / safe)
 
@@ -80,6 +82,7 @@ def _of_matrix(m: Array) -> Array:
     candidates = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
+        # Each candidate is the quaternion times four times its i-th component.
         at: dict[int, Array] = {
             i: 1 - trace[..., 0] + 2 * m[..., i, i],
             j: m[..., j, i] + m[..., i, j],
@@ -139,12 +142,14 @@ class Rotation(NamedTuple):
                 f"inconsistent size for core dimension: {len(axes)} axes and angles of shape "
                 f"{angles.shape}"
             )
+        # Quaternions hold half the angle.
         half = (gnp.deg2rad(angles) if degrees else angles) / 2
         turns = []
         for i, axis in enumerate(axes):
             direction = np.eye(3)[axis].astype(half.dtype)
             sine, cosine = gnp.sin(half[..., i, None]), gnp.cos(half[..., i, None])
             turns.append(gnp.concatenate([sine * direction, cosine], axis=-1))
+        # One turn after the other, as products of quaternions.
         out = turns[0]
         for turn in turns[1:]:
             # About fixed axes later turns come first in the product.
@@ -176,7 +181,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
-        """The rotation about a vector by its length."""
+        """The rotation about a vector, by an angle that is its length."""
         (v,) = promoted_inexact("from_rotvec", rotvec)
         return cls(_of_rotvec(gnp.deg2rad(v) if degrees else v))
 
@@ -188,8 +193,9 @@ class Rotation(NamedTuple):
 
     @classmethod
     def random(cls, random_key: Array, num: int | None = None) -> Rotation:
-        """A rotation, or `num` of them, every one as likely as another."""
+        """A uniformly distributed random rotation, or `num` of them."""
         shape = (4,) if num is None else (operator.index(num), 4)
+        # A normal vector in four dimensions has a uniformly distributed direction.
         return cls(_unit(random.normal(random_key, shape)))
 
     def __getitem__(self, indexer: Any) -> Rotation:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -234,6 +240,7 @@ class Rotation(NamedTuple):
         # Bernardes and Viollet, "Quaternion to Euler angles conversion" (2022).
         proper = i == k
         k = 3 - i - j if proper else k
+        # 1 for an even permutation of the axes, -1 for an odd one.
         sign = (i - j) * (j - k) * (k - i) // 2
         at = [self.quat[..., n] for n in range(4)]
         a, b, c, d = at[3], at[i], at[j], at[k] * sign
@@ -254,6 +261,7 @@ class Rotation(NamedTuple):
             first, third = (first, third * sign) if fixed else (first * sign, third)
             middle = middle - np.pi / 2
         angles = gnp.stack([first, middle, third], axis=-1)
+        # Back into [-pi, pi].
         turn = 2 * np.pi
         angles = gnp.where(angles < -np.pi, angles + turn, angles)
         angles = gnp.where(angles > np.pi, angles - turn, angles)
@@ -282,17 +290,18 @@ class Rotation(NamedTuple):
         return gnp.roll(q, 1, axis=-1) if scalar_first else q
 
     def as_rotvec(self, degrees: bool = False) -> Array:
-        """The axis, of the length of the angle."""
+        """The axis, scaled to the length of the angle."""
         v = _to_rotvec(self.quat)
         return gnp.rad2deg(v) if degrees else v
 
     def inv(self) -> Rotation:
-        """The rotation back."""
+        """The inverse rotation."""
         return Rotation(self.quat * np.array([-1, -1, -1, 1], self.quat.dtype))
 
     def magnitude(self) -> Array:
         """The angle, from 0 to pi."""
         v, w = _parts(self.quat)
+        # q and -q are one rotation: the smaller angle counts.
         return (2 * gnp.arctan2(_norm(v), abs(w)))[..., 0]
 
     def mean(self, weights: Array | None = None) -> Rotation:
@@ -344,6 +353,7 @@ class Slerp(NamedTuple):
                 f"{len(rotations)} rotations and {times.shape[0]} timestamps."
             )
         start, end = Rotation(rotations.quat[:-1]), Rotation(rotations.quat[1:])
+        # From each rotation to the next, as a vector that the time within the interval scales.
         return cls(times, gnp.diff(times), start, (start.inv() * end).as_rotvec())
 
     def __call__(self, times: Any) -> Rotation:
@@ -352,6 +362,7 @@ class Slerp(NamedTuple):
         if t.ndim > 1:
             raise ValueError("`times` must be at most 1-dimensional.")
         at = gnp.clip(gnp.searchsorted(self.times, t, side="right") - 1, 0, len(self.timedelta) - 1)
+        # Times outside go on turning as in the first or the last interval.
         share = (t - self.times[at]) / self.timedelta[at]
         return self.rotations[at] * Rotation.from_rotvec(self.rotvecs[at] * share[..., None])
 

@@ -120,8 +120,8 @@ def _orders_slope(last, n_iter, primals, tangents):
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """The Bessel functions of the first kind J_0(z), J_1(z), ..., J_v(z), of real z.
 
-    The result has shape [v + 1, *z.shape]. The recurrence starts `n_iter` orders up: take more than
-    |z| of them. It is from there that orders beyond n_iter are left out.
+    The result has shape [v + 1, *z.shape]. The recurrence starts at order `n_iter`, which should
+    exceed |z|; orders beyond `n_iter` are left out of the result.
 
     >>> import gpuarray.numpy as gnp
     >>> bessel_jn(gnp.array([0.0, 1.0]), v=1).round(4)
@@ -154,7 +154,7 @@ def sph_harm_y(
     """The spherical harmonic of degree n and order m at the polar angle theta and azimuth phi.
 
     n and m are integers with |m| <= n; all shapes broadcast, and the result is complex. Under `jit`
-    the greatest degree `n_max` has to be given; degrees above it are taken for it.
+    the greatest degree `n_max` has to be given; greater degrees are treated as `n_max`.
 
     >>> import gpuarray.numpy as gnp
     >>> sph_harm_y(gnp.array([1]), gnp.array([0]), gnp.array([0.0]), gnp.array([0.0])).round(4)
@@ -175,6 +175,7 @@ def sph_harm_y(
         n_max = int(np.max(np.asarray(n), initial=0))
     theta, phi = [as_type(x, dtypes.to_inexact_dtype(x.dtype)) for x in (theta, phi)]
     legendre = _legendre(n, m, theta, recorded_steps("sph_harm_y", "n_max", n_max))
+    # exp(i m phi), by its parts.
     turn = phi * m.astype(phi.dtype)
     return lax.complex(*gnp.broadcast_arrays(legendre * lax.cos(turn), legendre * lax.sin(turn)))
 

@@ -32,7 +32,7 @@ def expit(x: ArrayLike) -> Array:
 
 @custom_jvp
 def logit(x: ArrayLike) -> Array:
-    """log(x / (1 - x)), the inverse of expit. Any shape; the result has it too.
+    """log(x / (1 - x)), the inverse of expit. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> logit(gnp.array([0.0, 0.5, 1.0]))
@@ -42,6 +42,7 @@ def logit(x: ArrayLike) -> Array:
     return lax.log(x / (like(1, x) - x))
 
 
+# The derivative 1 / (x (1 - x)), which needs no logarithm.
 logit.defjvps(lambda t, y, x: t / (gnp.asarray(x) * (1 - gnp.asarray(x))))
 
 
@@ -94,7 +95,7 @@ _entr.defjvps(
 
 
 def entr(x: ArrayLike) -> Array:
-    """-x log(x), 0 at 0, and -inf below. Any shape; the result has it too.
+    """-x log(x), 0 at 0, and -inf below. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> entr(gnp.array([0.0, 0.5, -1.0])).round(4)
@@ -127,6 +128,7 @@ def _log_ratio(p: Array, q: Array) -> tuple[Array, Array]:
     ratio = p / q
     info = dtypes.finfo(ratio.dtype)
     normal = (ratio >= float(info.tiny)) & (ratio <= float(info.max))
+    # Where the quotient overflows or loses digits, the difference of logarithms.
     apart = lax.log(p) - lax.log(q)
     return both, gnp.where(normal, lax.log(gnp.where(normal, ratio, like(1, p))), apart)
 
@@ -183,6 +185,7 @@ def _power_by_log(log: Array, lmbda: Array) -> Array:
 
 
 def _power_by_exponent(t: Array, out: Array, log: Array, lmbda: Array) -> Array:
+    # By Taylor's series near 0, where the two terms of the quotient cancel.
     u = gnp.where(lmbda == 0, like(0, log), log * lmbda)
     small = abs(u) < 0.02
     safe = gnp.where(small, like(1, lmbda), lmbda)

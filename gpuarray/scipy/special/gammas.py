@@ -36,7 +36,7 @@ def gamma(x: ArrayLike) -> Array:
 
 
 def gammaln(x: ArrayLike) -> Array:
-    """log |Γ(x)| of real x. Any shape; the result has it too.
+    """log |Γ(x)| of real x. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> gammaln(gnp.array([1.0, 100.0])).round(3)
@@ -48,7 +48,7 @@ def gammaln(x: ArrayLike) -> Array:
 def loggamma(x: ArrayLike) -> Array:
     """The logarithm of the gamma function, analytic but for x <= 0; of real x < 0 it is nan.
 
-    Any shape; the result has it too.
+    Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> loggamma(gnp.array([1 + 1j])).round(4)
@@ -69,7 +69,7 @@ _real_loggamma.defjvps(lambda t, y, x: t * gnp.where(x >= 0, lax.digamma(x), lik
 
 
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of Γ(x): 1 or -1; nan at -1, -2, ... Any shape; the result has it too.
+    """The sign of Γ(x): 1 or -1; nan at -1, -2, ... Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> gammasgn(gnp.array([2.0, -0.5, -1.5]))
@@ -77,6 +77,7 @@ def gammasgn(x: ArrayLike) -> Array:
     """
     (x,) = strong(real("gammasgn", x))
     whole = lax.floor(x)
+    # The parity of the integer part, in floating point: integers would overflow.
     half = lax.mul(whole, like(0.5, x))
     odd = half != lax.floor(half)
     # Gamma changes its sign at every pole, -0.0 included.
@@ -122,7 +123,7 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """1 - gammainc(a, x), exact where that is small. The shapes broadcast.
+    """1 - gammainc(a, x), accurate where that is small. The shapes broadcast.
 
     >>> gammaincc(1.0, 1.0)
     Array(0.36787945, dtype=float32, weak_type=True)
@@ -135,6 +136,7 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 def _correction(z: Array) -> Array:
     """log Γ(z) less Stirling's formula: exact to double precision from 10 on."""
+    # Coefficients B_2j / (2j (2j - 1)) of Stirling's series, by Horner's rule in 1 / z^2.
     w = 1 / (z * z)
     total = like(1 / 156, z)
     for c in (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12):
@@ -150,6 +152,7 @@ def _betaln(a: Array, b: Array) -> Array:
     # For large arguments the logarithms of gammas cancel: Stirling's formula with its corrections.
     near = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(total))
     large = b >= 10
+    # Values outside a branch are replaced, so that no branch divides by zero.
     high = gnp.where(large, b, like(10, b))
     one_large = (
         lax.lgamma(a)
@@ -194,6 +197,7 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     Array(0.5, dtype=float32)
     """
     a, b = strong(real("beta", a, b))
+    # The logarithm loses the sign; it is that of the three gammas.
     sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
     return sign * lax.exp(_betaln(a, b))
 
@@ -212,8 +216,8 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     """The logarithm of the gamma function of d-dimensional matrices, d being static.
 
-    That is d (d - 1) / 4 log π plus the sum of log Γ(a - j / 2) over j < d. Any shape of a; the
-    result has it too.
+    That is d (d - 1) / 4 log π plus the sum of log Γ(a - j / 2) over j < d. Any shape of a; same
+    shape out.
 
     >>> multigammaln(3.0, 2).round(4)
     Array(1.5502, dtype=float32)
@@ -231,7 +235,7 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
-    """Γ(n + 1), and 0 for negative n. Any shape; the result has it too, as a float.
+    """Γ(n + 1), and 0 for negative n. Any shape; same shape out, as floats.
 
     >>> import gpuarray.numpy as gnp
     >>> factorial(gnp.array([0, 3, 5]))
@@ -256,6 +260,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     N, k = inexact("comb", N, k)
     if repetition:
         none = (N == 0) & (k == 0)
+        # Choosing with repetition is choosing k of N + k - 1.
         return gnp.where(none, like(1, N), comb(N + k - 1, k))
     possible = (N >= k) & (k >= 0) & (N >= 0)
     top, some = gnp.where(possible, N, like(1, N)), gnp.where(possible, k, like(0, k))
@@ -362,6 +367,7 @@ def bernoulli(n: int) -> Array:
     sizes *= 2 * math.factorial(6) / (2 * math.pi) ** 6
     zeta = sum(i**-m for i in range(1, 80))
     table[8::2] = sizes * zeta * np.where(m % 4 == 2, 1, -1)
+    # As float32 the larger ones are infinite.
     with np.errstate(over="ignore"):
         first = gnp.asarray(table[: n + 1].astype(dtype))
     if n < _INFINITE_FROM:

@@ -25,7 +25,7 @@ from gpuarray.scipy.special.operands import any_real, inexact, like, real, singl
 def expi(x: ArrayLike) -> Array:
     """The exponential integral Ei(x), the principal value of ∫ eᵗ/t dt up to x.
 
-    Any shape; the result has it too.
+    Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> expi(gnp.array([-1.0, 1.0])).round(4)
@@ -41,6 +41,7 @@ def exp1(x: ArrayLike) -> Array:
     Array(0.2194, dtype=float32)
     """
     (x,) = strong(real("exp1", x))
+    # E₁ is the member of order 1 of the family Eₙ.
     return expn_p.bind(like(1, x), x)
 
 
@@ -58,7 +59,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 def sici(x: ArrayLike) -> tuple[Array, Array]:
     """∫₀ˣ sin(t)/t dt and γ + log|x| + ∫₀ˣ (cos(t) - 1)/t dt: the sine and cosine integrals.
 
-    Any shape; both results have it too.
+    Any shape; same shape out, twice.
 
     >>> si, ci = sici(1.0)
     >>> si.round(4), ci.round(4)
@@ -73,7 +74,7 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """Fresnel's integrals of sin(π t²/2) and cos(π t²/2) from 0 to x, in this order.
 
-    Any shape; both results have it too.
+    Any shape; same shape out, twice.
 
     >>> s, c = fresnel(1.0)
     >>> s.round(4), c.round(4)
@@ -91,7 +92,7 @@ def fresnel(x: ArrayLike) -> tuple[Array, Array]:
 def spence(x: ArrayLike) -> Array:
     """Spence's function, ∫₁ˣ log(t)/(1 - t) dt, which is the dilogarithm of 1 - x; nan below 0.
 
-    Takes float32 and float64. Any shape; the result has it too.
+    Takes float32 and float64. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> spence(gnp.array([0.0, 1.0])).round(4)

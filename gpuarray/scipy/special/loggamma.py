@@ -14,11 +14,13 @@ from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.scipy.special.operands import like, polynomial
 
+# Coefficients B_2j / (2j (2j - 1)) of Stirling's series, the highest power first.
 _STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 
 
 def complex_loggamma(z: Array) -> Array:
     """By Stirling's formula at z + 8; from the left half of the plane by reflection."""
+    # By symmetry only the upper half of the plane is computed.
     below = gnp.signbit(lax.imag(z))
     up = gnp.where(below, lax.conj(z), z)
     # Reflection: log gamma(z) = log(pi / sin(pi z)) - log gamma(1 - z).

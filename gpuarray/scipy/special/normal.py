@@ -25,7 +25,7 @@ _ROOT_HALF = math.sqrt(0.5)
 
 
 def erf(x: ArrayLike) -> Array:
-    """The error function, 2/√π ∫₀ˣ exp(-t²) dt, of real x. Any shape; the result has it too.
+    """The error function, 2/√π ∫₀ˣ exp(-t²) dt, of real x. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> erf(gnp.array([0.0, 1.0]))
@@ -35,7 +35,7 @@ def erf(x: ArrayLike) -> Array:
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), exact where erf(x) is nearly 1. Any shape; the result has it too.
+    """1 - erf(x), accurate where erf(x) is close to 1. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> erfc(gnp.array([0.0, 5.0]))
@@ -45,7 +45,7 @@ def erfc(x: ArrayLike) -> Array:
 
 
 def erfinv(x: ArrayLike) -> Array:
-    """The number whose error function is x; nan outside [-1, 1]. Any shape; same shape out.
+    """The inverse of the error function; nan outside [-1, 1]. Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> erfinv(gnp.array([0.0, 0.5, 1.0]))
@@ -57,7 +57,7 @@ def erfinv(x: ArrayLike) -> Array:
 def erfcx(x: ArrayLike) -> Array:
     """exp(x²) erfc(x), which neither overflows nor vanishes for large x; of real or complex x.
 
-    Any shape; the result has it too.
+    Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> erfcx(gnp.array([0.0, 100.0])).round(6)
@@ -65,6 +65,7 @@ def erfcx(x: ArrayLike) -> Array:
     """
     (x,) = strong(inexact("erfcx", x))
     if dtypes.kind_of(x.dtype) == "c":
+        # erfcx(x) = w(ix).
         return wofz_p.bind(lax.complex(-lax.imag(x), lax.real(x)))
     return erfcx_p.bind(x)
 
@@ -107,12 +108,13 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
 def ndtr(x: ArrayLike) -> Array:
     """The distribution function of the standard normal distribution, of float32 or float64.
 
-    Any shape; the result has it too.
+    Any shape; same shape out.
 
     >>> import gpuarray.numpy as gnp
     >>> ndtr(gnp.array([-1.0, 0.0, 1.0])).round(4)
     Array([0.1587, 0.5   , 0.8413], dtype=float32)
     """
+    # ndtr(x) = erfc(-x / sqrt(2)) / 2, which keeps its digits in the lower tail.
     return 0.5 * lax.erfc(single_or_double(x, "ndtr") * -_ROOT_HALF)
 
 
@@ -160,6 +162,7 @@ def _ndtri(p: Array) -> Array:
     return gnp.where(inside, out, edge)
 
 
+# The derivative of an inverse: one over the density at the quantile.
 _ndtri.defjvps(lambda t, y, p: t * _ROOT_2PI * lax.exp(0.5 * y * y))
 
 
@@ -184,6 +187,7 @@ def _log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
         bound = "non-negative" if series_order < 0 else "<= 30"
         raise ValueError(f"series_order must be {bound}. Got {series_order}.")
     x = single_or_double(x, "log_ndtr")
+    # Clipped to where each branch is used: neither may produce nan outside.
     low = gnp.minimum(x, 0.0)
     # Far below 0 ndtr underflows: the scaled erfc keeps the factor exp(-x**2 / 2) apart.
     left = lax.log(0.5 * erfcx_p.bind(low * -_ROOT_HALF)) - 0.5 * low * low
@@ -195,6 +199,7 @@ def _log_ndtr_slope(series_order, primals, tangents):
     (x,), (t,) = primals, tangents
     x = single_or_double(x, "log_ndtr")
     low = gnp.minimum(x, 0.0)
+    # The density over the distribution function; on the left both are scaled by exp(x^2 / 2).
     left = (2 / _ROOT_2PI) / erfcx_p.bind(low * -_ROOT_HALF)
     right = lax.exp(-0.5 * x * x) / (_ROOT_2PI * ndtr(gnp.maximum(x, 0.0)))
     return log_ndtr(x, series_order), t * gnp.where(x < 0, left, right)
@@ -203,7 +208,7 @@ def _log_ndtr_slope(series_order, primals, tangents):
 log_ndtr = custom_jvp(_log_ndtr, nondiff_argnums=(1,))
 log_ndtr.__doc__ = """log(ndtr(x)), without underflow, of float32 or float64 x.
 
-    Any shape; the result has it too. `series_order`, from 0 to 30, says how many terms of an
+    Any shape; same shape out. `series_order`, from 0 to 30, says how many terms of an
     asymptotic series to take where one is used; here none is, and the result is always exact to
     the last digits.
 

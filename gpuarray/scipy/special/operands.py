@@ -47,6 +47,7 @@ def strong(xs: list[Array]) -> list[Array]:
 
 def strong_with_axes(xs: list[Array]) -> list[Array]:
     """The same Arrays; if one of them has axes, strongly typed."""
+    # JAX keeps the weak type of scalars alone here.
     return strong(xs) if any(x.ndim for x in xs) else xs
 
 

@@ -24,6 +24,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k, p, loc = counts("bernoulli.logpmf", k, p, loc)
     y = k - loc
+    # xlogy and xlog1py give 0 for 0 log 0: p may be 0 or 1.
     inside = special.xlogy(y, p) + special.xlog1py(1 - y, -p)
     return gnp.where((y < 0) | (y > 1), -np.inf, inside)
 
@@ -58,5 +59,6 @@ def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     Array([0., 1.], dtype=float32)
     """
     q, p = counts("bernoulli.ppf", q, p)
+    # Both operands have a range of their own; nan fails every comparison.
     valid = (q >= 0) & (q <= 1) & (p >= 0) & (p <= 1)
     return gnp.where(valid, gnp.where(q <= 1 - p, lax.full_like(q, 0), 1.0), np.nan)

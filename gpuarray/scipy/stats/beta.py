@@ -26,6 +26,7 @@ def logpdf(
     """
     x, a, b, loc, scale = floats("beta.logpdf", x, a, b, loc, scale)
     y = (x - loc) / scale
+    # xlogy and xlog1py give 0 for 0 log 0, at the ends of the interval where a or b is 1.
     inside = special.xlogy(a - 1, y) + special.xlog1py(b - 1, -y)
     inside = inside - special.betaln(a, b) - lax.log(scale)
     inside = gnp.where((x > loc + scale) | (x < loc), -np.inf, inside)
@@ -60,7 +61,7 @@ def cdf(
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([0.25, 0.5]), 2.0, 1.5).round(4)
@@ -77,13 +78,14 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     Array([0.8931, 0.6187], dtype=float32)
     """
     x, a, b, loc, scale = floats("beta.sf", x, a, b, loc, scale)
+    # The upper tail directly: 1 - cdf would lose its digits.
     return special.betainc(b, a, 1 - gnp.clip((x - loc) / scale, 0, 1))
 
 
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([0.25, 0.5]), 2.0, 1.5).round(4)

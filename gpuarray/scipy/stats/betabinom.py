@@ -24,6 +24,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     """
     k, n, a, b, loc = counts("betabinom.logpmf", k, n, a, b, loc)
     y = lax.floor(k) - loc
+    # The beta integral over the probability, then the binomial coefficient, 1 / ((n + 1) B(...)).
     inside = special.betaln(y + a, n - y + b) - special.betaln(a, b)
     inside = inside - lax.log1p(n) - special.betaln(n - y + 1, y + 1)
     out = gnp.where((y < 0) | (y > n), -np.inf, inside)

@@ -24,7 +24,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     """
     k, n, p, loc = floats("binom.logpmf", k, n, p, loc)
     y = k - loc
+    # xlogy and xlog1py give 0 for 0 log 0: p may be 0 or 1.
     inside = special.xlogy(y, p) + special.xlog1py(n - y, -p)
+    # The binomial coefficient is 1 / ((n + 1) B(n - y + 1, y + 1)).
     inside = inside - lax.log1p(n) - special.betaln(n - y + 1, y + 1)
     return gnp.where((y < 0) | (y > n), -np.inf, inside)
 

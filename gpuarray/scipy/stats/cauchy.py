@@ -41,7 +41,9 @@ def _lower(y: Array) -> Array:
 
 def _log_lower(y: Array) -> Array:
     left = y < 0
+    # Each side through the tail that is small there; other values are replaced by 1.
     below, above = (gnp.where(side, y, 1.0) for side in (left, ~left))
+    # Above 0 the upper tail is small, and log1p of it exact.
     return gnp.where(left, lax.log(_lower(below)), lax.log1p(-_lower(-above)))
 
 
@@ -51,7 +53,9 @@ def _quantile(q: Array) -> Array:
     end = gnp.minimum(q, 1 - q)
     middle = end > 0.25
     near = lax.tan(math.pi * gnp.where(middle, q - 0.5, 0.0))
+    # tan(π (q - 1/2)) = -1 / tan(π q), by the distance from the nearer end.
     away = gnp.where(q > 0.5, 1.0, -1.0) / lax.tan(math.pi * gnp.where(middle, 0.25, end))
+    # At the ends themselves the quantile is infinite.
     edge = gnp.where(q < 0.5, -np.inf, np.inf)
     out = gnp.where(middle, near, gnp.where(end == 0, edge, away))
     return gnp.where((q >= 0) & (q <= 1), out, np.nan)
@@ -82,7 +86,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf, accurate also where cdf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([-1.0, 0.0])).round(4)
@@ -104,7 +108,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf, accurate also where sf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([-1.0, 0.0])).round(4)

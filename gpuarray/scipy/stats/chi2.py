@@ -47,12 +47,13 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     Array([0.3935, 0.6321], dtype=float32)
     """
     x, df, loc, scale = floats("chi2.cdf", x, df, loc, scale)
+    # The gamma distribution of shape df / 2; of no degrees of freedom there is none.
     half = gnp.where(df > 0, 0.5 * df, np.nan)
     return special.gammainc(half, 0.5 * gnp.maximum((x - loc) / scale, 0))
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([1.0, 2.0]), 2.0).round(4)
@@ -69,11 +70,12 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     Array([0.6065, 0.3679], dtype=float32)
     """
     x, df, loc, scale = floats("chi2.sf", x, df, loc, scale)
+    # The upper tail directly: 1 - cdf would lose its digits.
     return special.gammaincc(0.5 * df, 0.5 * gnp.maximum((x - loc) / scale, 0))
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([1.0, 2.0]), 2.0).round(4)

@@ -36,11 +36,14 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
             "`x` must have either the same number of entries as `alpha` or one entry fewer; got "
             f"x.shape={x.shape}, alpha.shape={alpha.shape}"
         )
+    # The last entry may be left out: it is what the others leave of 1.
     if x.shape[0] != n:
         x = gnp.concatenate([x, 1 - gnp.sum(x, 0, keepdims=True)])
+    # alpha lies along the first axis; all others are points.
     powers = lax.expand_dims(alpha, tuple(range(1, x.ndim)))
     front = lax.lgamma(gnp.sum(alpha)) - gnp.sum(lax.lgamma(alpha))
     out = front + gnp.sum(special.xlogy(powers - 1, x), 0)
+    # Rounding must not put a point off the simplex.
     on_simplex = gnp.all(x >= 0, 0) & (lax.abs(gnp.sum(x, 0) - 1) < 1e-6)
     return gnp.where(on_simplex, out, -np.inf)
 

@@ -44,12 +44,13 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = floats("expon.cdf", x, loc, scale)
     outside = x < loc
+    # 1 - exp(-y), exact for small y; outside the argument is 0, so that nothing overflows.
     inside = -lax.expm1(gnp.where(outside, 0.0, (loc - x) / scale))
     return gnp.where(outside, 0.0, inside)
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf, accurate also where cdf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([-1.0, 1.0])).round(4)
@@ -72,7 +73,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf, accurate also where sf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([-1.0, 1.0])).round(4)

@@ -46,12 +46,13 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     Array([0.1509, 0.4506], dtype=float32)
     """
     x, a, loc, scale = floats("gamma.cdf", x, a, loc, scale)
+    # gammainc is defined at a = 0, the distribution is not.
     a = gnp.where(a > 0, a, np.nan)
     return special.gammainc(a, gnp.maximum((x - loc) / scale, 0))
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([1.0, 2.0]), 2.5).round(4)
@@ -68,11 +69,12 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     Array([0.8491, 0.5494], dtype=float32)
     """
     x, a, loc, scale = floats("gamma.sf", x, a, loc, scale)
+    # The upper tail directly: 1 - cdf would lose its digits.
     return special.gammaincc(a, gnp.maximum((x - loc) / scale, 0))
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([1.0, 2.0]), 2.5).round(4)

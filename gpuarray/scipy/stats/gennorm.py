@@ -42,5 +42,6 @@ def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     Array([0.1124, 0.5   ], dtype=float32)
     """
     x, beta = floats("gennorm.cdf", x, beta)
+    # |x|**beta has a gamma distribution of shape 1 / beta; by symmetry half of it is on each side.
     tail = 0.5 * special.gammaincc(1 / beta, gnp.power(lax.abs(x), beta))
     return gnp.where(x < 0, tail, 1 - tail)

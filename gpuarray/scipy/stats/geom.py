@@ -24,6 +24,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k, p, loc = counts("geom.logpmf", k, p, loc)
     y = k - loc
+    # y - 1 failures, then a success.
     return gnp.where(y <= 0, -np.inf, special.xlog1py(y - 1, -p) + lax.log(p))
 
 

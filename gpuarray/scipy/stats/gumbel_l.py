@@ -37,7 +37,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf, accurate also where cdf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([0.0, 1.0])).round(4)
@@ -55,11 +55,12 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([0.6321, 0.934 ], dtype=float32)
     """
     x, loc, scale = positive("gumbel_l.cdf", x, loc, scale)
+    # expm1 keeps the digits where the probability is small.
     return -lax.expm1(-lax.exp((x - loc) / scale))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf, accurate also where sf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([0.0, 1.0])).round(4)
@@ -87,5 +88,6 @@ def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([-1.2459, -0.3665], dtype=float32)
     """
     p, loc, scale = positive("gumbel_l.ppf", p, loc, scale)
+    # log1p keeps the digits of a small p.
     out = loc + scale * lax.log(-lax.log1p(-p))
     return gnp.where((p > 0) & (p < 1), out, np.nan)

@@ -37,7 +37,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf, accurate also where cdf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([0.0, 1.0])).round(4)
@@ -58,7 +58,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf, accurate also where sf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([0.0, 1.0])).round(4)
@@ -76,6 +76,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([0.6321, 0.3078], dtype=float32)
     """
     x, loc, scale = positive("gumbel_r.sf", x, loc, scale)
+    # expm1 keeps the digits where the probability is small.
     return -lax.expm1(-lax.exp((loc - x) / scale))
 
 

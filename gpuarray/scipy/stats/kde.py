@@ -75,11 +75,13 @@ class gaussian_kde:
         self._set("covariance", covariance * factor**2)
         self._set("inv_cov", gnp.linalg.inv(covariance) / factor**2)
 
+    # The dataclass is frozen: attributes are set past its guard, while the object is made.
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
     def _factor(self, bw_method: Bandwidth, d: int) -> Array:
         if bw_method is None or bw_method == "scott":
+            # Scott's rule (1992), then Silverman's (1986), as SciPy has them.
             return gnp.power(self.neff, -1.0 / (d + 4))
         if bw_method == "silverman":
             return gnp.power(self.neff * (d + 2) / 4.0, -1.0 / (d + 4))
@@ -97,6 +99,7 @@ class gaussian_kde:
 
     @classmethod
     def tree_unflatten(cls, aux, children):
+        # Leaves may be tracers or placeholders: nothing is checked or computed.
         made = object.__new__(cls)
         for name, value in zip(
             ("neff", "dataset", "weights", "covariance", "inv_cov"), children, strict=True
@@ -126,6 +129,7 @@ class gaussian_kde:
         scaled = gnp.einsum("ij,ink->jnk", root, away)
         size = self.d * math.log(2 * math.pi) / 2 - gnp.sum(lax.log(gnp.diagonal(root)))
         exponents = lax.log(self.weights)[:, None] - 0.5 * gnp.sum(lax.square(scaled), 0)
+        # Summed as logarithms: far from all points every exponential underflows.
         out: Any = nn.logsumexp(exponents, axis=0)
         return out - size
 
@@ -194,6 +198,7 @@ class gaussian_kde:
             raise ValueError("the limits of integration in integrate_box_1d must be scalars")
         spread = lax.sqrt(self.covariance[0, 0])
         bounds = [as_type(gnp.asarray(b), self.dataset.dtype) for b in (low, high)]
+        # The mass of each kernel between the bounds.
         below, above = (special.ndtr((b - self.dataset[0]) / spread) for b in bounds)
         return gnp.sum(self.weights * (above - below))
 
@@ -209,6 +214,7 @@ class gaussian_kde:
         # A point of the sample by its weight, and a draw from the kernel.
         which, noise = random.split(key)
         centres = random.choice(which, self.n, shape=shape, replace=True, p=self.weights)
+        # L z has the covariance L L^T.
         root = gnp.linalg.cholesky(self.covariance)
         drawn = random.normal(noise, (*shape, self.d), self.dataset.dtype)
         moved = self.dataset.T[centres] + gnp.einsum("...i,ji->...j", drawn, root)

@@ -43,5 +43,6 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     x, loc, scale = floats("laplace.cdf", x, loc, scale)
     y = (x - loc) / scale
     left = y <= 0
+    # The exponent is never positive, so that the branch not taken cannot overflow.
     tail = 0.5 * lax.exp(gnp.where(left, y, -y))
     return gnp.where(left, tail, 1 - tail)

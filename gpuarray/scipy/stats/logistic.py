@@ -20,6 +20,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     Array([-1.4019, -1.4482], dtype=float32)
     """
     x, loc, scale = floats("logistic.logpdf", x, loc, scale)
+    # The density is symmetric; with -|y| in the exponent it cannot overflow.
     size = lax.abs((x - loc) / scale)
     return -size - 2 * lax.log1p(lax.exp(-size)) - lax.log(scale)
 

@@ -33,6 +33,7 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
         )
     p = as_type(p, dtypes.to_inexact_dtype(p.dtype))
     counts, trials = x.astype(p.dtype), n.astype(p.dtype)
+    # The multinomial coefficient by log factorials; 0 log 0 counts as 0.
     out = lax.lgamma(trials + 1) + gnp.sum(special.xlogy(counts, p) - lax.lgamma(counts + 1), -1)
     # Counts have to add up to the trials.
     return gnp.where(gnp.sum(x, -1) == n, out, -np.inf)

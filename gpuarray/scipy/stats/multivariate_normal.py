@@ -48,6 +48,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
         )
     root = lax.linalg.cholesky(cov)
     away = x - mean
+    # Each point meets its own factor: both get the common batch axes.
     shape = np.broadcast_shapes(away.shape[:-1], root.shape[:-2])
     away = gnp.broadcast_to(away, (*shape, n))[..., None]
     root = gnp.broadcast_to(root, (*shape, n, n))

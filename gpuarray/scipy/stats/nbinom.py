@@ -25,6 +25,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     k, n, p, loc = counts("nbinom.logpmf", k, n, p, loc)
     y = k - loc
     inside = special.xlogy(n, p) + special.xlog1py(y, -p)
+    # The coefficient C(y + n - 1, y) is 1 / ((n + y) B(n, y + 1)).
     inside = inside - lax.log(n + y) - special.betaln(n, y + 1)
     return gnp.where(y < 0, -np.inf, inside)
 

@@ -38,5 +38,6 @@ def positive(name: str, *xs: Any) -> list[Array]:
 
 def log_of_gumbel_tail(y: Array) -> Array:
     """log(1 - exp(-exp(y))), which is y itself as soon as exp(y) is small."""
+    # 1 - exp(-e) is e up to rounding once e is below eps.
     small = y < math.log(float(dtypes.finfo(y.dtype).eps))
     return gnp.where(small, y, nn.log1mexp(lax.exp(gnp.where(small, 0.0, y))))

@@ -43,11 +43,12 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     >>> cdf(gnp.array([1.0, 2.0]), 2.0).round(4)
     Array([0.  , 0.75], dtype=float32)
     """
+    # expm1 keeps the digits where the probability is small.
     return -lax.expm1(logsf(x, b, loc, scale))
 
 
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([1.0, 2.0]), 2.0).round(4)
@@ -67,13 +68,14 @@ def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 
 
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf, accurate also where sf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([1.0, 2.0]), 2.0).round(4)
     Array([-0.    , -1.3863], dtype=float32)
     """
     x, b, loc, scale = positive("pareto.logsf", x, b, loc, scale)
+    # Below loc + scale the probability of a larger value is 1.
     return -b * lax.log(gnp.maximum((x - loc) / scale, 1))
 
 
@@ -85,5 +87,6 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     Array([1.1547, 2.    ], dtype=float32)
     """
     q, b, loc, scale = floats("pareto.ppf", q, b, loc, scale)
+    # scale (1 - q)**(-1 / b), with the digits of a small q.
     out = loc + scale * lax.exp(-lax.log1p(-q) / b)
     return gnp.where((q < 0) | (q > 1), np.nan, out)

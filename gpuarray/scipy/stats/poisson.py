@@ -34,6 +34,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     k, mu, loc = floats("poisson.logpmf", k, mu, loc)
     y = k - loc
     inside = special.xlogy(y, mu) - lax.lgamma(y + 1) - mu
+    # Only whole, non-negative counts occur.
     inside = gnp.where((y >= 0) & (gnp.round(y) == y), inside, -np.inf)
     return gnp.where((mu >= 0) & (y == y), inside, np.nan)
 
@@ -57,6 +58,7 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k, mu, loc = counts("poisson.cdf", k, mu, loc)
     y = lax.floor(k - loc)
+    # The sum of probabilities up to y is an incomplete gamma function.
     return gnp.where(y < 0, 0.0, special.gammaincc(gnp.maximum(y, 0) + 1, mu))
 
 
@@ -68,12 +70,16 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     mu, loc = floats("poisson.entropy", mu, loc)
     mu = gnp.broadcast_to(as_type(mu, mu.dtype), np.broadcast_shapes(mu.shape, loc.shape))
+    # A sum up to _MANY; larger means are clipped here and use the series.
     few = gnp.clip(mu, 0, _MANY)
     k, rest = (gnp.asarray(c, mu.dtype) for c in (_COUNTS, _REST))
+    # No logarithm of 0: the terms of so small a mean are 0 anyway.
     mean = gnp.maximum(few, np.finfo(np.float32).tiny)[..., None]
     log_p = k * lax.log(mean / k) - mean + k - rest
+    # The term of k = 0 is -p log p = mu exp(-mu).
     out = few * lax.exp(-few) - gnp.sum(lax.exp(log_p) * log_p, -1)
     w = 1 / gnp.maximum(mu, _MANY)
+    # The entropy of a normal distribution of variance mu, less a series in 1 / mu.
     series = w * (1 / 12 + w * (1 / 24 + w * (19 / 360 + w * (9 / 80))))
     far = 0.5 * lax.log(2 * math.pi * math.e * gnp.maximum(mu, _MANY)) - series
     out = gnp.where(mu > _MANY, far, out)

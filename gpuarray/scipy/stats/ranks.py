@@ -59,6 +59,7 @@ def _runs(ordered: Array) -> tuple[Array, Array]:
     if dtypes.issubdtype(ordered.dtype, np.inexact):
         missing = gnp.isnan(ordered)
         same = same | (missing[..., 1:] & missing[..., :-1])
+    # The first element begins a run, and the last one ends one.
     edge = gnp.ones((*ordered.shape[:-1], 1), bool)
     first = gnp.concatenate([edge, ~same], -1)
     last = gnp.concatenate([~same, edge], -1)
@@ -86,6 +87,7 @@ def mode(
     rows, axis_ = _last(a, axis)
     if rows.shape[-1] == 0:
         floats = dtypes.to_inexact_dtype(a.dtype)
+        # As SciPy: the mode of nothing is nan, found 0 times.
         found = gnp.full(rows.shape[:-1], np.nan, floats)
         counts = gnp.zeros(rows.shape[:-1], floats)
     else:
@@ -126,13 +128,16 @@ def rankdata(
             f"unknown method {method!r}: one of 'average', 'min', 'max', 'dense', 'ordinal'"
         )
     rows, axis_ = _last(a, axis)
+    # Stable: "ordinal" ranks equal values as they are found.
     order = gnp.argsort(rows, axis=-1, stable=True)
     ordered = gnp.take_along_axis(rows, order, -1)
     start, end = _runs(ordered)
     place = gnp.broadcast_to(gnp.arange(rows.shape[-1]), rows.shape)
     if method == "average":
+        # The mean of the places start + 1 to end + 1.
         ranks = 1 + (start + end) / 2
     elif method == "dense":
+        # As many distinct values as runs begin up to here.
         ranks = gnp.cumsum(start == place, -1)
     else:
         ranks = 1 + {"min": start, "max": end, "ordinal": place}[method]
@@ -140,6 +145,7 @@ def rankdata(
     # Back in the order of the sample.
     out = gnp.take_along_axis(ranks, gnp.argsort(order, axis=-1), -1)
     if dtypes.issubdtype(a.dtype, np.inexact):
+        # A nan has no rank, and none can be compared with it.
         out = gnp.where(gnp.any(gnp.isnan(rows), -1, keepdims=True), np.nan, out)
     return out if axis is None else gnp.moveaxis(out, -1, axis_)
 

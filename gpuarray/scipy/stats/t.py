@@ -21,6 +21,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     """
     x, df, loc, scale = floats("t.logpdf", x, df, loc, scale)
     y = (x - loc) / scale
+    # The normalising constant is 1 / (sqrt(df) B(df / 2, 1 / 2)).
     front = -special.betaln(0.5 * df, 0.5) - 0.5 * lax.log(df) - lax.log(scale)
     return front - 0.5 * (df + 1) * lax.log1p(y * y / df)
 

@@ -18,11 +18,13 @@ from gpuarray.scipy.stats.operands import strong_floats
 
 def _log_mass(a: Array, b: Array) -> Array:
     """log(ndtr(b) - ndtr(a)) for a < b: from the tail that both are in, so that nothing cancels."""
-    # The mass between a and b on the side where it is a tail, so that no digits cancel.
+    # By symmetry an interval above 0 is mirrored to the lower tail.
     right = a > 0
     low, high = gnp.where(right, -b, a), gnp.where(right, -a, b)
     top = special.log_ndtr(gnp.minimum(high, 0))
+    # log(exp(top) - exp(bottom)) without leaving the logarithms.
     tail = top + lax.log1p(-lax.exp(special.log_ndtr(gnp.minimum(low, high)) - top))
+    # Around 0 the mass is large: one minus both tails loses nothing.
     middle = lax.log1p(-special.ndtr(low) - special.ndtr(-high))
     return gnp.where(high <= 0, tail, middle)
 
@@ -39,6 +41,7 @@ def _log_share(y: Array, a: Array, b: Array, below: bool) -> Array:
     return gnp.where(y <= a, low, gnp.where(y >= b, high, out))
 
 
+# An interval that is empty has no distribution.
 def _valid(a: Array, b: Array, out: Array) -> Array:
     return gnp.where(a >= b, np.nan, out)
 
@@ -73,7 +76,7 @@ def pdf(
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """log(cdf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of cdf, accurate also where cdf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logcdf(gnp.array([0.0, 1.0]), -1.0, 2.0).round(4)
@@ -98,7 +101,7 @@ def cdf(
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """log(sf), without a detour over the probability. The shapes broadcast.
+    """The logarithm of sf, accurate also where sf underflows. The shapes broadcast.
 
     >>> import gpuarray.numpy as gnp
     >>> logsf(gnp.array([0.0, 1.0]), -1.0, 2.0).round(4)

@@ -26,6 +26,7 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     x, c = floats("wrapcauchy.logpdf", x, c)
     spread = lax.log(1 + c * c - 2 * c * lax.cos(x))
     inside = lax.log((1 - c * c) / (2 * math.pi)) - spread
+    # c is the concentration: 0 would be the uniform distribution, 1 a single angle.
     out = gnp.where((x < 0) | (x > 2 * math.pi), -np.inf, inside)
     return gnp.where((c > 0) & (c < 1), out, np.nan)
 

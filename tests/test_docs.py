@@ -3,7 +3,7 @@
 In: the modules under gpuarray/, README.md, CONTRIBUTING.md and docs/. Out: one test for each file
 that holds examples. The blocks of a Markdown file run in order and share their names; a block that
 opens with "python no-run" is only shown, one that opens with "python simulator" runs where there is
-a C++ compiler.
+a C++ compiler, and those with "python devices" run in the run of the tests with eight devices.
 """
 
 import doctest
@@ -38,12 +38,15 @@ def module_names() -> list[str]:
     return names
 
 
-def python_blocks(text: str) -> list[Block]:
-    """The blocks fenced as python, without those that are only to be read, here or at all."""
+def python_blocks(text: str, devices: bool = False) -> list[Block]:
+    """The blocks fenced as python, without those that are only to be read, here or at all; those
+    for eight devices, or all others.
+    """
     blocks = []
     for match in FENCE.finditer(text):
         indent, language, info, body = match.groups()
         runs = "no-run" not in info and (COMPILER or "simulator" not in info)
+        runs = runs and devices == ("devices" in info)
         if language == "python" and runs:
             body = "".join(line.removeprefix(indent) for line in body.splitlines(keepends=True))
             blocks.append(Block(body, text.count("\n", 0, match.start(4)) + 1))
@@ -64,12 +67,16 @@ def run_blocks(blocks: list[Block], path: str) -> None:
             exec(compile("\n" * (line - 1) + text, path, "exec"), names)
 
 
-def markdown_files() -> list[str]:
+def markdown_files(devices: bool = False) -> list[str]:
     """The Markdown files, as paths in the checkout, that have a block to run; docs/api, which the
     site is built with, is made of docstrings.
     """
     paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-    return [str(p.relative_to(ROOT)) for p in sorted(paths) if python_blocks(p.read_text("utf-8"))]
+    return [
+        str(p.relative_to(ROOT))
+        for p in sorted(paths)
+        if python_blocks(p.read_text("utf-8"), devices)
+    ]
 
 
 @pytest.mark.parametrize("name", module_names())
@@ -83,6 +90,13 @@ def test_docstrings(name, tmp_path, monkeypatch):
 def test_markdown(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_blocks(python_blocks((ROOT / path).read_text(encoding="utf-8")), path)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("path", markdown_files(devices=True))
+def test_markdown_with_eight_devices(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_blocks(python_blocks((ROOT / path).read_text(encoding="utf-8"), devices=True), path)
 
 
 MARKDOWN = """

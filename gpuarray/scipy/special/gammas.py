@@ -259,11 +259,10 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
         return gnp.where(none, like(1, N), comb(N + k - 1, k))
     possible = (N >= k) & (k >= 0) & (N >= 0)
     top, some = gnp.where(possible, N, like(1, N)), gnp.where(possible, k, like(0, k))
-    # 1 / ((N + 1) B(N - k + 1, k + 1)).
-    ways = lax.exp(
-        -_betaln(lax.add(lax.sub(top, some), like(1, top)), lax.add(some, like(1, some)))
-    )
-    return gnp.where(possible, ways / lax.add(top, like(1, top)), like(0, N))
+    # 1 / ((N + 1) B(N - k + 1, k + 1)), by logarithms: 1 / B can be infinite where the result is not.
+    rest = _betaln(lax.add(lax.sub(top, some), like(1, top)), lax.add(some, like(1, some)))
+    ways = lax.exp(-(rest + lax.log1p(top)))
+    return gnp.where(possible, ways, like(0, N))
 
 
 @custom_jvp

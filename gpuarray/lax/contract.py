@@ -6,12 +6,12 @@ a call.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
@@ -33,7 +33,7 @@ from gpuarray.runtime.transfer import placed
 
 
 def _ints(dims: Sequence[int]) -> tuple[int, ...]:
-    return tuple(map(operator.index, dims))
+    return util.indices(dims)
 
 
 def element_type(name: str, dtype) -> Any:

@@ -7,7 +7,6 @@ Floor 6. In: arrays and axes. Out: arrays. `reduce` takes any associative functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from gpuarray.primitives.reduce.ops import (
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.util import index
 
 _SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
 

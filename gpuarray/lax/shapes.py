@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from gpuarray.primitives.movement.ops import (
     unstack_p,
 )
 from gpuarray.runtime.transfer import placed
+from gpuarray.util import index
 
 
 def as_array(x) -> Array:

@@ -7,7 +7,6 @@ ones count from the end, and a window that would stick out is moved inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index as to_int
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, rem_p, selec
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import GatherDimensionNumbers, GatherScatterMode, gather_p
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from gpuarray.util import index as to_int
 
 # ---- static ----
 

@@ -7,9 +7,9 @@ become their own primitives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
+from gpuarray import util
 from gpuarray.lax.args import shape_of
 from gpuarray.lax.convolution import padtype_to_pads
 from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
@@ -24,6 +24,7 @@ from gpuarray.primitives.reduce.window import (
     window_shape,
 )
 from gpuarray.pytree import tree
+from gpuarray.util import index
 
 _PRIMITIVES = {
     reduce_sum_p: reduce_window_sum_p,
@@ -115,4 +116,4 @@ def reduce_window(
 
 
 def _or_ones(given: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    return (1,) * rank if given is None else tuple(map(index, given))
+    return (1,) * rank if given is None else util.indices(given)

@@ -7,13 +7,12 @@ Floor 6. In: shapes, dtypes, ends of ranges, known while tracing. Out: Arrays. W
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import errors, lax
+from gpuarray import errors, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
@@ -274,7 +273,7 @@ def linspace(
     >>> gnp.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    num = operator.index(num)
+    num = util.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     check_arraylike("linspace", start, stop)
@@ -342,7 +341,7 @@ def logspace(
     """
     check_arraylike("logspace", start, stop, base)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
-    statics = {"num": operator.index(num), "endpoint": bool(endpoint), "axis": axis}
+    statics = {"num": util.index(num), "endpoint": bool(endpoint), "axis": axis}
     return _logspace(start, stop, base, dtype=wanted, **statics)
 
 
@@ -366,7 +365,7 @@ def geomspace(
     """
     check_arraylike("geomspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
-    statics = {"num": operator.index(num), "endpoint": bool(endpoint), "axis": axis}
+    statics = {"num": util.index(num), "endpoint": bool(endpoint), "axis": axis}
     return _geomspace(start, stop, dtype=wanted, **statics)
 
 

@@ -7,13 +7,12 @@ over the last axes.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
@@ -56,7 +55,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         if kind == "IRFFT":
             lengths[-1] = max(2 * (given[-1] - 1), 0)
     else:
-        lengths = [operator.index(n) for n in s]
+        lengths = list(util.indices(s))
     if s is not None and any(n < 1 for n in lengths):
         raise ValueError("Shape should be positive.")
     # How many elements of the operand that needs.
@@ -347,7 +346,7 @@ def _length(name: str, n) -> int:
         raise ValueError(
             f"The n argument of jax.numpy.fft.{name} only takes an int. Got n = {list(n)}."
         )
-    return operator.index(n)
+    return util.index(n)
 
 
 def fftfreq(n: int, d=1.0, *, dtype=None, device=None) -> Array:

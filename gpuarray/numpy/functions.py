@@ -7,13 +7,12 @@ arrays of the same shape.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import kept
@@ -329,7 +328,7 @@ def round(a, decimals: int = 0, out: None = None) -> Array:
     Array([1.2, 2.3], dtype=float32)
     """
     no_out("round", out)
-    return _round(a, decimals=operator.index(decimals))
+    return _round(a, decimals=util.index(decimals))
 
 
 def _rounded(a, decimals: int) -> Array:

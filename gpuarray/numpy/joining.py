@@ -7,13 +7,12 @@ one dtype.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.trace import Tracer
@@ -252,7 +251,7 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
         for w in [where] if isinstance(where, Array) else where:
             if isinstance(w, Tracer):
                 need_concrete(w, f"the `indices_or_sections` argument of {name}()")
-        cuts = [0, *(operator.index(i) for i in where), n]
+        cuts = [0, *(util.index(i) for i in where), n]
         sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
     else:
         if isinstance(where, Tracer):

@@ -6,12 +6,11 @@ Floor 6. In: sizes known while tracing, or arrays. Out: Arrays; masks are compar
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import machine_int
 from gpuarray.core.value import Array
@@ -147,7 +146,7 @@ def diag(v, k: int = 0) -> Array:
         return diagonal(v, offset=k)
     if v.ndim != 1:
         raise ValueError(f"diag input must be 1d or 2d, got shape {v.shape}")
-    return _diag(v, k=operator.index(k))
+    return _diag(v, k=util.index(k))
 
 
 @composite(static=("k",))

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
@@ -38,7 +37,7 @@ def _is_integer(x: Any) -> bool:
 
 def _concrete(x: Any) -> int:
     """A scalar integer whose value is needed now."""
-    return operator.index(x)
+    return util.index(x)
 
 
 @functools.partial(jit, static_argnames=("axis",))

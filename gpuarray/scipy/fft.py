@@ -6,13 +6,12 @@ Floor 6. In: arrays, lengths and axes. Out: coefficients. Complex input is trans
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -99,7 +98,7 @@ def _lengths(name: str, x: Any, s: Sequence[int] | None, axes) -> dict[int, int]
             f"{name}: when given, axes and shape arguments have to be of the same length, got "
             f"axes={tuple(axes)} and s={tuple(s)}"
         )
-    wanted = [shape[i] for i in places] if s is None else [operator.index(n) for n in s]
+    wanted = [shape[i] for i in places] if s is None else list(util.indices(s))
     return dict(zip(places, wanted, strict=True))
 
 

@@ -6,11 +6,10 @@ work is done by lax.conv_general_dilated or numpy.fft.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -217,7 +216,7 @@ def fftconvolve(
         )
     _check_mode(mode)
     given = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-    over = tuple(dict.fromkeys(canonical_axis(operator.index(i), x.ndim) for i in given))
+    over = tuple(dict.fromkeys(canonical_axis(util.index(i), x.ndim) for i in given))
     rest = [i for i in range(x.ndim) if i not in over]
     if any(x.shape[i] != y.shape[i] for i in rest):
         raise ValueError(

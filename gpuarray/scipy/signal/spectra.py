@@ -6,12 +6,11 @@ gather and put together by one scatter-add.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -50,13 +49,13 @@ def _segments(
 
 
 def _lengths(nperseg: int, noverlap: int | None, nfft: int) -> tuple[int, int]:
-    nfft = operator.index(nfft)
+    nfft = util.index(nfft)
     if nfft < nperseg:
         raise ValueError(
             f"nfft must be greater than or equal to nperseg. Got FFT length ({nfft}), which must "
             f"be longer than nperseg ({nperseg})."
         )
-    noverlap = nperseg // 2 if noverlap is None else operator.index(noverlap)
+    noverlap = nperseg // 2 if noverlap is None else util.index(noverlap)
     if noverlap >= nperseg:
         raise ValueError(f"noverlap must be less than nperseg. Got {noverlap} and {nperseg}.")
     return nperseg - noverlap, nfft

@@ -55,7 +55,7 @@ def test_log1p_close_to_minus_one(dtype, where):
 
 @pytest.mark.parametrize("where", ["cpu", "simulator"])
 def test_square_of_complex_numbers(where):
-    """The real part is (a - b)(a + b): what cancels is exact, what overflows on the way is not inf."""
+    """The real part is (a - b)(a + b): what cancels is exact, what would overflow does not."""
     with ga.default_device(where):
         x = gnp.asarray(
             np.array([1e20 + 1e20j, 1e20 - 1e20j, 1 + (1 + 2.0**-20) * 1j, 3 + 4j], "c8")
@@ -66,7 +66,7 @@ def test_square_of_complex_numbers(where):
 
 
 def test_binomial_coefficients_near_the_largest_half():
-    """C(n, 2) up to 1770 and C(34, 3) = 5984 are numbers of float16; (n + 1) times as much is none."""
+    """C(n, 2) up to 1770 and C(34, 3) = 5984 are numbers of float16; n times as much is none."""
     n = np.arange(30, 61)
     with np.errstate(over="ignore"):
         found = np.asarray(special.comb(n.astype("f2"), np.float16(2))).astype("d")

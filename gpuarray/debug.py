@@ -6,6 +6,7 @@ Floor 6. In: the runtime's own records. Out: text and plain data.
 
 from __future__ import annotations
 
+from gpuarray import util
 from gpuarray.api.callbacks import debug_callback as callback
 from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
@@ -27,7 +28,7 @@ def cache_report(limit: int = 20) -> str:
     >>> print(ga.debug.cache_report(1).split("ms  ")[1])
     input 0 changed: ShapedArray(float32[3]) -> ShapedArray(float32[4])
     """
-    rows = list(cache.history)[-limit:]
+    rows = list(cache.history)[-util.index(limit) :]
     return "\n".join(
         f"{row.kind:5}  {row.name:20}  {row.seconds * 1e3:8.1f} ms  {row.reason}" for row in rows
     )

@@ -19,6 +19,7 @@ from gpuarray.core.sharding import Sharding as Sharding
 from gpuarray.core.sharding import SingleDeviceSharding as SingleDeviceSharding
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.runtime.device import devices as _devices
+from gpuarray.util import elements as _elements
 
 
 def make_mesh(
@@ -34,7 +35,7 @@ def make_mesh(
     >>> ga.make_mesh((1,), ("x",)).shape
     OrderedDict([('x', 1)])
     """
-    found = list(_devices() if devices is None else devices)
+    found = list(_elements(_devices() if devices is None else devices, "a sequence of devices"))
     shape, names = tuple(axis_shapes), tuple(axis_names)
     if len(shape) != len(names):
         raise ValueError(

@@ -289,9 +289,54 @@ def indices(given: Any, wanted: str = "a sequence of ints") -> tuple[int, ...]:
     >>> indices([2, np.int8(3)])
     (2, 3)
     """
+    return tuple([index(n) for n in elements(given, wanted)])
+
+
+def elements(given: Any, wanted: str = "a sequence") -> tuple[Any, ...]:
+    """Return an argument that is a sequence as a tuple; TypeError for others.
+
+    >>> elements(range(2))
+    (0, 1)
+    """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise wrong_type(given, wanted)
-    return tuple([index(n) for n in given])
+    return tuple(given)
+
+
+def pair(given: Any, wanted: str = "a pair") -> tuple[Any, Any]:
+    """Return an argument that is a sequence of two; TypeError for others.
+
+    >>> pair([1, 2])
+    (1, 2)
+    """
+    both = elements(given, wanted)
+    if len(both) != 2:
+        raise wrong_type(given, wanted)
+    return both
+
+
+def known(given: Any, names: Iterable[Any]) -> bool:
+    """Whether an argument is one of the names there are; a list, which has no hash, is none.
+
+    >>> known("b", {"a": 1, "b": 2}), known(["b"], {"a": 1, "b": 2})
+    (True, False)
+    """
+    return any(given is name or given == name for name in names if type(given) is type(name))
+
+
+def number(given: Any, wanted: str = "a number") -> float:
+    """Return an argument that is a number as a float; TypeError for others.
+
+    >>> number(np.float32(0.5))
+    0.5
+    """
+    if not isinstance(given, str):
+        try:
+            return float(given)
+        except TypeError as error:
+            if type(error) is not TypeError:
+                raise
+    raise wrong_type(given, wanted)
 
 
 def canonical_axis(axis: Any, ndim: int) -> int:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray import sites
+from gpuarray import sites, util
 from gpuarray.api import stages
 from gpuarray.api.argnums import indices
 from gpuarray.api.jit import Jitted, Options
@@ -24,6 +24,8 @@ from gpuarray.primitives.linear import zeros
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchAxis, named_axis
 from gpuarray.transforms.references import Ref
+
+_AXES = "pairs of a name and a length"
 
 
 def make_jaxpr(
@@ -58,7 +60,8 @@ def make_jaxpr(
         jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
         # The named axes are there for the trace alone.
         with contextlib.ExitStack() as around:
-            for name, size in axis_env or ():
+            for entry in util.elements(axis_env or (), _AXES):
+                name, size = util.pair(entry, _AXES)
                 around.enter_context(named_axis(BatchAxis(size, name)))
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuarray.core.sharding import Device, Sharding
+from gpuarray.util import elements
 
 
 class AxisType(enum.Enum):
@@ -107,7 +108,7 @@ class Mesh:
             )
         if len(set(names)) != len(names):
             raise ValueError(f"the axes of a mesh need names of their own, got {names}")
-        types = (AxisType.Auto,) * len(names) if axis_types is None else tuple(axis_types)
+        types = (AxisType.Auto,) * len(names) if axis_types is None else elements(axis_types)
         if len(types) != len(names):
             raise ValueError(
                 f"Number of axis names should match the number of axis_types. Got "

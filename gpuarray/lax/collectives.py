@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
+from gpuarray import errors, util
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
@@ -91,7 +91,8 @@ def _reduce(prim, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
         own = tuple(canonical_axis(a, aval_of(v).ndim) for a in numbers)
         out.append((*own, *(a for a in axes if not isinstance(a, int))))
     if groups is not None:
-        groups = tuple(tuple(g) for g in groups)
+        wanted = "a sequence of groups of indices"
+        groups = tuple(util.indices(g, wanted) for g in util.elements(groups, wanted))
     # One collective for all leaves where the axes agree.
     if len(set(out)) == 1:
         found = prim.bind(*leaves, axes=out[0], axis_index_groups=groups)

@@ -31,6 +31,8 @@ from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p
 from gpuarray.runtime.transfer import placed
 
+_NUMBERS = "((lhs contracting, rhs contracting), (lhs batch, rhs batch))"
+
 
 def _ints(dims: Sequence[int]) -> tuple[int, ...]:
     return util.indices(dims)
@@ -63,7 +65,8 @@ def dot_general(
     (2, 3, 5)
     """
     lhs, rhs = operands("dot_general", lhs, rhs)
-    (lc, rc), (lb, rb) = dimension_numbers
+    contracted, batched = util.pair(dimension_numbers, _NUMBERS)
+    (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)
     # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
     out = dot_general_p.bind(
         lhs,

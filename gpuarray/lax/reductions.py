@@ -43,7 +43,7 @@ from gpuarray.primitives.reduce.ops import (
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.stage import TracedFunction, stage
-from gpuarray.util import index
+from gpuarray.util import index, number
 
 _SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
 
@@ -465,7 +465,7 @@ def _approx(operand, k, dimension, recall, override, aggregate, largest) -> list
             bindable("approx_top_k", operand),
             k=index(k),
             reduction_dimension=index(dimension),
-            recall_target=float(recall),
+            recall_target=number(recall),
             is_max_k=largest,
             reduction_input_size_override=index(override),
             aggregate_to_topk=bool(aggregate),

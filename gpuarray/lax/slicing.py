@@ -44,9 +44,9 @@ def slice(
     """
     return slice_p.bind(
         bindable("slice", operand),
-        start_indices=tuple(map(to_int, start_indices)),
-        limit_indices=tuple(map(to_int, limit_indices)),
-        strides=None if strides is None else tuple(map(to_int, strides)),
+        start_indices=util.indices(start_indices),
+        limit_indices=util.indices(limit_indices),
+        strides=None if strides is None else util.indices(strides),
     )
 
 
@@ -128,7 +128,8 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
             f"{tuple(aval_of(x) for x in given)}"
         )
     # One answer for all axes, or one for each.
-    allowed = [negative] * len(shape) if isinstance(negative, bool) else list(negative)
+    each = [negative] * len(shape) if isinstance(negative, bool) else negative
+    allowed = util.elements(each, "a bool or one bool an axis")
     if len(allowed) != len(shape):
         raise ValueError(
             f"allow_negative_indices must be a bool or one bool an axis, got {len(allowed)} for "

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray import util
 from gpuarray.lax.args import shape_of
 from gpuarray.lax.convolution import padtype_to_pads
 from gpuarray.lax.reductions import fold_body, fold_operands, monoid_of
@@ -24,7 +23,7 @@ from gpuarray.primitives.reduce.window import (
     window_shape,
 )
 from gpuarray.pytree import tree
-from gpuarray.util import index
+from gpuarray.util import elements, index, indices, pair
 
 _PRIMITIVES = {
     reduce_sum_p: reduce_window_sum_p,
@@ -52,8 +51,8 @@ def reduce_window_shape_tuple(
         tuple(window_dimensions),
         tuple(window_strides),
         tuple(padding),
-        tuple(base_dilation or ones),
-        tuple(window_dilation or ones),
+        _or_ones(base_dilation or None, len(ones)),
+        _or_ones(window_dilation or None, len(ones)),
     )
     check_window("reduce_window", tuple(operand_shape), *geometry)
     return window_shape(operand_shape, *geometry)
@@ -99,7 +98,7 @@ def reduce_window(
     geometry = {
         "window_dimensions": window,
         "window_strides": strides,
-        "padding": tuple((index(low), index(high)) for low, high in pads),
+        "padding": tuple(indices(pair(p, _PAIR)) for p in elements(pads, _PAIRS)),
         "base_dilation": base,
         "window_dilation": inner,
     }
@@ -115,5 +114,8 @@ def reduce_window(
     return tree.tree_unflatten(treedef, out)
 
 
+_PAIR, _PAIRS = "a pair (low, high)", "the name of a padding or a pair (low, high) for each axis"
+
+
 def _or_ones(given: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    return (1,) * rank if given is None else util.indices(given)
+    return (1,) * rank if given is None else indices(given)

@@ -484,7 +484,9 @@ def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0) -> Array:
     >>> gnp.frombuffer(b"abc", dtype="uint8")
     Array([97, 98, 99], dtype=uint8)
     """
-    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+    return asarray(
+        np.frombuffer(buffer, dtypes.as_dtype(dtype), util.index(count), util.index(offset))
+    )
 
 
 def fromstring(string: str, dtype=float, count: int = -1, *, sep: str) -> Array:
@@ -494,7 +496,7 @@ def fromstring(string: str, dtype=float, count: int = -1, *, sep: str) -> Array:
     >>> gnp.fromstring("1 2 3", sep=" ")
     Array([1., 2., 3.], dtype=float32)
     """
-    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), util.index(count), sep=sep))
 
 
 def fromfile(*args, **kwargs):

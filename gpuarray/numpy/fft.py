@@ -31,10 +31,11 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     inverse, real = kind.startswith("I"), "R" in kind
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
+    s = None if s is None else util.indices(s)
     # NumPy's default: all axes, or as many of the last ones as there are lengths.
     if axes is None:
         axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
-    axes = [canonical_axis(i, a.ndim) for i in axes]
+    axes = [canonical_axis(i, a.ndim) for i in util.indices(axes)]
     if s is not None and len(s) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
     if len(set(axes)) != len(axes):
@@ -55,7 +56,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         if kind == "IRFFT":
             lengths[-1] = max(2 * (given[-1] - 1), 0)
     else:
-        lengths = list(util.indices(s))
+        lengths = list(s)
     if s is not None and any(n < 1 for n in lengths):
         raise ValueError("Shape should be positive.")
     # How many elements of the operand that needs.
@@ -193,7 +194,7 @@ _OTHER_WAY = {None: "forward", "backward": "forward", "forward": "backward", "or
 
 
 def _swapped(norm):
-    if norm not in _OTHER_WAY:
+    if not util.known(norm, _OTHER_WAY):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
     return _OTHER_WAY[norm]
 
@@ -272,7 +273,7 @@ def irfftn(
 
 
 def _two(name: str, kind: str, a, s, axes, norm) -> Array:
-    if len(axes) != 2:
+    if len(util.indices(axes)) != 2:
         raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes!r}.")
     return _transform(name, kind, a, s, axes, norm)
 

@@ -382,7 +382,7 @@ def repeat(
             f"fit axis {axis} of length {n}"
         )
     total = np.sum(np.asarray(counts, object))
-    made = total if total_repeat_length is None else total_repeat_length
+    made = total if total_repeat_length is None else util.index(total_repeat_length)
     ShapedArray((*a.shape[:axis], max(made, 0), *a.shape[axis + 1 :]), a.dtype)  # is it possible?
     source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
     if total_repeat_length is not None:
@@ -576,7 +576,7 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
     index: list[Any] = [slice(None)] * filt.ndim
     places = np.nonzero(np.atleast_1d(value))
     for i in axes:
-        ax = canonical_axis(int(i), filt.ndim)
+        ax = canonical_axis(i, filt.ndim)
         n = filt.shape[ax]
         first, last = (
             (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)

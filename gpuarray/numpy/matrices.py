@@ -32,7 +32,7 @@ def _coordinates(shape: tuple[int, int]) -> tuple[Array, Array]:
 def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
-        machine_int(k)
+        k = machine_int(util.index(k))
         return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")
@@ -121,7 +121,7 @@ def triu(m, k: int = 0) -> Array:
     """
     (m,) = arrays("triu", m)
     # All but the lower triangle one diagonal further down.
-    mask = _triangle("triu", m, k - 1)
+    mask = _triangle("triu", m, k - 1 if isinstance(k, Array) else util.index(k) - 1)
     return lax.select_n(mask, m, lax.full_like(m, 0))
 
 
@@ -189,7 +189,7 @@ def vander(x, N: int | None = None, increasing: bool = False) -> Array:
     (x,) = arrays("vander", x)
     if x.ndim != 1:
         raise ValueError(f"x must be a one-dimensional array, got shape {x.shape}")
-    columns = x.shape[0] if N is None else int(N)
+    columns = x.shape[0] if N is None else util.index(N)
     if columns < 0:
         raise ValueError(f"N must be nonnegative, got N={columns}")
     through = dtypes.to_numeric_dtype(x.dtype)

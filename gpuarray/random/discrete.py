@@ -191,7 +191,7 @@ def categorical(
     key, _ = one_key("categorical", key)
     _check_array("categorical", logits)
     own = shape_of(logits)
-    if not -len(own) <= axis < len(own):
+    if not -len(own) <= util.index(axis) < len(own):
         raise IndexError(f"index {axis} is out of bounds for axis 0 with size {len(own)}")
     # From the end, since axes are added in front.
     axis = axis if axis < 0 else axis - len(own)

@@ -86,6 +86,7 @@ def _idct(x: Array, ortho: bool) -> Array:
 
 def _lengths(name: str, x: Any, s: Sequence[int] | None, axes) -> dict[int, int]:
     shape = gnp.shape(x)
+    s = None if s is None else util.indices(s)
     if axes is None:
         axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
     elif not isinstance(axes, Sequence):
@@ -98,7 +99,7 @@ def _lengths(name: str, x: Any, s: Sequence[int] | None, axes) -> dict[int, int]
             f"{name}: when given, axes and shape arguments have to be of the same length, got "
             f"axes={tuple(axes)} and s={tuple(s)}"
         )
-    wanted = [shape[i] for i in places] if s is None else list(util.indices(s))
+    wanted = [shape[i] for i in places] if s is None else list(s)
     return dict(zip(places, wanted, strict=True))
 
 

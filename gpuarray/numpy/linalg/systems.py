@@ -186,6 +186,7 @@ def tensorsolve(a, b, axes: tuple[int, ...] | None = None) -> Array:
     """
     a, b = arrays("jnp.linalg.tensorsolve", a, b)
     if axes is not None:
+        axes = util.indices(axes)
         a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
     target = a.shape[b.ndim :]
     if a.shape[: b.ndim] != b.shape or math.prod(target) != b.size:

@@ -124,7 +124,7 @@ def _plane(name: str, in1: Any, in2: Any, mode: str) -> tuple[Array, Array]:
 def _bordered(x: Array, y: Array, boundary: str, fillvalue: Any) -> Array:
     """x with an edge as wide as y can reach."""
     modes = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
-    if boundary not in modes:
+    if not util.known(boundary, modes):
         raise ValueError(f"boundary must be one of {list(modes)}, got {boundary!r}")
     edges = [(n - 1, n - 1) for n in y.shape]
     more = {"constant_values": fillvalue} if boundary == "fill" else {}
@@ -216,7 +216,7 @@ def fftconvolve(
         )
     _check_mode(mode)
     given = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-    over = tuple(dict.fromkeys(canonical_axis(util.index(i), x.ndim) for i in given))
+    over = tuple(dict.fromkeys(canonical_axis(i, x.ndim) for i in util.indices(given)))
     rest = [i for i in range(x.ndim) if i not in over]
     if any(x.shape[i] != y.shape[i] for i in rest):
         raise ValueError(

@@ -64,7 +64,7 @@ def _lengths(nperseg: int, noverlap: int | None, nfft: int) -> tuple[int, int]:
 def _positive(nperseg: int | None) -> int | None:
     if nperseg is None:
         return None
-    nperseg = int(nperseg)
+    nperseg = int(util.number(nperseg, "an int"))
     if nperseg < 1:
         raise ValueError(f"nperseg must be a positive integer, got {nperseg}")
     return nperseg
@@ -98,7 +98,7 @@ def _spectrogram(
     padded: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Frequencies, times, and spectra (…, f, …, t), plain or x's conjugates times y's (`power`)."""
-    if boundary is not None and boundary not in _BOUNDARIES:
+    if boundary is not None and not util.known(boundary, _BOUNDARIES):
         raise ValueError(
             f"Unknown boundary option '{boundary}', must be one of: {[*_BOUNDARIES, None]}"
         )

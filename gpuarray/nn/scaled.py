@@ -50,8 +50,7 @@ def get_scaled_dot_general_config(
     if mode == "mxfp8":
         if global_scale is not None:
             raise ValueError(
-                f"mxfp8 has no global scale, got {global_scale!r}: leave it out, or take "
-                "nvfp4."
+                f"mxfp8 has no global scale, got {global_scale!r}: leave it out, or take nvfp4."
             )
         # MXFP8: blocks of 32 E4M3 numbers, a power of two each.
         return BlockScaleConfig(mode, 32, _E4M3, _E8M0, None, False)

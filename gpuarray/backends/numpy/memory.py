@@ -7,9 +7,12 @@ Nothing is allocated in advance.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +28,23 @@ _kept = 0
 _lock = util.lock()  # reentrant: a block may be freed while this thread is in here
 
 
+@functools.cache
 def machine_bytes() -> int:
     """Return the memory of this machine; a very large number where the system does not say."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 1 << 47
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check(size: int) -> None:
+    """Raise MemoryError for more bytes than the machine has, which a system may promise anyway."""
+    if size > machine_bytes():
+        raise MemoryError(f"an array of {size:,} bytes; this machine has {machine_bytes():,}")
+
+
+def refusal(size: int) -> Callable[..., Any]:
+    """Return what runs in place of a step whose results no memory holds."""
+    return lambda *_: check(size)
 
 
 class _Block:
@@ -77,6 +92,7 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
         if blocks == []:
             del _free[rounded]
     if memory is None:
+        check(size)
         memory = np.empty(rounded, np.uint8)
     return np.asarray(_Block(memory, (size,))).view(dtype).reshape(shape)
 

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -250,7 +250,8 @@ def wrong_type(given: Any, wanted: str) -> TypeError:
     """
     name, frame = None, sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
-        name = _parameter(frame, given) or name
+        if frame.f_globals is not globals():  # not the helpers here
+            name = _parameter(frame, given) or name
         frame = frame.f_back
     what = f"`{name}` must be {wanted}" if name else f"expected {wanted}"
     return TypeError(f"{what}, got {given!r} of type {type(given).__name__}")
@@ -264,7 +265,7 @@ def _parameter(frame: FrameType, given: Any) -> str | None:
         keywords = code.co_varnames[count + bool(code.co_flags & inspect.CO_VARARGS)]
         arguments.update(frame.f_locals.get(keywords) or {})
     for k, v in arguments.items():
-        if v is given or (type(v) in (tuple, list) and any(e is given for e in v)):
+        if v is given or (isinstance(v, (tuple, list)) and any(e is given for e in v)):
             return k
     return None
 
@@ -289,7 +290,15 @@ def indices(given: Any, wanted: str = "a sequence of ints") -> tuple[int, ...]:
     >>> indices([2, np.int8(3)])
     (2, 3)
     """
-    return tuple([index(n) for n in elements(given, wanted)])
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+    # Which of them is wrong?
+    for n in elements(given, wanted):
+        index(n)
+    raise wrong_type(given, wanted)
 
 
 def elements(given: Any, wanted: str = "a sequence") -> tuple[Any, ...]:
@@ -298,6 +307,8 @@ def elements(given: Any, wanted: str = "a sequence") -> tuple[Any, ...]:
     >>> elements(range(2))
     (0, 1)
     """
+    if type(given) is tuple:  # the usual case
+        return given
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise wrong_type(given, wanted)
     return tuple(given)
@@ -315,13 +326,16 @@ def pair(given: Any, wanted: str = "a pair") -> tuple[Any, Any]:
     return both
 
 
-def known(given: Any, names: Iterable[Any]) -> bool:
+def known(given: Any, names: Container[Any]) -> bool:
     """Whether an argument is one of the names there are; a list, which has no hash, is none.
 
     >>> known("b", {"a": 1, "b": 2}), known(["b"], {"a": 1, "b": 2})
     (True, False)
     """
-    return any(given is name or given == name for name in names if type(given) is type(name))
+    try:
+        return given in names
+    except TypeError:
+        return False
 
 
 def number(given: Any, wanted: str = "a number") -> float:

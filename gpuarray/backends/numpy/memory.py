@@ -7,7 +7,6 @@ Nothing is allocated in advance.
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import sys
@@ -28,7 +27,6 @@ _kept = 0
 _lock = util.lock()  # reentrant: a block may be freed while this thread is in here
 
 
-@functools.cache
 def machine_bytes() -> int:
     """Return the memory of this machine; a very large number where the system does not say."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
@@ -38,8 +36,9 @@ def machine_bytes() -> int:
 
 def check(size: int) -> None:
     """Raise MemoryError for more bytes than the machine has, which a system may promise anyway."""
-    if size > machine_bytes():
-        raise MemoryError(f"an array of {size:,} bytes; this machine has {machine_bytes():,}")
+    there = machine_bytes()
+    if size > there:
+        raise MemoryError(f"an array of {size:,} bytes; this machine has {there:,}")
 
 
 def refusal(size: int) -> Callable[..., Any]:

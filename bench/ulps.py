@@ -1,8 +1,9 @@
-"""`python -m bench.ulps`: how exact the elementwise functions of float32 are on this CPU.
+"""`python -m bench.ulps`: how exact the elementwise functions are on this CPU.
 
-In: every 1009th float32 number of a function's domain, and every 61st between 1/64 and 64; NumPy
-in double precision is the judge. Out: a Markdown table of the largest errors in units in the last
-place, ours and, where it is installed, JAX's, with the time an element takes in us.
+In: numbers of a function's domain, for float32 every 1009th, and every 61st between 1/64 and 64;
+NumPy in wider numbers is the judge, in double precision for floats up to 32 bits, in long doubles
+for others. Out: two Markdown tables of the largest errors in units in the last place, ours and,
+where it is installed, JAX's: float32 with the time an element takes, then the other dtypes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 import gpuarray as ga
@@ -24,12 +26,16 @@ except ImportError:
 
 
 class Row(NamedTuple):
-    """A function of lax or nn, its judge, and the domain on which it is tried."""
+    """A function of lax or numpy, its judge, and the domain on which it is tried.
+
+    of_complex: the judge of complex numbers; None where they have no such function.
+    """
 
     name: str
     judge: Callable[..., Any]
     low: float = -np.inf
     high: float = np.inf
+    of_complex: Callable[..., Any] | None = None
 
 
 def _logistic(x):
@@ -39,41 +45,124 @@ def _logistic(x):
 def _erf(x):
     from scipy import special
 
-    return special.erf(x)
+    return special.erf(x.astype(np.float64))
+
+
+def _rsqrt(x):
+    return 1 / np.sqrt(x)
+
+
+def _expm1(z):
+    """exp(a) cos b - 1 is expm1(a) cos b - 2 sin²(b/2)."""
+    a, b, half = z.real, z.imag, np.sin(z.imag / 2)
+    return np.expm1(a) * np.cos(b) - 2 * half * half + 1j * (np.exp(a) * np.sin(b))
+
+
+def _log1p(z):
+    a, b = z.real, z.imag
+    small = (a > -0.5) & (np.maximum(a, np.abs(b)) < 2)
+    size = np.where(small, np.log1p(a * (2 + a) + b * b) / 2, np.log(np.hypot(1 + a, b)))
+    return size + 1j * np.arctan2(b, 1 + a)
+
+
+def _to_base(base: int) -> Callable[..., Any]:
+    return lambda x: np.log(x) / np.log(x.real.dtype.type(base))
+
+
+def _exp2(z):
+    return np.exp(z * np.log(z.real.dtype.type(2)))
+
+
+def _pow(x):
+    return np.power(x, x.dtype.type(EXPONENT))
+
+
+#: A number of every dtype.
+EXPONENT = 2.25
+
+
+def _row(name: str, judge: Callable[..., Any], low=-np.inf, high=np.inf) -> Row:
+    return Row(name, judge, low, high, judge)
 
 
 ROWS = [
-    Row("exp", np.exp), Row("exp2", np.exp2), Row("expm1", np.expm1), Row("log", np.log, 0),
-    Row("log1p", np.log1p, -1), Row("sin", np.sin, -1e5, 1e5), Row("cos", np.cos, -1e5, 1e5),
-    Row("tan", np.tan, -1e5, 1e5), Row("asin", np.arcsin, -1, 1), Row("acos", np.arccos, -1, 1),
-    Row("atan", np.arctan), Row("sinh", np.sinh), Row("cosh", np.cosh), Row("tanh", np.tanh),
-    Row("asinh", np.arcsinh), Row("acosh", np.arccosh, 1), Row("atanh", np.arctanh, -1, 1),
-    Row("logistic", _logistic), Row("sqrt", np.sqrt, 0), Row("rsqrt", lambda x: x**-0.5, 1e-38),
-    Row("cbrt", np.cbrt), Row("erf", _erf), Row("log2", np.log2, 0), Row("log10", np.log10, 0),
-    Row("pow", lambda x: np.power(x, 2.3), 0),
+    _row("exp", np.exp), Row("exp2", np.exp2, of_complex=_exp2),
+    Row("expm1", np.expm1, of_complex=_expm1), _row("log", np.log, 0),
+    Row("log1p", np.log1p, -1, of_complex=_log1p), _row("sin", np.sin, -1e5, 1e5),
+    _row("cos", np.cos, -1e5, 1e5), _row("tan", np.tan, -1e5, 1e5), _row("asin", np.arcsin, -1, 1),
+    _row("acos", np.arccos, -1, 1), _row("atan", np.arctan), _row("sinh", np.sinh),
+    _row("cosh", np.cosh), _row("tanh", np.tanh), _row("asinh", np.arcsinh),
+    _row("acosh", np.arccosh, 1), _row("atanh", np.arctanh, -1, 1), _row("logistic", _logistic),
+    _row("sqrt", np.sqrt, 0), _row("rsqrt", _rsqrt, 1e-38), Row("cbrt", np.cbrt), Row("erf", _erf),
+    _row("log2", _to_base(2), 0), _row("log10", _to_base(10), 0), Row("pow", _pow, 0),
+    _row("square", np.square), _row("abs", np.abs), _row("sign", lambda x: x / np.abs(x)),
 ]  # fmt: skip
+DTYPES = ("bfloat16", "float16", "float64", "complex64", "complex128")
 
 
-def numbers(row: Row) -> np.ndarray:
-    """Normal float32 numbers of both signs in the domain."""
-    dense = [np.float32(v).view(np.uint32) for v in (1 / 64, 64)]
-    bits = np.concatenate(
-        [np.arange(0x00800000, 0x7F800000, 1009), np.arange(dense[0], dense[1], 61)]
-    )
-    x = bits.astype(np.uint32).view(np.float32)
+def numbers(row: Row, dtype: np.dtype) -> np.ndarray:
+    """Normal numbers of the domain: reals of both signs, complex ones around the hard places."""
+    if dtype.kind == "c":
+        return _complex_numbers().astype(dtype)
+    if dtype.itemsize == 2:
+        x = np.arange(np.array(np.inf, dtype).view(np.uint16), dtype=np.uint16).view(dtype)
+    else:
+        dense = [np.float32(v).view(np.uint32) for v in (1 / 64, 64)]
+        bits = np.concatenate(
+            [np.arange(0x00800000, 0x7F800000, 1009), np.arange(dense[0], dense[1], 61)]
+        )
+        x = bits.astype(np.uint32).view(np.float32).astype(dtype)
+        if dtype == np.float64:  # the lower half of the bits as well
+            x *= 1 + np.random.default_rng(0).uniform(-1e-7, 1e-7, x.size)
     x = np.concatenate([x, -x])
-    return x[(x > row.low) & (x < row.high)]
+    wide = x.astype(np.float64)
+    normal = np.abs(wide) >= float(ml_dtypes.finfo(dtype).tiny)
+    return x[normal & (wide > row.low) & (wide < row.high)]
+
+
+def _complex_numbers(n: int = 100_000) -> np.ndarray:
+    """Of all sizes and angles, then near the unit circle, 0, ±1, ±i and the axes."""
+    rng = np.random.default_rng(0)
+    sizes = lambda low, high, n: np.exp2(rng.uniform(low, high, n))
+    around = lambda size: size * np.exp(1j * rng.uniform(-np.pi, np.pi, size.size))
+    places = [around(sizes(-8, 4, n)), around(1 + rng.uniform(-1e-3, 1e-3, n))]
+    places += [c + around(sizes(-20, -1, n // 4)) for c in (0, 1, -1, 1j, -1j)]
+    along, beside = sizes(-8, 4, n // 4), sizes(-20, -1, n // 4)
+    return np.concatenate([*places, along + 1j * beside, beside - 1j * along])
+
+
+def wider(x: np.ndarray) -> np.ndarray:
+    """The same numbers in the precision of the judge."""
+    if x.dtype.kind == "c":
+        return x.astype(np.complex128 if x.dtype == np.complex64 else np.clongdouble)
+    return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 
 def worst(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest error in units in the last place, among results that are normal numbers."""
+    """The largest error in units in the last place, among results that are normal numbers.
+
+    A complex number's error is its distance, and its unit that of its size.
+    """
+    info = ml_dtypes.finfo(found.dtype)
     size = np.abs(wanted)
-    normal = (size >= np.finfo("f").tiny) & (size <= np.finfo("f").max)
-    unit = np.spacing(size[normal].astype("f")).astype("d")
-    return float((np.abs(found[normal].astype("d") - wanted[normal]) / unit).max())
+    normal = (size >= float(info.tiny)) & (size <= float(info.max))
+    size = size[normal]
+    _, exponent = np.frexp(size)
+    error = np.abs(wider(found)[normal] - wanted[normal])
+    unit = size if found.dtype.kind == "c" else np.ldexp(size.dtype.type(1), exponent - 1)
+    return float((error / (unit * float(info.eps))).max())
 
 
-def _ours(row: Row) -> Callable[..., Any]:
+def judged(row: Row, x: np.ndarray) -> np.ndarray:
+    """What the function is at x, in wider numbers."""
+    judge = row.of_complex if x.dtype.kind == "c" else row.judge
+    assert judge is not None
+    with np.errstate(all="ignore"):
+        return judge(wider(x))
+
+
+def ours(row: Row) -> Callable[..., Any]:
+    """The function here."""
     return _of(row, ga.lax, gnp)
 
 
@@ -83,7 +172,7 @@ def _theirs(row: Row) -> Callable[..., Any]:
 
 def _of(row: Row, lax: Any, numpy: Any) -> Callable[..., Any]:
     if row.name == "pow":
-        return lambda x: lax.pow(x, numpy.full_like(x, np.float32(2.3)))
+        return lambda x: lax.pow(x, numpy.full_like(x, EXPONENT))
     return getattr(numpy if row.name in ("log2", "log10") else lax, row.name)
 
 
@@ -96,26 +185,39 @@ def _nanoseconds(function: Callable[..., Any], x: Any) -> float:
     return best / x.size * 1e9
 
 
+def _errors(row: Row, dtype: np.dtype, timed: bool) -> list[str]:
+    x = numbers(row, dtype)
+    wanted = judged(row, x)
+    sides = [(ours(row), gnp.asarray)]
+    if jax is not None:
+        sides.append((_theirs(row), jax.numpy.asarray))
+    cells = []
+    for function, array in sides:
+        given = array(x)
+        with np.errstate(all="ignore"):
+            cells.append(f"{worst(np.asarray(function(given)), wanted):.2f}")
+        if timed:
+            cells.append(f"{_nanoseconds(function, given):.1f}")
+    return cells
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     print(
         "| function | largest error, ULP | ns an element | JAX: ULP | ns |\n|---|---|---|---|---|"
     )
     for row in ROWS:
-        x = numbers(row)
-        wide = x.astype("d")
-        with np.errstate(all="ignore"):
-            wanted = (
-                np.power(wide, float(np.float32(2.3))) if row.name == "pow" else row.judge(wide)
-            )
+        cells = _errors(row, np.dtype("float32"), timed=True)
+        print(f"| {row.name} | {' | '.join(cells)} |", flush=True)
+    print(f"\n| function | {' | '.join(DTYPES)} |\n|---{'|---' * len(DTYPES)}|")
+    ga.config.update("jax_enable_x64", True)
+    if jax is not None:
+        jax.config.update("jax_enable_x64", True)
+    for row in ROWS:
         cells = []
-        sides = [(_ours(row), gnp.asarray)]
-        if jax is not None:
-            sides.append((_theirs(row), jax.numpy.asarray))
-        for function, array in sides:
-            given = array(x)
-            error = worst(np.asarray(function(given)), wanted)
-            cells += [f"{error:.2f}", f"{_nanoseconds(function, given):.1f}"]
+        for dtype in map(np.dtype, DTYPES):
+            missing = dtype.kind == "c" and row.of_complex is None
+            cells.append("" if missing else " / ".join(_errors(row, dtype, timed=False)))
         print(f"| {row.name} | {' | '.join(cells)} |", flush=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpuarray import util
 from gpuarray.api.callbacks import debug_callback as callback
 from gpuarray.api.callbacks import debug_print as print
 from gpuarray.api.debugger import breakpoint as breakpoint
@@ -44,7 +45,7 @@ def cache_report(limit: int = 20) -> str:
     input 0 changed: ShapedArray(float32[3]) -> ShapedArray(float32[4])
     """
     # The history is bounded, so very old programs are not in it.
-    rows = list(cache.history)[-limit:]
+    rows = list(cache.history)[-util.index(limit) :]
     return "\n".join(
         f"{row.kind:5}  {row.name:20}  {row.seconds * 1e3:8.1f} ms  {row.reason}" for row in rows
     )

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import enum
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -191,7 +190,7 @@ def resize(
     >>> image.resize(gnp.array([[0., 4.]]), (1, 4), "linear")
     Array([[0., 1., 3., 4.]], dtype=float32)
     """
-    shape = tuple(max(operator.index(n), 0) for n in shape)
+    shape = tuple(max(util.index(n), 0) for n in shape)
     x = gnp.asarray(image)
     if len(shape) != x.ndim:
         raise ValueError(
@@ -231,7 +230,7 @@ def scale_and_translate(
     >>> image.scale_and_translate(x, (3,), (0,), gnp.ones(1), gnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
-    shape = tuple(max(operator.index(n), 0) for n in shape)
+    shape = tuple(max(util.index(n), 0) for n in shape)
     (x,) = promoted_inexact("scale_and_translate", image)
     if len(shape) != x.ndim:
         raise ValueError(

@@ -36,7 +36,7 @@ class Group(NamedTuple):
 GROUPS = (
     Group(
         "computations over several devices",
-        "arrays lie over devices by `device_put`, `shard_map`, `pmap` and `jit`; the rest is to come",
+        "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
         jax: auto_pcast remove_size_one_mesh_axis_from_type reshard smap
         debug: inspect_array_sharding

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.api.jvp import jvp
 from gpuarray.api.vjp import vjp
 from gpuarray.core import dtypes
@@ -185,7 +186,7 @@ def check_grads(
     >>> import gpuarray.numpy as gnp
     >>> check_grads(gnp.sin, (gnp.ones(3),), order=2, eps=1e-2)
     """
-    unknown = set(modes) - {"fwd", "rev"}
+    unknown = set(util.elements(modes, "a sequence of 'fwd' and 'rev'")) - {"fwd", "rev"}
     if unknown:
         raise ValueError(f"modes may hold 'fwd' and 'rev', got {sorted(unknown)}")
     args = tuple(args)

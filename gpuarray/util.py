@@ -7,13 +7,15 @@ checked axes.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import operator
 import os
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -244,6 +246,123 @@ def safe_zip(*sequences: Sequence) -> list[tuple]:
     return list(zip(*lists, strict=True))
 
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def wrong_type(given: Any, wanted: str) -> TypeError:
+    """The error about an argument of a public function that no function takes.
+
+    Its name is found where the library was called: `given`, or a sequence that has it, is an
+    argument of the outermost function of ours. Nobody has to hand the name down for that.
+
+    >>> wrong_type("a", "an int")
+    TypeError("expected an int, got 'a' of type str")
+    """
+    name, frame = None, sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        if frame.f_globals is not globals():  # not the helpers here
+            name = _parameter(frame, given) or name
+        frame = frame.f_back
+    what = f"`{name}` must be {wanted}" if name else f"expected {wanted}"
+    return TypeError(f"{what}, got {given!r} of type {type(given).__name__}")
+
+
+def _parameter(frame: FrameType, given: Any) -> str | None:
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    arguments = {k: frame.f_locals.get(k) for k in code.co_varnames[:count]}
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        keywords = code.co_varnames[count + bool(code.co_flags & inspect.CO_VARARGS)]
+        arguments.update(frame.f_locals.get(keywords) or {})
+    for k, v in arguments.items():
+        if v is given or (isinstance(v, (tuple, list)) and any(e is given for e in v)):
+            return k
+    return None
+
+
+def index(given: Any, wanted: str = "an int") -> int:
+    """Return an argument that is a whole number, as `operator.index` does; TypeError for others.
+
+    >>> index(np.int8(3))
+    3
+    """
+    try:
+        return operator.index(given)
+    except TypeError as error:
+        if type(error) is not TypeError:  # a traced value says itself what is wrong with it
+            raise
+    raise wrong_type(given, wanted)
+
+
+def indices(given: Any, wanted: str = "a sequence of ints") -> tuple[int, ...]:
+    """Return an argument that is a sequence of whole numbers as a tuple; TypeError for others.
+
+    >>> indices([2, np.int8(3)])
+    (2, 3)
+    """
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+    # Which of them is wrong?
+    for n in elements(given, wanted):
+        index(n)
+    raise wrong_type(given, wanted)
+
+
+def elements(given: Any, wanted: str = "a sequence") -> tuple[Any, ...]:
+    """Return an argument that is a sequence as a tuple; TypeError for others.
+
+    >>> elements(range(2))
+    (0, 1)
+    """
+    if type(given) is tuple:  # the usual case
+        return given
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise wrong_type(given, wanted)
+    return tuple(given)
+
+
+def pair(given: Any, wanted: str = "a pair") -> tuple[Any, Any]:
+    """Return an argument that is a sequence of two; TypeError for others.
+
+    >>> pair([1, 2])
+    (1, 2)
+    """
+    both = elements(given, wanted)
+    if len(both) != 2:
+        raise wrong_type(given, wanted)
+    return both
+
+
+def known(given: Any, names: Container[Any]) -> bool:
+    """Whether an argument is one of the names there are; a list, which has no hash, is none.
+
+    >>> known("b", {"a": 1, "b": 2}), known(["b"], {"a": 1, "b": 2})
+    (True, False)
+    """
+    try:
+        return given in names
+    except TypeError:
+        return False
+
+
+def number(given: Any, wanted: str = "a number") -> float:
+    """Return an argument that is a number as a float; TypeError for others.
+
+    >>> number(np.float32(0.5))
+    0.5
+    """
+    if not isinstance(given, str):
+        try:
+            return float(given)
+        except TypeError as error:
+            if type(error) is not TypeError:
+                raise
+    raise wrong_type(given, wanted)
+
+
 def canonical_axis(axis: Any, ndim: int) -> int:
     """Return an axis as 0 <= axis < ndim; negative ones count from the end.
 
@@ -253,7 +372,12 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     2
     """
     # Takes NumPy's integers, and refuses floats.
-    i = operator.index(axis)
+    try:
+        i = operator.index(axis)
+    except TypeError as error:
+        if type(error) is not TypeError:
+            raise
+        raise wrong_type(axis, "an int") from None
     if not -ndim <= i < ndim:
         raise AxisError(f"axis {i} is out of bounds for array of dimension {ndim}")
     return i + ndim if i < 0 else i

@@ -34,8 +34,8 @@ def names(value, name: str) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,)
-    items = tuple(value)
-    if all(isinstance(i, str) for i in items):
+    items = tuple(value) if isinstance(value, Iterable) else None
+    if items is not None and all(isinstance(i, str) for i in items):
         return items
     raise TypeError(f"{name} must be a str or an iterable of str, got {value!r}")
 

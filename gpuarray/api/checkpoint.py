@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from gpuarray import util
 from gpuarray.api import argnums
 from gpuarray.api.argnums import indices
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
@@ -226,9 +227,9 @@ def checkpoint(
             f"checkpoint: policy must be a function or None, got {policy!r}. Take one of "
             "gpuarray.checkpoint_policies, such as checkpoint_policies.everything_saveable."
         )
-    static_names = (
-        (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    )
+    if not isinstance(prevent_cse, bool):
+        prevent_cse = util.elements(prevent_cse, "a bool or a sequence of bools")
+    static_names = argnums.names(static_argnames, "static_argnames")
 
     @boundary
     @functools.wraps(fun)
@@ -264,7 +265,7 @@ def checkpoint(
                 *consts,
                 *leaves,
                 jaxpr=graph,
-                prevent_cse=prevent_cse if isinstance(prevent_cse, bool) else tuple(prevent_cse),
+                prevent_cse=prevent_cse,
                 differentiated=False,
                 policy=policy,
             )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.api.custom_vjp import custom_vjp
 from gpuarray.compiler.lower.user import Source
 from gpuarray.config import state
@@ -85,8 +85,10 @@ def cuda_op(
         )
     if isinstance(vmap, str) and vmap not in ("sequential", "elementwise"):
         raise ValueError(f'vmap must be "sequential", "elementwise" or a function, got {vmap!r}')
+    if numpy is not None and not callable(numpy):
+        raise util.wrong_type(numpy, "a function of NumPy arrays")
     # Whole warps, and CUDA's limit for a block.
-    if block % 32 or not 32 <= block <= 1024:
+    if util.index(block) % 32 or not 32 <= block <= 1024:
         raise ValueError(f"block must be a multiple of 32 from 32 to 1024, got {block}")
     return _Op(source, name, out, grid, block, numpy, vjp, vmap)
 

@@ -16,6 +16,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, NamedTuple
 
+from gpuarray import util
 from gpuarray.api import callbacks
 from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
@@ -181,7 +182,8 @@ def breakpoint(
     """
     if backend not in (None, "cli"):
         raise ValueError(f"Debugger backend {backend!r} is not known: expected 'cli' or None")
-    frames = _frames(inspect.currentframe(), filter_frames)[:num_frames]
+    most = None if num_frames is None else util.index(num_frames)
+    frames = _frames(inspect.currentframe(), filter_frames)[:most]
     leaves, rebuild = _flat([frame.names for frame in frames])
     # Arrays are shown as they are when somebody asks: one that cannot be computed stops nothing.
     # Only traced values go through the callback; all else is as it was when the breakpoint was

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray import sites
+from gpuarray import sites, util
 from gpuarray.api import stages
 from gpuarray.api.argnums import indices
 from gpuarray.api.jit import Jitted, Options
@@ -24,6 +24,8 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.linear import zeros
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref
+
+_AXES = "pairs of a name and a length"
 
 
 def make_jaxpr(
@@ -57,7 +59,8 @@ def make_jaxpr(
         # A wrapper of its own, not the function's cache: printing must show what tracing does now.
         jitted = Jitted(lambda *a, **k: fun(*a, **k), Options(static_argnums=nums))
         # The named axes are there for the trace alone.
-        with named_axes({name: NamedAxis(size) for name, size in axis_env or ()}):
+        given = [util.pair(entry, _AXES) for entry in util.elements(axis_env or (), _AXES)]
+        with named_axes({name: NamedAxis(size) for name, size in given}):
             traced = jitted.trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
+from gpuarray import util
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
@@ -59,6 +60,9 @@ def vmap(
             "devices of a mesh: a computation runs on one device so far. Leave it out; axis_name "
             "is the name for collectives."
         )
+
+    if not isinstance(axis_name, Hashable):
+        raise util.wrong_type(axis_name, "the name of an axis, which has a hash")
 
     @boundary
     @functools.wraps(fun)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuarray import config, errors
 from gpuarray.core import dtypes
-from gpuarray.util import Interned
+from gpuarray.util import Interned, wrong_type
 
 #: The most bytes an array may have: a process's address space. It holds for arrays that are never
 #: stored too, because loops over their elements would not end.
@@ -154,8 +154,11 @@ def machine_int(x: int) -> int:
     Traceback (most recent call last):
     OverflowError: Python int 18446744073709551616 does not fit into 64 bits: give a float
     """
-    if -(1 << 63) <= x < 1 << 64:
-        return x
+    try:
+        if -(1 << 63) <= x < 1 << 64:
+            return x
+    except TypeError:
+        raise wrong_type(x, "an int") from None
     shown = str(x) if abs(x) < 10**30 else f"of {x.bit_length()} bits"
     raise OverflowError(f"Python int {shown} does not fit into 64 bits: give a float")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.control.call import jit_p
 from gpuarray.control.callbacks import ForEach, debug_callback_p
@@ -576,7 +576,7 @@ def checkify(
 
         # Trace, number what can fail, and run the graph with the state.
         graph = stage(flat, [aval_of(x) for x in leaves], TracedFunction(f, "checkify"))
-        numbers = _Numbers(graph, frozenset(errors))
+        numbers = _Numbers(graph, frozenset(util.elements(errors, "a set of kinds of errors")))
         run = _Run(numbers)
         (code, *payload), out = run.graph(graph, run.start(), leaves)
         error = Error(gnp.asarray(code), [gnp.asarray(p) for p in payload], tuple(numbers.sites))

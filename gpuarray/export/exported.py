@@ -30,6 +30,7 @@ from gpuarray.export.values import ValueReader, ValueWriter
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import platform_named
 from gpuarray.runtime.execute import separated
+from gpuarray.util import elements
 
 # The first bytes of a file: what it is, and the version of the format.
 _MAGIC = b"gpuarray program 1\n"
@@ -217,7 +218,7 @@ def export(
             "export(jit(fun))."
         )
 
-    for name in platforms or ():
+    for name in elements(platforms or (), "a sequence of names of platforms"):
         platform_named(name)
 
     def traced(*args: Any, **kwargs: Any) -> Exported:

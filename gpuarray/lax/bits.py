@@ -5,7 +5,6 @@ Floor 6. In: arrays, NumPy values and Python scalars. Out: one bound primitive a
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 from gpuarray.core import dtypes
@@ -26,6 +25,7 @@ from gpuarray.primitives.elementwise.bits import (
     shift_right_logical_p,
     xor_p,
 )
+from gpuarray.util import index
 
 
 def bitwise_not(x: ArrayLike) -> Array:

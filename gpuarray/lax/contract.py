@@ -6,12 +6,12 @@ a call.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
@@ -31,10 +31,12 @@ from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.movement.ops import broadcast_in_dim_p, reshape_p
 from gpuarray.runtime.transfer import placed
 
+_NUMBERS = "((lhs contracting, rhs contracting), (lhs batch, rhs batch))"
+
 
 # NumPy integers are accepted wherever Python's are; parameters of equations hold Python's.
 def _ints(dims: Sequence[int]) -> tuple[int, ...]:
-    return tuple(map(operator.index, dims))
+    return util.indices(dims)
 
 
 def element_type(name: str, dtype) -> Any:
@@ -64,7 +66,8 @@ def dot_general(
     (2, 3, 5)
     """
     lhs, rhs = operands("dot_general", lhs, rhs)
-    (lc, rc), (lb, rb) = dimension_numbers
+    contracted, batched = util.pair(dimension_numbers, _NUMBERS)
+    (lc, rc), (lb, rb) = util.pair(contracted, _NUMBERS), util.pair(batched, _NUMBERS)
     # `out_sharding` is no parameter of the primitive: the result is placed afterwards.
     out = dot_general_p.bind(
         lhs,

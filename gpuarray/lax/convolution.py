@@ -6,12 +6,12 @@ Floor 6. In: images, kernels, and strides, paddings and dilations as a user writ
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, dtype_of, operands, shape_of
 from gpuarray.lax.contract import PrecisionLike, dot_general, element_type
@@ -32,7 +32,7 @@ Padding = str | Sequence[tuple[int, int]]
 
 
 def _ints(values: Sequence[int]) -> tuple[int, ...]:
-    return tuple(map(operator.index, values))
+    return util.indices(values)
 
 
 # ---- where axes are ----
@@ -273,7 +273,7 @@ def conv_general_dilated(
         padding = padtype_to_pads(images, window, strides, padding)
     else:
         try:
-            padding = [(operator.index(low), operator.index(high)) for low, high in padding]
+            padding = [(util.index(low), util.index(high)) for low, high in padding]
         except (TypeError, ValueError):
             raise ValueError(
                 "padding argument to conv_general_dilated should be a string or a sequence of "

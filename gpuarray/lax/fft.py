@@ -7,12 +7,12 @@ dtype it takes.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -50,7 +50,7 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
     kind = _type_of(fft_type)
-    lengths = tuple(map(operator.index, fft_lengths))
+    lengths = util.indices(fft_lengths)
     (x,) = operands("fft", x)
     dtype = dtype_of(x)
     # A real transform takes floats, all others complex numbers; the precision stays.

@@ -232,7 +232,7 @@ def eigh(
     # Vectors first, as JAX returns them; NumPy has the eigenvalues first.
     v, w = eigh_p.bind(
         x,
-        lower=lower,
+        lower=bool(lower),
         sort_eigenvalues=sort_eigenvalues,
         subset_by_index=subset_by_index,
         algorithm=implementation,
@@ -265,8 +265,8 @@ def eig(
     return list(
         eig_p.bind(
             x,
-            compute_left_eigenvectors=compute_left_eigenvectors,
-            compute_right_eigenvectors=compute_right_eigenvectors,
+            compute_left_eigenvectors=bool(compute_left_eigenvectors),
+            compute_right_eigenvectors=bool(compute_right_eigenvectors),
             enable_eigvec_derivs=enable_eigvec_derivs,
             implementation=implementation,
         )
@@ -293,8 +293,8 @@ def svd(
     (x,) = operands("svd", x)
     out = svd_p.bind(
         x,
-        full_matrices=full_matrices,
-        compute_uv=compute_uv,
+        full_matrices=bool(full_matrices),
+        compute_uv=bool(compute_uv),
         subset_by_index=subset_by_index,
         algorithm=algorithm,
     )
@@ -355,7 +355,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     (Array([1., 3.], dtype=float32), Array([2.], dtype=float32))
     """
     (a,) = operands("tridiagonal", a)
-    packed, d, e, taus = tridiagonal_p.bind(a, lower=lower)
+    packed, d, e, taus = tridiagonal_p.bind(a, lower=bool(lower))
     return packed, d, e, taus
 
 
@@ -398,10 +398,10 @@ def triangular_solve(
         a,
         b,
         left_side=left_side,
-        lower=lower,
+        lower=bool(lower),
         transpose_a=transpose_a,
         conjugate_a=conjugate_a,
-        unit_diagonal=unit_diagonal,
+        unit_diagonal=bool(unit_diagonal),
     )
     return squeeze_p.bind(out, dimensions=(axis,)) if vectors else out
 

@@ -6,13 +6,12 @@ Floor 6. In: Python functions, each traced once. Out: the results of the `while`
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpuarray import config
+from gpuarray import config, util
 from gpuarray.control.while_loop import while_p
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -159,7 +158,7 @@ def _check_condition(test: Body) -> None:
 
 def _bounded(test: Graph, body: Graph, init: list, max_steps: int) -> list:
     """A while loop as a scan of `max_steps` steps; those after its end do nothing."""
-    if operator.index(max_steps) < 0:
+    if util.index(max_steps) < 0:
         raise ValueError(f"max_steps must not be negative, got {max_steps}")
 
     def step(carry, _):
@@ -167,7 +166,7 @@ def _bounded(test: Graph, body: Graph, init: list, max_steps: int) -> list:
         (going,) = evaluate(test, *carry)
         return cond(going, lambda *c: evaluate(body, *c), lambda *c: list(c), *carry), None
 
-    return scan(step, init, None, length=operator.index(max_steps))[0]
+    return scan(step, init, None, length=util.index(max_steps))[0]
 
 
 @boundary

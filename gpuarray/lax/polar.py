@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax.args import ArrayLike, operands
@@ -71,7 +72,8 @@ def _qdwh(x: Array, max_iterations: Any, eps: Any, dynamic_shape: Any) -> tuple:
     smallest = full((), dtypes.finfo(part).eps if eps is None else eps, part)
     if dynamic_shape is not None:
         # Rows and columns outside become zeros, which the iterations leave as they are.
-        inside = [lt(broadcasted_iota(np.int32, x.shape, i), dynamic_shape[i]) for i in (0, 1)]
+        sizes = util.pair(dynamic_shape, "a pair of sizes")
+        inside = [lt(broadcasted_iota(np.int32, x.shape, i), n) for i, n in enumerate(sizes)]
         x = select(inside[0] & inside[1], x, full_like(x, 0))
     # The 2-norm is at most sqrt(norm_1 * norm_inf): singular values start in (0, 1].
     size = abs(x)

@@ -7,7 +7,6 @@ Floor 6. In: arrays and axes. Out: arrays. `reduce` takes any associative functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from gpuarray.primitives.reduce.ops import (
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
 from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.util import index, number
 
 # Types whose sums can lose precision or overflow quickly, as `allow_f16_reductions` has it.
 _SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
@@ -472,7 +472,7 @@ def _approx(operand, k, dimension, recall, override, aggregate, largest) -> list
             bindable("approx_top_k", operand),
             k=index(k),
             reduction_dimension=index(dimension),
-            recall_target=float(recall),
+            recall_target=number(recall),
             is_max_k=largest,
             reduction_input_size_override=index(override),
             aggregate_to_topk=bool(aggregate),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from gpuarray.primitives.movement.ops import (
     unstack_p,
 )
 from gpuarray.runtime.transfer import placed
+from gpuarray.util import index, indices
 
 
 def as_array(x) -> Array:
@@ -198,7 +198,7 @@ def reshape(
         return placed("reshape", reshape(operand, new_sizes, dimensions), out_sharding)
     x = bindable("reshape", operand)
     sizes = canonicalize_shape(new_sizes)
-    order = None if dimensions is None else tuple(map(index, dimensions))
+    order = None if dimensions is None else indices(dimensions)
     # The same shape: no equation is recorded. -1 is resolved by the primitive.
     if isinstance(x, Array) and sizes == x.shape and order in (None, tuple(range(len(sizes)))):
         return x
@@ -218,7 +218,8 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     x = bindable("collapse", operand)
     shape = shape_of(x)
     # Python's rules for negative and missing ends.
-    low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    stop = None if stop_dimension is None else index(stop_dimension)
+    low, high, _ = slice(index(start_dimension), stop).indices(len(shape))
     if high < low:
         raise ValueError(
             "Invalid dimension range passed to collapse: "

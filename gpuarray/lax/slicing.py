@@ -7,7 +7,6 @@ ones count from the end, and a window that would stick out is moved inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index as to_int
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from gpuarray.primitives.elementwise.arithmetic import add_p, lt_p, rem_p, selec
 from gpuarray.primitives.elementwise.convert import convert_element_type_p
 from gpuarray.primitives.indexing.ops import GatherDimensionNumbers, GatherScatterMode, gather_p
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from gpuarray.util import index as to_int
 
 # ---- static ----
 
@@ -44,9 +44,9 @@ def slice(
     """
     return slice_p.bind(
         bindable("slice", operand),
-        start_indices=tuple(map(to_int, start_indices)),
-        limit_indices=tuple(map(to_int, limit_indices)),
-        strides=None if strides is None else tuple(map(to_int, strides)),
+        start_indices=util.indices(start_indices),
+        limit_indices=util.indices(limit_indices),
+        strides=None if strides is None else util.indices(strides),
     )
 
 
@@ -129,7 +129,8 @@ def _starts(op: str, shape: tuple[int, ...], given: Any, negative: bool | Sequen
             f"{tuple(aval_of(x) for x in given)}"
         )
     # One answer for all axes, or one for each.
-    allowed = [negative] * len(shape) if isinstance(negative, bool) else list(negative)
+    each = [negative] * len(shape) if isinstance(negative, bool) else negative
+    allowed = util.elements(each, "a bool or one bool an axis")
     if len(allowed) != len(shape):
         raise ValueError(
             f"allow_negative_indices must be a bool or one bool an axis, got {len(allowed)} for "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpuarray import util
 from gpuarray.control.custom_jvp import custom_jvp_call_p
 from gpuarray.control.graph_edits import cut, transpose_filled
 from gpuarray.control.linear_solve import System, linear_solve_p
@@ -68,6 +69,8 @@ def custom_linear_solve(
     >>> halve(2.0), ga.grad(halve)(2.0)
     (Array(3., dtype=float32, weak_type=True), Array(-1.5, dtype=float32, weak_type=True))
     """
+    if transpose_solve is not None and not callable(transpose_solve):
+        raise util.wrong_type(transpose_solve, "a function (vecmat, b) or None")
     # A symmetric function is its own transpose.
     if transpose_solve is None and symmetric:
         transpose_solve = solve

@@ -7,7 +7,6 @@ become their own primitives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 from gpuarray.lax.args import shape_of
@@ -24,6 +23,7 @@ from gpuarray.primitives.reduce.window import (
     window_shape,
 )
 from gpuarray.pytree import tree
+from gpuarray.util import elements, index, indices, pair
 
 # The reduction that a computation is recognised as, and the fold of windows by it.
 _PRIMITIVES = {
@@ -52,8 +52,8 @@ def reduce_window_shape_tuple(
         tuple(window_dimensions),
         tuple(window_strides),
         tuple(padding),
-        tuple(base_dilation or ones),
-        tuple(window_dilation or ones),
+        _or_ones(base_dilation or None, len(ones)),
+        _or_ones(window_dilation or None, len(ones)),
     )
     # The error says what is wrong with the geometry: the formula would give a shape anyway.
     check_window("reduce_window", tuple(operand_shape), *geometry)
@@ -101,7 +101,7 @@ def reduce_window(
     geometry = {
         "window_dimensions": window,
         "window_strides": strides,
-        "padding": tuple((index(low), index(high)) for low, high in pads),
+        "padding": tuple(indices(pair(p, _PAIR)) for p in elements(pads, _PAIRS)),
         "base_dilation": base,
         "window_dilation": inner,
     }
@@ -117,5 +117,8 @@ def reduce_window(
     return tree.tree_unflatten(treedef, out)
 
 
+_PAIR, _PAIRS = "a pair (low, high)", "the name of a padding or a pair (low, high) for each axis"
+
+
 def _or_ones(given: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    return (1,) * rank if given is None else tuple(map(index, given))
+    return (1,) * rank if given is None else indices(given)

@@ -7,12 +7,11 @@ follow its promotion: a Python scalar stays weak.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core.value import Array
@@ -317,7 +316,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     """
     check_arraylike("glu", x)
     x = gnp.asarray(x)
-    axis = operator.index(axis)
+    axis = util.index(axis)
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(
             f"glu: axis {axis} is out of bounds for array of dimension {x.ndim}: the axis that is "

@@ -6,12 +6,11 @@ Two batched products with one fused kernel between them; the scores are kept in 
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -183,7 +182,7 @@ def _window(size: Any) -> tuple[int, int] | None:
     try:
         # One number looks as far in both directions.
         pair = (size, size) if not isinstance(size, (tuple, list)) else tuple(size)
-        left, right = (operator.index(n) for n in pair)
+        left, right = (util.index(n) for n in pair)
     except (TypeError, ValueError):
         raise ValueError(
             f"local_window_size should be an int or a pair (left, right), but got {size!r}"

@@ -6,7 +6,6 @@ kernel that uses it.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from gpuarray import errors, lax, util
@@ -33,7 +32,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             "The error arose in gpuarray.nn.one_hot argument `num_classes`: it decides a shape. "
             "Pass a Python int, or mark the argument static.",
         )
-    count = operator.index(num_classes)
+    count = util.index(num_classes)
     if count < 0:
         raise TypeError(
             f"iota shape must have every element be nonnegative: one_hot got num_classes={count}. "

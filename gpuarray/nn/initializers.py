@@ -241,7 +241,7 @@ def _fan(shape: tuple[int, ...], mode: str, in_axis: Axes, out_axis: Axes, batch
 
 
 def _length(shape: tuple[int, ...], axes: Axes, name: str) -> int:
-    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    axes = (axes,) if isinstance(axes, int) else util.indices(axes, "an int or a sequence of ints")
     for axis in axes:
         if not -len(shape) <= axis < len(shape):
             raise IndexError(

@@ -199,7 +199,7 @@ def standardize(
         raise ValueError(f"Unknown algorithm {algorithm!r}. Expected 'fast' or 'stable'.")
     x = gnp.asarray(x)
     for i in () if axis is None else np.ravel(axis):
-        if not -x.ndim <= i < x.ndim:
+        if not -x.ndim <= util.index(i) < x.ndim:
             raise IndexError(
                 f"standardize: axis {i} is out of bounds for array of dimension {x.ndim}."
             )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -48,6 +48,10 @@ def get_scaled_dot_general_config(
         scale = gnp.ones((1,), np.float32) if global_scale is None else global_scale
         return BlockScaleConfig(mode, 16, _E2M1, _E4M3, scale, False)
     if mode == "mxfp8":
+        if global_scale is not None:
+            raise ValueError(
+                f"mxfp8 has no global scale, got {global_scale!r}: leave it out, or take nvfp4."
+            )
         # MXFP8: blocks of 32 E4M3 numbers, a power of two each.
         return BlockScaleConfig(mode, 32, _E4M3, _E8M0, None, False)
     raise ValueError(f"Unsupported mode: {mode}. Expected 'nvfp4' or 'mxfp8'.")
@@ -127,6 +131,9 @@ def scaled_dot_general(
     if implementation not in (None, "cudnn"):
         raise ValueError(f"Unsupported implementation option: {implementation}. Pass None.")
     (contract, batch), a, b = dimension_numbers, gnp.asarray(lhs), gnp.asarray(rhs)
+    wanted = "a configuration for each operand, and perhaps for the result"
+    if len(util.elements(configs, wanted)) < 2:
+        raise util.wrong_type(configs, wanted)
     a_config, b_config = configs[:2]
     # Both as [batch, rows, contracted], which is what blocks are cut from.
     a3, a_free = _three_axes(a, contract[0], batch[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import divmod, mod
@@ -35,7 +35,7 @@ def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None) -> Array:
     >>> gnp.diff(gnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
     """
-    a = array("diff", a)
+    a, n = array("diff", a), util.index(n)
     if n == 0:
         return a
     if n < 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import config, lax
+from gpuarray import config, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray
@@ -80,7 +80,7 @@ def array(
     if wanted is not None:
         out = as_type(out, wanted)
     # NumPy's limit: interchange and printing go through NumPy.
-    if ndmin > 64:
+    if util.index(ndmin) > 64:
         raise ValueError(f"ndmin must be at most 64, the most axes that NumPy has, got {ndmin}")
     if out.ndim < ndmin:
         out = lax.expand_dims(out, range(ndmin - out.ndim))

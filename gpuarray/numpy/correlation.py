@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import true_divide
@@ -71,7 +71,7 @@ def _slide(a: Array, v: Array, mode: str, precision, preferred) -> Array:
     m = v.shape[0]
     # How far the window may stick out at either end.
     paddings = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}
-    if mode not in paddings:
+    if not util.known(mode, paddings):
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
     # lax does not flip kernels, so the window is flipped here.
     out = lax.conv_general_dilated(

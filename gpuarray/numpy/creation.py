@@ -7,13 +7,12 @@ Floor 6. In: shapes, dtypes, ends of ranges, known while tracing. Out: Arrays. W
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import errors, lax
+from gpuarray import errors, lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import Tracer
@@ -280,7 +279,7 @@ def linspace(
     >>> gnp.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    num = operator.index(num)
+    num = util.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     check_arraylike("linspace", start, stop)
@@ -349,7 +348,7 @@ def logspace(
     """
     check_arraylike("logspace", start, stop, base)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "logspace")
-    statics = {"num": operator.index(num), "endpoint": bool(endpoint), "axis": axis}
+    statics = {"num": util.index(num), "endpoint": bool(endpoint), "axis": axis}
     return _logspace(start, stop, base, dtype=wanted, **statics)
 
 
@@ -373,7 +372,7 @@ def geomspace(
     """
     check_arraylike("geomspace", start, stop)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "geomspace")
-    statics = {"num": operator.index(num), "endpoint": bool(endpoint), "axis": axis}
+    statics = {"num": util.index(num), "endpoint": bool(endpoint), "axis": axis}
     return _geomspace(start, stop, dtype=wanted, **statics)
 
 
@@ -493,7 +492,9 @@ def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0) -> Array:
     >>> gnp.frombuffer(b"abc", dtype="uint8")
     Array([97, 98, 99], dtype=uint8)
     """
-    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+    return asarray(
+        np.frombuffer(buffer, dtypes.as_dtype(dtype), util.index(count), util.index(offset))
+    )
 
 
 def fromstring(string: str, dtype=float, count: int = -1, *, sep: str) -> Array:
@@ -503,7 +504,7 @@ def fromstring(string: str, dtype=float, count: int = -1, *, sep: str) -> Array:
     >>> gnp.fromstring("1 2 3", sep=" ")
     Array([1., 2., 3.], dtype=float32)
     """
-    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), util.index(count), sep=sep))
 
 
 def fromfile(*args, **kwargs):

@@ -7,13 +7,12 @@ over the last axes.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
@@ -32,10 +31,11 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
     inverse, real = kind.startswith("I"), "R" in kind
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
+    s = None if s is None else util.indices(s)
     # NumPy's default: all axes, or as many of the last ones as there are lengths.
     if axes is None:
         axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
-    axes = [canonical_axis(i, a.ndim) for i in axes]
+    axes = [canonical_axis(i, a.ndim) for i in util.indices(axes)]
     if s is not None and len(s) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
     if len(set(axes)) != len(axes):
@@ -56,7 +56,7 @@ def _transform(name: str, kind: str, a, s, axes, norm) -> Array:
         if kind == "IRFFT":
             lengths[-1] = max(2 * (given[-1] - 1), 0)
     else:
-        lengths = [operator.index(n) for n in s]
+        lengths = list(s)
     if s is not None and any(n < 1 for n in lengths):
         raise ValueError("Shape should be positive.")
     # How many elements of the operand that needs.
@@ -197,7 +197,7 @@ _OTHER_WAY = {None: "forward", "backward": "forward", "forward": "backward", "or
 
 
 def _swapped(norm):
-    if norm not in _OTHER_WAY:
+    if not util.known(norm, _OTHER_WAY):
         raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
     return _OTHER_WAY[norm]
 
@@ -277,7 +277,7 @@ def irfftn(
 
 
 def _two(name: str, kind: str, a, s, axes, norm) -> Array:
-    if len(axes) != 2:
+    if len(util.indices(axes)) != 2:
         raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes!r}.")
     return _transform(name, kind, a, s, axes, norm)
 
@@ -351,7 +351,7 @@ def _length(name: str, n) -> int:
         raise ValueError(
             f"The n argument of jax.numpy.fft.{name} only takes an int. Got n = {list(n)}."
         )
-    return operator.index(n)
+    return util.index(n)
 
 
 def fftfreq(n: int, d=1.0, *, dtype=None, device=None) -> Array:

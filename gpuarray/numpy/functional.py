@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from gpuarray import util
 from gpuarray.api.vmap import vmap
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
@@ -93,6 +94,8 @@ _SIGNATURE = re.compile(rf"^\s*({_DIMS}(?:\s*,\s*{_DIMS})*)?\s*->\s*{_DIMS}(?:\s
 
 def _parse(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """The core dimensions of inputs and outputs: "(m,n),(n)->(m)" gives [(m, n), (n,)], [(m,)]."""
+    if not isinstance(signature, str):
+        raise util.wrong_type(signature, "a signature such as '(n),(n)->()'")
     if not _SIGNATURE.match(signature):
         raise ValueError(f"not a valid gufunc signature: {signature}")
     sides = signature.split("->")
@@ -117,6 +120,7 @@ def vectorize(
     Array([[ 10,  20],
            [300, 400]], dtype=int32)
     """
+    util.elements(excluded, "a set of numbers and names")
     if any(not isinstance(e, (str, int)) for e in excluded):
         raise TypeError(
             "jax.numpy.vectorize can only exclude integer or string arguments, but "

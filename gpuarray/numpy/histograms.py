@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import asarray
@@ -55,7 +55,7 @@ def bincount(
                 "the `x` argument of jnp.bincount(); while tracing, give the `length` of the "
                 "result",
             )
-        length = max(minlength, int(value.max()) + 1 if value.size else 0)
+        length = max(util.index(minlength), int(value.max()) + 1 if value.size else 0)
     kind = dtypes.default_int() if weights is None else None
     amounts = asarray(1) if weights is None else array("bincount", weights)
     if weights is not None and amounts.shape != x.shape:
@@ -84,7 +84,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
     edges: Any = bins if isinstance(bins, Array) else np.asarray(bins)
     if edges.ndim == 1 and not edges.shape[0]:
         raise ValueError("`bins` holds no edges: give a number of bins or their edges")
-    if edges.ndim == 0 and int(edges) < 1:
+    if edges.ndim == 0 and util.index(bins, "a number of bins or their edges") < 1:
         raise ValueError(f"`bins` must be positive, got {bins}")
     kind = dtypes.to_inexact_dtype(a.dtype)
     if edges.ndim == 1:
@@ -95,7 +95,7 @@ def histogram_bin_edges(a, bins: Any = 10, range=None, weights=None) -> Array:
             raise ValueError("zero-size array to reduction operation min which has no identity")
         low, high = a.min(), a.max()
     else:
-        low, high = (asarray(r) for r in range)
+        low, high = (asarray(r) for r in util.pair(range, "a pair (low, high)"))
     low, high = lax.convert_element_type(low, kind), lax.convert_element_type(high, kind)
     flat = lax.eq(low, high)
     # All samples in one place: a range of length 1 around it.

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.lax import GatherDimensionNumbers, GatherScatterMode
@@ -262,7 +261,7 @@ def unravel_index(indices, shape) -> tuple[Array, ...]:
     """
     flat = array("unravel_index", indices)
     alone = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
-    lengths = [operator.index(n) for n in ((shape,) if alone else shape)]
+    lengths = [util.index(n) for n in ((shape,) if alone else shape)]
     total = math.prod(lengths)
     one = flat.dtype.type
     # Negative positions count from the end; beyond either end the nearest one is taken, as in JAX.
@@ -288,7 +287,7 @@ def ravel_multi_index(
     >>> gnp.ravel_multi_index((gnp.array([0, 1]), gnp.array([1, 2])), (2, 3))
     Array([1, 5], dtype=int32)
     """
-    lengths = [operator.index(n) for n in dims]
+    lengths = list(util.indices(dims))
     found = arrays("ravel_multi_index", *multi_index)
     if len(found) != len(lengths):
         raise ValueError(
@@ -350,7 +349,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     >>> gnp.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    n, ndim = operator.index(n), operator.index(ndim)
+    n, ndim = util.index(n), util.index(ndim)
     if n < 0:
         raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
     if ndim < 0:
@@ -374,11 +373,11 @@ def diag_indices_from(arr) -> tuple[Array, ...]:
 
 
 def _triangle(name: str, n, k, m) -> tuple[Array, Array]:
-    n = operator.index(n)
-    m = n if m is None else operator.index(m)
+    n = util.index(n)
+    m = n if m is None else util.index(m)
     check_host_size(name, max(n, 0), max(m, 0))
     # Positions depend on shapes alone: NumPy computes them once.
-    rows, columns = getattr(np, name)(n, operator.index(k), m)
+    rows, columns = getattr(np, name)(n, util.index(k), m)
     kind = dtypes.default_int()
     return asarray(rows.astype(kind)), asarray(columns.astype(kind))
 
@@ -452,7 +451,7 @@ def indices(dimensions: Sequence[int], dtype=None, sparse: bool = False) -> Any:
            [0, 1]], dtype=int32)
     """
     kind = dtypes.default_int() if dtype is None else dtypes.requested_dtype(dtype, "indices")
-    lengths = tuple(operator.index(n) for n in dimensions)
+    lengths = util.indices(dimensions)
     rank = len(lengths)
     out = []
     for axis, n in enumerate(lengths):

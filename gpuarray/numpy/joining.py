@@ -7,13 +7,12 @@ one dtype.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.trace import Tracer
@@ -254,7 +253,7 @@ def _split(name: str, ary, where: Any, axis: int) -> list[Array]:
         for w in [where] if isinstance(where, Array) else where:
             if isinstance(w, Tracer):
                 need_concrete(w, f"the `indices_or_sections` argument of {name}()")
-        cuts = [0, *(operator.index(i) for i in where), n]
+        cuts = [0, *(util.index(i) for i in where), n]
         sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
     else:
         if isinstance(where, Tracer):
@@ -389,7 +388,7 @@ def repeat(
         )
     # Summed as Python integers, which do not overflow.
     total = np.sum(np.asarray(counts, object))
-    made = total if total_repeat_length is None else total_repeat_length
+    made = total if total_repeat_length is None else util.index(total_repeat_length)
     ShapedArray((*a.shape[:axis], max(made, 0), *a.shape[axis + 1 :]), a.dtype)  # is it possible?
     # Different numbers: which element each place of the result comes from, known now.
     source = np.repeat(np.arange(n, dtype=np.int32), np.asarray(counts).reshape(-1))
@@ -591,7 +590,7 @@ def trim_zeros(filt, trim: str = "fb", axis: int | Sequence[int] | None = None) 
     # Which elements are left is a shape, so it is decided on the host.
     places = np.nonzero(np.atleast_1d(value))
     for i in axes:
-        ax = canonical_axis(int(i), filt.ndim)
+        ax = canonical_axis(i, filt.ndim)
         n = filt.shape[ax]
         first, last = (
             (int(places[ax].min()), int(places[ax].max()) + 1) if places[ax].size else (n, n)

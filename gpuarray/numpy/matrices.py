@@ -6,12 +6,11 @@ Floor 6. In: sizes known while tracing, or arrays. Out: Arrays; masks are compar
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import machine_int
 from gpuarray.core.value import Array
@@ -33,7 +32,7 @@ def _coordinates(shape: tuple[int, int]) -> tuple[Array, Array]:
 def _offset(k: Any) -> Any:
     """The number of a diagonal: a Python int, or a traced integer."""
     if not isinstance(k, Array):
-        machine_int(k)
+        k = machine_int(util.index(k))
         return np.int32(min(max(k, -(2**30)), 2**30))  # no matrix has a diagonal beyond
     if dtypes.kind_of(k.dtype) not in "iu" or k.ndim:
         raise TypeError(f"k must be an integer scalar, got {k.aval.str_short()}")
@@ -123,7 +122,7 @@ def triu(m, k: int = 0) -> Array:
     """
     (m,) = arrays("triu", m)
     # All but the lower triangle one diagonal further down.
-    mask = _triangle("triu", m, k - 1)
+    mask = _triangle("triu", m, k - 1 if isinstance(k, Array) else util.index(k) - 1)
     return lax.select_n(mask, m, lax.full_like(m, 0))
 
 
@@ -148,7 +147,7 @@ def diag(v, k: int = 0) -> Array:
         return diagonal(v, offset=k)
     if v.ndim != 1:
         raise ValueError(f"diag input must be 1d or 2d, got shape {v.shape}")
-    return _diag(v, k=operator.index(k))
+    return _diag(v, k=util.index(k))
 
 
 @composite(static=("k",))
@@ -191,7 +190,7 @@ def vander(x, N: int | None = None, increasing: bool = False) -> Array:
     (x,) = arrays("vander", x)
     if x.ndim != 1:
         raise ValueError(f"x must be a one-dimensional array, got shape {x.shape}")
-    columns = x.shape[0] if N is None else int(N)
+    columns = x.shape[0] if N is None else util.index(N)
     if columns < 0:
         raise ValueError(f"N must be nonnegative, got N={columns}")
     through = dtypes.to_numeric_dtype(x.dtype)

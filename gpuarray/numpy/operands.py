@@ -6,10 +6,9 @@ names the function.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NoReturn
 
-from gpuarray import errors
+from gpuarray import errors, util
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
@@ -48,7 +47,7 @@ def static_int(x, what: str) -> int:
     """`x` as a Python int; an error that names its purpose if it is traced or not an integer."""
     if isinstance(x, Tracer):
         need_concrete(x, what)
-    return operator.index(x)
+    return util.index(x)
 
 
 def need_concrete(x, what: str) -> NoReturn:

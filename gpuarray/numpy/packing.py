@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.operands import array
@@ -81,7 +81,7 @@ def unpackbits(
     # As in NumPy, a count may also be larger, or negative to cut bits off the end.
     if count is not None:
         n = bits.shape[-1]
-        if count > n:
+        if util.index(count) > n:
             bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, count - n, 0)])
         else:
             bits = bits[..., :count]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.construct import as_type
@@ -61,7 +61,7 @@ def pad(array, pad_width, mode: str | Callable[..., Any] = "constant", **kwargs)
 def _padded(x: Array, widths, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
-    if mode not in _OPTIONS:
+    if not util.known(mode, _OPTIONS):
         raise NotImplementedError(
             f"Unimplemented padding mode '{mode}' for np.pad. Choose one of "
             f"{', '.join(sorted(_OPTIONS))}."

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy import linalg
@@ -141,7 +141,7 @@ def polyder(p, m: int = 1) -> Array:
     """
     (p,) = promoted_inexact("polyder", p)
     _check_coefficients("polyder", p)
-    if m < 0:
+    if util.index(m) < 0:
         raise ValueError("Order of derivative must be positive")
     if m == 0:
         return p
@@ -165,7 +165,7 @@ def polyint(p, m: int = 1, k=None) -> Array:
     p, constants = promoted_inexact("polyint", p, 0 if k is None else k)
     _check_coefficients("polyint", p)
     constants = atleast_1d(constants)
-    if m < 0:
+    if util.index(m) < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
     if constants.ndim != 1 or constants.shape[0] not in (1, m):
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or m.")

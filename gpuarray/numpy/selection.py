@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
@@ -193,6 +193,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None) -> tuple[Array, ...]
 
 @accounted("the positions that `size` asks for")
 def _resized(k: np.ndarray, size: int, fill) -> np.ndarray:
+    size = util.index(size)
     out = np.full(size, np.asarray(fill), k.dtype)
     out[: len(k)] = k[:size]
     # Cut off or filled up, to the size that was asked for.
@@ -280,7 +281,7 @@ def compress(
         # Outside of traces the number of elements is known, and no size is needed.
         chosen = getitem(a, flatnonzero(condition))
         return moveaxis(chosen, 0, axis)
-    if not 0 <= size <= n:
+    if not 0 <= util.index(size) <= n:
         raise ValueError(
             "size must be positive and not greater than the size of the array axis; got "
             f"size={size} for a.shape[axis]={n}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.trace import kept
@@ -247,7 +247,7 @@ def transpose(a, axes: Sequence[int] | None = None) -> Array:
     if axes is None:
         order = tuple(range(rank - 1, -1, -1))
     else:
-        order = tuple([canonical_axis(i, rank) for i in axes])
+        order = tuple([canonical_axis(i, rank) for i in util.elements(axes, "a sequence of axes")])
     # Nothing to permute: no operation.
     if order == tuple(range(rank)):
         return a
@@ -325,7 +325,7 @@ def rollaxis(a, axis: int, start: int = 0) -> Array:
     (4, 2, 3)
     """
     a = array("rollaxis", a)
-    if not -a.ndim <= start <= a.ndim:
+    if not -a.ndim <= util.index(start) <= a.ndim:
         raise ValueError(f"start={start} must satisfy {-a.ndim}<=start<={a.ndim}")
     axis = canonical_axis(axis, a.ndim)
     start += a.ndim if start < 0 else 0
@@ -383,11 +383,11 @@ def rot90(m, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
             "rot90 requires its first argument to have ndim at least two, but got first argument "
             f"of shape {m.shape}, which has ndim {m.ndim}"
         )
-    first, second = (canonical_axis(i, m.ndim) for i in axes)
+    first, second = (canonical_axis(i, m.ndim) for i in util.pair(axes, "a pair of axes"))
     if first == second:
         raise ValueError("Axes must be different")
     # A quarter turn is a flip and a transpose.
-    turns = k % 4
+    turns = util.index(k) % 4
     if turns == 0:
         return m
     if turns == 2:

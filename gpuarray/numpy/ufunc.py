@@ -6,13 +6,12 @@ Floor 6. In: a function of one or two arguments, and the fast ways it has to do 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import config, lax
+from gpuarray import config, lax, util
 from gpuarray.api.inspect import eval_shape
 from gpuarray.api.stages import ShapeDtypeStruct
 from gpuarray.core import dtypes
@@ -67,9 +66,9 @@ class ufunc:
         self.__name__ = name or getattr(func, "__name__", "ufunc")
         self.__doc__ = func.__doc__
         self.__wrapped__ = func
-        self.nin = operator.index(nin)
-        self.nout = operator.index(nout)
-        self.nargs = operator.index(nargs or nin)
+        self.nin = util.index(nin)
+        self.nout = util.index(nout)
+        self.nargs = util.index(nargs or nin)
         self.identity = identity
         #: The plain function, for those who call it often.
         self.function: Callable[..., Any] = call or func

@@ -6,12 +6,11 @@ scatter; by two steps of fewer values each where a bucket size is given.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
+from gpuarray import errors, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.primitive import Primitive
@@ -65,7 +64,7 @@ def _count(name: str, ids: Any, num_segments: Any) -> int:
                 "Pass num_segments.",
             )
         num_segments = np.asarray(ids).max(initial=-1) + 1
-    count = operator.index(num_segments)
+    count = util.index(num_segments)
     if count < 0:
         raise ValueError(f"num_segments must be non-negative, got {count}.")
     return count
@@ -115,7 +114,7 @@ def _segments(
     lead: tuple[int, ...] = (count,)
     if bucketed:
         # A second index, the bucket: many short sums, then one over the buckets.
-        size = operator.index(bucket_size)  # pyright: ignore[reportArgumentType]
+        size = util.index(bucket_size)  # pyright: ignore[reportArgumentType]
         # Rounded up: the last bucket may be smaller.
         lead = (-(-batch[0] // size), count)
         bucket = np.arange(batch[0]).reshape(-1, *(1,) * rank) // size

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
@@ -38,7 +37,7 @@ def _is_integer(x: Any) -> bool:
 
 def _concrete(x: Any) -> int:
     """A scalar integer whose value is needed now."""
-    return operator.index(x)
+    return util.index(x)
 
 
 @functools.partial(jit, static_argnames=("axis",))
@@ -193,7 +192,7 @@ def categorical(
     key, _ = one_key("categorical", key)
     _check_array("categorical", logits)
     own = shape_of(logits)
-    if not -len(own) <= axis < len(own):
+    if not -len(own) <= util.index(axis) < len(own):
         raise IndexError(f"index {axis} is out of bounds for axis 0 with size {len(own)}")
     # From the end, since axes are added in front.
     axis = axis if axis < 0 else axis - len(own)

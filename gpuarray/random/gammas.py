@@ -6,10 +6,9 @@ Floor 6. In: a key, parameters that broadcast, a shape, a dtype. Out: arrays of 
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -261,7 +260,7 @@ def ball(
     """
     key, _ = one_key("ball", key)
     dtype = float_dtype("gamma", dtype)
-    d = operator.index(d)
+    d = util.index(d)
     if d < 0:
         raise TypeError(f"ball needs a non-negative number of dimensions, got shape ({d},).")
     out = _ball(key, p, d=d, shape=canonicalize_shape(shape), dtype=dtype)

@@ -6,13 +6,12 @@ the same sort.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from gpuarray import config
+from gpuarray import config, util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.value import Array
@@ -153,7 +152,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     found, plain = one_key("split", key)
     many = isinstance(num, Iterable) and getattr(num, "shape", None) != ()
     given: Iterable[Any] = num if many else (num,)  # pyright: ignore[reportAssignmentType]
-    shape = tuple(operator.index(n) for n in given)
+    shape = tuple(util.index(n) for n in given)
     return _like(random_split_p.bind(found, shape=shape, **stream_params()), plain)
 
 

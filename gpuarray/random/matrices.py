@@ -6,10 +6,10 @@ Floor 6. In: a key, a mean and a covariance, or a size. Out: arrays of samples.
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any
 
 from gpuarray import numpy as gnp
+from gpuarray import util
 from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -118,8 +118,8 @@ def orthogonal(
     shape = canonicalize_shape(shape)
     key, _ = one_key("orthogonal", key)
     dtype = float_dtype("normal", dtype, complex_too=True)
-    n = operator.index(n)
-    width = n if m is None else operator.index(m)
+    n = util.index(n)
+    width = n if m is None else util.index(m)
     if n < 0 or width < 0:
         raise ValueError(f"negative dimensions are not allowed, got {n} and {m}")
     out = _orthogonal(key, n=n, m=width, shape=shape, dtype=dtype)

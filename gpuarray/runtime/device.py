@@ -175,8 +175,10 @@ def _available() -> str:
 
 def platform_named(name: str | None) -> str | None:
     """Return a platform's own name for any of its names; None where none is given."""
-    found = ALIASES.get(name, name) if isinstance(name, str) else name
-    if isinstance(found, str) and found not in ("", *PLATFORMS):
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"a backend is the name of a platform, such as 'cpu', got {name!r}.")
+    found = ALIASES.get(name, name) if name else name
+    if found is not None and found not in ("", *PLATFORMS):
         raise RuntimeError(f"Unknown backend {name}. {_available()}")
     return found or None
 

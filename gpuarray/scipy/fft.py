@@ -6,13 +6,12 @@ Floor 6. In: arrays, lengths and axes. Out: coefficients. Complex input is trans
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -91,6 +90,7 @@ def _idct(x: Array, ortho: bool) -> Array:
 
 def _lengths(name: str, x: Any, s: Sequence[int] | None, axes) -> dict[int, int]:
     shape = gnp.shape(x)
+    s = None if s is None else util.indices(s)
     if axes is None:
         # Without axes: all of them, or as many of the last ones as there are lengths.
         axes = range(len(shape)) if s is None else range(len(shape) - len(s), len(shape))
@@ -104,7 +104,7 @@ def _lengths(name: str, x: Any, s: Sequence[int] | None, axes) -> dict[int, int]
             f"{name}: when given, axes and shape arguments have to be of the same length, got "
             f"axes={tuple(axes)} and s={tuple(s)}"
         )
-    wanted = [shape[i] for i in places] if s is None else [operator.index(n) for n in s]
+    wanted = [shape[i] for i in places] if s is None else list(s)
     return dict(zip(places, wanted, strict=True))
 
 

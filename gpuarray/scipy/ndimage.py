@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -77,7 +77,7 @@ def map_coordinates(
         raise ValueError(
             f"coordinates must be a sequence of length input.ndim, but {len(places)} != {x.ndim}"
         )
-    if mode not in _FOLDS:
+    if not util.known(mode, _FOLDS):
         raise NotImplementedError(
             f"map_coordinates does not yet support mode {mode}. Currently supported modes are "
             f"{set(_FOLDS)}."

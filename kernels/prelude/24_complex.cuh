@@ -24,6 +24,12 @@ template <class T> GA_INLINE ga_complex<T> ga_csign(ga_complex<T> z) {
     return {z.re / size, z.im / size};
 }
 
+//@ ga_csquare
+// The real part a a - b b is exact where these cancel, and finite where both are too large.
+template <class T> GA_INLINE ga_complex<T> ga_csquare(ga_complex<T> z) {
+    return {(z.re - z.im) * (z.re + z.im), 2 * z.re * z.im};
+}
+
 //@ ga_cmax ga_cmin
 // Lexicographic; the second operand where a nan makes the comparison fail.
 template <class T> GA_INLINE ga_complex<T> ga_cmax(ga_complex<T> a, ga_complex<T> b) {
@@ -103,8 +109,8 @@ GA_SLIM(ga_clog)
 
 //@ ga_clog1p
 GA_INLINE ga_c128 ga_clog1p(ga_c128 z) {
-    // Small numbers by |1 + z|^2 - 1 = a (2 + a) + b^2.
-    const bool small = fmax(fabs(z.re), fabs(z.im)) < 2.0;
+    // Small numbers by |1 + z|^2 - 1 = a (2 + a) + b^2; near -1, where that is -1 plus little, 1 + a is exact.
+    const bool small = z.re > -0.5 && fmax(z.re, fabs(z.im)) < 2.0;
     const double size = small ? 0.5 * log1p(z.re * (2.0 + z.re) + z.im * z.im) : log(hypot(1.0 + z.re, z.im));
     return {size, atan2(z.im, 1.0 + z.re)};
 }

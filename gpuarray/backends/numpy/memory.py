@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,18 @@ def machine_bytes() -> int:
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
         return 1 << 47
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check(size: int) -> None:
+    """Raise MemoryError for more bytes than the machine has, which a system may promise anyway."""
+    there = machine_bytes()
+    if size > there:
+        raise MemoryError(f"an array of {size:,} bytes; this machine has {there:,}")
+
+
+def refusal(size: int) -> Callable[..., Any]:
+    """Return what runs in place of a step whose results no memory holds."""
+    return lambda *_: check(size)
 
 
 class _Block:
@@ -79,6 +93,7 @@ def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
         if blocks == []:
             del _free[rounded]
     if memory is None:
+        check(size)
         memory = np.empty(rounded, np.uint8)
     # The view chain is array -> bytes -> _Block: is_exclusive below counts on it.
     return np.asarray(_Block(memory, (size,))).view(dtype).reshape(shape)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuarray.backends import lockstep
 from gpuarray.backends.lockstep import talks
-from gpuarray.backends.numpy import tiles
+from gpuarray.backends.numpy import memory, tiles
 from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.backends.profiled import Steps
 from gpuarray.compiler.fuse.group import (
@@ -127,6 +127,9 @@ class ProgramWriter:
         name, avals = _safe(eqn.primitive.name), [a.aval for a in eqn.invars]
         if function is None:
             function = function_of(eqn.primitive, avals, eqn.params, self.compile_graph)
+        made = 0 if eqn.primitive.kind is Kind.VIEW else sum(v.aval.nbytes for v in eqn.outvars)
+        if made > memory.machine_bytes():
+            function = memory.refusal(made)
         called = self.bind(name, function)
         if eqn.primitive.assemble is not None:
             self.holders[called] = eqn

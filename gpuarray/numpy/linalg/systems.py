@@ -6,13 +6,12 @@ Floor 6. In: (…, m, n) arrays, promoted to floats. Out: arrays; leading axes a
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.numpy.arithmetic import sign
@@ -168,7 +167,7 @@ def tensorinv(a, ind: int = 2) -> Array:
     (4, 2, 2)
     """
     a = array("jnp.linalg.tensorinv", a)
-    ind = operator.index(ind)
+    ind = util.index(ind)
     if ind <= 0:
         raise ValueError(f"ind must be a positive integer; got {ind=}")
     rows, columns = a.shape[:ind], a.shape[ind:]
@@ -192,6 +191,7 @@ def tensorsolve(a, b, axes: tuple[int, ...] | None = None) -> Array:
     """
     a, b = arrays("jnp.linalg.tensorsolve", a, b)
     if axes is not None:
+        axes = util.indices(axes)
         a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
     target = a.shape[b.ndim :]
     if a.shape[: b.ndim] != b.shape or math.prod(target) != b.size:
@@ -292,7 +292,7 @@ def matrix_power(a, n: int) -> Array:
     if a.shape[-2] != a.shape[-1]:
         raise TypeError("Last 2 dimensions of the array must be square")
     try:
-        n = operator.index(n)
+        n = util.index(n)
     except TypeError as error:
         raise TypeError(f"exponent must be an integer, got {n}") from error
     # The identity, also of a singular matrix.

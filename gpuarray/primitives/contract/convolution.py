@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.primitive import Kind, Primitive
@@ -67,7 +68,7 @@ def conv_shape(lhs, rhs, strides, padding, batch_group_count: int = 1) -> tuple[
                 f"padding={tuple(padding)} for lhs_shape[2:]={tuple(lhs[2:])}"
             )
         spatial.append(_window_count(n + low + high, k, stride))
-    return (lhs[0] // batch_group_count, rhs[0], *spatial)
+    return (lhs[0] // util.index(batch_group_count), rhs[0], *spatial)
 
 
 def _check_counts(name: str, count: int, lhs_size: int, rhs_size: int) -> None:
@@ -89,7 +90,7 @@ def _check_conv(lhs: ShapedArray, rhs: ShapedArray, p: dict) -> None:
         )
     n, lhs_feature = (lhs.shape[d] for d in numbers.lhs_spec[:2])
     out_feature, in_feature = (rhs.shape[d] for d in numbers.rhs_spec[:2])
-    groups, batch_groups = p["feature_group_count"], p["batch_group_count"]
+    groups, batch_groups = util.index(p["feature_group_count"]), util.index(p["batch_group_count"])
     # Before the divisions below, which 0 would break; other counts are checked after them, as in
     # JAX.
     if groups < 1:
@@ -206,7 +207,7 @@ def _prepared(x: np.ndarray, padding, dilation) -> np.ndarray:
 def _conv_numpy(avals, **p) -> Callable[..., Any]:
     aval = _conv_aval(*avals, **p)
     lhs_spec, rhs_spec, out_spec = p["dimension_numbers"]
-    groups, batch_groups = p["feature_group_count"], p["batch_group_count"]
+    groups, batch_groups = util.index(p["feature_group_count"]), util.index(p["batch_group_count"])
     # Everything that does not depend on the elements is computed here, once.
     working = working_dtype(avals[0].dtype, aval.dtype)
     strides, padding = p["window_strides"], p["padding"]

@@ -37,7 +37,7 @@ from gpuarray.primitives.define import (
 )
 from gpuarray.primitives.elementwise import transforms as rules
 from gpuarray.primitives.linear import constant, share_of
-from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, order_key
+from gpuarray.primitives.numpy_rules import by_dtype, choose, fresh, join, order_key
 
 
 def everywhere(function):
@@ -233,11 +233,19 @@ min_p = elementwise(
     ),
     cuda=cuda_rules.MIN,
 )
+
+
+def _square_complex(x):
+    """x², whose real part a² - b² is (a - b)(a + b): exact where these cancel or are too large."""
+    a, b = x.real, x.imag
+    return join((a - b) * (a + b), 2 * a * b, x.dtype)
+
+
 square_p = elementwise(
     "square",
-    cuda=by_class("{0} * {0}", integer="ga_mul({0}, {0})", complex="{0} * {0}"),
+    cuda=by_class("{0} * {0}", integer="ga_mul({0}, {0})", complex="ga_csquare({0})"),
     dtypes=NUMERIC,
-    numpy_pick=everywhere(np.square),
+    numpy_pick=by_dtype(integer=np.square, floating=np.square, complex=_square_complex),
     jvp=(lambda t, out, x: do.mul(t, do.mul(constant(x, 2), x)),),
 )
 

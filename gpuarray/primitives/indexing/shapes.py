@@ -78,7 +78,7 @@ class GatherScatterMode(enum.Enum):
             return GatherScatterMode.FILL_OR_DROP
         try:
             return _MODES[given]
-        except KeyError:
+        except (KeyError, TypeError):
             raise ValueError(
                 f'Unknown gather mode "{given}": expected one of {", ".join(map(repr, _MODES))}.'
             ) from None

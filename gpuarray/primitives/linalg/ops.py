@@ -23,7 +23,7 @@ from gpuarray.primitives.define import COMPLEX, FLOATING, check_dtype
 from gpuarray.primitives.linalg import host as stacks
 from gpuarray.primitives.linalg import transforms as rules
 from gpuarray.primitives.linalg.matrices import no_derivative, stack_in_front
-from gpuarray.util import lazy_module
+from gpuarray.util import lazy_module, pair
 
 _lapack = lazy_module("scipy.linalg.lapack")
 
@@ -395,7 +395,7 @@ qr_p = factorisation("qr", _qr_aval, _qr, jvp=rules.qr_jvp, many=_many_qr)
 def _eigh_aval(x: ShapedArray, *, lower, sort_eigenvalues, subset_by_index, algorithm=None):
     check_square("eigh", x)
     n = x.shape[-1]
-    start, stop = (0, n) if subset_by_index is None else subset_by_index
+    start, stop = (0, n) if subset_by_index is None else pair(subset_by_index, "a pair of ints")
     if not 0 <= start <= stop <= n:
         raise ValueError(f"subset_by_index must lie in (0, {n}), got {subset_by_index}.")
     k = stop - start
@@ -499,7 +499,7 @@ def _svd_aval(x: ShapedArray, *, full_matrices, compute_uv, subset_by_index, alg
     m, n = x.shape[-2:]
     k = min(m, n)
     if subset_by_index is not None:
-        start, stop = subset_by_index
+        start, stop = pair(subset_by_index, "a pair of ints")
         if not 0 <= start <= stop <= k:
             raise ValueError(f"subset_by_index must lie in (0, {k}), got {subset_by_index}.")
         if full_matrices and (start, stop) != (0, k):

@@ -19,7 +19,7 @@ from gpuarray.primitives.linalg import host as stacks
 from gpuarray.primitives.linalg import solve_transforms as rules
 from gpuarray.primitives.linalg.matrices import no_derivative, stack_in_front
 from gpuarray.primitives.linalg.ops import best_workspace, check_matrix, routine, stacked
-from gpuarray.util import lazy_module
+from gpuarray.util import lazy_module, number
 
 _blas = lazy_module("scipy.linalg.blas")
 
@@ -353,8 +353,9 @@ def _symmetric_product(a, c, *, alpha, beta):
     # Half precision is computed in float32 and rounded once.
     wide = np.promote_types(a.dtype, np.float32) if a.dtype.itemsize < 4 else a.dtype
     left = a.astype(wide, copy=False)
-    product = wide.type(alpha) * np.matmul(left, left.swapaxes(-1, -2))
-    return (product + wide.type(beta) * c.astype(wide, copy=False)).astype(a.dtype, copy=False)
+    alpha, beta = wide.type(number(alpha)), wide.type(number(beta))
+    product = alpha * np.matmul(left, left.swapaxes(-1, -2))
+    return (product + beta * c.astype(wide, copy=False)).astype(a.dtype, copy=False)
 
 
 #: alpha a a^T + beta c.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -150,7 +150,7 @@ def solve_triangular(
     Array([2., 3.], dtype=float32)
     """
     ways = {0: "no", "N": "no", 1: "transpose", "T": "transpose", 2: "adjoint", "C": "adjoint"}
-    if trans not in ways:
+    if not util.known(trans, ways):
         raise ValueError(f"Invalid 'trans' value {trans}: expected one of {list(ways)}")
     a, b = _matrices("solve_triangular", a, b)
     # A vector for each matrix of the stack.

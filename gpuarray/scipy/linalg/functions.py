@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.api.jvp import jvp
@@ -81,7 +81,9 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
         raise TypeError(f"A.dtype={a.dtype} is not supported: convert it to float32.")
     if a.size == 0:
         return a
-    return _over_batch(lambda a: _expm(a, upper_triangular, int(max_squarings)), a)
+    return _over_batch(
+        lambda a: _expm(a, upper_triangular, int(util.number(max_squarings, "an int"))), a
+    )
 
 
 def _expm(a: Array, upper: bool, most: int) -> Array:
@@ -270,7 +272,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
-    if blocksize > 1:
+    if util.index(blocksize) > 1:
         raise NotImplementedError(
             f"Blocked version is not implemented: got {blocksize=}; the result is the same with 1."
         )

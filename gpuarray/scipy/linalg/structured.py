@@ -8,12 +8,11 @@ are worked out exactly, in integers, and rounded once.
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -186,7 +185,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
            [2, 1],
            [0, 2]], dtype=int32)
     """
-    n = operator.index(n)
+    n = util.index(n)
     if n <= 0:
         raise ValueError(f"n must be a positive integer; got {n}.")
     a = _vector("convolution_matrix", "a", array("convolution_matrix", a))
@@ -363,7 +362,7 @@ def hilbert(n: int) -> Array:
            [0.5       , 0.33333334]], dtype=float32)
     """
     try:
-        size = operator.index(n)
+        size = util.index(n)
     except TypeError:
         size = -1
     if size < 0:

@@ -6,10 +6,9 @@ eigenvectors.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
@@ -79,7 +78,7 @@ def _range(select: str, select_range: Any, n: int) -> tuple[int, int]:
         raise ValueError("'select must have a value in {'a', 'i', 'v'}.")
     if select_range is None:
         raise ValueError("for select='i', select_range must be specified.")
-    first, last = (operator.index(i) for i in select_range)
+    first, last = (util.index(i) for i in select_range)
     if first > last:
         raise ValueError("Got empty index range in select_range.")
     if first < 0 or last >= n:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.grad import value_and_grad
 from gpuarray.core import dtypes
@@ -220,6 +220,8 @@ def minimize(
     if search is None:
         raise ValueError(f"Method {method} not recognized: expected one of {list(_METHODS)}")
     x0 = gnp.asarray(x0)
+    if not isinstance(options, (dict, type(None))):
+        raise util.wrong_type(options, "a dict or None")
     given = dict(options or {})
     if tol is not None:
         given.setdefault("gtol", tol)

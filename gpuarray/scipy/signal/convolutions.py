@@ -6,11 +6,10 @@ work is done by lax.conv_general_dilated or numpy.fft.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -128,7 +127,7 @@ def _bordered(x: Array, y: Array, boundary: str, fillvalue: Any) -> Array:
     """x with an edge as wide as y can reach."""
     # SciPy's names for the border, as modes of `pad`.
     modes = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
-    if boundary not in modes:
+    if not util.known(boundary, modes):
         raise ValueError(f"boundary must be one of {list(modes)}, got {boundary!r}")
     edges = [(n - 1, n - 1) for n in y.shape]
     more = {"constant_values": fillvalue} if boundary == "fill" else {}
@@ -221,7 +220,7 @@ def fftconvolve(
     _check_mode(mode)
     given = range(x.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
     # Each axis once, in the order given.
-    over = tuple(dict.fromkeys(canonical_axis(operator.index(i), x.ndim) for i in given))
+    over = tuple(dict.fromkeys(canonical_axis(i, x.ndim) for i in util.indices(given)))
     rest = [i for i in range(x.ndim) if i not in over]
     # The axes that are not convolved are batch axes.
     if any(x.shape[i] != y.shape[i] for i in rest):

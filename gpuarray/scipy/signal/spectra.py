@@ -6,12 +6,11 @@ gather and put together by one scatter-add.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -50,14 +49,14 @@ def _segments(
 
 
 def _lengths(nperseg: int, noverlap: int | None, nfft: int) -> tuple[int, int]:
-    nfft = operator.index(nfft)
+    nfft = util.index(nfft)
     if nfft < nperseg:
         raise ValueError(
             f"nfft must be greater than or equal to nperseg. Got FFT length ({nfft}), which must "
             f"be longer than nperseg ({nperseg})."
         )
     # SciPy's default: pieces that overlap by half.
-    noverlap = nperseg // 2 if noverlap is None else operator.index(noverlap)
+    noverlap = nperseg // 2 if noverlap is None else util.index(noverlap)
     if noverlap >= nperseg:
         raise ValueError(f"noverlap must be less than nperseg. Got {noverlap} and {nperseg}.")
     return nperseg - noverlap, nfft
@@ -66,7 +65,7 @@ def _lengths(nperseg: int, noverlap: int | None, nfft: int) -> tuple[int, int]:
 def _positive(nperseg: int | None) -> int | None:
     if nperseg is None:
         return None
-    nperseg = int(nperseg)
+    nperseg = int(util.number(nperseg, "an int"))
     if nperseg < 1:
         raise ValueError(f"nperseg must be a positive integer, got {nperseg}")
     return nperseg
@@ -101,7 +100,7 @@ def _spectrogram(
     padded: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Frequencies, times, and spectra (…, f, …, t), plain or x's conjugates times y's (`power`)."""
-    if boundary is not None and boundary not in _BOUNDARIES:
+    if boundary is not None and not util.known(boundary, _BOUNDARIES):
         raise ValueError(
             f"Unknown boundary option '{boundary}', must be one of: {[*_BOUNDARIES, None]}"
         )

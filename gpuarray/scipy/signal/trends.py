@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core.value import Array
 from gpuarray.numpy.operands import promoted_inexact
@@ -37,7 +37,7 @@ def detrend(
     if type not in ("constant", "linear"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
     (x,) = promoted_inexact("detrend", data)
-    if not -x.ndim <= axis < x.ndim:
+    if not -x.ndim <= util.index(axis) < x.ndim:
         raise IndexError(f"detrend: axis {axis} is out of bounds for shape {x.shape}")
     if type == "constant":
         return x - x.mean(axis, keepdims=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -356,7 +356,7 @@ def gmres(
         )
     # A Krylov space has no more dimensions than the unknowns.
     size = sum(gnp.size(v) for v in tree_leaves(b))
-    restart = min(restart, size)
+    restart = min(util.index(restart), size)
     if restart < 1:
         raise IndexError(f"gmres: restart must be at least 1, got {restart}")
     x = _solve(_gmres, A, b, x0, M, maxiter, tol=tol, atol=atol, restart=restart)

@@ -6,14 +6,13 @@ Floor 6. In: quaternions, matrices, vectors or angles; one, or a stack along a l
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuarray import numpy as gnp
-from gpuarray import random
+from gpuarray import random, util
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
 from gpuarray.names import explain_names as _explain_names
@@ -189,12 +188,12 @@ class Rotation(NamedTuple):
     def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
         """The rotation that changes nothing, or `num` of them."""
         one = gnp.array([0, 0, 0, 1], dtypes.check_user_dtype(dtype, "identity"))
-        return cls(one if num is None else stretch(one, (operator.index(num), 4)))
+        return cls(one if num is None else stretch(one, (util.index(num), 4)))
 
     @classmethod
     def random(cls, random_key: Array, num: int | None = None) -> Rotation:
         """A uniformly distributed random rotation, or `num` of them."""
-        shape = (4,) if num is None else (operator.index(num), 4)
+        shape = (4,) if num is None else (util.index(num), 4)
         # A normal vector in four dimensions has a uniformly distributed direction.
         return cls(_unit(random.normal(random_key, shape)))
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
@@ -134,7 +133,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
         raise TypeError(
             f"bessel_jn does not accept dtype {z.dtype}. Accepted dtypes are subtypes of floating."
         )
-    v, n_iter = operator.index(v), recorded_steps("bessel_jn", "n_iter", n_iter)
+    v, n_iter = util.index(v), recorded_steps("bessel_jn", "n_iter", n_iter)
     if v < 0:
         return gnp.zeros((0, *z.shape), z.dtype)
     return _orders(z, min(v, n_iter), n_iter)

@@ -6,12 +6,11 @@ Floor 6. In: array-likes. Out: Arrays. Each function is pointwise, but for berno
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
@@ -264,11 +263,10 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
         return gnp.where(none, like(1, N), comb(N + k - 1, k))
     possible = (N >= k) & (k >= 0) & (N >= 0)
     top, some = gnp.where(possible, N, like(1, N)), gnp.where(possible, k, like(0, k))
-    # 1 / ((N + 1) B(N - k + 1, k + 1)).
-    ways = lax.exp(
-        -_betaln(lax.add(lax.sub(top, some), like(1, top)), lax.add(some, like(1, some)))
-    )
-    return gnp.where(possible, ways / lax.add(top, like(1, top)), like(0, N))
+    # 1 / ((N + 1) B(N - k + 1, k + 1)), by logarithms: 1 / B can be inf where this is not.
+    rest = _betaln(lax.add(lax.sub(top, some), like(1, top)), lax.add(some, like(1, some)))
+    ways = lax.exp(-(rest + lax.log1p(top)))
+    return gnp.where(possible, ways, like(0, N))
 
 
 @custom_jvp
@@ -355,7 +353,7 @@ def bernoulli(n: int) -> Array:
     >>> bernoulli(4).round(4)
     Array([ 1.    , -0.5   ,  0.1667,  0.    , -0.0333], dtype=float32)
     """
-    n = operator.index(n)
+    n = util.index(n)
     if n < 0:
         raise ValueError(f"n must be a non-negative integer. Got {n}.")
     dtype = dtypes.default_float()

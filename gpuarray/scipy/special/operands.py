@@ -6,10 +6,9 @@ the error that says which dtype was wrong.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
-from gpuarray import lax
+from gpuarray import lax, util
 from gpuarray import numpy as gnp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
@@ -80,7 +79,7 @@ def single_or_double(x: Any, name: str) -> Array:
 
 def recorded_steps(name: str, argument: str, steps: Any) -> int:
     """The value of an argument that sets how many steps are recorded; ValueError for too many."""
-    steps = operator.index(steps)
+    steps = util.index(steps)
     if steps > MOST_STEPS:
         raise ValueError(
             f"{name}: {argument} is {steps}, and at most {MOST_STEPS} steps of a recurrence are "

@@ -170,7 +170,7 @@ def sem(
     a = array("sem", a)
     if nan_policy not in ("propagate", "omit"):
         raise ValueError(f"{nan_policy} is not supported: 'propagate' or 'omit' is.")
-    if axis is not None and not -a.ndim <= axis < a.ndim:
+    if axis is not None and not -a.ndim <= util.index(axis) < a.ndim:
         raise IndexError(f"axis {axis} is out of range for an array of shape {a.shape}")
     if nan_policy == "omit":
         count = gnp.sum(~gnp.isnan(a), axis, keepdims=keepdims)

@@ -104,6 +104,13 @@ WRONG = [
     (lambda: lax.switch(0, 3), "callables, got 3"),
     (lambda: gnp.pad(X, "a"), "integral type, got 'a'"),
     (lambda: gnp.pad(X, 1.5), "integral type, got 1.5"),
+    (lambda: lax.cumsum(X, axis="a"), "`axis` must be an int, got 'a' of type str"),
+    (lambda: X.sum(axis=1.5), "`axis` must be an int, got 1.5 of type float"),
+    (lambda: gnp.fft.fft(X, n=1.5), "`n` must be an int, got 1.5 of type float"),
+    (lambda: gnp.transpose(M, ("a", 1)), "`axes` must be an int, got 'a' of type str"),
+    (lambda: gnp.eye(3, k=1.5), "`k` must be an int, got 1.5 of type float"),
+    (lambda: ga.vmap(lambda y: y, axis_name=[1]), r"`axis_name` must be.*got \[1\] of type list"),
+    (lambda: lax.dot(M, M, dimension_numbers="a"), "`dimension_numbers` must be.*got 'a'"),
 ]
 
 

@@ -4,14 +4,9 @@ refused. What only promises or hints is listed here, with the reason.
 
 import ast
 import contextlib
-import doctest
-import importlib
-import inspect
 import io
 import pathlib
-import pkgutil
 import re
-import types
 import warnings
 
 import numpy as np
@@ -22,16 +17,9 @@ import gpuarray.extend.core
 import gpuarray.numpy as gnp
 from gpuarray import lax, random, scipy
 from gpuarray.interpreters import mlir
+from tests.support.keywords import INTERNAL, examples, given, names_in
 
 ROOT = pathlib.Path(ga.__file__).parent
-#: What users do not import: the floors below the public one.
-INTERNAL = {
-    *("__main__", "cli", "compat", "compiler", "control", "core", "runtime"),
-    *("parallel", "transforms", "primitives", "pytree", "backends", "api"),
-}
-#: Packages whose files are chapters of one namespace; these of them are namespaces themselves.
-CHAPTERS = ("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives")
-NAMESPACES = {"gpuarray.numpy.fft", "gpuarray.lax.linalg"}
 
 #: Parameters by whose meaning no result can change, or that only repeat what is known anyway.
 HINTS = {
@@ -56,6 +44,9 @@ HINTS = {
         experimental.mesh_utils.create_device_mesh: contiguous_submeshes allow_split_physical_axes
         experimental.mesh_utils.create_hybrid_device_mesh: allow_split_physical_axes""",
     "colours, which only terminals show": "debug.visualize_sharding: color_map",
+    "words of a message": """
+        util.index util.indices util.elements util.pair util.number: wanted
+        util.lazy_module: hint""",
     "what JAX does with programs that are no MLIR here": """
         lax.dce_sink: prevent_mlir_dce
         export.export: disabled_checks
@@ -83,38 +74,6 @@ Poison = type(
         ).split()
     },
 )
-
-
-def _modules():
-    yield ga
-    for info in pkgutil.walk_packages(ga.__path__, "gpuarray."):
-        parts = info.name.split(".")[1:]
-        internal = parts[0] in INTERNAL
-        chapter = info.name.startswith(tuple(f"{c}." for c in CHAPTERS)) and not info.ispkg
-        private = any(part.startswith("_") for part in parts)
-        if not (internal or private or chapter and info.name not in NAMESPACES):
-            yield importlib.import_module(info.name)
-
-
-def _public():
-    """Every public function, with the places where it stands."""
-    found = {}
-    for module in _modules():
-        text = inspect.getsource(module)
-        for name, value in vars(module).items():
-            kind = isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__")
-            home = str(getattr(value, "__module__", ""))
-            if name.startswith("_") or not kind or not home.startswith("gpuarray"):
-                continue
-            given = rf"\bas {name}\b|^{name} = "
-            if home == module.__name__ or re.search(given, text, re.MULTILINE):
-                found.setdefault(id(value), (value, []))[1].append((module, name))
-    return [both for both in found.values() if not inspect.isclass(both[0])]
-
-
-def _label(places) -> str:
-    names = [f"{module.__name__}.{name}".removeprefix("gpuarray.") for module, name in places]
-    return min(names, key=lambda name: (name.count("."), len(name)))
 
 
 def _hints():
@@ -230,6 +189,18 @@ def _transposed(**options):
     return lax.conv_transpose(x, kernel, (2,), [(0, 1)], **options)
 
 
+def _extended():
+    dtype = random.key(0).dtype
+    assert ga.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True) is dtype
+    _refused(lambda: ga.dtypes.canonicalize_dtype(dtype), ValueError)
+
+
+def _global_scale():
+    of = ga.nn.get_scaled_dot_general_config
+    _differ(lambda **o: str(of("nvfp4", **o).global_scale), {"global_scale": gnp.full(1, 2.0)})
+    _refused(lambda: of("mxfp8", gnp.ones(1)), ValueError)
+
+
 _MATRIX = gnp.arange(24.0).reshape(4, 6)
 ROWS = {
     "grad allow_int": lambda: _allow_int(ga.grad),
@@ -239,6 +210,8 @@ ROWS = {
     "explain arch": lambda: _differ(_explained, {"arch": "sm_80"}),
     "device_put may_alias": _device_put,
     "debug.breakpoint token": _breakpoint_token,
+    "dtypes.canonicalize_dtype allow_extended_dtype": _extended,
+    "nn.get_scaled_dot_general_config global_scale": _global_scale,
     "lax.conv_transpose use_consistent_padding": lambda: _differ(
         _transposed, {"use_consistent_padding": True}
     ),
@@ -294,31 +267,10 @@ def test_an_option_that_acts_under_conditions(name):
 # ---- the walk ----
 
 
-@contextlib.contextmanager
-def _poisoned(function, places, signature, keyword):
-    """Let every call of a function, wherever it stands, have a poisoned keyword."""
-    calls = []
-
-    def stand_in(*args, **kwargs):
-        calls.append(keyword)
-        bound = signature.bind(*args, **kwargs)
-        bound.arguments[keyword] = Poison()
-        return function(*bound.args, **bound.kwargs)
-
-    stand_in.__dict__.update(getattr(function, "__dict__", {}))
-    for module, name in places:
-        setattr(module, name, stand_in)
-    try:
-        yield calls
-    finally:
-        for module, name in places:
-            setattr(module, name, function)
-
-
-def _runs(code) -> bool:
+def _runs(code, places) -> bool:
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(code, {"__name__": "example"})
+            exec(code, names_in(places))
     except Exception:
         return False
     return True
@@ -330,24 +282,14 @@ def test_every_keyword_is_looked_at(tmp_path, monkeypatch):
     ignored, unseen, count = set(), [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for function, places in _public():
-            signature = inspect.signature(function)
-            if signature.return_annotation == "NoReturn":
-                continue
-            keywords = [
-                p.name
-                for p in signature.parameters.values()
-                if p.default is not p.empty and not p.name.startswith("_")
-            ]
-            label = _label(places)
-            examples = doctest.DocTestParser().get_examples(inspect.getdoc(function) or "")
-            if keywords and not examples:
+        for function, places, label, code, keywords in examples():
+            if code is None:
                 unseen.append(f"{label}: has no example")
-            code = compile("".join(e.source for e in examples), label, "exec")
-            for keyword in keywords if examples else ():
+                continue
+            for keyword in keywords:
                 count += 1
-                with _poisoned(function, places, signature, keyword) as calls:
-                    if not _runs(code):
+                with given(function, places, keyword, Poison()) as calls:
+                    if not _runs(code, places):
                         continue
                 if calls:
                     ignored.add((label, keyword))

@@ -18,6 +18,7 @@ import pytest
 
 import gpuarray as ga
 import gpuarray.numpy as gnp
+from gpuarray.backends.numpy import memory
 from gpuarray.core.trace import current
 from gpuarray.errors import JaxRuntimeError
 from gpuarray.extend.core import Primitive
@@ -458,3 +459,36 @@ def test_a_fork_while_other_threads_work():
         stop.set()
         for t in threads:
             t.join(60)
+
+
+# ---- results that no memory holds ----
+
+TOO_LARGE = [
+    lambda n: gnp.ones(n) + gnp.arange(n),
+    lambda n: gnp.cumsum(gnp.ones(n)),
+    lambda n: gnp.sort(gnp.ones(n)),
+    lambda n: gnp.concatenate([gnp.ones(n), gnp.zeros(n)]),
+    lambda n: gnp.zeros(n).at[3].set(1.0),
+    lambda n: gnp.ones((n // 1000, 1)) @ gnp.ones((1, 1000)),
+    lambda n: ga.random.normal(ga.random.key(0), (n,)),
+    lambda n: ga.jit(lambda: gnp.arange(n) * 2.0)(),
+    lambda n: ga.vmap(lambda i: i * 2)(gnp.arange(n)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TOO_LARGE)))
+def test_what_no_memory_holds_is_refused_before_any_work(number, monkeypatch):
+    memory.free()
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 1 << 21)
+    with pytest.raises(ga.errors.OutOfMemory, match="bytes; this machine has 2,097,152"):
+        TOO_LARGE[number](1_000_003).block_until_ready()
+
+
+def test_what_is_never_held_may_be_larger_than_memory(monkeypatch):
+    """A fold takes its operand tile by tile; a view of one number takes no memory."""
+    memory.free()
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 1 << 22)
+    n = 3_000_017
+    assert float(gnp.ones(n).sum()) == n
+    assert gnp.ones(n)[5] == 1
+    assert ga.jit(lambda: (gnp.ones(n) * 2).max())() == 2

@@ -11,11 +11,10 @@ people can read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct):
     """A machine for which kernels are planned; the default is a large GPU of today (H100, H200)."""
 
     # ---- the machine ----

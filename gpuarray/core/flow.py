@@ -6,13 +6,11 @@ which a compiler can write out without knowing the primitive. Operands are given
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpuarray.core.graph import Graph
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct):
     """A Graph that is run repeatedly on its own results.
 
     Its results are the last carries, then ys.
@@ -39,8 +37,7 @@ class Loop:
     condition_consts: range = range(0)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct):
     """One of several Graphs, applied to all operands but the first.
 
     The first operand is the number of the branch, clamped into range.

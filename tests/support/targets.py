@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 
 import pytest
@@ -12,7 +11,7 @@ from gpuarray.compiler.target import TARGET, Target
 
 def plan_for(monkeypatch: pytest.MonkeyPatch, **changes: float) -> Target:
     """Plan for a target that differs in these fields, wherever the compiler asks for one."""
-    made = dataclasses.replace(TARGET, **changes)
+    made = TARGET.replace(**changes)
     for name, module in list(sys.modules.items()):
         if name.startswith("gpuarray.compiler.") and vars(module).get("TARGET") is TARGET:
             monkeypatch.setattr(module, "TARGET", made)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import itertools
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,10 +21,10 @@ from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import NoCudaRule, Reducer
 from gpuarray.core.graph import Var
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True, eq=False)
-class KernelSource:
+class KernelSource(Struct, eq=False):
     """One kernel as text for a target, and how to launch it.
 
     kernel: the kernel that the text implements
@@ -48,7 +47,7 @@ class KernelSource:
     outputs: list[Var]
     workspace: int = 0
     threads_meet: bool = False
-    table: list[Var] = field(default_factory=list)
+    table: list[Var] = []
     tiles: np.ndarray | None = None
 
     @property
@@ -62,8 +61,7 @@ class KernelSource:
         return TARGET.vector_bytes if self.schedule.width > 1 else 1
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct):
     """Options of the text.
 
     user_lines: whether comments name the user's lines

@@ -7,7 +7,6 @@ shown under their names.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,9 +144,7 @@ def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> Step
     facts = dict(on_device[kernel.name])
     source, seconds = facts.pop("source"), facts.pop("roofline_seconds")
     facts["roofline"] = f"{seconds * 1e6:.2f} us"
-    return dataclasses.replace(
-        kernel, facts=kernel.facts | facts, source=source, roofline_seconds=seconds
-    )
+    return kernel.replace(facts=kernel.facts | facts, source=source, roofline_seconds=seconds)
 
 
 def _operation(eqn: Eqn, text: str) -> Operation:

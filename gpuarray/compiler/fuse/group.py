@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.flows import Flow
@@ -22,10 +21,10 @@ from gpuarray.compiler.fuse.operands import Load as Load
 from gpuarray.compiler.fuse.operands import Operand as Operand
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
+from gpuarray.util import Struct
 
 
-@dataclass(eq=False)
-class Member:
+class Member(Struct, frozen=False, eq=False):
     """One equation of a group."""
 
     eqn: Eqn
@@ -54,9 +53,8 @@ class Member:
         return [self.eqn.outvars[k] for k in self.flow.results if k not in self.flow.whole]
 
 
-@dataclass(frozen=True, eq=False)
-class FusedGroup:
-    """Equations that become one kernel. Immutable: another one is made by `dataclasses.replace`.
+class FusedGroup(Struct, eq=False):
+    """Equations that become one kernel. Immutable: another one is made by `replace`.
 
     axes: lengths of the axes; those in `reduced` are removed by reductions
     inputs: the values in memory that it reads, in order of first use
@@ -72,7 +70,7 @@ class FusedGroup:
     members: tuple[Member, ...] = ()
     outputs: tuple[Var, ...] = ()
     inputs: tuple[Var, ...] = ()
-    inlined: Mapping[Var, Eqn] = field(default_factory=dict)
+    inlined: Mapping[Var, Eqn] = {}
     copy_of: Eqn | None = None
     name: str = ""
 

@@ -6,7 +6,6 @@ depends on shapes, dtypes and the order of memory alone, so the same graph gets 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterable
@@ -60,7 +59,7 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
     for step in steps:
         if not isinstance(step, Eqn):
             form = step.form if isinstance(step, Kernel) else _likely_form(step)
-            step = dataclasses.replace(step, name=f"k{next(number)}_{form}")
+            step = step.replace(name=f"k{next(number)}_{form}")
         made.append(step)
     return made
 

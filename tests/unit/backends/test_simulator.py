@@ -6,7 +6,6 @@ kernels with planted faults. Results are those of the NumPy driver, in every ord
 
 from __future__ import annotations
 
-import dataclasses
 import mmap
 import stat
 import warnings
@@ -391,7 +390,7 @@ def test_a_fault_names_kernel_operation_and_line(monkeypatch):
     def faulty(group):
         emitted = honest(group)
         text = emitted.text.replace("if (i >= 1001u) return;", "")
-        return dataclasses.replace(emitted, text=text)
+        return emitted.replace(text=text)
 
     monkeypatch.setattr(simulator, "emit", faulty)
     x = ga.device_put(floats(1001), ga.devices("simulator")[0])

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from gpuarray.api import argnums
-from gpuarray.api.argnums import indices
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
 from gpuarray.control.graph_edits import lifted
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Literal
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions import argnums
+from gpuarray.functions.argnums import indices
 from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.graphs import jvp_graph

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.api import argnums
-from gpuarray.api.argnums import indices
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.functions import argnums
+from gpuarray.functions.argnums import indices
 from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config
-from gpuarray.api import argnums, stages
-from gpuarray.api.layouts import Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
@@ -27,6 +25,8 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
+from gpuarray.functions import argnums, stages
+from gpuarray.functions.layouts import Layouts, Where, layouts, run
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl

@@ -25,7 +25,7 @@ from gpuarray.pytree import tree
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 #: What a policy may answer beside True and False.
 Saveable = Decision("Saveable", True)

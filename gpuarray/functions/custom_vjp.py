@@ -33,7 +33,7 @@ from gpuarray.functions.custom_rules import (
 )
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 class custom_vjp(CustomFunction):

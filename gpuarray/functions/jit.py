@@ -34,7 +34,7 @@ from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
 from gpuarray.transforms.batch import axis_env
 from gpuarray.transforms.references import Ref, Referring, refuse_reference
-from gpuarray.transforms.stage import Touched, TracedFunction, inferred, stage
+from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
 
 
 class Options(NamedTuple):

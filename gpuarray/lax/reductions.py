@@ -43,7 +43,7 @@ from gpuarray.primitives.reduce.ops import (
 )
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 _SHORT_FLOATS = (np.dtype(np.float16), dtypes.bfloat16)
 

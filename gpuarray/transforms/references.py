@@ -24,7 +24,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchTrace
-from gpuarray.transforms.stage import GraphTrace, Touched, TracedFunction
+from gpuarray.transforms.tracing import GraphTrace, Touched, TracedFunction
 from gpuarray.util import Struct
 
 

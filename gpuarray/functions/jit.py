@@ -77,6 +77,9 @@ class Entry(NamedTuple):
     fast: Callable[..., Any] | None
 
 
+_ARRAYS = {ArrayImpl}
+
+
 class Jitted:
     """A jitted function, called like the original; `.trace` and `.lower` inspect its program."""
 
@@ -150,29 +153,32 @@ class Jitted:
         if entry is None:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
-            # The fast dict is keyed by avals alone, so only calls of plain arrays by position may
-            # go there.
-            if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
-                if all(isinstance(a, ArrayImpl) for a in args):
-                    self._fast[(config.state.trace_key, *call.avals)] = entry.fast
-        if entry.fast is not None and ranges.session is None:
-            return entry.fast(*self._owned(call, args, kwargs))
-        return _launch(
-            entry.program, entry.executable, entry.constants, *self._owned(call, args, kwargs)
-        )
-
-    def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
-        """The leaves as concrete arrays."""
         leaves = call.leaves
+        arrays = self._own(call, args, kwargs)
+        fast = entry.fast
+        # The fast dict is keyed by avals alone, so only calls of plain arrays by position may go
+        # there: the first of them, whether or not NumPy arrays were given before.
+        if arrays and fast and not kwargs and len(leaves) == len(args):
+            if {*map(type, args)} <= _ARRAYS:
+                self._fast[(config.state.trace_key, *call.avals)] = fast
+        if fast is not None and ranges.session is None:
+            return fast(*leaves)
+        return _launch(entry.program, entry.executable, entry.constants, *leaves)
+
+    def _own(self, call: Call, args: tuple, kwargs: dict) -> bool:
+        """Make concrete arrays of the leaves; return whether all of them were."""
+        leaves = call.leaves
+        arrays = True
         try:
             for i, x in enumerate(leaves):
                 # NumPy arrays and Python scalars; out-of-range integers are found here.
                 if type(x) is not ArrayImpl:
                     leaves[i] = host.own(x, call.avals[i])
+                    arrays = False
         except OverflowError as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
-        return leaves
+        return arrays
 
     # ---- tracing and compiling ----
     def _take_apart(self, args: tuple, kwargs: dict) -> Call:

@@ -13,13 +13,13 @@ import numpy as np
 
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load
-from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
 from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.expressions import NoCudaRule, Reducer
+from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.graph import Var
 from gpuarray.util import Struct
 
@@ -308,7 +308,7 @@ class Template(Writer, abc.ABC):
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
         """The finished kernel: the lines so far under their signature."""
         if schedule.grid > TARGET.most_blocks:
-            raise NoCudaRule(
+            raise NoKernel(
                 f"{self.kernel.name} would be {schedule.grid} blocks, and a launch has at most "
                 f"{TARGET.most_blocks}: work on a part of the array at a time"
             )

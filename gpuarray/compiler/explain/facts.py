@@ -16,6 +16,7 @@ from gpuarray.compiler.explain.records import Operation as Operation
 from gpuarray.compiler.explain.records import Record, StepRecord
 from gpuarray.compiler.explain.records import Value as Value
 from gpuarray.compiler.fuse.group import Refusal
+from gpuarray.compiler.lower.choose import form_of
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs, step_work
 from gpuarray.compiler.lower.words import describe
@@ -126,7 +127,7 @@ def _step_facts(
     group = group_in(step)
     return StepFacts(
         name,
-        step.name.partition("_")[2],
+        form_of(step),
         operations,
         inputs,
         outputs,

@@ -11,7 +11,7 @@ parallel space P: in `sum(x * y, axis=1)` axis 0 is P and axis 1 is R.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.flows import Flow
@@ -53,7 +53,22 @@ class Member(Struct, frozen=False, eq=False):
         return [self.eqn.outvars[k] for k in self.flow.results if k not in self.flow.whole]
 
 
-class FusedGroup(Struct, eq=False):
+class _Members:
+    """What groups say of their members."""
+
+    members: Sequence[Member]
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether a loop or a branch is among the members."""
+        return any(m.flow is not None for m in self.members)
+
+    def loads(self) -> Iterator[Load]:
+        """All inputs, once for each place that reads them."""
+        return (o for m in self.members for o in m.operands if isinstance(o, Load))
+
+
+class FusedGroup(_Members, Struct, eq=False):
     """Equations that become one kernel. Immutable: another one is made by `replace`.
 
     axes: lengths of the axes; those in `reduced` are removed by reductions
@@ -92,21 +107,12 @@ class FusedGroup(Struct, eq=False):
         return tuple(i for i in range(len(self.axes)) if i not in self.reduced)
 
     @property
-    def has_flow(self) -> bool:
-        """Whether a loop or a branch is among the members."""
-        return any(m.flow is not None for m in self.members)
-
-    @property
     def is_fused(self) -> bool:
         """Whether its members are of the kinds that fusion merges: pointwise work, reductions,
         loops in registers. Others (a scan, a sort, a scatter in place) have kernels of their own.
         """
         fusible = (Kind.POINTWISE, Kind.REDUCTION)
         return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
-
-    def loads(self) -> Iterator[Load]:
-        """All inputs, once for each place that reads them."""
-        return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
         """The inputs that loops read step by step, and how often each element of the space does."""
@@ -116,7 +122,7 @@ class FusedGroup(Struct, eq=False):
                     yield load, member.flow.reads_of(k)
 
 
-class GroupBuilder:
+class GroupBuilder(_Members):
     """A group while equations are still merged into it. What every attempt to merge asks for is
     kept up to date here, since gathering it again would take quadratic time.
     """
@@ -153,15 +159,6 @@ class GroupBuilder:
                 self.streams.add(load.source)
         elif depends:
             self.finished.update(member.eqn.outvars)
-
-    @property
-    def has_flow(self) -> bool:
-        """Whether a loop or a branch is among the members."""
-        return any(m.flow is not None for m in self.members)
-
-    def loads(self) -> Iterator[Load]:
-        """All inputs, once for each place that reads them."""
-        return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
     def sources(self) -> list[Var]:
         """The distinct values the group reads, in order of first use."""

@@ -19,6 +19,7 @@ from gpuarray.compiler.lower.kernel import (
     Kernel,
     Loop,
     Map,
+    NoKernel,
     Rows,
     Scan,
     Scatter,
@@ -33,10 +34,6 @@ from gpuarray.compiler.lower.user import is_custom
 from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
-
-
-class NoKernel(TypeError):
-    """A group that has no kernel, and why."""
 
 
 def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
@@ -58,14 +55,16 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
     number, made = itertools.count(), []
     for step in steps:
         if not isinstance(step, Eqn):
-            form = step.form if isinstance(step, Kernel) else _likely_form(step)
-            step = step.replace(name=f"k{next(number)}_{form}")
+            step = step.replace(name=f"k{next(number)}_{form_of(step)}")
         made.append(step)
     return made
 
 
-def _likely_form(group: FusedGroup) -> str:
-    """The form that a group would have as a kernel, for its name where it is none."""
+def form_of(step: Kernel | FusedGroup) -> str:
+    """The form of a kernel, or the one that a group would have, for its name where it is none."""
+    if isinstance(step, Kernel):
+        return step.form
+    group = step
     if group.has_flow:
         return Loop.form
     if not group.reduced:

@@ -16,6 +16,10 @@ from gpuarray.core.graph import Eqn, Var
 from gpuarray.util import Struct
 
 
+class NoKernel(TypeError):
+    """A group or an operation that has no kernel, and why."""
+
+
 class Kernel(Struct, eq=False):
     """A group with its loop form: one of `FORMS`.
 

@@ -17,10 +17,10 @@ from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.graph import Var
+from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
 

@@ -20,11 +20,11 @@ from gpuarray.compiler.fuse.group import (
     Member,
     Operand,
 )
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:

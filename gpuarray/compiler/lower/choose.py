@@ -31,9 +31,9 @@ from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_short_sort
 from gpuarray.compiler.lower.user import is_custom
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
+from gpuarray.core.target import TARGET
 
 
 def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:

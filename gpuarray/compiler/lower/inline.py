@@ -30,11 +30,11 @@ from gpuarray.compiler.lower.scatters import (
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 

@@ -14,12 +14,12 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
-from gpuarray.compiler.target import TARGET
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.cuda_rules import is_half
 from gpuarray.util import Struct
 

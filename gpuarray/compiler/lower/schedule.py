@@ -11,8 +11,8 @@ import functools
 import itertools
 import math
 
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import TARGET
 from gpuarray.util import Struct
 
 

@@ -15,7 +15,7 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from gpuarray.compiler.target import TARGET
+from gpuarray.core.target import TARGET
 
 _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")
 

@@ -42,7 +42,7 @@ FLOORS = {
 PUBLIC = 6
 
 # Inside the compiler the rooms are floors too: a module imports rooms before its own, or its own.
-ROOMS = ("target", "rewrite", "fuse", "lower", "text", "cuda", "check", "pipeline", "explain")
+ROOMS = ("rewrite", "fuse", "lower", "text", "cuda", "check", "pipeline", "explain")
 
 # Third-party modules that load on first use, through util.lazy_module, never by importing gpuarray.
 HEAVY = {"scipy", "cupy", "cupyx", "matplotlib", "mpi4py"}

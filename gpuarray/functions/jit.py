@@ -91,11 +91,15 @@ class Jitted:
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self._fun = fun
         self._options = options
-        self._signature = argnums.signature_of(fun)
         self._cache = cache.of_function(fun, options)
         # The dict itself, one attribute away: the hot path of a call reads nothing else.
         self._fast = self._cache.fast
         self._referring: Referring | None = None  # how it is called if it touches references
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature | None:
+        """Found when the function is first traced: importing the package makes 200 of these."""
+        return argnums.signature_of(self._fun)
 
     def __call__(self, *args, **kwargs):
         try:  # a boundary of tracebacks, without the cost of a function

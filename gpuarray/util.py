@@ -1,7 +1,7 @@
 """Small helpers used on every floor.
 
-Floor 0: imports nothing of gpuarray. In: plain Python values. Out: lazy modules, dicts with bounds,
-checked axes.
+Floor 0: imports nothing of gpuarray. In: plain Python values. Out: structs, lazy modules, dicts
+with bounds, checked axes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,90 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from dataclasses import FrozenInstanceError
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.exceptions import AxisError
+
+
+@dataclass_transform(frozen_default=True)
+class Struct:
+    """What a frozen dataclass is, for less time of importing the package: a dataclass takes half a
+    millisecond to make, for methods that are compiled from text. Here only `__init__` is compiled,
+    once there is an instance.
+
+    Annotated names are the fields, and values in the class are their defaults; each instance gets
+    its own copy of a list or a dict. `__post_init__` runs behind `__init__`, if there is one.
+    `class Name(Struct, frozen=False)` may be changed; with `eq=False` it is compared by identity.
+    Subclasses are as their base is.
+
+    >>> class Point(Struct):
+    ...     x: int
+    ...     y: int = 0
+    >>> Point(1), Point(1) == Point(1, y=0), Point(1).replace(y=2)
+    (Point(x=1, y=0), True, Point(x=1, y=2))
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields
+    _defaults: ClassVar[dict[str, Any]] = {}
+    _values: ClassVar[operator.attrgetter]  # of all fields, to compare and hash
+
+    def __init_subclass__(cls, *, frozen: bool = True, eq: bool = True):
+        own = [n for n, of in cls.__annotations__.items() if "ClassVar" not in str(of)]
+        cls.__match_args__ = (*cls.__match_args__, *own)
+        cls._defaults = cls._defaults | {n: vars(cls)[n] for n in own if n in vars(cls)}
+        cls.__init__ = Struct.__init__
+        if own:
+            cls._values = operator.attrgetter(*cls.__match_args__)
+        free = () if frozen else ("__setattr__", "__delattr__")
+        for method in (*free, *(() if eq else ("__eq__", "__hash__"))):
+            setattr(cls, method, getattr(object, method))
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        type(self).__init__ = _written_init(type(self))
+        self.__init__(*args, **kwargs)
+
+    def replace(self, **changes: Any) -> Self:
+        """Another one, with these fields changed."""
+        return type(self)(**{name: getattr(self, name) for name in self.__match_args__} | changes)
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__qualname__}({', '.join(fields)})"
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._values(self) == self._values(other)
+
+    def __hash__(self) -> int:
+        return hash(self._values(self))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _written_init(cls: type[Struct]) -> Any:
+    """The `__init__` of a Struct: as fast as one written by hand."""
+    names, defaults = cls.__match_args__, cls._defaults
+    head = ", ".join(f"{n}=_defaults[{n!r}]" if n in defaults else n for n in names)
+    lines = [f"def __init__(self, {head}):"]
+    frozen = cls.__setattr__ is not object.__setattr__
+    for n in names:
+        copied = isinstance(defaults.get(n), list | dict)
+        value = f"{n}.copy() if {n} is _defaults[{n!r}] else {n}" if copied else n
+        lines.append(f" _put(self, {n!r}, {value})" if frozen else f" self.{n} = {value}")
+    if hasattr(cls, "__post_init__"):
+        lines.append(" self.__post_init__()")
+    written: dict[str, Any] = {}
+    exec("\n".join(lines), {"_defaults": defaults, "_put": object.__setattr__}, written)  # noqa: S102
+    written["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    return written["__init__"]
 
 
 class _LazyModule(ModuleType):

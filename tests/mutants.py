@@ -28,10 +28,10 @@ import gpuarray.numpy as gnp
 from gpuarray import nn
 from gpuarray.backends import hostcc
 from gpuarray.compiler.cuda.emit import KernelSource, emit
-from gpuarray.compiler.target import Target
 from gpuarray.compiler.text import prelude
 from gpuarray.core import dtypes
 from gpuarray.core.graph import storage_dtype
+from gpuarray.core.target import Target
 from gpuarray.errors import CompileError, DeviceError
 from tests import golden
 

@@ -1,5 +1,5 @@
-"""What users call: jit, the transforms, and what looks inside programs.
+"""What users call that is made with arrays: derivatives, checkpoints, callbacks, their own kernels.
 
-Floor 6. A module a concept; the public namespaces with JAX's names (`gpuarray.stages`,
-`gpuarray.ref`, ...) re-export what is here.
+Floor 6, above `functions`, `lax` and `numpy`. A module a concept; the public namespaces with JAX's
+names (`gpuarray.ref`, `gpuarray.debug`, ...) re-export what is here.
 """

@@ -13,20 +13,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from gpuarray import util
-from gpuarray.api import argnums
-from gpuarray.api.argnums import indices
 from gpuarray.control.checkpoint import Decision, name_p, remat_p
 from gpuarray.control.graph_edits import lifted
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import Literal
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions import argnums
+from gpuarray.functions.argnums import indices
 from gpuarray.lax import conv_general_dilated_p, dot_general_p
 from gpuarray.pytree import tree
 from gpuarray.transforms.graphs import jvp_graph
 from gpuarray.transforms.partial import split_graph
 from gpuarray.transforms.references import Ref, threaded, threading, values_of, write_back
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 #: What a policy may answer beside True and False.
 Saveable = Decision("Saveable", True)

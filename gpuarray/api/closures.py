@@ -15,7 +15,7 @@ from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 @boundary

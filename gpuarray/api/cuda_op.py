@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax, util
-from gpuarray.api.custom_vjp import custom_vjp
 from gpuarray.compiler.lower.user import Source
 from gpuarray.config import state
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.functions.custom_vjp import custom_vjp
 from gpuarray.numpy import asarray, broadcast_to, moveaxis, zeros
 from gpuarray.pytree import tree
 from gpuarray.util import read_only

@@ -16,7 +16,7 @@ from gpuarray.control.graph_edits import chosen, lifted, merged
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 def _name(fun: Any) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.api.argnums import indices
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, tangent_aval
 from gpuarray.core.trace import owned
 from gpuarray.core.value import Array
+from gpuarray.functions.argnums import indices
 from gpuarray.numpy.construct import as_type, asarray
 from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from gpuarray.api.jit import Jitted, jit
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.library import host_reason
 from gpuarray.compiler.explain.facts import Explanation as Explanation
 from gpuarray.compiler.explain.facts import explain_plan
 from gpuarray.compiler.explain.source import device_facts
+from gpuarray.functions.jit import Jitted, jit
 
 
 def explain(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.api.jit import jit
 from gpuarray.api.vjp import vjp
+from gpuarray.functions.jit import jit
 
 
 def fwd_and_bwd(

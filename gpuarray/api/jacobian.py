@@ -20,10 +20,10 @@ from gpuarray.api.derivatives import (
     check_output,
 )
 from gpuarray.api.vjp import Pullback
-from gpuarray.api.vmap import vmap
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.vmap import vmap
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.matrices import eye
 from gpuarray.primitives.linear import instantiate, zeros

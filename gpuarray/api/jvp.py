@@ -15,12 +15,12 @@ from gpuarray.api.derivatives import (
     check_tangent,
     real_array,
 )
-from gpuarray.api.stages import struct_of
 from gpuarray.core.avals import aval_of
 from gpuarray.core.graph import evaluate
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.trace import owned
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.stages import struct_of
 from gpuarray.pytree import tree
 from gpuarray.transforms.jvp import jvp_flat
 from gpuarray.transforms.linearize import linearize_flat

@@ -14,7 +14,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 @boundary

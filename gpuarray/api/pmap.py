@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.api.argnums import indices
-from gpuarray.api.jit import jit
 from gpuarray.api.shard_map import by_device
-from gpuarray.api.vmap import mapped_size
 from gpuarray.core.avals import aval_of
 from gpuarray.core.axes import known_names
 from gpuarray.core.mesh import Mesh, PartitionSpec
 from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.argnums import indices
+from gpuarray.functions.jit import jit
+from gpuarray.functions.vmap import mapped_size
 from gpuarray.primitives.axes import add_axis
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree

@@ -26,7 +26,7 @@ from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import trace_cache
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import prod
 
 

@@ -23,7 +23,7 @@ from gpuarray.core.linear import Zero, is_inexact, tangent_aval
 from gpuarray.core.tracebacks import boundary
 from gpuarray.pytree import tree
 from gpuarray.transforms.linearize import Linearized, linearize_flat
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
 

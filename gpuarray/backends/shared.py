@@ -21,7 +21,7 @@ from gpuarray.primitives.axes import add_axis
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.define import do
 from gpuarray.transforms.batch import BatchAxis, batch_of
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import Recent
 
 #: The name of the axis of devices in the Graph of a collective.

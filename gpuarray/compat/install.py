@@ -34,7 +34,7 @@ _ELSEWHERE = {
 _OURS = frozenset(
     f"jax.{name}"
     for name in (
-        *("api", "backends", "cli", "compat", "compiler", "control"),
+        *("api", "backends", "cli", "compat", "compiler", "control", "functions"),
         *("primitives", "pytree", "runtime", "transforms", "util"),
     )
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from gpuarray import config
 from gpuarray.compiler.check import check_graph, check_steps
@@ -32,6 +31,7 @@ from gpuarray.compiler.rewrite.simplify import simplify
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind
+from gpuarray.util import Struct
 
 # ---- the passes, top to bottom ----
 
@@ -105,8 +105,7 @@ def _is_checked() -> bool:
 # ---- what they make ----
 
 
-@dataclass
-class Plan:
+class Plan(Struct, frozen=False, eq=False):
     """A simplified graph and the steps that compute it."""
 
     graph: Graph

@@ -30,7 +30,7 @@ from gpuarray.transforms.batch import BatchAxis, BatchTrace, BatchTracer, matche
 from gpuarray.transforms.graphs import batch_graph
 from gpuarray.transforms.jvp import JVPTrace
 from gpuarray.transforms.partial import PartialTrace
-from gpuarray.transforms.stage import GraphTrace, GraphTracer, TracedFunction, stage
+from gpuarray.transforms.tracing import GraphTrace, GraphTracer, TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
 

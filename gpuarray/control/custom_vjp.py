@@ -28,7 +28,7 @@ from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.transforms.batch import BatchAxis, BatchTrace
 from gpuarray.transforms.partial import PartialTrace
-from gpuarray.transforms.stage import GraphTrace
+from gpuarray.transforms.tracing import GraphTrace
 
 
 def _jvp(primals: list, tangents: list, **params) -> tuple[list, list]:

@@ -18,7 +18,7 @@ from gpuarray.core.primitive import Kind, registry
 from gpuarray.core.trace import Tracer
 from gpuarray.primitives.linear import instantiate, zeros
 from gpuarray.transforms.graphs import jvp_graph
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
 

@@ -9,7 +9,6 @@ elements. Indices are index arithmetic (index.py), and may contain indices read 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ import numpy as np
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Graph, Var, storage_dtype
 from gpuarray.core.index import Axis, Index, Quotient, Remainder, axes_of
+from gpuarray.util import Struct
 
 # ---- tests of indices ----
 
 
-@dataclass(frozen=True)
-class Below:
+class Below(Struct):
     """0 <= index < bound: one comparison of unsigned numbers, where negative ones are large."""
 
     index: Index
@@ -38,8 +37,7 @@ class Below:
         return None
 
 
-@dataclass(frozen=True)
-class Multiple:
+class Multiple(Struct):
     """index % of == 0."""
 
     index: Index
@@ -59,24 +57,21 @@ Test = Below | Multiple
 # ---- accesses ----
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(Struct):
     """An element of an array in memory."""
 
     source: Var
     index: Index
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Struct):
     """Address of an element of an array in memory, for functions that search from there."""
 
     source: Var
     index: Index
 
 
-@dataclass(frozen=True, eq=False)
-class Constant:
+class Constant(Struct):
     """A constant. Two are equal if their bits are: nan equals itself, and -0.0 is not 0.0."""
 
     value: Any
@@ -95,8 +90,7 @@ class Constant:
         return hash(self.key)
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct):
     """A value that a kernel has in a register, under a name that the kernel's writer knows."""
 
     value: Any
@@ -104,8 +98,7 @@ class Held:
 
 # Trees are compared by identity: comparing shared subtrees element by element would take
 # exponential time.
-@dataclass(frozen=True, eq=False)
-class Guarded:
+class Guarded(Struct, eq=False):
     """`inside` if all tests hold, else `outside`; both have the aval `aval`."""
 
     tests: tuple[Test, ...]
@@ -114,8 +107,7 @@ class Guarded:
     aval: ShapedArray
 
 
-@dataclass(frozen=True, eq=False)
-class Applied:
+class Applied(Struct, eq=False):
     """An operation on elements: result `number` of a pointwise equation, or a template.
 
     In a template {0}, {1}, ... are the operands, then the `places`, which are indices. {T} and {M}
@@ -133,8 +125,7 @@ class Applied:
 # ---- folds ----
 
 
-@dataclass(frozen=True)
-class Reduced:
+class Reduced(Struct):
     """Fold terms as a reduction does.
 
     Attributes
@@ -152,8 +143,7 @@ class Reduced:
     matching: bool = False
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(Struct):
     """Combine states and terms.
 
     `by` is a pointwise equation of a state and a term, or a Graph of all states and all terms; with
@@ -163,8 +153,7 @@ class Merged:
     by: Eqn | Graph | None
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(Struct):
     """Choose the first best element; `better` compares the best so far with the next.
 
     The states are: what is kept of the best element, the element itself, and whether there is one.
@@ -174,8 +163,7 @@ class Best:
     better: Eqn
 
 
-@dataclass(frozen=True, eq=False)
-class SerialFold:
+class SerialFold(Struct, eq=False):
     """A fold over the elements along loops, in order, of those for which the tests hold.
 
     Attributes
@@ -204,8 +192,7 @@ class SerialFold:
 Access = Element | Address | Constant | Held | Guarded | Applied | SerialFold
 
 
-@dataclass(frozen=True)
-class Lookup:
+class Lookup(Struct):
     """An index that is read from memory: an atom of index arithmetic.
 
     An index out of bounds is clamped to 0 ... `most`. With `find`, it becomes `most` + 1 instead,

@@ -9,13 +9,13 @@ rule of their kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.core.element import Access, Applied, Test
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.index import Index, through
 from gpuarray.core.primitive import Kind
+from gpuarray.util import Struct
 
 #: Coordinates of an element: one index for each axis.
 Places = Sequence[Index]
@@ -35,8 +35,7 @@ def _never(operand: int) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class ElementRule:
+class ElementRule(Struct):
     """How one element of an operation's results is computed where it is read, and at what cost.
 
     Attributes
@@ -76,8 +75,7 @@ class ElementRule:
         return eqn.outvars[0].aval.size * self.times(eqn)
 
 
-@dataclass(frozen=True)
-class UpdateRule:
+class UpdateRule(Struct):
     """How an operation changes a part of its first operand, which may be done in place.
 
     Attributes

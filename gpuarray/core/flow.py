@@ -7,14 +7,13 @@ their numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.core.graph import Graph
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct):
     """A Graph that is run repeatedly on its own results.
 
     Its results are the last carries, then ys.
@@ -41,8 +40,7 @@ class Loop:
     condition_consts: range = range(0)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct):
     """One of several Graphs, applied to all operands but the first.
 
     The first operand is the number of the branch, clamped into range.
@@ -51,8 +49,7 @@ class Choice:
     branches: tuple[Graph, ...]
 
 
-@dataclass(frozen=True)
-class ByDevice:
+class ByDevice(Struct):
     """A Graph that each device of a mesh runs on its pieces of the operands.
 
     Attributes

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuarray.core import dtypes
+from gpuarray.util import Struct
 
 
 @functools.cache
@@ -124,8 +124,7 @@ def _fits(identity: Any, state: State) -> bool:
     return isinstance(identity, tuple) and len(identity) == 2 and all(map(_fits, identity, state))
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(Struct):
     """How elements are folded into one.
 
     Parameters

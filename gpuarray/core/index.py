@@ -8,14 +8,13 @@ not simplify; since shapes are constants, most do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from gpuarray.core.graph import Eqn
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct):
     """One axis of a group, with positions 0 to length - 1."""
 
     number: int
@@ -36,8 +35,7 @@ class Axis:
         return frozenset((self.number,))
 
 
-@dataclass(frozen=True)
-class Quotient:
+class Quotient(Struct):
     """inner // divisor, for a non-negative inner."""
 
     inner: Index
@@ -53,8 +51,7 @@ class Quotient:
         return frozenset(axes_of(self.inner))
 
 
-@dataclass(frozen=True)
-class Remainder:
+class Remainder(Struct):
     """inner % divisor, for a non-negative inner."""
 
     inner: Index
@@ -82,8 +79,7 @@ class Atom(Protocol):
     def axes(self) -> frozenset[int]: ...
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(Struct):
     """A sum of terms: `sum(coefficient * atom) + constant`."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -191,8 +187,7 @@ def split(index: Index, shape: Sequence[int]) -> list[Index]:
     return out[::-1]
 
 
-@dataclass(frozen=True)
-class ViewRule:
+class ViewRule(Struct):
     """A view as an index map of its operand (`Primitive.view`).
 
     Attributes

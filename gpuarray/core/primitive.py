@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.core import trace
@@ -19,6 +18,7 @@ from gpuarray.core.fold import Fold
 from gpuarray.core.layout import Layout, joined
 from gpuarray.core.rewrite import NO_REWRITE, Rewrite
 from gpuarray.errors import MissingRuleError
+from gpuarray.util import Struct
 
 
 class Kind(enum.Enum):
@@ -68,8 +68,7 @@ LINEAR = Sentinel("LINEAR", "the operation is linear: its derivative is itself")
 BY_PARTS = Sentinel("BY_PARTS", "the derivative is that of the operation's parts")
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct):
     """Names of the params that say how a sort orders its operands, which have the same shape.
 
     Attributes

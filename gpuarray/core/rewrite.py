@@ -7,8 +7,9 @@ these rules the compiler's passes need no primitive by name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from gpuarray.util import Struct
 
 
 class Extents(NamedTuple):
@@ -30,8 +31,7 @@ class Extents(NamedTuple):
     steps: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(Struct):
     """Rules of operations that sum products of the elements of two operands.
 
     Attributes
@@ -50,8 +50,7 @@ class Product:
     expanded: Callable[[Any], list[Any]]
 
 
-@dataclass(frozen=True)
-class Rewrite:
+class Rewrite(Struct):
     """The rewrite rules of one primitive; None where it has none.
 
     Attributes

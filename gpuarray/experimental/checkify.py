@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,8 +48,9 @@ from gpuarray.primitives.indexing.ops import (
 )
 from gpuarray.primitives.movement.ops import dynamic_slice_p, dynamic_update_slice_p
 from gpuarray.pytree import tree
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.tree_util import register_pytree_node
+from gpuarray.util import Struct
 
 # ---- kinds of errors ----
 
@@ -89,8 +89,7 @@ automatic_checks = float_checks | index_checks
 all_checks = automatic_checks | user_checks
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct):
     """A place that can fail, with its message and the avals of the payload to format into it."""
 
     kind: type[JaxException]
@@ -194,8 +193,7 @@ init_error = Error(np.int32(-1))
 # ---- checks ----
 
 
-@dataclass(frozen=True)
-class _Raise:
+class _Raise(Struct):
     """The callback of a check outside of checkify: raise when it fails."""
 
     site: Site

@@ -16,13 +16,13 @@ import numpy as np
 from gpuarray import lax
 from gpuarray import numpy as gnp
 from gpuarray.api.closures import closure_convert
-from gpuarray.api.custom_vjp import custom_vjp
 from gpuarray.api.vjp import vjp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.linear import is_inexact
 from gpuarray.core.value import Array
 from gpuarray.flatten_util import ravel_pytree
+from gpuarray.functions.custom_vjp import custom_vjp
 from gpuarray.names import explain_names as _explain_names
 from gpuarray.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 

@@ -13,9 +13,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.api.custom_vjp import custom_vjp
-from gpuarray.api.inspect import ShapeDtypeStruct
-from gpuarray.api.jit import jit
 from gpuarray.api.vjp import vjp
 from gpuarray.backends.numpy import program as driver
 from gpuarray.compiler.pipeline import plan_graph
@@ -27,6 +24,9 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph, evaluate, subgraphs, verify
 from gpuarray.core.linear import is_inexact
 from gpuarray.export.values import ValueReader, ValueWriter
+from gpuarray.functions.custom_vjp import custom_vjp
+from gpuarray.functions.inspect import ShapeDtypeStruct
+from gpuarray.functions.jit import jit
 from gpuarray.pytree import tree
 from gpuarray.runtime.device import platform_named
 from gpuarray.runtime.execute import separated

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gpuarray.core.graph import Eqn, Graph
 from gpuarray.core.primitive import Kind, Primitive, Sentinel
 from gpuarray.names import explain_names as _explain_names
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 __all__ = ["LoweringRule", "lower_fun", "register_lowering"]
 

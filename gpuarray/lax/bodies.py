@@ -20,8 +20,8 @@ from gpuarray.core.value import Array
 from gpuarray.lax.convert import convert
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import refuse_reference
-from gpuarray.transforms.stage import TracedFunction, stage
 from gpuarray.transforms.trace_cache import remembered
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 class Body(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray import util
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import ArrayLike, dtype_of, operands
 from gpuarray.lax.convert import convert_element_type
 from gpuarray.primitives.contract.fft import FftType as FftType

@@ -29,7 +29,7 @@ from gpuarray.primitives.indexing.ops import (
     scatter_sub_p,
     update_graph,
 )
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 def gather(

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gpuarray.api.jit import jit
 from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.control.shard_map import laid
 from gpuarray.core.avals import aval_of
@@ -21,6 +20,7 @@ from gpuarray.core.sharding import Sharding
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.bodies import check_operands
 from gpuarray.lax.collectives import axis_size
 from gpuarray.lax.elementwise import optimization_barrier

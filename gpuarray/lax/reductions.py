@@ -42,7 +42,7 @@ from gpuarray.primitives.reduce.ops import (
 )
 from gpuarray.pytree import tree
 from gpuarray.runtime.transfer import placed
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.util import index, number
 
 # Types whose sums can lose precision or overflow quickly, as `allow_f16_reductions` has it.

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuarray import config, errors
-from gpuarray.api.vmap import vmap
 from gpuarray.control.graph_edits import (
     chosen,
     cut,
@@ -24,6 +23,7 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.vmap import vmap
 from gpuarray.lax.args import integer, times_unrolled
 from gpuarray.lax.bodies import (
     check_carry,

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from gpuarray import config
-from gpuarray.api.jit import jit
 from gpuarray.core.trace import is_base
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.runtime.array import ArrayImpl
 
 _state = config.state

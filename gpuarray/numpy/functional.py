@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from gpuarray import util
-from gpuarray.api.vmap import vmap
 from gpuarray.core.tracebacks import boundary
 from gpuarray.core.value import Array
+from gpuarray.functions.vmap import vmap
 from gpuarray.lax.args import canonicalize_shape
 from gpuarray.numpy.construct import asarray
 from gpuarray.numpy.creation import arange

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.numpy.arithmetic import remainder
 from gpuarray.numpy.composite import composite
 from gpuarray.numpy.construct import as_type, asarray

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config, lax, util
-from gpuarray.api.inspect import eval_shape
-from gpuarray.api.stages import ShapeDtypeStruct
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.tracebacks import clean
 from gpuarray.core.value import Array
+from gpuarray.functions.inspect import eval_shape
+from gpuarray.functions.stages import ShapeDtypeStruct
 from gpuarray.numpy import (
     arithmetic,
     comparison,

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of, machine_int
 from gpuarray.core.trace import kept
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.primitives.movement.ops import reshape_p, slice_p, squeeze_p
 from gpuarray.primitives.random.ops import random_bits_p, random_split_p, stream_params

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gpuarray import lax
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.random.arguments import float_dtype, one_key, placed, ranked, sample_shape, spread
 from gpuarray.random.basic import (

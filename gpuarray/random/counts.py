@@ -18,10 +18,10 @@ import numpy as np
 
 from gpuarray import lax
 from gpuarray import numpy as gnp
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.avals import aval_of
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, shape_of
 from gpuarray.lax.loops import while_loop
 from gpuarray.lax.scans import scan

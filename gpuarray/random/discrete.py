@@ -13,9 +13,9 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import ArrayLike, canonicalize_shape, shape_of
 from gpuarray.random.arguments import int_dtype, one_key, placed, ranked, sample_shape, spread
 from gpuarray.random.basic import _uniform, as_, keys_from, randint, raw_bits

@@ -9,9 +9,9 @@ import functools
 from typing import Any
 
 from gpuarray import lax, util
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.primitives.random.gamma import random_gamma_p
 from gpuarray.primitives.random.ops import random_split_p, stream_params

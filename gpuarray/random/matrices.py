@@ -10,9 +10,9 @@ from typing import Any
 
 from gpuarray import numpy as gnp
 from gpuarray import util
-from gpuarray.api.jit import jit
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.jit import jit
 from gpuarray.lax.args import canonicalize_shape, shape_of
 from gpuarray.numpy.promotion import promote_dtypes_inexact
 from gpuarray.random.arguments import float_dtype, one_key, placed, sample_shape

@@ -33,7 +33,7 @@ from gpuarray.runtime.execute import check_numbers, launch
 from gpuarray.runtime.host import own
 from gpuarray.runtime.memory import out_of_memory
 from gpuarray.runtime.recording import Op, flush_all, recorder_of
-from gpuarray.transforms.stage import check_alive
+from gpuarray.transforms.tracing import check_alive
 
 # Op by (primitive, operand avals, params).
 _ops = util.Recent(1 << 14)

@@ -15,7 +15,7 @@ from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, batch_flat, matched
 from gpuarray.transforms.jvp import jvp_flat
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 from gpuarray.transforms.transpose import transpose_flat
 
 

@@ -16,7 +16,7 @@ from gpuarray.core.graph import Graph
 from gpuarray.core.linear import is_inexact, is_zero, tangent_aval
 from gpuarray.transforms.jvp import JVPTrace
 from gpuarray.transforms.partial import PartialTrace
-from gpuarray.transforms.stage import GraphTrace, TracedFunction
+from gpuarray.transforms.tracing import GraphTrace, TracedFunction
 
 
 class Linearized(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gpuarray.core import trace as traces
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, evaluate, has_effect
 from gpuarray.core.primitive import Primitive
-from gpuarray.transforms.stage import GraphTrace, GraphTracer, TracedFunction
+from gpuarray.transforms.tracing import GraphTrace, GraphTracer, TracedFunction
 
 
 class PartialTrace(traces.Trace):

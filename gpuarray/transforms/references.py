@@ -15,7 +15,6 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpuarray import errors
@@ -25,7 +24,8 @@ from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.primitives.define import do
 from gpuarray.pytree import tree
 from gpuarray.transforms.batch import BatchTrace
-from gpuarray.transforms.stage import GraphTrace, Touched, TracedFunction
+from gpuarray.transforms.tracing import GraphTrace, Touched, TracedFunction
+from gpuarray.util import Struct
 
 
 class AbstractRef:
@@ -261,8 +261,7 @@ def refuse_reference(x: Any, info: TracedFunction) -> None:
 # ---- Refs as arguments ----
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct):
     """Placeholder for the i-th Ref among arguments: a static part of their structure."""
 
     number: int

@@ -18,7 +18,7 @@ import gpuarray as ga
 #: What users do not import: the floors below the public one.
 INTERNAL = {
     *("__main__", "cli", "compat", "compiler", "control", "core", "runtime"),
-    *("parallel", "transforms", "primitives", "pytree", "backends", "api"),
+    *("parallel", "transforms", "primitives", "pytree", "backends", "functions", "api"),
 }
 #: Packages whose files are chapters of one namespace; these of them are namespaces themselves.
 CHAPTERS = ("gpuarray.numpy", "gpuarray.lax", "gpuarray.random", "gpuarray.custom_derivatives")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 
 import pytest
 
-from gpuarray.compiler.target import TARGET, Target
+from gpuarray.core.target import TARGET, Target
 
 
 def plan_for(monkeypatch: pytest.MonkeyPatch, **changes: float) -> Target:
     """Plan for a target that differs in these fields, wherever the compiler asks for one."""
-    made = dataclasses.replace(TARGET, **changes)
+    made = TARGET.replace(**changes)
     for name, module in list(sys.modules.items()):
-        if name.startswith("gpuarray.compiler.") and vars(module).get("TARGET") is TARGET:
+        if name.startswith("gpuarray.") and vars(module).get("TARGET") is TARGET:
             monkeypatch.setattr(module, "TARGET", made)
     return made

@@ -12,7 +12,6 @@ import pathlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from typing import NamedTuple
 
 from gpuarray import util
@@ -99,7 +98,7 @@ def _find(key: bytes, source: str, arch: str, options: Sequence[str], compile) -
     def make() -> tuple[bytes, bytes]:
         made = compile(source, arch, options)
         # What the compiler reported is kept beside the code.
-        return made.binary, json.dumps({n: astuple(r) for n, r in made.kernels.items()}).encode()
+        return made.binary, json.dumps(made.kernels).encode()
 
     entry = _store.load(key, make)
     resources = {name: Resources(*numbers) for name, numbers in json.loads(entry.note).items()}

@@ -12,7 +12,7 @@ from typing import Any
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
 from gpuarray.primitives.define import do
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 def graph_of(fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], name: str) -> Graph:

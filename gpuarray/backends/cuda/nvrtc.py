@@ -14,9 +14,10 @@ import pathlib
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuarray.errors import CompileError
+from gpuarray.util import Struct
 
 #: Always set: C++17, no implicit fused multiply-adds (the NumPy rules have none), device functions.
 OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
@@ -24,8 +25,7 @@ OPTIONS = ("--std=c++17", "--fmad=false", "-default-device")
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll")
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(NamedTuple):
     """What a kernel uses of a multiprocessor."""
 
     registers: int
@@ -33,14 +33,13 @@ class Resources:
     shared: int = 0  # bytes of shared memory per block
 
 
-@dataclass
-class Compiled:
+class Compiled(Struct):
     """Result of a compile."""
 
     binary: bytes
     log: str
     seconds: float
-    kernels: dict[str, Resources] = field(default_factory=dict)
+    kernels: dict[str, Resources] = {}
 
     @property
     def ptx(self) -> str:

@@ -17,7 +17,6 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind
 from gpuarray.errors import FallbackError, FallbackWarning
 from gpuarray.primitives.random.ops import implementation
+from gpuarray.util import Struct
 
 #: Keys for fresh random bits, counted anew in each process.
 _draws = itertools.count()
@@ -101,8 +101,7 @@ class Inside:
 
 
 # ---- memory of values ----
-@dataclass(eq=False)
-class _Memory:
+class _Memory(Struct, frozen=False, eq=False):
     """Memory that kernels of a plan write to.
 
     first, last: the steps between which it is in use; result: whether it leaves the plan
@@ -117,8 +116,7 @@ class _Memory:
     offset: int = 0
 
 
-@dataclass
-class _Value:
+class _Value(Struct):
     """Location of a value as text: its address, the owner of the memory, its Buffer if any."""
 
     base: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ def summed_products(
             # A product that others read, or that leaves the group, has to be in memory anyway.
             if factors is not None and reads[v] == 1 and v not in kept:
                 taken.add(product)
-                member = replace(member, operands=factors)
+                member = member.replace(operands=factors)
                 functions[member] = sum_of_products(member.eqn.params["axes"], v.aval.dtype)
         left.append(member)
     return [m for m in left if m not in taken], functions

@@ -17,8 +17,8 @@ from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.horizontal import arrays_of, is_one
 from gpuarray.compiler.lower.kernel import Batch
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
+from gpuarray.core.target import TARGET
 
 
 class BatchTemplate(Template):

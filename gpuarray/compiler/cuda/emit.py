@@ -36,7 +36,6 @@ from gpuarray.compiler.lower.kernel import (
     Tiles,
     User,
 )
-from gpuarray.compiler.text.expressions import NoCudaRule as NoCudaRule
 
 
 def emit(kernel: Kernel | FusedGroup, options: Options = PLAIN) -> KernelSource:

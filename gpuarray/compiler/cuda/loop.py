@@ -28,7 +28,6 @@ from gpuarray.compiler.fuse.group import Dims, Member, members_in_order
 from gpuarray.compiler.lower.elements import inlined_element
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
 from gpuarray.core.avals import ShapedArray
@@ -37,6 +36,7 @@ from gpuarray.core.element_rules import Places, rule_of
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.index import Index, behind, linear, through
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 
 
 class LoopTemplate(Template):

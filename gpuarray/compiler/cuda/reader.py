@@ -15,7 +15,6 @@ from typing import Any
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import folds
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import expression
@@ -38,6 +37,7 @@ from gpuarray.core.element import (
 )
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Axis, Index, axes_of
+from gpuarray.core.target import TARGET
 
 Scope = dict  # names of what has been read in a scope, by the key of its load or position
 

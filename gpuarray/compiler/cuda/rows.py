@@ -16,8 +16,8 @@ from gpuarray.compiler.lower.schedule import (
     schedule_all,
     schedule_rows,
 )
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import TARGET
 
 
 class RowsTemplate(Template):

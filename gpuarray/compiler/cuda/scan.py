@@ -19,9 +19,9 @@ from gpuarray.compiler.lower.scans import (
     reads_totals,
 )
 from gpuarray.compiler.lower.schedule import Schedule
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.compiler.text.expressions import Reducer
+from gpuarray.core.target import TARGET
 
 
 class ScanTemplate(Template):

@@ -14,10 +14,10 @@ from gpuarray.compiler.fuse.group import Load
 from gpuarray.compiler.lower.kernel import Kernel
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.sorts import axis_of, keys_of, length_of, takes_largest
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var
 from gpuarray.core.index import Index, linear
+from gpuarray.core.target import TARGET
 
 
 class SortTemplate(Template):

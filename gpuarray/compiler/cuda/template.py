@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import abc
 import itertools
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpuarray.compiler.cuda.writer import Writer
 from gpuarray.compiler.fuse.group import Load
-from gpuarray.compiler.lower.kernel import Kernel
+from gpuarray.compiler.lower.kernel import Kernel, NoKernel
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.compiler.lower.schedule import Schedule
 from gpuarray.compiler.lower.steps import step_eqns
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
-from gpuarray.compiler.text.expressions import NoCudaRule, Reducer
+from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.graph import Var
+from gpuarray.core.target import TARGET
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True, eq=False)
-class KernelSource:
+class KernelSource(Struct, eq=False):
     """One kernel as text for a target, and how to launch it.
 
     kernel: the kernel that the text implements
@@ -48,7 +47,7 @@ class KernelSource:
     outputs: list[Var]
     workspace: int = 0
     threads_meet: bool = False
-    table: list[Var] = field(default_factory=list)
+    table: list[Var] = []
     tiles: np.ndarray | None = None
 
     @property
@@ -62,8 +61,7 @@ class KernelSource:
         return TARGET.vector_bytes if self.schedule.width > 1 else 1
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct):
     """Options of the text.
 
     user_lines: whether comments name the user's lines
@@ -319,7 +317,7 @@ class Template(Writer, abc.ABC):
     def finish(self, schedule: Schedule, note: str, workspace: int = 0) -> KernelSource:
         """The finished kernel: the lines so far under their signature."""
         if schedule.grid > TARGET.most_blocks:
-            raise NoCudaRule(
+            raise NoKernel(
                 f"{self.kernel.name} would be {schedule.grid} blocks, and a launch has at most "
                 f"{TARGET.most_blocks}: work on a part of the array at a time"
             )

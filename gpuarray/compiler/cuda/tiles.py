@@ -16,10 +16,10 @@ from gpuarray.compiler.fuse.group import Load, members_in_order
 from gpuarray.compiler.lower.choose import values_of
 from gpuarray.compiler.lower.kernel import Tiles
 from gpuarray.compiler.lower.schedule import Schedule, schedule_tiles
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.index import Index, axes_of
+from gpuarray.core.target import TARGET
 
 
 class TilesTemplate(MapTemplate):

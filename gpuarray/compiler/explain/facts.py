@@ -7,7 +7,6 @@ shown under their names.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpuarray.compiler.explain.records import Operation as Operation
 from gpuarray.compiler.explain.records import Record, StepRecord
 from gpuarray.compiler.explain.records import Value as Value
 from gpuarray.compiler.fuse.group import Refusal
+from gpuarray.compiler.lower.choose import form_of
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import group_in, step_inputs, step_outputs, step_work
 from gpuarray.compiler.lower.words import describe
@@ -134,8 +134,7 @@ def _step_facts(
     group = group_in(step)
     return StepFacts(
         name,
-        # A kernel is named after its place and its form: `k3_rows` is of the form `rows`.
-        step.name.partition("_")[2],
+        form_of(step),
         operations,
         inputs,
         outputs,
@@ -154,9 +153,7 @@ def _with_facts(kernel: StepFacts, on_device: dict[str, dict[str, Any]]) -> Step
     # These two have fields of their own; all other facts are shown under their names.
     source, seconds = facts.pop("source"), facts.pop("roofline_seconds")
     facts["roofline"] = f"{seconds * 1e6:.2f} us"
-    return dataclasses.replace(
-        kernel, facts=kernel.facts | facts, source=source, roofline_seconds=seconds
-    )
+    return kernel.replace(facts=kernel.facts | facts, source=source, roofline_seconds=seconds)
 
 
 def _operation(eqn: Eqn, text: str) -> Operation:

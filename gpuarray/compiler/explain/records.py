@@ -6,12 +6,12 @@ Floor 3. Made by facts.py, shown by tables.py.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import Any
 
+from gpuarray.util import Struct
 
-@dataclass(frozen=True)
-class Value:
+
+class Value(Struct):
     """An array that a step reads or writes; `number` is the same wherever it is the same array."""
 
     number: int
@@ -19,8 +19,7 @@ class Value:
     nbytes: int
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct):
     """One operation of a step, as text, and the place in the user's program that asked for it."""
 
     name: str
@@ -42,8 +41,7 @@ class Operation:
         return f"{self.user_line} in {self.scope}" if self.scope else self.user_line
 
 
-@dataclass(frozen=True)
-class StepRecord:
+class StepRecord(Struct):
     """One step that runs on the device: a fused kernel, or a routine of a library.
 
     kind: the form of its kernel (map, rows, columns, ...), or library
@@ -59,7 +57,7 @@ class StepRecord:
     flops: float
     space: tuple[int, ...] = ()
     inner: tuple[int, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = {}
     source: str = ""
     roofline_seconds: float | None = None
 
@@ -112,8 +110,7 @@ class StepRecord:
         return sum(v.nbytes for v in self.outputs)
 
 
-@dataclass(frozen=True)
-class Boundary:
+class Boundary(Struct):
     """Two steps of which the second reads what the first wrote, and why they are two."""
 
     first: str
@@ -124,8 +121,7 @@ class Boundary:
         return f"{self.first} -> {self.second}: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct):
     """The steps of a function in the order in which they run, and what they cost.
 
     bytes_unfused, launches_unfused: the same cost if each operation were a step of its own

@@ -7,7 +7,6 @@ compiler is passed as a function, because floors above know which one is install
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
@@ -18,10 +17,10 @@ from gpuarray.compiler.pipeline import Plan
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.core.graph import Eqn
 from gpuarray.core.primitive import Kind
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct):
     """Throughput of a GPU per second: bytes copied, and instructions of single threads."""
 
     bytes: float

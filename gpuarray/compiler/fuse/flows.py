@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from gpuarray.compiler.fuse.operands import Dims, Load
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Eqn, Literal
+from gpuarray.util import Struct
 
 # ---- values ----
 
 
-@dataclass(eq=False)
-class Register:
+class Register(Struct, frozen=False, eq=False):
     """A value of which a thread holds its own element. `labels` are those of loops.py while it
     still finds out which axes are the same; `dims`, axes of the space, replace them at the end.
     """
@@ -38,8 +37,7 @@ class Register:
         return self if self.same is None else self.same.base
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct):
     """The current step of a loop, used as an axis of the arrays that the loop goes through. Its
     number is negative, unlike those of the space's axes; `length` is the number of steps.
     """
@@ -48,8 +46,7 @@ class Turn:
     length: int
 
 
-@dataclass(eq=False)
-class Picked:
+class Picked(Struct, frozen=False, eq=False):
     """Elements at an index that the kernel computes: a dynamic slice, a gather. `values` are the
     operands of the equation after the first.
     """
@@ -58,8 +55,7 @@ class Picked:
     values: dict[int, Value]
 
 
-@dataclass(eq=False)
-class Seen:
+class Seen(Struct, frozen=False, eq=False):
     """An element of an operand in memory. `path` says which: views, steps of loops and computed
     indices, the first applied first.
     """
@@ -78,8 +74,7 @@ Value = Literal | Register | Seen
 # ---- statements ----
 
 
-@dataclass(eq=False)
-class Compute:
+class Compute(Struct, frozen=False, eq=False):
     """An equation on elements."""
 
     eqn: Eqn
@@ -87,8 +82,7 @@ class Compute:
     results: list[Register]
 
 
-@dataclass(eq=False)
-class Carry:
+class Carry(Struct, frozen=False, eq=False):
     """A value that a loop carries from step to step."""
 
     start: Value
@@ -96,8 +90,7 @@ class Carry:
     next: Value | None = None
 
 
-@dataclass(eq=False)
-class Repeat:
+class Repeat(Struct, frozen=False, eq=False):
     """A loop: `test` and `going` are its condition, if it has one, and `turn` its steps, if they
     are counted. `stacked`: the value that each step writes, by the number of the result.
     """
@@ -106,14 +99,13 @@ class Repeat:
     turn: Turn | None
     reverse: bool
     carries: dict[int, Carry]
-    test: list[Statement] = field(default_factory=list)
+    test: list[Statement] = []
     going: Value | None = None
-    body: list[Statement] = field(default_factory=list)
-    stacked: dict[int, Value] = field(default_factory=dict)
+    body: list[Statement] = []
+    stacked: dict[int, Value] = {}
 
 
-@dataclass(eq=False)
-class Choose:
+class Choose(Struct, frozen=False, eq=False):
     """Branches: the statements of each, and its values for those results that are read."""
 
     eqn: Eqn
@@ -125,8 +117,7 @@ class Choose:
 Statement = Compute | Repeat | Choose
 
 
-@dataclass(eq=False)
-class Flow:
+class Flow(Struct, frozen=False, eq=False):
     """What a kernel runs for each element of a space.
 
     values: operands that an element starts from, by number, in the order of the member's operands

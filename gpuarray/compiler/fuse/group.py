@@ -11,8 +11,7 @@ parallel space P: in `sum(x * y, axis=1)` axis 0 is P and axis 1 is R.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuarray.compiler.fuse.flows import Flow
@@ -22,10 +21,10 @@ from gpuarray.compiler.fuse.operands import Load as Load
 from gpuarray.compiler.fuse.operands import Operand as Operand
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind
+from gpuarray.util import Struct
 
 
-@dataclass(eq=False)
-class Member:
+class Member(Struct, frozen=False, eq=False):
     """One equation of a group."""
 
     eqn: Eqn
@@ -54,9 +53,23 @@ class Member:
         return [self.eqn.outvars[k] for k in self.flow.results if k not in self.flow.whole]
 
 
-@dataclass(frozen=True, eq=False)
-class FusedGroup:
-    """Equations that become one kernel. Immutable: another one is made by `dataclasses.replace`.
+class _Members:
+    """What groups say of their members."""
+
+    members: Sequence[Member]
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether a loop or a branch is among the members."""
+        return any(m.flow is not None for m in self.members)
+
+    def loads(self) -> Iterator[Load]:
+        """All inputs, once for each place that reads them."""
+        return (o for m in self.members for o in m.operands if isinstance(o, Load))
+
+
+class FusedGroup(_Members, Struct, eq=False):
+    """Equations that become one kernel. Immutable: another one is made by `replace`.
 
     axes: lengths of the axes; those in `reduced` are removed by reductions
     inputs: the values in memory that it reads, in order of first use
@@ -72,7 +85,7 @@ class FusedGroup:
     members: tuple[Member, ...] = ()
     outputs: tuple[Var, ...] = ()
     inputs: tuple[Var, ...] = ()
-    inlined: Mapping[Var, Eqn] = field(default_factory=dict)
+    inlined: Mapping[Var, Eqn] = {}
     copy_of: Eqn | None = None
     name: str = ""
 
@@ -94,11 +107,6 @@ class FusedGroup:
         return tuple(i for i in range(len(self.axes)) if i not in self.reduced)
 
     @property
-    def has_flow(self) -> bool:
-        """Whether a loop or a branch is among the members."""
-        return any(m.flow is not None for m in self.members)
-
-    @property
     def is_fused(self) -> bool:
         """Whether its members are of the kinds that fusion merges: pointwise work, reductions,
         loops in registers. Others (a scan, a sort, a scatter in place) have kernels of their own.
@@ -106,10 +114,6 @@ class FusedGroup:
         fusible = (Kind.POINTWISE, Kind.REDUCTION)
         # A flow counts as fusible whatever its primitive's kind is.
         return all(m.flow is not None or m.eqn.primitive.kind in fusible for m in self.members)
-
-    def loads(self) -> Iterator[Load]:
-        """All inputs, once for each place that reads them."""
-        return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
     def streamed(self) -> Iterator[tuple[Load, int]]:
         """The inputs that loops read step by step, and how often each element of the space does."""
@@ -120,7 +124,7 @@ class FusedGroup:
                     yield load, member.flow.reads_of(k)
 
 
-class GroupBuilder:
+class GroupBuilder(_Members):
     """A group while equations are still merged into it.
 
     What every attempt to merge asks for is kept up to date here: gathering it again each time would
@@ -162,15 +166,6 @@ class GroupBuilder:
                 self.streams.add(load.source)
         elif depends:
             self.finished.update(member.eqn.outvars)
-
-    @property
-    def has_flow(self) -> bool:
-        """Whether a loop or a branch is among the members."""
-        return any(m.flow is not None for m in self.members)
-
-    def loads(self) -> Iterator[Load]:
-        """All inputs, once for each place that reads them."""
-        return (o for m in self.members for o in m.operands if isinstance(o, Load))
 
     def sources(self) -> list[Var]:
         """The distinct values the group reads, in order of first use."""

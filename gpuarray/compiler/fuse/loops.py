@@ -32,13 +32,13 @@ from gpuarray.compiler.fuse.group import Dims, GroupBuilder, Load, Member, Opera
 from gpuarray.compiler.fuse.merge import view_order
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import drop_dead, simplify
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import has_text
 from gpuarray.core.flow import Choice, Loop
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 
 # ---- from an equation to a group ----
 

@@ -10,7 +10,6 @@ and broadcast operands, and several outputs.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from gpuarray.compiler.fuse.group import (
@@ -21,11 +20,11 @@ from gpuarray.compiler.fuse.group import (
     Member,
     Operand,
 )
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Eqn
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 
 
 def view_order(views: tuple[Eqn, ...], ndim: int) -> tuple[int | None, ...] | None:
@@ -230,7 +229,7 @@ def _relabelled(member: Member, axis_of: dict[int, int], inner: dict[int, Inner]
             o = inner.get(id(o)) or Load(o.source, o.views, renamed(o.dims), o.shape)
         operands.append(o)
     space, dims = renamed(member.space), renamed(member.dims)
-    return dataclasses.replace(member, operands=operands, space=space, dims=dims)
+    return member.replace(operands=operands, space=space, dims=dims)
 
 
 def _flow_refusal(one: GroupBuilder, two: GroupBuilder, siblings: bool) -> str:

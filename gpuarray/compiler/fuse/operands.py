@@ -6,16 +6,14 @@ Floor 3. Plain data, made by fuse.py and merge.py: a producer's `Load` in its co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpuarray.core.graph import Eqn, Literal, Var, params_key
+from gpuarray.util import Struct
 
 #: For each dimension the axis of the group that it runs along; None where it has length 1.
 Dims = tuple[int | None, ...]
 
 
-@dataclass(eq=False)
-class Load:
+class Load(Struct, frozen=False, eq=False):
     """An input of a group: a buffer seen through views, or a value computed from its index alone.
 
     source: what is in memory; views: applied to it, in this order; shape: of what they show
@@ -33,8 +31,7 @@ class Load:
         self.key = (self.source, tuple((e.primitive, params_key(e.params)) for e in self.views))
 
 
-@dataclass(eq=False)
-class Inner:
+class Inner(Struct, frozen=False, eq=False):
     """An operand computed inside the group. `order` says for each dimension of the operand which
     one of `var` it is (None: a new one), so a transpose between two members is no step.
     """

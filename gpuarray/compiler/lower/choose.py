@@ -6,7 +6,6 @@ depends on shapes, dtypes and the order of memory alone, so the same graph gets 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from gpuarray.compiler.lower.kernel import (
     Kernel,
     Loop,
     Map,
+    NoKernel,
     Rows,
     Scan,
     Scatter,
@@ -31,13 +31,9 @@ from gpuarray.compiler.lower.passes import axis_order, split_passes
 from gpuarray.compiler.lower.scans import is_scan
 from gpuarray.compiler.lower.sorts import is_short_sort
 from gpuarray.compiler.lower.user import is_custom
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.index import Index, axes_of
-
-
-class NoKernel(TypeError):
-    """A group that has no kernel, and why."""
+from gpuarray.core.target import TARGET
 
 
 def choose_forms(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
@@ -60,14 +56,16 @@ def named(steps: Iterable[DeviceStep]) -> list[DeviceStep]:
     for step in steps:
         # Single equations have no name: they run as routines of libraries.
         if not isinstance(step, Eqn):
-            form = step.form if isinstance(step, Kernel) else _likely_form(step)
-            step = dataclasses.replace(step, name=f"k{next(number)}_{form}")
+            step = step.replace(name=f"k{next(number)}_{form_of(step)}")
         made.append(step)
     return made
 
 
-def _likely_form(group: FusedGroup) -> str:
-    """The form that a group would have as a kernel, for its name if it has no kernel."""
+def form_of(step: Kernel | FusedGroup) -> str:
+    """The form of a kernel, or the one that a group would have, for its name where it is none."""
+    if isinstance(step, Kernel):
+        return step.form
+    group = step
     if group.has_flow:
         return Loop.form
     if not group.reduced:

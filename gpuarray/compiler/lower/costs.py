@@ -6,10 +6,10 @@ They come from the element rules of primitives (core/element_rules.py).
 
 from __future__ import annotations
 
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import rule_of
 from gpuarray.core.graph import Eqn
+from gpuarray.core.target import TARGET
 
 
 def can_inline(eqn: Eqn) -> bool:

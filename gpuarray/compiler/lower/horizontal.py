@@ -14,9 +14,9 @@ from gpuarray.compiler.fuse.order import in_order
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.kernel import Batch, DeviceStep
 from gpuarray.compiler.lower.steps import step_inputs, step_outputs
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Literal, Var, params_key, storage_dtype
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 
 
 def fuse_horizontally(steps: list[Step]) -> list[DeviceStep]:

@@ -12,7 +12,6 @@ Drivers that replay primitives keep the steps as fused.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -31,11 +30,11 @@ from gpuarray.compiler.lower.scatters import (
 from gpuarray.compiler.lower.sorts import is_short_sort, sort_group
 from gpuarray.compiler.lower.user import custom_steps, is_custom
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.graph import Atom, Eqn, Graph, Var, is_view
 from gpuarray.core.index import contiguous_offset
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 
@@ -246,7 +245,7 @@ class _Inliner:
             self.inlined.add(v)
             left += found
         outputs = tuple(dict.fromkeys(left))
-        return step if outputs == step.outputs else dataclasses.replace(step, outputs=outputs)
+        return step if outputs == step.outputs else step.replace(outputs=outputs)
 
     def row_values_for(self, v: Var, group: FusedGroup) -> list[Var] | None:
         """The values over rows alone from which, with what is in memory, an output can be computed
@@ -437,7 +436,7 @@ class _Inliner:
         if not found:
             return group
         inputs = tuple(self.inputs_of(group.inputs, found))
-        return dataclasses.replace(group, inputs=inputs, inlined=found)
+        return group.replace(inputs=inputs, inlined=found)
 
     def inputs_of(self, roots: Iterable[Var], producers: dict[Var, Eqn]) -> list[Var]:
         """The values in memory from which `producers` compute the roots, in order of first use."""
@@ -527,7 +526,7 @@ def copy_kernel(v: Var, eqn: Eqn, producers, inputs_of) -> FusedGroup:
     copy = build.copy(load.source, eqn.site, v)
     group = group_of(Member(copy, [load], dims, dims), v.aval.shape, [v])
     inputs = tuple(inputs_of([load.source], made))
-    return dataclasses.replace(group, inputs=inputs, inlined=made, copy_of=eqn)
+    return group.replace(inputs=inputs, inlined=made, copy_of=eqn)
 
 
 def split_wide_join(eqn: Eqn) -> list[Eqn]:

@@ -7,17 +7,20 @@ Floor 3. Plain data, made by choose.py (and horizontal.py), read by the template
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load
 from gpuarray.compiler.lower.accesses import Accesses
 from gpuarray.compiler.lower.passes import Pass
 from gpuarray.core.graph import Eqn, Var
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
+class NoKernel(TypeError):
+    """A group or an operation that has no kernel, and why."""
+
+
+class Kernel(Struct, eq=False):
     """A group with its loop form: one of `FORMS`.
 
     accesses: the group, the axes that threads go over, and how it reads
@@ -50,7 +53,6 @@ class Kernel:
         return {}
 
 
-@dataclass(frozen=True, eq=False)
 class Map(Kernel):
     """Pointwise: a thread computes a few neighbouring elements.
 
@@ -61,7 +63,6 @@ class Map(Kernel):
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Tiles(Kernel):
     """Pointwise, where some values are contiguous along `x` and others along `y`: a block computes
     a square of both axes, and values contiguous along `y` are transposed in shared memory.
@@ -73,7 +74,6 @@ class Tiles(Kernel):
     x: int
 
 
-@dataclass(frozen=True, eq=False)
 class Rows(Kernel):
     """Reductions along the axis that is contiguous in memory: threads share a row.
 
@@ -88,7 +88,6 @@ class Rows(Kernel):
     shared: bool
 
 
-@dataclass(frozen=True, eq=False)
 class Columns(Kernel):
     """Reductions along another axis: neighbouring threads go down neighbouring columns.
 
@@ -101,21 +100,18 @@ class Columns(Kernel):
     length: int
 
 
-@dataclass(frozen=True, eq=False)
 class Scan(Kernel):
     """A running fold along one axis."""
 
     form = "scan"
 
 
-@dataclass(frozen=True, eq=False)
 class Sort(Kernel):
     """Short rows, each sorted by threads in shared memory."""
 
     form = "sort"
 
 
-@dataclass(frozen=True, eq=False)
 class Scatter(Kernel):
     """Updates: each is written by one thread, into memory that starts as the operand."""
 
@@ -129,14 +125,12 @@ class Scatter(Kernel):
         return {self.outputs[0]: operand.source}
 
 
-@dataclass(frozen=True, eq=False)
 class Loop(Kernel):
     """Loops and branches in registers: a thread runs all steps for its element."""
 
     form = "loop"
 
 
-@dataclass(frozen=True, eq=False)
 class Batch(Kernel):
     """Small groups of one structure, each on arrays of its own; `group` has all their members.
 
@@ -147,7 +141,6 @@ class Batch(Kernel):
     parts: tuple[FusedGroup, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class User(Kernel):
     """A kernel that a user wrote."""
 

@@ -9,22 +9,21 @@ element, the sum, and the quotients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from gpuarray.compiler.fuse.group import FusedGroup, Inner, Member, members_in_order
 from gpuarray.core.graph import Var, storage_dtype
 from gpuarray.core.primitive import Kind
+from gpuarray.util import Struct
 
 
-@dataclass
-class Pass:
+class Pass(Struct):
     """One sweep over the rows: which members it runs, and what it keeps."""
 
     members: list[Member]
     partial: list[Var]  # reductions whose per-tile results are kept and merged
     stored: list[Var]  # outputs written tile by tile
     after: list[Member]  # members that need only finished values, run once at the end
-    carried: list[Var] = field(default_factory=list)  # what later sweeps read of this one's values
+    carried: list[Var] = []  # what later sweeps read of this one's values
 
 
 def one_pass(group: FusedGroup) -> list[Pass]:

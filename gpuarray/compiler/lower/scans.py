@@ -10,22 +10,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, group_of
-from gpuarray.compiler.target import TARGET
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT
 from gpuarray.core.graph import Eqn, Var
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.cuda_rules import is_half
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct):
     """How a scan along an axis of `length` is cut: `pieces` of `step` elements, the last shorter.
 
     outer, inner: how many rows lie before the axis and behind it; along columns neighbours in

@@ -12,11 +12,11 @@ Out: groups and equations that compute it, the same in every run:
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
-from gpuarray.compiler.target import TARGET
 from gpuarray.config import state
 from gpuarray.core.dtypes import in_kernels
 from gpuarray.core.element_rules import UpdateRule, rule_of
 from gpuarray.core.graph import Atom, Eqn, Literal, Var, storage_dtype
+from gpuarray.core.target import TARGET
 
 
 def is_update(eqn: Eqn) -> bool:

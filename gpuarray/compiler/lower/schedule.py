@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from dataclasses import dataclass
 
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import TARGET
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct):
     """Numbers of a launch: `threads` a block, `width` elements a vector access.
 
     lanes: threads that share a row; steps: vectors that each of them handles (0: many)

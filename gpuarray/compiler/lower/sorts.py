@@ -6,10 +6,10 @@ Floor 3. In: an equation. Out: its group; cuda/sort.py writes the kernel.
 from __future__ import annotations
 
 from gpuarray.compiler.fuse.group import FusedGroup, Load, Member, Operand, group_of
-from gpuarray.compiler.target import TARGET
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.core.primitive import Kind, Order
+from gpuarray.core.target import TARGET
 
 
 def is_short_sort(eqn: Eqn) -> bool:

@@ -29,8 +29,8 @@ from gpuarray.compiler.lower.schedule import (
     schedule_rows,
     vector_width,
 )
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Var, storage_dtype
+from gpuarray.core.target import TARGET
 
 WHY = "its rows are too few to fill a GPU: each pass over them is a kernel"
 

@@ -7,16 +7,15 @@ each equation that calls it; cuda/user.py makes the text of that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from gpuarray.compiler.fuse.group import Load, Member, Step, group_of
 from gpuarray.core.graph import Eqn, Literal, Var
 from gpuarray.primitives.movement import build
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct):
     """What a user wrote: the `cuda` rule of a primitive that is a kernel of its own.
 
     grid(avals, **params) -> number of blocks

@@ -11,10 +11,10 @@ import math
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Eqn, Graph, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.rewrite import Product
+from gpuarray.core.target import TARGET
 
 
 def exchange_products(graph: Graph) -> Graph:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from gpuarray.compiler.rewrite.index import GraphIndex
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import (
     Atom,
     Eqn,
@@ -25,6 +24,7 @@ from gpuarray.core.graph import (
     storage_dtype,
 )
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.movement import build
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from gpuarray.compiler.rewrite.index import GraphIndex
 from gpuarray.compiler.rewrite.simplify import simplify
-from gpuarray.compiler.target import TARGET
 from gpuarray.core.graph import Atom, Eqn, Graph, Literal, Var, is_view, storage_dtype
 from gpuarray.core.index import view_rule
 from gpuarray.core.primitive import Kind
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.elementwise.arithmetic import PAIRWISE
 from gpuarray.primitives.movement import build
 

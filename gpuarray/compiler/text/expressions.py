@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.compiler.text import types as ct
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.fold import ELEMENT, POSITION, Identity, State, state_bytes
 from gpuarray.core.graph import Eqn, storage_dtype
 from gpuarray.core.primitive import Primitive, Sentinel
-
-
-class NoCudaRule(TypeError):
-    """Raised for an operation that has no CUDA rule."""
 
 
 def expression(eqn: Eqn, operands: Sequence[str]) -> list[str]:
@@ -49,7 +46,7 @@ def _is_exact(template: str) -> bool:
 
 def _templates(rule: Any, eqn: Eqn, avals: list[ShapedArray]) -> list[str]:
     if isinstance(rule, Sentinel):
-        raise NoCudaRule(f"primitive {eqn.primitive.name!r} has no CUDA rule: {rule.why}")
+        raise NoKernel(f"primitive {eqn.primitive.name!r} has no CUDA rule: {rule.why}")
     if callable(rule):
         # Some rules depend on dtypes or parameters: they are functions that return the text.
         rule = rule(avals, **eqn.params)
@@ -66,7 +63,7 @@ class Reducer:
         fold = eqn.primitive.fold
         if fold is None or not eqn.primitive.has_fold:
             why = "it has no Fold" if fold is None else "a part of its Fold has no CUDA text"
-            raise NoCudaRule(f"reduction {eqn.primitive.name!r} has no CUDA rule: {why}")
+            raise NoKernel(f"reduction {eqn.primitive.name!r} has no CUDA rule: {why}")
         self.eqn, self.fold = eqn, fold
         self.element = eqn.invars[0].aval
         self.type = ct.value_type(self.element)

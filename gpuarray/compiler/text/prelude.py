@@ -15,7 +15,7 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from gpuarray.compiler.target import TARGET
+from gpuarray.core.target import TARGET
 
 # What the prelude defines starts with ga_ or GA_; no other name needs to be looked up.
 _NAME = re.compile(r"\b(?:ga_\w+|GA_\w+)\b")

@@ -22,12 +22,10 @@ from gpuarray.core.element import (
 from gpuarray.core.element_rules import ElementRule, Get, Places
 from gpuarray.core.graph import Eqn, Var, storage_dtype
 from gpuarray.core.index import Index
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.elements import loops
 from gpuarray.primitives.elementwise.arithmetic import mul_p
 from gpuarray.primitives.reduce.ops import reduce_sum_p
-
-#: The most products per element: of a depthwise convolution, and of any other.
-DEPTHWISE, DENSE = 64, 16
 
 
 def _steps(eqn: Eqn) -> int:
@@ -44,7 +42,8 @@ def _is_short(eqn: Eqn) -> bool:
     if p["batch_group_count"] != 1 or any(a.aval.dtype != out.dtype for a in eqn.invars):
         return False
     channels = eqn.invars[1].aval.shape[p["dimension_numbers"][1][1]]
-    return 0 < _steps(eqn) <= (DEPTHWISE if channels == 1 else DENSE)
+    most = TARGET.depthwise_convolution if channels == 1 else TARGET.short_convolution
+    return 0 < _steps(eqn) <= most
 
 
 def _convolution(eqn: Eqn, number: int, at: Places, get: Get) -> Access:

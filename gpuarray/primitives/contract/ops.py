@@ -31,7 +31,7 @@ DotDimensionNumbers = tuple[
 ]
 
 _EXACT = 2**53  # integers up to here are exact in float64
-_SMALL = 1 << 14  # multiplications below which NumPy's own integer loops are quickest
+_QUICK = 1 << 14  # multiplications below which NumPy's own integer loops are quickest
 
 
 # ---- types ----
@@ -134,7 +134,7 @@ def integer_product(a: np.ndarray, b: np.ndarray, out) -> np.ndarray:
         plain = dtypes.int32  # sub-byte types have no arithmetic of their own in NumPy
     depth = a.shape[-1]
     # Multiplications: rows times summed length times columns.
-    if a.size * b.shape[-1] <= _SMALL:
+    if a.size * b.shape[-1] <= _QUICK:
         # Setting up the float products takes longer than this.
         return _wrapping_matmul(a, b, plain, out)
     a, b = (x if x.dtype.kind in "biu" else x.astype(np.int32) for x in (a, b))

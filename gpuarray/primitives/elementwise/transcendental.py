@@ -6,7 +6,6 @@ bits are computed in float32 and rounded once; complex functions keep the usual 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 
@@ -19,6 +18,7 @@ from gpuarray.primitives.cuda_rules import by_class
 from gpuarray.primitives.define import COMPLEX, FLOATING, NUMERIC, do, elementwise
 from gpuarray.primitives.linear import broadcast_like, cast_like, constant, full_like
 from gpuarray.primitives.numpy_rules import by_dtype, join
+from gpuarray.util import Struct
 
 
 class AccuracyMode(enum.Enum):
@@ -31,8 +31,7 @@ class AccuracyMode(enum.Enum):
     DEFAULT = 2
 
 
-@dataclasses.dataclass(frozen=True)
-class Tolerance:
+class Tolerance(Struct):
     """The error a caller accepts: absolute, relative, and in units in the last place.
 
     Functions of float32 are computed in float64 where fewer units in the last place, or as much in

@@ -16,10 +16,10 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.api.jvp import jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.numpy.linalg.decompositions import adjoint, identity, is_complex
 from gpuarray.numpy.operands import array, promoted_inexact
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.numpy.linalg.decompositions import is_complex
 
 

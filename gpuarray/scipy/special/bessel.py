@@ -13,10 +13,10 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.trace import Tracer
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.numpy.construct import as_type
 from gpuarray.numpy.operands import arrays, need_concrete

@@ -10,9 +10,9 @@ import numpy as np
 
 from gpuarray import lax, nn
 from gpuarray import numpy as gnp
-from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.nn.normalize import logsumexp as logsumexp
 from gpuarray.scipy.special.operands import inexact, like, real, strong_with_axes

@@ -12,9 +12,9 @@ import numpy as np
 
 from gpuarray import lax, util
 from gpuarray import numpy as gnp
-from gpuarray.api.custom_jvp import custom_jvp
 from gpuarray.core import dtypes
 from gpuarray.core.value import Array
+from gpuarray.functions.custom_jvp import custom_jvp
 from gpuarray.lax.args import ArrayLike
 from gpuarray.primitives.elementwise.integrals import gamma_p
 from gpuarray.scipy.special.loggamma import complex_loggamma

@@ -25,7 +25,7 @@ from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.factors import factors_of
 from gpuarray.transforms.partition.moves import moved, start_of, summed
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 class Piece(NamedTuple):

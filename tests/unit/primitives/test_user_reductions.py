@@ -15,10 +15,10 @@ from gpuarray.backends.numpy.sums import summed_products
 from gpuarray.compiler.cuda import emit
 from gpuarray.compiler.lower.schedule import schedule_columns
 from gpuarray.compiler.pipeline import plan_graph
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.expressions import Reducer
 from gpuarray.core.fold import ELEMENT, MOST_STATE, POSITION, Fold, Identity, state_bytes
 from gpuarray.core.primitive import Kind, Sentinel, registry
+from gpuarray.core.target import TARGET
 from gpuarray.primitives.define import reduction
 from gpuarray.primitives.elementwise.arithmetic import abs_p, add_p, max_p, square_p
 from gpuarray.primitives.elementwise.transcendental import sqrt_p

@@ -23,7 +23,7 @@ from gpuarray.config import _trace_keys, config
 from gpuarray.core import avals
 from gpuarray.core.avals import ShapedArray
 from gpuarray.runtime import cache, lazy
-from gpuarray.transforms import stage, trace_cache
+from gpuarray.transforms import trace_cache, tracing
 from gpuarray.util import Interned, Recent
 
 PACKAGE = Path(ga.__file__).parent
@@ -302,7 +302,7 @@ def test_clearing_forgets_everything():
     f(gnp.ones(3)), ga.grad(lambda x: f(x).sum())(gnp.ones(3)), gnp.ones(1 << 17) + 1
     ga.clear_caches()
     everything = [f._cache.entries, f._cache.programs, f._cache.fast, f._cache.latest]
-    everything += [cache._executables, lazy._ops, stage.inferred, trace_cache._made]
+    everything += [cache._executables, lazy._ops, tracing.inferred, trace_cache._made]
     assert [len(c) for c in everything] == [0] * 8
     assert f(gnp.ones(3)).tolist() == [4.0] * 3
 

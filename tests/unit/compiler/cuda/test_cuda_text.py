@@ -21,11 +21,11 @@ from gpuarray import nn
 from gpuarray.backends.cuda import nvrtc as compiler
 from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
 from gpuarray.compiler.pipeline import plan_graph
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text import prelude, types
 from gpuarray.core import dtypes
 from gpuarray.core.graph import Eqn, Graph, Var
 from gpuarray.core.primitive import Kind, registry
+from gpuarray.core.target import TARGET
 from tests import golden
 from tests.samples import Sample, samples
 from tests.support import nvrtc

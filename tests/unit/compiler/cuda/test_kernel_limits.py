@@ -17,7 +17,8 @@ import pytest
 import gpuarray as ga
 import gpuarray.numpy as gnp
 from gpuarray import nn
-from gpuarray.compiler.cuda.emit import KernelSource, NoCudaRule, Options, emit
+from gpuarray.compiler.cuda.emit import KernelSource, Options, emit
+from gpuarray.compiler.lower.kernel import NoKernel
 from gpuarray.core import dtypes
 from gpuarray.errors import DeviceError
 from tests import golden
@@ -130,7 +131,7 @@ def test_a_launch_has_no_more_blocks_than_there_are():
     given.at(0, np.int16, 4096)[7] = 5
     simulated.launch(kernel, [given, made], 1, (rows - 1, 1))
     assert made.at(2 * rows - 4, np.int16, 2).tolist() == [0, 5]
-    with pytest.raises(NoCudaRule, match="2147483648 blocks, and a launch has at most 2147483647"):
+    with pytest.raises(NoKernel, match="2147483648 blocks, and a launch has at most 2147483647"):
         peaks(rows + 1)
 
 

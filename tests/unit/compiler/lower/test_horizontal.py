@@ -17,10 +17,10 @@ from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.cuda.batch import tiles_of
 from gpuarray.compiler.cuda.emit import emit
 from gpuarray.compiler.lower.kernel import Batch
-from gpuarray.compiler.target import TARGET
 from gpuarray.compiler.text.prelude import complete
 from gpuarray.config import strict
 from gpuarray.core import dtypes
+from gpuarray.core.target import TARGET
 from gpuarray.runtime import cache
 from tests import golden
 from tests.golden import shape

@@ -14,8 +14,8 @@ import gpuarray.numpy as gnp
 from gpuarray.backends import simulator
 from gpuarray.backends.numpy import program as host
 from gpuarray.compiler.rewrite.small_axes import take_apart_small_axes
-from gpuarray.compiler.target import TARGET
 from gpuarray.config import strict
+from gpuarray.core.target import TARGET
 from tests.golden import shape
 from tests.support import simulated
 

@@ -369,3 +369,20 @@ def test_a_view_of_bits_of_another_width(device, x):
         x = gnp.array(x)
         want = np.asarray(x)[..., None].view(np.uint8)[..., ::-1] + np.uint8(1)
         np.testing.assert_array_equal(ga.jit(swapped)(x), want)
+
+
+@pytest.mark.parametrize(
+    "first", [[np.ones(3, "float32")], [gnp.ones(3)], []], ids=["NumPy", "ours", "none"]
+)
+def test_calls_with_arrays_are_fast_whatever_came_before(monkeypatch, first):
+    f = ga.jit(lambda x: x + 1.0)
+    for x in [*first, gnp.ones(3)]:
+        assert f(x).tolist() == [2.0] * 3
+
+    def general(*_):
+        raise AssertionError("taken apart, where one look-up would do")
+
+    monkeypatch.setattr(type(f), "_general_call", general)
+    assert f(gnp.zeros(3)).tolist() == [1.0] * 3
+    with pytest.raises(AssertionError, match="one look-up"):
+        f(np.zeros(3, "float32"))

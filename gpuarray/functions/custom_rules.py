@@ -5,7 +5,6 @@ Floor 6. In: user functions and their arguments. Out: flat ones.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -13,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray.api import argnums
-from gpuarray.api.argnums import indices
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
+from gpuarray.functions import argnums
+from gpuarray.functions.argnums import indices
 from gpuarray.primitives.linear import instantiate
 from gpuarray.pytree import tree
 from gpuarray.pytree.tree import tree_map
 from gpuarray.runtime.host import own
+from gpuarray.util import Struct
 
 
 def check_rule(what: str, name: str, rule: Any) -> None:
@@ -73,8 +73,7 @@ class SymbolicZero:
         return "SymbolicZero"
 
 
-@dataclasses.dataclass(frozen=True)
-class CustomVJPPrimal:
+class CustomVJPPrimal(Struct):
     """An argument of a forward rule with `symbolic_zeros=True`: its value, and whether a cotangent
     of it will be asked for. In a pytree it is a leaf.
     """

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpuarray import config
-from gpuarray.api.layouts import Where, run
 from gpuarray.compiler.explain import source
 from gpuarray.compiler.pipeline import plan_graph
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
+from gpuarray.functions.layouts import Where, run
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, host
 

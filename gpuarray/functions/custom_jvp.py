@@ -10,7 +10,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuarray.api.custom_rules import (
+from gpuarray.control.custom_jvp import custom_jvp_call_p
+from gpuarray.control.custom_rules import named_like
+from gpuarray.core import dtypes
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
+from gpuarray.core.linear import Zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.custom_rules import (
     CustomFunction,
     Results,
     SymbolicZero,
@@ -22,13 +29,6 @@ from gpuarray.api.custom_rules import (
     operands,
     to_symbolic,
 )
-from gpuarray.control.custom_jvp import custom_jvp_call_p
-from gpuarray.control.custom_rules import named_like
-from gpuarray.core import dtypes
-from gpuarray.core import trace as traces
-from gpuarray.core.avals import aval_of
-from gpuarray.core.linear import Zero, tangent_aval
-from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.elementwise.arithmetic import stop_gradient_p
 from gpuarray.primitives.linear import add_any, instantiate
 from gpuarray.pytree import tree

@@ -1,6 +1,6 @@
 """What the compiler may know of a machine, and every threshold that follows from it.
 
-Floor 3, below all rooms. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The
+Floor 1. In: nothing. Out: `TARGET`, the machine that kernels are planned for. The
 plan does not depend on the machine at hand: the same program is the same text everywhere.
 
 Above each number stands why it is what it is, and how it is measured again: halve and double it,
@@ -11,11 +11,10 @@ people can read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gpuarray.util import Struct
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct):
     """A machine for which kernels are planned; the default is a large GPU of today (H100, H200)."""
 
     # ---- the machine ----
@@ -117,6 +116,12 @@ class Target:
     #: So many are put together at least: telling the kernel where they are costs a copy. Measure:
     #: mlp_narrow.
     fewest_alike: int = 4
+
+    #: The most products that an element of a convolution sums where a kernel makes it: more, and a
+    #: library is faster. With one channel in, it has no products of matrices to offer. Measure:
+    #: stencil by convolution.
+    short_convolution: int = 16
+    depthwise_convolution: int = 64
 
     # ---- what is made where it is read ----
 

@@ -1,4 +1,4 @@
-"""Staging: run a Python function on tracers and keep what it did as a Graph.
+"""Tracing: run a Python function on tracers and keep what it did as a Graph.
 
 Floor 3. In: a function and the avals of its flat inputs. Out: a Graph with the same flat results.
 """

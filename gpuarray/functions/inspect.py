@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray import sites, util
-from gpuarray.api import stages
-from gpuarray.api.argnums import indices
-from gpuarray.api.jit import Jitted, Options
 from gpuarray.core import ranges
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.axes import NamedAxis, named_axes
 from gpuarray.core.graph import Graph
 from gpuarray.core.tracebacks import boundary
+from gpuarray.functions import stages
+from gpuarray.functions.argnums import indices
+from gpuarray.functions.jit import Jitted, Options
 from gpuarray.primitives.linear import zeros
 from gpuarray.pytree import tree
 from gpuarray.transforms.references import Ref

@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuarray import errors
-from gpuarray.api.custom_rules import (
+from gpuarray.control.custom_rules import named_like
+from gpuarray.control.custom_vjp import custom_vjp_call_p
+from gpuarray.control.graph_edits import opened
+from gpuarray.core import trace as traces
+from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.graph import evaluate
+from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
+from gpuarray.core.tracebacks import boundary
+from gpuarray.functions.custom_rules import (
     CustomFunction,
     CustomVJPPrimal,
     Results,
@@ -23,17 +31,9 @@ from gpuarray.api.custom_rules import (
     operands,
     to_symbolic,
 )
-from gpuarray.control.custom_rules import named_like
-from gpuarray.control.custom_vjp import custom_vjp_call_p
-from gpuarray.control.graph_edits import opened
-from gpuarray.core import trace as traces
-from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.graph import evaluate
-from gpuarray.core.linear import Zero, is_inexact, is_zero, tangent_aval
-from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.linear import cast_like
 from gpuarray.pytree import tree
-from gpuarray.transforms.stage import TracedFunction, stage
+from gpuarray.transforms.tracing import TracedFunction, stage
 
 
 class custom_vjp(CustomFunction):

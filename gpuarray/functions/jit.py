@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuarray import config
-from gpuarray.api import argnums, stages
-from gpuarray.api.layouts import Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
@@ -29,13 +27,15 @@ from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
+from gpuarray.functions import argnums, stages
+from gpuarray.functions.layouts import Layouts, Where, layouts, run
 from gpuarray.pytree import tree
 from gpuarray.runtime import cache, fastpath, host, lazy
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable
 from gpuarray.transforms import trace_cache
 from gpuarray.transforms.references import Ref, Referring, refuse_reference
-from gpuarray.transforms.stage import Touched, TracedFunction, inferred, stage
+from gpuarray.transforms.tracing import Touched, TracedFunction, inferred, stage
 
 
 class Options(NamedTuple):
@@ -78,6 +78,9 @@ class Entry(NamedTuple):
     fast: Callable[..., Any] | None
 
 
+_ARRAYS = {ArrayImpl}
+
+
 class Jitted:
     """A jitted function, called like the original; `.trace` and `.lower` inspect its program."""
 
@@ -89,11 +92,15 @@ class Jitted:
         functools.update_wrapper(self, fun)  # pyright: ignore[reportArgumentType]
         self._fun = fun
         self._options = options
-        self._signature = argnums.signature_of(fun)
         self._cache = cache.of_function(fun, options)
         # The dict itself, one attribute away: the hot path of a call reads nothing else.
         self._fast = self._cache.fast
         self._referring: Referring | None = None  # how it is called if it touches references
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature | None:
+        """Found when the function is first traced: importing the package makes 200 of these."""
+        return argnums.signature_of(self._fun)
 
     def __call__(self, *args, **kwargs):
         try:  # a boundary of tracebacks, without the cost of a function
@@ -151,29 +158,32 @@ class Jitted:
         if entry is None:
             # New, or of the generation before: then it was taken off the fast ones too.
             entry = self._cache.entries.get_or_make(key, lambda: self._compile(call, key))
-            # The fast dict is keyed by avals alone, so only calls of plain arrays by position may
-            # go there.
-            if entry.fast is not None and not kwargs and len(call.leaves) == len(args):
-                if all(isinstance(a, ArrayImpl) for a in args):
-                    self._fast[(config.state.trace_key, *call.avals)] = entry.fast
-        if entry.fast is not None and ranges.session is None:
-            return entry.fast(*self._owned(call, args, kwargs))
-        return _launch(
-            entry.program, entry.executable, entry.constants, *self._owned(call, args, kwargs)
-        )
-
-    def _owned(self, call: Call, args: tuple, kwargs: dict) -> list:
-        """The leaves as concrete arrays."""
         leaves = call.leaves
+        arrays = self._own(call, args, kwargs)
+        fast = entry.fast
+        # The fast dict is keyed by avals alone, so only calls of plain arrays by position may go
+        # there: the first of them, whether or not NumPy arrays were given before.
+        if arrays and fast and not kwargs and len(leaves) == len(args):
+            if {*map(type, args)} <= _ARRAYS:
+                self._fast[(config.state.trace_key, *call.avals)] = fast
+        if fast is not None and ranges.session is None:
+            return fast(*leaves)
+        return _launch(entry.program, entry.executable, entry.constants, *leaves)
+
+    def _own(self, call: Call, args: tuple, kwargs: dict) -> bool:
+        """Make concrete arrays of the leaves; return whether all of them were."""
+        leaves = call.leaves
+        arrays = True
         try:
             for i, x in enumerate(leaves):
                 # NumPy arrays and Python scalars; out-of-range integers are found here.
                 if type(x) is not ArrayImpl:
                     leaves[i] = host.own(x, call.avals[i])
+                    arrays = False
         except OverflowError as error:
             self._explain_bad_leaf(args, kwargs, error)
             raise
-        return leaves
+        return arrays
 
     # ---- tracing and compiling ----
     def _take_apart(self, args: tuple, kwargs: dict) -> Call:

@@ -41,6 +41,7 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure(config):
+    gc.unfreeze()  # pytest looks for failures in the finalisers of all that is garbage now
     shutil.rmtree(config.stash[CACHE], ignore_errors=True)
 
 

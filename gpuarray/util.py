@@ -6,6 +6,7 @@ with bounds, checked axes.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import math
@@ -16,7 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import FrozenInstanceError
-from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -476,3 +477,21 @@ def canonical_axes(axes: Any, ndim: int) -> tuple[int, ...]:
     if len(set(out)) != len(out):
         raise ValueError(f"duplicate value in 'axis': {tuple(axes)}")
     return out
+
+
+# ---- generated functions ----
+def function_of_text(text: str, filename: str, space: dict[str, Any]) -> FunctionType:
+    """Return the one function that a text defines, with `space` as its globals, which do not hold
+    it.
+
+    The text is one made here, of generated names only. Programs for other shapes often have the
+    same one, which is compiled once; each function has a copy of the code for itself, because the
+    interpreter adapts code to the globals that it meets.
+    """
+    return FunctionType(_code_of(text, filename).replace(), space)
+
+
+@functools.lru_cache(maxsize=2048)
+def _code_of(text: str, filename: str) -> CodeType:
+    (code,) = (c for c in compile(text, filename, "exec").co_consts if type(c) is CodeType)
+    return code

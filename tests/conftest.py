@@ -4,6 +4,7 @@ In: --slow, --fuzz N, and the environment. Out: GPUARRAY_STRICT and GPUARRAY_CAC
 gpuarray is imported (and inherited by subprocesses), tests selected by marker, shared fixtures.
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -40,6 +41,7 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure(config):
+    gc.unfreeze()  # pytest looks for failures in the finalisers of all that is garbage now
     shutil.rmtree(config.stash[CACHE], ignore_errors=True)
 
 
@@ -53,6 +55,24 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish():
+    # Many tests ask for garbage to be collected. What stays for the whole run, and that is millions
+    # of objects, is left out of it: here, and after every file.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def caches_emptied():
+    """Leave no programs to the files that follow, which would look through them for garbage."""
+    import gpuarray as ga
+
+    yield
+    ga.clear_caches()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpuarray import util
 from gpuarray.backends.numpy import program as driver
 from gpuarray.core.sharding import Place
 from gpuarray.pytree import tree
@@ -112,8 +113,7 @@ def _written(
         space[f"aval{i}"] = aval
         results.append(f"Array(aval{i}, place, [out[{i}]])")
     lines.append(f"    return {_structure(out_spec, results)}")
-    exec("\n".join(lines), space)  # noqa: S102 - text made here, of generated names only
-    return space.pop("fast")  # a function whose globals hold it would be a reference cycle
+    return util.function_of_text("\n".join(lines), "<string>", space)
 
 
 def _structure(spec: Any, results: list[str]) -> str:

@@ -156,14 +156,13 @@ def installed(
     world.reset(seed, devices, memory, idle)
     sys.modules.update(_MODULES)
     config.update("jax_platforms", "cuda")
-    # What was there before is not looked through again each time somebody collects garbage or asks
-    # for the arrays alive: in a long run of tests that is a million objects.
+    # What was there before is never looked through again when somebody collects garbage or asks for
+    # the arrays alive.
     gc.freeze()
     try:
         yield world
         check()
     finally:
-        gc.unfreeze()
         config.update("jax_platforms", platforms)
         _forget()
         for name in _MODULES:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import util
 from gpuarray.backends import lockstep
 from gpuarray.backends.lockstep import talks
 from gpuarray.backends.numpy import memory, tiles
@@ -266,8 +267,7 @@ def build(
     writer.line(f"return [{', '.join(writer.atom(a) for a in graph.outvars)}]")
     source = "\n".join([head, *writer.lines])
     # Straight-line code: at each call nothing is looked up or decided again.
-    exec(compile(source, "<plan>", "exec"), writer.space)  # noqa: S102 - text made here, of generated names only
-    function = writer.space.pop("plan")  # a function that its globals hold would be a cycle
+    function: Any = util.function_of_text(source, "<plan>", writer.space)
     function.source = source
     function.sites = writer.sites
     inside = writer.compile_graph or compile_graph

@@ -53,11 +53,11 @@ def disagreement(program, seed, names=("fused", "unfused", "lazy", "eager")):
         expected = programs.run(program, np, inputs)
     for name in names:
         got = ways(program)[name](*inputs)
-        for e, g in zip(expected, got, strict=True):
+        for e, g in zip(expected, map(np.asarray, got), strict=True):
             if np.shape(e) != g.shape:
                 return f"{name}: shape {g.shape}, expected {np.shape(e)}"
             if not np.allclose(g, e, rtol=RTOL, atol=ATOL, equal_nan=True):
-                return f"{name}: {np.asarray(g).ravel()[:5]}, expected {np.ravel(e)[:5]}"
+                return f"{name}: {g.ravel()[:5]}, expected {np.ravel(e)[:5]}"
     return None
 
 

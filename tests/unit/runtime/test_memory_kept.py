@@ -24,7 +24,7 @@ from gpuarray.core import avals
 from gpuarray.core.avals import ShapedArray
 from gpuarray.runtime import cache, lazy
 from gpuarray.transforms import trace_cache, tracing
-from gpuarray.util import Interned, Recent
+from gpuarray.util import Interned, Recent, _code_of, function_of_text
 
 PACKAGE = Path(ga.__file__).parent
 MEGABYTE = 1 << 18  # elements of float32
@@ -370,6 +370,18 @@ def test_avals_are_one_while_alive():
     assert ShapedArray((123, 457), np.dtype("float32")) is kept
     assert ShapedArray([123, 457], "f4") is kept
     assert ga.jit(lambda x: x)(gnp.ones(3)).aval is gnp.ones(3).aval
+
+
+def test_a_text_is_compiled_once_for_functions_with_code_of_their_own():
+    text = "def add(x):\n    return x + y"
+    first, second = (function_of_text(text, "<test>", {"y": y}) for y in (1, 20))
+    assert (first(1), second(1), first(1)) == (2, 21, 2)
+    assert first.__code__ == second.__code__ and first.__code__ is not second.__code__
+    compiled = _code_of.cache_info().misses
+    f = ga.jit(lambda x: gnp.sin(x) + 1)
+    for n in range(1, 20):
+        f(gnp.ones(n))
+    assert _code_of.cache_info().misses <= compiled + 6  # of calls and of programs, not of shapes
 
 
 #: Every dict, list or set of a module, and every function that remembers results without a bound,

@@ -30,6 +30,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Graph, Var, evaluate
+from gpuarray.core.layout import joined
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.axes import move_axis
@@ -47,7 +48,14 @@ def _cond_aval(index, *operands, branches: Graphs, **_):
         check_operands("cond", operands, branch.in_avals)
     columns = zip(*(g.out_avals for g in branches), strict=True)
     # A result is weakly typed only if it is in every branch.
-    return [a[0].update(weak_type=all(x.weak_type for x in a)) for a in columns]
+    # It varies between devices as it does in any branch, or as the index does.
+    return [
+        a[0].update(
+            weak_type=all(x.weak_type for x in a),
+            sharding=joined((index.sharding, *(x.sharding for x in a))),
+        )
+        for a in columns
+    ]
 
 
 def _assemble(avals, compile: Callable, *, branches: Graphs, **_):

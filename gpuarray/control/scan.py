@@ -42,7 +42,7 @@ from gpuarray.transforms.transpose import transpose_flat
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     """Return the aval of `length` such values stacked into one array."""
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+    return aval.update(shape=(length, *aval.shape))
 
 
 def _scan_aval(*avals, jaxpr: Graph, length: int, num_consts: int, num_carry: int, **_):

@@ -30,6 +30,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import aval_of
 from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
+from gpuarray.core.layout import joined
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.define import do
@@ -48,7 +49,12 @@ def _while_aval(*avals, cond_jaxpr: Graph, body_jaxpr: Graph, cond_nconsts: int,
     check_operands("while", body_jaxpr.out_avals, cond_jaxpr.in_avals[cond_nconsts:])
     if [a.dtype for a in cond_jaxpr.out_avals] != [np.bool_]:
         raise TypeError(f"the condition of while gives no bool but {cond_jaxpr.out_avals}")
-    return body_jaxpr.out_avals
+    # Devices that stop at different steps have different results.
+    stops = cond_jaxpr.out_avals[0].sharding
+    return [
+        a if stops is None else a.update(sharding=joined((a.sharding, stops)))
+        for a in body_jaxpr.out_avals
+    ]
 
 
 def _assemble(avals, compile: Callable, *, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, **_):

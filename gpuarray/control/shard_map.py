@@ -12,13 +12,14 @@ from typing import Any
 
 from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
 from gpuarray.core import trace as traces
+from gpuarray.core.abstract_mesh import Axes, AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import NamedAxis, named_axes
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate, subgraphs
 from gpuarray.core.layout import varying
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.primitive import Kind, Primitive
 from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.define import do
@@ -65,9 +66,26 @@ def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: froze
     return aval.update(shape=shape, sharding=varying(aval.vma - manual))
 
 
-def axes_inside(mesh: Any, manual: frozenset, typed: bool) -> named_axes:
-    """Return the context manager that lets the collectives of a Graph know the mesh's axes."""
-    return named_axes({n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual})
+class axes_inside:
+    """Context manager inside a `shard_map`: its axes have names, and the mesh has them as manual."""
+
+    __slots__ = ("_before", "_mesh", "_names")
+
+    def __init__(self, mesh: Any, manual: frozenset, typed: bool):
+        self._names = named_axes(
+            {n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual}
+        )
+        manual_types = dict.fromkeys(manual, AxisType.Manual)
+        self._mesh = mesh.abstract_mesh.update_axis_types(manual_types)
+
+    def __enter__(self) -> None:
+        self._before = contexts.abstract
+        contexts.change(abstract=self._mesh)
+        self._names.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._names.__exit__()
+        contexts.change(abstract=self._before)
 
 
 def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vma):
@@ -84,12 +102,18 @@ def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vm
     ]
 
 
+def _inside(params: dict) -> axes_inside:
+    """Return the context in which a Graph inside is transformed: rules of the user's may be traced."""
+    return axes_inside(params["mesh"], params["manual_axes"], params["check_vma"])
+
+
 # ---- derivatives ----
 
 
 def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **params):
     nonzero = tuple(not is_zero(t) for t in tangents)
-    derived = jvp_graph(jaxpr, nonzero)
+    with _inside(params):
+        derived = jvp_graph(jaxpr, nonzero)
     out = shard_map_p.bind(
         *primals,
         *chosen(tangents, nonzero),
@@ -106,7 +130,8 @@ def _jvp(primals: list, tangents: list, *, jaxpr: Graph, in_specs, out_specs, **
 def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, check_vma):
     linear = tuple(map(is_undefined, operands))
     nonzero = tuple(not is_zero(ct) for ct in cts)
-    graph, outputs = transpose_graph(jaxpr, linear, nonzero)
+    with axes_inside(mesh, manual_axes, check_vma):
+        graph, outputs = transpose_graph(jaxpr, linear, nonzero)
     known_specs, linear_specs = others(in_specs, linear), chosen(in_specs, linear)
     ct_specs, found_specs = chosen(out_specs, nonzero), chosen(linear_specs, outputs)
     if not check_vma:
@@ -174,7 +199,8 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
     params = dict(params)
     jaxpr, in_specs, out_specs = (params.pop(k) for k in ("jaxpr", "in_specs", "out_specs"))
     mesh, manual = params["mesh"], params["manual_axes"]
-    split = split_graph(jaxpr, flags)
+    with _inside(params):
+        split = split_graph(jaxpr, flags)
     avals = split.known.out_avals[len(split.known.outvars) - split.residuals :]
     typed = params["check_vma"]
     specs = [_residual_spec(a, mesh, manual, typed) for a in avals]
@@ -302,12 +328,12 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
     return out
 
 
-def meshes_in(graph: Graph) -> tuple[Mesh, ...]:
+def meshes_in(graph: Graph) -> tuple[Axes, ...]:
     """Return the meshes that the equations of a Graph, at any depth, run on; () for one device."""
     # Kept with the graph: this is asked at every call of a jitted function.
     found = graph.derived.get("meshes")
     if found is None:
-        meshes: dict[Mesh, None] = {}
+        meshes: dict[Axes, None] = {}
         for eqn in graph.eqns:
             if eqn.primitive is shard_map_p:
                 meshes[eqn.params["mesh"]] = None

@@ -56,20 +56,21 @@ class named_axes:
             _named.axes[name].pop()
 
 
-def _innermost(name: Any) -> NamedAxis:
+def _innermost(name: Any, what: str = "collectives") -> NamedAxis:
     found = _named.axes.get(name)
     if not found:
         known = sorted(str(n) for n, axes in _named.axes.items() if axes)
         raise UnboundAxisError(
-            f"unbound axis name: {name}. Collectives need a vmap, pmap or shard_map with that "
-            f"axis_name around them; known here: {', '.join(known) or 'none'}"
+            f"Found an unbound axis name: {name}. To fix this, please call {what} under "
+            f"`jax.shard_map`, pmap or vmap with that axis_name; known here: "
+            f"{', '.join(known) or 'none'}"
         )
     return found[-1]
 
 
-def axis_size(name: Any) -> int:
-    """Return the length of a named axis; raise UnboundAxisError if there is none."""
-    return _innermost(name).size
+def axis_size(name: Any, what: str = "collectives") -> int:
+    """Return the length of a named axis; raise UnboundAxisError if `what` cannot have it here."""
+    return _innermost(name, what).size
 
 
 def typed_names(names: Sequence[Any]) -> frozenset:

@@ -22,7 +22,8 @@ from gpuarray.core import ranges
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.abstract_mesh import AbstractMesh
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
@@ -101,8 +102,25 @@ def meshes_of(
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
             found[sharding.mesh] = None
-    found.update(dict.fromkeys(executable.meshes))
+    concrete = [m for m in executable.meshes if isinstance(m, Mesh)]
+    found.update(dict.fromkeys(concrete))
+    for mesh in executable.meshes:
+        if isinstance(mesh, AbstractMesh):
+            found[_with_devices(mesh, list(found))] = None
     return list(found)
+
+
+def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
+    """Return an abstract mesh with the devices of the other ones, or of the one in context."""
+    around = () if contexts.concrete is None else (contexts.concrete,)
+    for other in (*known, *around):
+        if other.shape_tuple == mesh.shape_tuple:
+            return other
+    raise ValueError(
+        f"a computation over {mesh} does not know its devices: no argument lies over a mesh of "
+        "these axes, and none is in context. Put an argument there with device_put(x, "
+        "NamedSharding(Mesh(devices, axis_names), spec)), or set a mesh with gpuarray.set_mesh."
+    )
 
 
 def run(
@@ -132,7 +150,7 @@ def run(
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
     places = tuple(x._place if type(x) is ArrayImpl else None for x in values)
-    key = (places, tuple(wanted), config.state.fusion)
+    key = (places, tuple(wanted), config.state.fusion, contexts.concrete)
     team = executable.teams.get(key)
     if team is None:
         team = executable.teams[key] = _team(executable, places, wanted)

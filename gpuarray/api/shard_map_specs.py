@@ -225,7 +225,7 @@ def check_replicated(
         f"{{{order(names)}}} and not {{{order((aval.vma & manual) - names)}}}, but it was inferred "
         f"to be possibly varying over {{{order(aval.vma)}}} (its type is {aval.str_short()}). "
         f"Reduce it (lax.psum(x, {listed})), gather it "
-        f" (lax.all_gather(x, {listed}, to='invarying')), mention the axis in out_specs, "
+        f"(lax.all_gather(x, {listed}, to='invarying')), mention the axis in out_specs, "
         "or pass check_vma=False if you know that all devices have the same."
     )
 
@@ -252,7 +252,7 @@ def check_inferable(mesh: Any, manual: frozenset) -> None:
     if others:
         raise TypeError(
             "shard_map in_specs argument must be a pytree of `jax.sharding.PartitionSpec` "
-            f"instances, but in_specs (in_axes of smap) was not specified when "
+            "instances, but in_specs or in_axes was not specified when "
             f"axis_name={set(manual)} was of type {', '.join(others)}: only where all are "
             "Explicit do arguments say how they lie"
         )

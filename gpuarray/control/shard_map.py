@@ -12,9 +12,9 @@ from typing import Any
 
 from gpuarray.control.graph_edits import chosen, cut, merged, others, staged
 from gpuarray.core import trace as traces
-from gpuarray.core.abstract_mesh import Axes, AxisType
+from gpuarray.core.abstract_mesh import AbstractMesh, Axes, AxisType
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.axes import NamedAxis, named_axes
+from gpuarray.core.axes import NamedAxis, named_axes, spread_names
 from gpuarray.core.flow import ByDevice
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate, subgraphs
 from gpuarray.core.layout import varying
@@ -75,8 +75,11 @@ class axes_inside:
         self._names = named_axes(
             {n: NamedAxis(mesh.shape[n], typed) for n in mesh.axis_names if n in manual}
         )
+        # Inside another shard_map over the mesh, its axes are manual already.
+        around = contexts.abstract
+        same = around is not None and around.shape_tuple == mesh.shape_tuple
         manual_types = dict.fromkeys(manual, AxisType.Manual)
-        self._mesh = mesh.abstract_mesh.update_axis_types(manual_types)
+        self._mesh = (around if same else mesh.abstract_mesh).update_axis_types(manual_types)
 
     def __enter__(self) -> None:
         self._before = contexts.abstract
@@ -230,7 +233,8 @@ def _partial(trace: PartialTrace, args: tuple, flags: list[bool], params: dict) 
 
 
 def _residual_spec(aval: ShapedArray, mesh: Any, manual: frozenset, typed: bool) -> PartitionSpec:
-    along = aval.vma if typed else manual
+    # Along axes that a vmap around cuts, devices have other elements, each with its residual.
+    along = aval.vma if typed else manual - spread_names()
     names = tuple(n for n in mesh.axis_names if n in along and n in manual)
     return P(names) if names else P(None)
 
@@ -266,23 +270,68 @@ def _reshape(x: Any, shape: Sequence[int]) -> Any:
 
 
 def _batch(axis: BatchAxis, args: list, dims: list, *, jaxpr, in_specs, out_specs, **params):
-    derived = batch_graph(jaxpr, axis, tuple(dims))
+    mesh, manual, typed = params["mesh"], params["manual_axes"], params["check_vma"]
+    # Mesh axes along which the batch axis is cut (vmap's spmd_axis_name).
+    spread = tuple(n for n in axis.spread if n in manual)
+    named = {n for spec in (*in_specs, *out_specs) for n in names_in_spec(spec)}
+    if taken := sorted(map(str, named.intersection(spread))):
+        raise ValueError(
+            f"vmap spmd_axis_name cannot appear in shard_map in_specs or out_specs: "
+            f"{', '.join(map(repr, taken))} is in {[*in_specs, *out_specs]}"
+        )
+    cuts = prod(mesh.shape[n] for n in spread)
+    if axis.size % cuts:
+        raise ValueError(
+            f"vmap maps over {axis.size} elements, and spmd_axis_name {spread} spreads them over "
+            f"{cuts} devices, which must evenly divide them"
+        )
+    inside = axis._replace(
+        size=axis.size // cuts,
+        spread=tuple(n for n in axis.spread if n not in spread),
+        # Inside, a mesh axis of the same name is meant.
+        name=None if axis.name in manual else axis.name,
+    )
+    if spread and typed:
+        jaxpr = _varying_more(jaxpr, tuple(d is not None for d in dims), spread)
+    with axes_inside(mesh, manual, typed):
+        derived = batch_graph(jaxpr, inside, tuple(dims))
+    put = lambda spec, dim: _with_axis(spec, dim, spread)
+    outputs = derived.outputs
+    if spread:
+        # Every result differs between the devices that have different elements.
+        outputs = tuple(0 if d is None else d for d in outputs)
+        with axes_inside(mesh, manual, typed):
+            derived = batch_graph(jaxpr, inside, tuple(dims), outputs)
     out = shard_map_p.bind(
         *args,
         jaxpr=derived.graph,
-        in_specs=tuple(map(_with_axis, in_specs, dims)),
-        out_specs=tuple(map(_with_axis, out_specs, derived.outputs)),
+        in_specs=tuple(map(put, in_specs, dims)),
+        out_specs=tuple(map(put, out_specs, outputs)),
         **params,
     )
-    return out, list(derived.outputs)
+    return out, list(outputs)
 
 
-def _with_axis(spec: PartitionSpec, dim: int | None) -> PartitionSpec:
-    """Return the spec of a value that has a batch axis, which is not cut."""
+def _varying_more(graph: Graph, which: tuple[bool, ...], names: tuple) -> Graph:
+    """Return a Graph some of whose inputs vary along more axes."""
+    key = ("varying more", which, names)
+    if key not in graph.derived:
+        avals = [
+            a.update(sharding=varying(a.vma.union(names))) if more else a
+            for a, more in zip(graph.in_avals, which, strict=True)
+        ]
+        fun = lambda *values: evaluate(graph, *values)
+        graph.derived[key] = staged(fun, avals, "vmap", graph.debug_name)
+    return graph.derived[key]
+
+
+def _with_axis(spec: PartitionSpec, dim: int | None, names: tuple) -> PartitionSpec:
+    """Return the spec of a value that has a batch axis, which is cut along these mesh axes."""
     if dim is None:
         return spec
+    part = None if not names else names[0] if len(names) == 1 else names
     parts = list(spec) + [None] * (dim - len(spec))
-    return P(*parts[:dim], None, *parts[dim:])
+    return P(*parts[:dim], part, *parts[dim:])
 
 
 def _flow(eqn: Eqn) -> ByDevice:
@@ -326,6 +375,26 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
         check_vma=True,
     )
     return out
+
+
+def stated(graph: Graph, main: Any) -> list[NamedSharding | None]:
+    """Return how the results of a Graph lie by the out_specs that they come from.
+
+    Those over an abstract mesh are stated in terms of `main`, if that has the same axes.
+    """
+    made_by = {v: (eqn, i) for eqn in graph.eqns for i, v in enumerate(eqn.outvars)}
+    found: list[NamedSharding | None] = []
+    for v in graph.outvars:
+        eqn, i = made_by.get(v, (None, 0)) if isinstance(v, Var) else (None, 0)
+        if eqn is None or eqn.primitive is not shard_map_p:
+            found.append(None)
+            continue
+        mesh = eqn.params["mesh"]
+        if isinstance(mesh, AbstractMesh) and mesh.shape_tuple == main.shape_tuple:
+            mesh = main
+        known = not isinstance(mesh, AbstractMesh)
+        found.append(NamedSharding(mesh, eqn.params["out_specs"][i]) if known else None)
+    return found
 
 
 def meshes_in(graph: Graph) -> tuple[Axes, ...]:

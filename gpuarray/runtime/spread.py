@@ -18,6 +18,7 @@ from gpuarray.backends import lockstep
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
@@ -47,9 +48,10 @@ class Team:
         self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
         self.in_places = [laid_out(grid.sharding(spec)) for spec in self.parts.ins]
         # A layout that was asked for is shown in the words it was given in.
+        said = stated(graph, grid.main)
         self.out_places = [
-            laid_out(grid.sharding(spec) if s is None else s)
-            for s, spec in zip(wanted, self.parts.outs, strict=True)
+            laid_out(s or _as_said(grid, spec, own, v.aval.ndim) or grid.sharding(spec))
+            for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
         self.out_avals = graph.out_avals
         self.heavy = self.plan.work * len(grid.devices) >= ASYNC_FROM
@@ -83,6 +85,11 @@ class Team:
                     known[key] = self.run(*given)
                 rows.append(known[key])
         return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []
+
+
+def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
+    """Return a layout that the program states for a result, if it is the one that was found."""
+    return own if own is not None and grid.of_sharding(own, ndim) == spec else None
 
 
 def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:

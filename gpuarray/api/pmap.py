@@ -16,8 +16,8 @@ from gpuarray.api.argnums import indices
 from gpuarray.api.jit import jit
 from gpuarray.api.shard_map import by_device
 from gpuarray.api.vmap import mapped_size
-from gpuarray.core.avals import aval_of
 from gpuarray.core import trace as traces
+from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Device
 from gpuarray.core.tracebacks import boundary
@@ -173,8 +173,8 @@ class _Mapping:
         around = contexts.abstract
         if around is not None and around.manual_axes:
             raise ValueError(
-                f"pmap inside of pmap or shard_map (over {', '.join(map(str, around.manual_axes))}): "
-                "each device has one element already. Use a mesh of two axes and one shard_map."
+                "pmap inside of pmap or shard_map (over "
+                f"{', '.join(map(str, around.manual_axes))}): each device has one element already. Use a mesh of two axes and one shard_map."
             )
         key = (size, axes, spec, fixed)
         found = self.jitted.find(key)

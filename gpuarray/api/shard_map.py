@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from gpuarray.api import shard_map_specs as specs_of
 from gpuarray.api.shard_map_specs import Infer as Infer
-from gpuarray.api.shard_map_specs import name_of
 from gpuarray.control.graph_edits import opened
 from gpuarray.control.shard_map import axes_inside, names_in_spec, piece_aval, shard_map_p
 from gpuarray.core.avals import ShapedArray, aval_of
@@ -50,8 +49,8 @@ def shard_map(
         The devices, in a grid whose axes have names. By default the mesh in context (`set_mesh`).
         An AbstractMesh takes its devices from there or from the arguments.
     axis_names :
-        The set of axes of the mesh along which `f` is given pieces; by default all. Along the others
-        values are laid out automatically.
+        The set of axes of the mesh along which `f` is given pieces; by default all. Along the
+        others values are laid out automatically.
     check_vma :
         Whether to prove that results are the same on all devices along axes that `out_specs` does
         not mention.

@@ -82,8 +82,8 @@ def with_devices(mesh: Any, leaves: Sequence[Any]) -> Any:
             if sharding.mesh.shape_tuple == mesh.shape_tuple:
                 return sharding.mesh
             raise ValueError(
-                f"Mesh shape of the input {sharding.mesh.shape_tuple} does not match the mesh shape "
-                f"passed to shard_map {mesh.shape_tuple}"
+                f"Mesh shape of the input {sharding.mesh.shape_tuple} does not match the mesh "
+                f"shape passed to shard_map {mesh.shape_tuple}"
             )
     raise ValueError(
         "Please pass `jax.Array`s with a `NamedSharding` as input to `shard_map` when passing "
@@ -112,7 +112,7 @@ def manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
 
 
 def is_spec(x: Any) -> bool:
-    """Whether `x` says how an argument or result is given: None for an argument that is no array."""
+    """Whether `x` says how a value is given: None for an argument that is no array."""
     return x is None or isinstance(x, PartitionSpec)
 
 
@@ -135,8 +135,8 @@ def check_specs(name: str, specs: Any, mesh: Any, manual: frozenset) -> None:
         for n in names:
             if n not in mesh.axis_names:
                 raise ValueError(
-                    f"shard_map {at}={leaf} names the axis {n!r}, which the mesh does not have: its "
-                    f"axes are {mesh.axis_names}"
+                    f"shard_map {at}={leaf} names the axis {n!r}, which the mesh does not have: "
+                    f"its axes are {mesh.axis_names}"
                 )
             if n not in manual:
                 raise ValueError(
@@ -154,8 +154,8 @@ def _check_sums(name: str, spec: PartitionSpec, mesh: Any, manual: frozenset) ->
         return
     if manual != frozenset(mesh.axis_names):
         raise NotImplementedError(
-            f"unreduced/reduced can only be passed to {name} when shard_map is in full manual mode: "
-            f"the mesh has the axes {mesh.axis_names}, and axis_names={sorted(map(str, manual))}"
+            f"unreduced/reduced can only be passed to {name} when shard_map is in full manual "
+            f"mode: the mesh has the axes {mesh.axis_names}, and axis_names={sorted(map(str, manual))}"
         )
     types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     for n in (*spec.unreduced, *spec.reduced):

@@ -2,7 +2,7 @@
 
 Floor 4. In: arrays, and how each is cut along the axes of a mesh. Out: arrays put together of what
 the devices return. The Graph is that of one device: its inputs are pieces, and collectives in it
-name axes of the mesh. Every transformation of a `shard_map` is a `shard_map` of a transformed Graph.
+name axes of the mesh. Every transformation of a `shard_map` is one of a transformed Graph.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _whole_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Any, manual: froze
 
 
 class axes_inside:
-    """Context manager inside a `shard_map`: its axes have names, and the mesh has them as manual."""
+    """Context manager inside a `shard_map`: its axes have names, and are manual in the mesh."""
 
     __slots__ = ("_before", "_mesh", "_names")
 
@@ -96,8 +96,8 @@ def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vm
         piece = piece_aval(aval, spec, mesh, manual_axes, check_vma)
         if (piece.shape, piece.dtype) != (v.aval.shape, v.aval.dtype):
             raise TypeError(
-                f"shard_map: operand {number} of type {aval.str_short()} under {spec} has pieces of "
-                f"type {piece.str_short()}; its Graph takes {v.aval.str_short()}"
+                f"shard_map: operand {number} of type {aval.str_short()} under {spec} has pieces "
+                f"of type {piece.str_short()}; its Graph takes {v.aval.str_short()}"
             )
     return [
         _whole_aval(a, spec, mesh, manual_axes)
@@ -106,7 +106,7 @@ def _aval(*avals, jaxpr: Graph, mesh, in_specs, out_specs, manual_axes, check_vm
 
 
 def _inside(params: dict) -> axes_inside:
-    """Return the context in which a Graph inside is transformed: rules of the user's may be traced."""
+    """Return the context to transform the Graph in: rules of the user's may be traced."""
     return axes_inside(params["mesh"], params["manual_axes"], params["check_vma"])
 
 

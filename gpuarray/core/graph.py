@@ -274,7 +274,7 @@ def graphs_in(params: dict[str, Any]) -> Iterator[Graph]:
 
 
 def called(eqn: Eqn) -> Graph | None:
-    """Return the Graph that an equation applies once to its operands; None if it is no such call."""
+    """Return the Graph that an equation applies once to its operands, if it is such a call."""
     if eqn.primitive.kind is not Kind.CALL or eqn.primitive.flow is not None:
         return None
     body = eqn.params.get("jaxpr")

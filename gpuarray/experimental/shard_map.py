@@ -1,4 +1,4 @@
-"""`shard_map` with the words it had first: `check_rep`, and `auto` for the axes that are not manual.
+"""`shard_map` with the words it had first: `check_rep`, and `auto` for axes that are not manual.
 
 Floor 6. Programs written before `gpuarray.shard_map` import it from here.
 """

@@ -230,7 +230,9 @@ def all_gather(
         )
     # With groups, several names count as one axis; else each is gathered along by itself.
     steps = [(names, size)] if groups else [((n,), named.axis_size(n)) for n in reversed(names)]
-    prim = ops.all_gather_p if to == "varying" else ops.all_gather_invariant_p
+    # Where types do not say what varies, the cotangents of devices differ whatever is said here.
+    same = to != "varying" and named.typed_names(names) == frozenset(names)
+    prim = ops.all_gather_invariant_p if same else ops.all_gather_p
 
     def gather(leaf):
         (leaf,) = operands("all_gather", leaf)
@@ -278,6 +280,11 @@ def psum_scatter(
 
     def scatter(leaf):
         (leaf,) = operands("psum_scatter", leaf)
+        if aval_of(leaf).dtype == np.bool_:
+            raise TypeError(
+                "psum_scatter does not accept dtype bool: convert it first, as with "
+                "x.astype('int32') to count"
+            )
         leaf = _varying(leaf, names)
         return _checked(
             ops.reduce_scatter_p,
@@ -438,7 +445,9 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     Shape contract: the shape of `x`.
     """
     if isinstance(axis_name, (set, frozenset)):
-        raise TypeError(f"pcast axis_name={axis_name} must be a tuple or a str, since it is ordered")
+        raise TypeError(
+            f"pcast axis_name={axis_name} must be a tuple or a str, since it is ordered"
+        )
     _declared("pcast", to, ("varying", "reduced", "unreduced"))
     names = _named(axis_name, "pcast")
     if to == "unreduced":

@@ -20,10 +20,10 @@ from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces

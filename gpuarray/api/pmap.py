@@ -174,7 +174,8 @@ class _Mapping:
         if around is not None and around.manual_axes:
             raise ValueError(
                 "pmap inside of pmap or shard_map (over "
-                f"{', '.join(map(str, around.manual_axes))}): each device has one element already. Use a mesh of two axes and one shard_map."
+                f"{', '.join(map(str, around.manual_axes))}): each device has one element already. "
+                "Use a mesh of two axes and one shard_map."
             )
         key = (size, axes, spec, fixed)
         found = self.jitted.find(key)

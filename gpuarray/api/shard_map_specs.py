@@ -155,7 +155,8 @@ def _check_sums(name: str, spec: PartitionSpec, mesh: Any, manual: frozenset) ->
     if manual != frozenset(mesh.axis_names):
         raise NotImplementedError(
             f"unreduced/reduced can only be passed to {name} when shard_map is in full manual "
-            f"mode: the mesh has the axes {mesh.axis_names}, and axis_names={sorted(map(str, manual))}"
+            f"mode: the mesh has the axes {mesh.axis_names}, and axis_names is "
+            f"{sorted(map(str, manual))}"
         )
     types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     for n in (*spec.unreduced, *spec.reduced):

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from gpuarray.api import shard_map_specs as specs_of
 from gpuarray.api.shard_map_specs import Infer as Infer
+from gpuarray.api.shard_map_values import Values
 from gpuarray.control.graph_edits import opened
 from gpuarray.control.shard_map import axes_inside, names_in_spec, piece_aval, shard_map_p
+from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import PartitionSpec, contexts
+from gpuarray.core.mesh import Mesh, PartitionSpec, contexts
 from gpuarray.core.tracebacks import boundary
 from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
@@ -124,7 +126,10 @@ def shard_map(
             piece_aval(a, s, real, manual, check_vma) for a, s in zip(avals, specs, strict=True)
         )
         inside = _Inside(f, spec, fixed, real, manual, out_specs, check_vma)
-        traced = _traced(inside, pieces)
+        values = None
+        if traces.is_base() and isinstance(real, Mesh):
+            values = Values(leaves, specs, real, manual, check_vma)
+        traced = _traced(inside, pieces, values)
         out = _bound(traced, leaves, specs, real, manual, check_vma)
         return tree.unflatten(traced.out_spec, out)
 
@@ -282,16 +287,17 @@ class _Inside(NamedTuple):
         return pcast_p.bind(x, axis_name=names) if names else x
 
 
-def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...]) -> _Traced:
+def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...], values: Values | None) -> _Traced:
     f = inside.f
 
     def make() -> _Traced:
         specs: tuple[PartitionSpec, ...] = ()
         out_spec: Any = None
 
-        def flat(*values):
+        def flat(*given):
             nonlocal specs, out_spec
-            leaves, out_spec, specs = inside.results(f(*inside.arguments(values)))
+            traces.state.trace.known = values  # pyright: ignore[reportAttributeAccessIssue]
+            leaves, out_spec, specs = inside.results(f(*inside.arguments(given)))
             return leaves
 
         with axes_inside(inside.mesh, inside.manual, inside.typed):
@@ -303,4 +309,6 @@ def _traced(inside: _Inside, pieces: tuple[ShapedArray, ...]) -> _Traced:
         return make()  # nothing is known of those values
     leaves, structure = tree.tree_flatten(inside.out_specs, specs_of.is_spec)
     key = (pieces, inside.spec, inside.mesh, inside.manual, tuple(leaves), structure, inside.typed)
-    return trace_cache.remembered(f, key, make, lambda made: made.graph.consts)
+    # Where Python has looked at values, another call may go another way: that is not kept.
+    looked = () if values is None else values.looked
+    return trace_cache.remembered(f, key, make, lambda made: [*made.graph.consts, *looked])

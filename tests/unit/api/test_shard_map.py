@@ -304,6 +304,45 @@ def test_of_replicas_that_differ_the_first_is_read():
     assert [int(s.data) for s in f().addressable_shards] == list(range(8))
 
 
+def test_python_may_look_at_values_outside_of_jit():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        y = 2 * x
+        if lax.psum(x.sum(), ("x", "y")) > 0:
+            return y
+        return y + int(lax.pmax(lax.axis_index("x"), "x"))
+
+    g = ga.shard_map(f, mesh=MESH, in_specs=P("x", "y"), out_specs=P("x", "y"))
+    close(g(X), 2 * X)
+    close(g(-X), 3 - 2 * X)
+    close(g(X), 2 * X)
+    assert len(runs) == 3  # each call may go another way
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        ga.jit(g)(X)
+    close(ga.shard_map(f, mesh=MESH, in_specs=P("x", "y"), out_specs=P("x", "y"),
+                       check_vma=False)(-X), 3 - 2 * X)  # fmt: skip
+
+
+def test_print_shows_the_piece_of_each_device(capsys):
+    def f(x):
+        print(x + 1)
+        return x
+
+    ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(np.arange(4))
+    shown = capsys.readouterr().out
+    assert "On cpu:2 at mesh coordinates (x, y) = (1, 0):\n[2]" in shown
+    assert shown.count("at mesh coordinates") == 8
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_python_cannot_branch_on_values_that_differ(check_vma):
+    f = lambda x: x if x.sum() > 9 else -x
+    with pytest.raises(ga.errors.TracerBoolConversionError):
+        ga.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"), check_vma=check_vma)(X)
+
+
 def run(f, *args, mesh=MESH, in_specs=P("x"), out_specs=P("x"), **words):
     return ga.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **words)(*args)
 

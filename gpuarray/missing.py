@@ -38,9 +38,9 @@ GROUPS = (
         "computations over several devices",
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
-        jax: auto_pcast remove_size_one_mesh_axis_from_type reshard smap
+        jax: auto_pcast remove_size_one_mesh_axis_from_type reshard
         debug: inspect_array_sharding
-        experimental: custom_partitioning layout pjit shard_alike shard_map topologies
+        experimental: custom_partitioning layout pjit shard_alike topologies
         interpreters: pxla
         lax: ragged_all_to_all_p sharding_constraint_p
         sharding: auto_axes explicit_axes reshard

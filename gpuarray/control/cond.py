@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.control import typed
 from gpuarray.control.graph_edits import (
     check_operands,
     chosen,
@@ -32,7 +33,7 @@ from gpuarray.core.flow import Choice
 from gpuarray.core.graph import Atom, Graph, Var, evaluate
 from gpuarray.core.layout import joined
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.primitives.axes import move_axis
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import zeros
@@ -218,9 +219,10 @@ def _work(avals, *, branches: Graphs, **_) -> float:
     return max(graph_work(g) for g in branches)
 
 
-cond_p = Primitive(
+cond_p = typed.TypedCall(
     "cond",
     Kind.CALL,
+    retype=typed.cond,
     multiple_results=True,
     aval=_cond_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.control import typed
 from gpuarray.control.graph_edits import (
     check_counts,
     check_operands,
@@ -32,7 +33,7 @@ from gpuarray.core.flow import Loop
 from gpuarray.core.graph import Eqn, Graph, Var, evaluate
 from gpuarray.core.layout import joined
 from gpuarray.core.linear import Zero, is_zero, tangent_aval
-from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.primitive import Kind
 from gpuarray.primitives.define import do
 from gpuarray.primitives.linear import instantiate
 from gpuarray.transforms.batch import BatchAxis, matched
@@ -296,9 +297,10 @@ def _flow(eqn: Eqn) -> Loop:
     )
 
 
-while_p = Primitive(
+while_p = typed.TypedCall(
     "while",
     Kind.CALL,
+    retype=typed.while_loop,
     multiple_results=True,
     aval=_while_aval,
     numpy_pick=lambda avals, **params: _assemble(avals, interpreted, **params),

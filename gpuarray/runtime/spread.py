@@ -18,11 +18,13 @@ from gpuarray.backends import lockstep
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
@@ -46,9 +48,10 @@ class Team:
         self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
         self.in_places = [laid_out(grid.sharding(spec)) for spec in self.parts.ins]
         # A layout that was asked for is shown in the words it was given in.
+        said = stated(graph, grid.main)
         self.out_places = [
-            laid_out(grid.sharding(spec) if s is None else s)
-            for s, spec in zip(wanted, self.parts.outs, strict=True)
+            laid_out(s or _as_said(grid, spec, own, v.aval.ndim) or grid.sharding(spec))
+            for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
         self.out_avals = graph.out_avals
         self.heavy = self.plan.work * len(grid.devices) >= ASYNC_FROM
@@ -84,6 +87,11 @@ class Team:
         return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []
 
 
+def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
+    """Return a layout that the program states for a result, if it is the one that was found."""
+    return own if own is not None and grid.of_sharding(own, ndim) == spec else None
+
+
 def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:
     sharding.shard_shape(aval.shape)  # raises where it does not divide the shape
     spec = grid.of_sharding(sharding, aval.ndim)
@@ -101,8 +109,25 @@ def meshes_of(
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
             found[sharding.mesh] = None
-    found.update(dict.fromkeys(executable.meshes))
+    concrete = [m for m in executable.meshes if isinstance(m, Mesh)]
+    found.update(dict.fromkeys(concrete))
+    for mesh in executable.meshes:
+        if isinstance(mesh, AbstractMesh):
+            found[_with_devices(mesh, list(found))] = None
     return list(found)
+
+
+def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
+    """Return an abstract mesh with the devices of the other ones, or of the one in context."""
+    around = () if contexts.concrete is None else (contexts.concrete,)
+    for other in (*known, *around):
+        if other.shape_tuple == mesh.shape_tuple:
+            return other
+    raise ValueError(
+        f"a computation over {mesh} does not know its devices: no argument lies over a mesh of "
+        "these axes, and none is in context. Put an argument there with device_put(x, "
+        "NamedSharding(Mesh(devices, axis_names), spec)), or set a mesh with gpuarray.set_mesh."
+    )
 
 
 def run(
@@ -132,7 +157,7 @@ def run(
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
     places = tuple(x._place if type(x) is ArrayImpl else None for x in values)
-    key = (places, tuple(wanted), config.state.fusion)
+    key = (places, tuple(wanted), config.state.fusion, contexts.concrete)
     team = executable.teams.get(key)
     if team is None:
         team = executable.teams[key] = _team(executable, places, wanted)

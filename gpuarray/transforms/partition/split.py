@@ -19,7 +19,7 @@ from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
 from gpuarray.core.flow import ByDevice, Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, called
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
@@ -142,6 +142,8 @@ class _Splitter:
             return self.loop(eqn, flow, pieces)
         if isinstance(flow, Choice):
             return self.choice(eqn, flow, pieces)
+        if called(eqn) is not None:
+            return self.call(eqn, pieces)
         if prim.kind is Kind.CALL or not any(any(p.spec) for p in pieces):
             # Every device has all of it.
             return self.whole(eqn, pieces)
@@ -311,6 +313,12 @@ class _Splitter:
         made = stage(fun, avals, TracedFunction(fun, "partitioning"))
         made.debug_name = graph.debug_name
         return made, found
+
+    def call(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
+        """Run a Graph that stays apart, such as a recomputation, on pieces."""
+        body, specs = self.staged(eqn.params["jaxpr"], [p.spec for p in pieces])
+        out = self.bound(eqn, [p.value for p in pieces], eqn.params | {"jaxpr": body})
+        return [Piece(x, s) for x, s in zip(out, specs, strict=True)]
 
     def loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
         """Run a loop on pieces: what it carries is cut at every step as it is at the first."""

@@ -278,8 +278,8 @@ class TraceKey:
         self.promotions: dict = {}
 
     def __repr__(self) -> str:
-        rows = zip(_TRACED, self.values, strict=True)
-        changed = [f"{n}={v!r}" for n, v in rows if v != settings[n].default]
+        rows = zip(_TRACED, self.values, (*_DEFAULTS, None), strict=True)
+        changed = [f"{n}={v!r}" for n, v, default in rows if v != default]
         return f"TraceKey({', '.join(changed)})"
 
     def differences(self, other: TraceKey) -> list[str]:
@@ -288,7 +288,9 @@ class TraceKey:
         return [f"{n}: {a!r} -> {b!r}" for n, a, b in rows if a != b]
 
 
-_TRACED = tuple(row.name for row in _ROWS if row.traced)
+_DEFAULTS = tuple(row.default for row in _ROWS if row.traced)
+#: What is in a TraceKey: settings, and the meshes in context, which PartitionSpecs are read by.
+_TRACED = (*(row.name for row in _ROWS if row.traced), "mesh")
 #: Keys that are in use, and the latest ones, which keep their memos.
 _trace_keys: weakref.WeakValueDictionary[tuple, TraceKey] = weakref.WeakValueDictionary()
 _latest_keys: collections.deque[TraceKey] = collections.deque(maxlen=64)
@@ -303,6 +305,7 @@ class _Thread:
 
     def __init__(self, values: dict[str, Any]):
         self.values = values
+        values["mesh"] = None
         self.overrides: dict[str, Any] = {}
 
     # Recompute some values and the trace key after a change.
@@ -339,6 +342,13 @@ class _State(threading.local):
 
 
 state = _State()
+
+
+def set_mesh_key(key: Any) -> None:
+    """Make what identifies the meshes in context (None: there is none) part of the trace key."""
+    with _lock:
+        state.mesh = key
+        state._thread.refresh()
 
 
 def _unknown(name: str) -> str:

@@ -261,7 +261,7 @@ class Jitted:
         if self._options.layouts is not None:
             result = tree.unflatten_raw(out_spec, range(len(graph.outvars)))
             dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
-            where = self._options.layouts.for_call(dynamic, kwargs, result, graph)
+            where = self._options.layouts.for_call(dynamic, kwargs, result, graph, info.arg_names)
         return Program(graph, out_spec, self._donated(args, kwargs), info, where)
 
     def _donated(self, args: tuple, kwargs: dict) -> frozenset[int]:
@@ -357,9 +357,8 @@ class Jitted:
         leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
-        chosen = self._options.layouts
         # inline=True: its equations join the outer graph. A device of its own needs the call.
-        if self._options.inline and chosen is None:
+        if self._options.inline and where is None:
             out = evaluate(graph, *leaves)
         else:
             out = jit_p.bind(
@@ -369,7 +368,7 @@ class Jitted:
                 donated_invars=donated if any(donated) else None,
                 keep_unused=self._options.keep_unused,
                 inline=False,
-                device=None if chosen is None else chosen.device,
+                device=None if where is None else where.device,
             )
         if where is not None and where.device is None:
             out = [laid(x, s) for x, s in zip(out, where.outs, strict=True)]
@@ -552,11 +551,45 @@ def jit(
             inline=inline,
             compiler_options=compiler_options,
         )
+    return jitted(
+        "jit",
+        fun,
+        in_shardings=in_shardings,
+        out_shardings=out_shardings,
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        donate_argnums=donate_argnums,
+        donate_argnames=donate_argnames,
+        keep_unused=keep_unused,
+        device=device,
+        backend=backend,
+        inline=inline,
+        compiler_options=compiler_options,
+    )
+
+
+def jitted(
+    what: str,
+    fun: Callable,
+    *,
+    in_shardings: Any,
+    out_shardings: Any,
+    static_argnums: int | Sequence[int] | None,
+    static_argnames: str | Iterable[str] | None,
+    donate_argnums: int | Sequence[int] | None,
+    donate_argnames: str | Iterable[str] | None,
+    keep_unused: bool,
+    device: Any,
+    backend: str | None,
+    inline: bool,
+    compiler_options: dict[str, Any] | None,
+) -> Jitted:
+    """A jitted function with options that are checked; messages name `what` was called."""
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(
-            f"jit cannot trace the generator function {fun}: return a list instead of yielding"
+            f"{what} cannot trace the generator function {fun}: return a list instead of yielding"
         )
     # Numbers and names of the same parameters, so that a call by name finds them too.
     sig = argnums.signature_of(fun)
@@ -581,11 +614,13 @@ def jit(
     # An option that would have no effect is refused.
     if compiler_options:
         raise ValueError(
-            f"jit takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "
+            f"{what} takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "
             "has to set, such as `fusion`, is a setting: gpuarray.config.update(name, value)."
         )
     if device is not None and backend is not None:
-        raise ValueError(f"jit takes device={device!r} or backend={backend!r}, not both")
+        raise ValueError(
+            f"can't specify both a device and a backend for {what}, got {device=} and {backend=}"
+        )
     options = Options(
         static_nums,
         static_names,
@@ -593,6 +628,6 @@ def jit(
         donate_names,
         bool(keep_unused),
         bool(inline),
-        layouts(device if device is not None else backend, in_shardings, out_shardings),
+        layouts(device if device is not None else backend, in_shardings, out_shardings, what),
     )
     return Jitted(fun, options)

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuarray.control.call import same_device
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import get_mesh, sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, one_device, place_of
+from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, pieces, spread
@@ -26,48 +29,76 @@ class Prefix(NamedTuple):
     """Shardings as a prefix of a pytree, in a form that can be hashed."""
 
     name: str
-    leaves: tuple[Sharding | None, ...]
+    leaves: tuple[Sharding | PartitionSpec | None, ...]
     spec: Any
 
-    def over(self, full: Any, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
+    def over(
+        self, full: Any, avals: Sequence[ShapedArray], what: str, names: Sequence[str]
+    ) -> list[Sharding | None]:
         """The sharding of every leaf of `full`; a ValueError if it does not fit."""
-        prefix = tree.tree_unflatten(self.spec, self.leaves)
-        # None and PartitionSpec are leaves here, not empty containers.
-        found = tree.prefix_broadcast(prefix, full, _ends, f"jit {self.name}")
-        for sharding, aval in zip(found, avals, strict=True):
+        prefix = tree.tree_unflatten(self.spec, [self._meant(leaf, what) for leaf in self.leaves])
+        # None is a leaf here, not an empty container.
+        found = tree.prefix_broadcast(prefix, full, _ends, f"{what} {self.name}")
+        for sharding, aval, name in zip(found, avals, names, strict=True):
             if isinstance(sharding, NamedSharding):
-                # Raises where the mesh does not divide the shape.
-                sharding.shard_shape(aval.shape)
+                kind = "arguments" if self.name == "in_shardings" else "outputs"
+                _check_fits(sharding, aval, f"{what} {kind}", name)
         return found
+
+    def _meant(self, leaf: Any, what: str) -> Sharding | None:
+        """Return a leaf as a sharding over devices."""
+        if isinstance(leaf, PartitionSpec):
+            leaf = sharding_in_context(leaf, what, self.name, entered=what == "pjit")
+        if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, AbstractMesh):
+            mesh = get_mesh() if contexts.concrete else None
+            if mesh is None or mesh.abstract_mesh.shape_tuple != leaf.mesh.shape_tuple:
+                raise ValueError(
+                    f"{what}: {self.name} {leaf} is over an AbstractMesh, which has no devices. "
+                    "Set the mesh of devices that it stands for with gpuarray.set_mesh(mesh)."
+                )
+            leaf = NamedSharding(mesh, leaf.spec)
+        return leaf
 
 
 class Layouts(NamedTuple):
-    """Where a jitted function runs: part of its cache key.
+    """Where a jitted function runs, as its options say it: part of its cache key.
 
-    `device` is None where several devices are named.
+    `device` is that of `device=` and `backend=`, which move every argument, wherever it was put.
     """
 
     device: Device | None
-    moves_all: bool = False  # every argument goes there, wherever it was put
     ins: Prefix | None = None
     outs: Prefix | None = None
+    what: str = "jit"
 
-    def for_call(self, args: tuple, kwargs: dict, result: Any, graph: Graph) -> Where:
-        """Where arguments and results of these structures go."""
-        # device= and backend= move every argument; in_shardings those that it names.
+    def for_call(
+        self, args: tuple, kwargs: dict, result: Any, graph: Graph, names: Sequence[str]
+    ) -> Where | None:
+        """Where arguments and results of these structures go; None if the options leave it open."""
         ins: list[Sharding | None] = [None] * len(graph.invars)
         if self.ins is not None:
             if kwargs:
                 raise ValueError(
-                    "jit does not support kwargs when in_shardings is specified: pass all "
+                    f"{self.what} does not support kwargs when in_shardings is specified: pass all "
                     "arguments by position."
                 )
-            ins = self.ins.over(args, graph.in_avals)
-        wanted: list[Sharding | None] = [None] * len(graph.outvars)
+            ins = self.ins.over(args, graph.in_avals, self.what, names)
+        outs: list[Sharding | None] = [None] * len(graph.outvars)
         if self.outs is not None:
-            wanted = self.outs.over(result, graph.out_avals)
-        moved = tuple(self.moves_all or s is not None for s in ins)
-        return Where(self.device, moved, tuple(ins), tuple(wanted))
+            paths = [f"result{path}" for path in tree.leaf_paths(result)]
+            outs = self.outs.over(result, graph.out_avals, self.what, paths)
+        named = [s for s in (*ins, *outs) if s is not None]
+        device = self.device
+        if device is None and not named:
+            return None
+        if any(s.num_devices > 1 for s in named):
+            device = None
+        else:
+            # All that is named has to be one and the same device.
+            for sharding in named:
+                device = same_device(device, one_device(sharding, self.what))
+        moved = tuple(self.device is not None or s is not None for s in ins)
+        return Where(device, moved, tuple(ins), tuple(outs))
 
 
 class Where(NamedTuple):
@@ -130,25 +161,26 @@ def run(
     return arrays
 
 
-def layouts(target: Any, in_shardings: Any, out_shardings: Any) -> Layouts | None:
+def layouts(
+    target: Any, in_shardings: Any, out_shardings: Any, what: str = "jit"
+) -> Layouts | None:
     """The options of `jit`, checked and combined; None if none is given."""
     device = None if target is None else devices.place_for(target).device
     # The arguments are a tuple.
     ins = _prefix(
-        "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings
+        "in_shardings", tuple(in_shardings) if type(in_shardings) is list else in_shardings, what
     )
-    outs = _prefix("out_shardings", out_shardings)
-    named = [s for p in (ins, outs) if p is not None for s in p.leaves if s is not None]
-    if any(len(s.device_set) > 1 for s in named):
-        if target is not None:
-            raise ValueError(
-                f"jit takes device={target!r} or shardings over several devices, not both"
-            )
-        return Layouts(None, False, ins, outs)
-    # All that is named has to be one and the same device.
-    for sharding in named:
-        device = same_device(device, one_device(sharding, "jit"))
-    return None if device is None else Layouts(device, target is not None, ins, outs)
+    outs = _prefix("out_shardings", out_shardings, what)
+    for given in (ins, outs):
+        if given is None or target is None:
+            continue
+        raise ValueError(
+            f"If backend or device is specified on {what}, then {given.name} should not be "
+            f"specified: got device or backend {target!r}"
+        )
+    if device is None and ins is None and outs is None:
+        return None
+    return Layouts(device, ins, outs, what)
 
 
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
@@ -173,19 +205,35 @@ def _ends(x: Any) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec))
 
 
-def _prefix(name: str, shardings: Any) -> Prefix | None:
+def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
     leaves, spec = tree.tree_flatten(shardings, _ends)
     for leaf in leaves:
-        if isinstance(leaf, PartitionSpec):
-            raise RuntimeError(
-                f"jit requires a mesh for the PartitionSpec {leaf} in {name}: give "
-                "NamedSharding(mesh, spec) instead."
-            )
         if not _ends(leaf):
             raise TypeError(
-                f"{name} leaf specifications are expected to be Sharding instances or None, but "
-                f"got {leaf!r}"
+                f"{name} leaf specifications are expected to be PartitionSpec instances or None, "
+                f"but got {leaf!r}. A Sharding is right, too."
+            )
+        if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
+            raise ValueError(
+                f"One of {name} leaf specifications got an empty NamedSharding: {leaf} which is "
+                "not allowed. Its mesh has no devices."
+            )
+        parts = leaf.spec if isinstance(leaf, NamedSharding) else leaf
+        if isinstance(parts, PartitionSpec) and UNCONSTRAINED in parts.partitions:
+            raise ValueError(
+                f"Unconstrained dims are not allowed when passed to {what} {name}: {leaf}. "
+                "with_sharding_constraint takes them."
             )
     if all(leaf is None for leaf in leaves):
         return None
     return Prefix(name, tuple(leaves), spec)
+
+
+def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:
+    try:
+        sharding.shard_shape(aval.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"One of {what} with path {name} and type {aval.str_short()} has a sharding that does "
+            f"not fit it. {error}"
+        ) from None

@@ -35,7 +35,12 @@ class Team:
     """The program of several devices: how inputs lie, what runs, and how results lie."""
 
     def __init__(
-        self, graph: Graph, grid: Grid, ins: Sequence[Spec], wanted: Sequence[Sharding | None]
+        self,
+        graph: Graph,
+        grid: Grid,
+        ins: Sequence[Spec],
+        given: Sequence[Sharding | None],
+        wanted: Sequence[Sharding | None],
     ):
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
@@ -45,9 +50,14 @@ class Team:
         self.parts: Partitioned = partition(graph, ins, outs, grid)
         self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
         self.in_places = [laid_out(grid.sharding(spec)) for spec in self.parts.ins]
-        # A layout that was asked for is shown in the words it was given in.
+        # A layout that was asked for, or that an input has, is shown in the words it was given in.
+        words: dict[Spec, Sharding] = {}
+        for sharding, v in zip(given, graph.invars, strict=False):
+            spec = None if sharding is None else grid.of_sharding(sharding, v.aval.ndim)
+            if spec is not None:
+                words.setdefault(spec, sharding)  # pyright: ignore[reportArgumentType]
         self.out_places = [
-            laid_out(grid.sharding(spec) if s is None else s)
+            laid_out(s or words.get(spec) or grid.sharding(spec))
             for s, spec in zip(wanted, self.parts.outs, strict=True)
         ]
         self.out_avals = graph.out_avals
@@ -132,10 +142,7 @@ def run(
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
     places = tuple(x._place if type(x) is ArrayImpl else None for x in values)
-    key = (places, tuple(wanted), config.state.fusion)
-    team = executable.teams.get(key)
-    if team is None:
-        team = executable.teams[key] = _team(executable, places, wanted)
+    team = team_of(executable, places, wanted)
     for i in donated:
         inputs[i]._buffers()  # raises for a deleted one, before anything is done
     # Buffers that are ready are taken now: deleting their arrays later cannot touch this work.
@@ -165,6 +172,17 @@ def run(
     return arrays
 
 
+def team_of(
+    executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
+) -> Team:
+    """Return the team for inputs in these places, made when it is first asked for."""
+    key = (places, tuple(wanted), config.state.fusion)
+    team = executable.teams.get(key)
+    if team is None:
+        team = executable.teams[key] = _team(executable, places, wanted)
+    return team
+
+
 def _team(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
@@ -177,7 +195,8 @@ def _team(
         ins.append(((),) * v.aval.ndim if spec is None else spec)
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
-        team = Team(executable.graph, grid, ins, wanted)
+        given = [p.sharding if p is not None and p.committed else None for p in places]
+        team = Team(executable.graph, grid, ins, given, wanted)
     if executable.announce is not None:
         executable.announce(team, time.perf_counter() - start)  # pyright: ignore
     return team

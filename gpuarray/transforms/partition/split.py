@@ -22,6 +22,7 @@ from gpuarray.core.flow import ByDevice, Choice, Loop
 from gpuarray.core.graph import Eqn, Graph, Literal, Var
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.factors import factors_of
 from gpuarray.transforms.partition.moves import moved, start_of, summed
@@ -269,6 +270,8 @@ class _Splitter:
     def by_device(self, eqn: Eqn, flow: ByDevice, pieces: list[Piece]) -> list[Piece]:
         """Run the Graph of one device on pieces that are cut as it says."""
         grid, mesh = self.grid, flow.mesh
+        if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
+            return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
         values = []
         for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True):
             want = self.manual(mesh, spec, a.aval.ndim)
@@ -287,6 +290,17 @@ class _Splitter:
             value = self.to(piece, uncut(inner.aval), inner.aval, "a result of shard_map").value
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
+
+    def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
+        """Lay a value as a constraint asks; where it says UNCONSTRAINED the value stays as it is."""
+        want = self.manual(mesh, spec, aval.ndim)
+        taken = {name for names in want for name in names}
+        free = [i for i, part in enumerate(spec.partitions) if part is UNCONSTRAINED]
+        kept = tuple(
+            piece.spec[i] if i in free and not taken.intersection(piece.spec[i]) else names
+            for i, names in enumerate(want)
+        )
+        return self.to(piece, kept, aval, "a constraint asks for it so")
 
     def manual(self, mesh: Any, spec: Any, ndim: int) -> Spec:
         return self.grid.spec(mesh, spec, ndim)

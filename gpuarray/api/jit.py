@@ -27,6 +27,8 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
+from gpuarray.core.mesh import contexts
+from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
 from gpuarray.pytree import tree
@@ -303,6 +305,7 @@ class Jitted:
         # no donation, no checks of values, one device.
         checks = state.debug_nans or state.debug_infs or state.no_execution
         anywhere = program.where is None and executable.device is None and not executable.meshes
+        anywhere = anywhere and (contexts.concrete is None or contexts.concrete.size == 1)
         plain = not program.donated and anywhere and not checks
         if plain and fastpath.fits(executable):
             # Nothing through self: what is kept for a function must not keep the function.
@@ -395,6 +398,8 @@ class Jitted:
             program.donated,
             self.__name__,
             program.where,
+            tuple(map(_place_of, call.leaves)),
+            program.info.arg_names,
         )
 
     @boundary
@@ -435,12 +440,22 @@ def _without_statics(call: Call) -> Any:
     return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
 
 
+def _place_of(x: Any) -> Place | None:
+    """Return where an argument of `trace` lies, or is said to; None where that is open."""
+    if type(x) is ArrayImpl:
+        return x._place
+    if isinstance(x, stages.ShapeDtypeStruct) and isinstance(x.sharding, Sharding):
+        # Over an AbstractMesh there are no devices yet.
+        return None if x.sharding._where() is None else laid_out(x.sharding)
+    return None
+
+
 def _launch(program: Program, executable: Executable, constants: Constants, *leaves: Any) -> Any:
     """Run a program in general: any devices, pending inputs, donation, work in flight."""
     inputs = list(leaves)
     # `run` takes the inputs away; a check of the results evaluates the program again with them.
     kept = list(inputs) if config.state.debug_nans or config.state.debug_infs else None
-    arrays = run(executable, inputs, program.donated, program.where, constants)
+    arrays = run(executable, inputs, program.donated, program.where, constants, program.info)
     if kept is not None:
         info = program.info
         lazy.check_results(program.graph, info.name, info, kept, arrays)

@@ -23,6 +23,7 @@ from gpuarray.runtime import lazy, pieces, spread
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, launch
 from gpuarray.runtime.transfer import to_place
+from gpuarray.transforms.stage import TracedFunction
 
 
 class Prefix(NamedTuple):
@@ -123,6 +124,7 @@ def run(
     donated: frozenset[int],
     where: Where | None,
     constants: Constants,
+    info: TracedFunction | None = None,
 ) -> list[ArrayImpl]:
     """The results of a program: where its inputs are, or where `where` and the program say."""
     if where is not None and where.device is None:
@@ -135,7 +137,12 @@ def run(
     device = same_device(executable.device, None if where is None else where.device)
     for i, x in enumerate(inputs):
         if where is None or where.device is None or not where.moved[i]:
-            place = x._place if place is None else lazy.common_place(place, x._place)
+            if place is None:
+                place = x._place
+            elif x._place is not place:
+                if x._place.committed and place.committed and x._place.devices != place.devices:
+                    raise _incompatible(inputs, info)
+                place = lazy.common_place(place, x._place)
     # A device that was asked for wins, unless an input is committed to another one.
     if device is not None:
         chosen = place_of(device, True)
@@ -150,8 +157,7 @@ def run(
             x._buffer()  # raises
     # Pending operations run first: the program may donate what they read.
     lazy.flush_all()
-    several = where is not None and where.device is None
-    if several or executable.meshes or not place.is_single:
+    if _spreads(executable, where, place):
         wanted = [None] * len(executable.out_avals) if where is None else where.outs
         return spread.run(executable, inputs, wanted, donated, constants.values)
     places = (place,) * len(executable.out_avals) if where is None else where.places()
@@ -159,6 +165,60 @@ def run(
     arrays = [ArrayImpl(a, p, None) for a, p in zip(executable.out_avals, places, strict=True)]
     launch(executable, inputs, arrays, place, donated, constants=constants)
     return arrays
+
+
+def _spreads(executable: Executable, where: Where | None, place: Place) -> bool:
+    """Whether a program runs over several devices, given the place its inputs agree on."""
+    if (where is not None and where.device is None) or executable.meshes or not place.is_single:
+        return True
+    # `set_mesh` says where programs run whose inputs nobody has placed.
+    mesh = contexts.concrete
+    return mesh is not None and mesh.size > 1 and not place.committed and executable.device is None
+
+
+def team_for(
+    executable: Executable,
+    places: Sequence[Place | None],
+    where: Where | None,
+    constants: Constants,
+) -> spread.Team | None:
+    """Return what runs a program over several devices for inputs in these places; None for one."""
+    places = list(places)
+    wanted: Sequence[Sharding | None] = [None] * len(executable.out_avals)
+    if where is not None:
+        wanted = where.outs
+        places = [
+            p if s is None or where.device is not None else laid_out(s)
+            for p, s in zip(places, where.ins, strict=True)
+        ]
+    common = devices.default_place()
+    for place in places:
+        common = common if place is None else lazy.common_place(common, place)
+    if not _spreads(executable, where, common):
+        return None
+    behind = [x._place if type(x) is ArrayImpl else None for x in constants.values]
+    return spread.team_of(executable, (*places, *behind), wanted)
+
+
+def _incompatible(inputs: Sequence[ArrayImpl], info: TracedFunction | None) -> ValueError:
+    """Return the error for arguments that were put on different devices: it names two of them."""
+    put = [i for i, x in enumerate(inputs) if x._place.committed]
+    first = put[0]
+    other = next(i for i in put if inputs[i]._place.devices != inputs[first]._place.devices)
+
+    def said(i: int) -> str:
+        x = inputs[i]
+        name = info.arg_names[i] if info is not None else f"number {i}"
+        function = "" if info is None else f" of {info}"
+        return (
+            f"argument {name}{function} with shape {x.aval.str_short()} and device ids "
+            f"{[d.id for d in x._place.devices]} on platform {x._place.device.platform.upper()}"
+        )
+
+    return ValueError(
+        f"Received incompatible devices for jitted computation. Got {said(first)} and "
+        f"{said(other)}. Move one of them with gpuarray.device_put."
+    )
 
 
 def layouts(
@@ -183,15 +243,17 @@ def layouts(
     return Layouts(device, ins, outs, what)
 
 
+def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
+    """Whether two places hold the same piece of an array of this shape on every device."""
+    return a.devices == b.devices and pieces.regions(a, shape) == pieces.regions(b, shape)
+
+
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
     """Return an argument as in_shardings wants it: only what nobody placed may be moved."""
     place = laid_out(sharding)
     if x._place is place or not x._place.committed:
         return to_place(x, place)
-    same = x._place.devices == place.devices and pieces.regions(
-        x._place, x.shape
-    ) == pieces.regions(place, x.shape)
-    if not same:
+    if not same_pieces(x._place, place, x.shape):
         raise ValueError(
             "Sharding passed to jit does not match the sharding on the respective arg. Got "
             f"sharding: {sharding}, and arg sharding: {x.sharding}, with arg shape: {x.shape}, flat "

@@ -22,7 +22,7 @@ from gpuarray.core import ranges
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
@@ -112,7 +112,8 @@ def meshes_of(
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
             found[sharding.mesh] = None
     found.update(dict.fromkeys(executable.meshes))
-    return list(found)
+    # Nothing says where: then `set_mesh` does.
+    return list(found) or ([] if contexts.concrete is None else [contexts.concrete])
 
 
 def run(
@@ -176,7 +177,7 @@ def team_of(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
     """Return the team for inputs in these places, made when it is first asked for."""
-    key = (places, tuple(wanted), config.state.fusion)
+    key = (places, tuple(wanted), config.state.fusion, contexts.concrete)
     team = executable.teams.get(key)
     if team is None:
         team = executable.teams[key] = _team(executable, places, wanted)

@@ -149,7 +149,10 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         raise ValueError(
             f"{what} takes `device` or `out_sharding`, not both: got {device!r} and {sharding!r}"
         )
-    one_device(sharding, f"`out_sharding` argument of {what}")
+    if isinstance(sharding, PartitionSpec):
+        sharding = sharding_in_context(sharding, what, "out_sharding")
+    elif not isinstance(sharding, (Sharding, Device)):
+        one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
         sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
     return device_put(x, sharding)

@@ -307,7 +307,12 @@ class Jitted:
         anywhere = program.where is None and executable.device is None and not executable.meshes
         anywhere = anywhere and (contexts.concrete is None or contexts.concrete.size == 1)
         plain = not program.donated and anywhere and not checks
-        if plain and fastpath.fits(executable):
+        where = program.where
+        over_several = executable.meshes or (where is not None and where.device is None)
+        if over_several and not program.donated and not checks:
+            outs = (None,) * len(graph.outvars) if where is None else where.outs
+            fast = fastpath.several(executable, constants, outs, program.out_spec, general)
+        elif plain and fastpath.fits(executable):
             # Nothing through self: what is kept for a function must not keep the function.
             fast = fastpath.generate(executable, constants, program.out_spec, general)
         known = self._cache

@@ -49,13 +49,15 @@ class Team:
         self.grid = grid
         self.parts: Partitioned = partition(graph, ins, outs, grid)
         self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
-        self.in_places = [laid_out(grid.sharding(spec)) for spec in self.parts.ins]
         # A layout that was asked for, or that an input has, is shown in the words it was given in.
         words: dict[Spec, Sharding] = {}
-        for sharding, v in zip(given, graph.invars, strict=False):
-            spec = None if sharding is None else grid.of_sharding(sharding, v.aval.ndim)
-            if spec is not None:
-                words.setdefault(spec, sharding)  # pyright: ignore[reportArgumentType]
+        self.in_places: list[Place] = []
+        for sharding, spec in zip(given, self.parts.ins, strict=True):
+            same = sharding is not None and grid.of_sharding(sharding, len(spec)) == spec
+            shown = sharding if same and sharding is not None else grid.sharding(spec)
+            self.in_places.append(laid_out(shown))
+            if same:
+                words.setdefault(spec, shown)
         self.out_places = [
             laid_out(s or words.get(spec) or grid.sharding(spec))
             for s, spec in zip(wanted, self.parts.outs, strict=True)
@@ -65,6 +67,8 @@ class Team:
         self.gpu = None  # for the explanation of errors
         consts = [np.asarray(c) for c in self.plan.graph.consts]
         self.run = driver.build(self.plan, consts)
+        # All devices do the very same: one does it, once, as where a callback has an effect.
+        self.alike = not any(map(any, self.parts.ins)) and not self.run.talks  # pyright: ignore
         self.engine = SharedMemory(grid.sizes or {"one": 1})
 
     def __call__(self, inputs: list[list]) -> list[list]:
@@ -78,7 +82,9 @@ class Team:
 
     def _run(self, inputs: list[list]) -> list[list]:
         count = len(self.grid.devices)
-        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+        if self.alike:
+            rows = [self.run(*[row[0] for row in inputs])] * count
+        elif self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
             programs = [self.run(*[row[d] for row in inputs]) for d in range(count)]
             rows = lockstep.run(programs, self.engine)
         else:
@@ -182,6 +188,24 @@ def team_of(
     if team is None:
         team = executable.teams[key] = _team(executable, places, wanted)
     return team
+
+
+def known_team(
+    executable: Executable,
+    places: tuple[Place, ...],
+    wanted: Sequence[Sharding | None],
+    constants: Sequence[Any],
+) -> Team | None:
+    """Return the team that ran with inputs in these places; None if none did."""
+    behind = (x._place if type(x) is ArrayImpl else None for x in constants)
+    key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.concrete)
+    return executable.teams.get(key)
+
+
+def constant_rows(team: Team, executable: Executable, constants: Sequence[Any]) -> list[list]:
+    """Return the buffers of constants, which are a team's last inputs, for each device."""
+    first = len(executable.in_avals) - len(constants)
+    return [_buffers(x, first + i, team, executable) for i, x in enumerate(constants)]
 
 
 def _team(

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuarray import config
 from gpuarray.api import argnums, stages
-from gpuarray.api.layouts import Layouts, Where, layouts, run
+from gpuarray.api.layouts import UNSPECIFIED, Layouts, Where, layouts, run
 from gpuarray.backends.cuda import cubins
 from gpuarray.control.call import jit_p
 from gpuarray.control.graph_edits import lifted
@@ -529,8 +529,8 @@ def jit(
     fun: Callable = _UNGIVEN,
     /,
     *,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -634,12 +634,13 @@ def jitted(
     # An option that would have no effect is refused.
     if compiler_options:
         raise ValueError(
-            f"{what} takes no compiler_options, got {compiler_options}: they tune XLA. What gpuarray "
-            "has to set, such as `fusion`, is a setting: gpuarray.config.update(name, value)."
+            f"{what} takes no compiler_options, got {compiler_options}: they tune XLA. What "
+            "gpuarray has to set, such as `fusion`, is a setting: "
+            "gpuarray.config.update(name, value)."
         )
     if device is not None and backend is not None:
         raise ValueError(
-            f"can't specify both a device and a backend for {what}, got {device=} and {backend=}"
+            f"can't specify both a device and a backend for jit, got {device=} and {backend=}"
         )
     options = Options(
         static_nums,

@@ -13,10 +13,10 @@ from gpuarray.control.call import same_device
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.graph import Graph
-from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
-from gpuarray.core.mesh_context import get_mesh, sharding_in_context
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import entered_mesh, get_mesh, sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, laid_out, one_device, place_of
-from gpuarray.core.spec import UNCONSTRAINED
+from gpuarray.core.spec import UNCONSTRAINED, names_of
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
 from gpuarray.runtime import lazy, pieces, spread
@@ -24,6 +24,16 @@ from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import Constants, Executable, launch
 from gpuarray.runtime.transfer import to_place
 from gpuarray.transforms.stage import TracedFunction
+
+
+class _Unspecified:
+    """The default of in_shardings and out_shardings, which None is not: see `Prefix`."""
+
+    def __repr__(self) -> str:
+        return "UNSPECIFIED"
+
+
+UNSPECIFIED = _Unspecified()
 
 
 class Prefix(NamedTuple):
@@ -48,6 +58,10 @@ class Prefix(NamedTuple):
 
     def _meant(self, leaf: Any, what: str) -> Sharding | None:
         """Return a leaf as a sharding over devices."""
+        if leaf is None:
+            # With a mesh in context nothing said means: the same on all of its devices.
+            mesh = _mesh_of(what)
+            return None if mesh is None else NamedSharding(mesh, PartitionSpec())
         if isinstance(leaf, PartitionSpec):
             leaf = sharding_in_context(leaf, what, self.name, entered=what == "pjit")
         if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, AbstractMesh):
@@ -90,9 +104,15 @@ class Layouts(NamedTuple):
             outs = self.outs.over(result, graph.out_avals, self.what, paths)
         named = [s for s in (*ins, *outs) if s is not None]
         device = self.device
-        if device is None and not named:
+        mesh = _mesh_of(self.what)
+        if device is None and not named and mesh is None:
             return None
-        if any(s.num_devices > 1 for s in named):
+        if device is not None and mesh is not None:
+            raise ValueError(
+                f"Mesh context manager should not be used with {self.what} when backend or device "
+                f"is also specified as an argument to it: got {device} and {mesh}"
+            )
+        if (device is None and mesh is not None) or any(s.num_devices > 1 for s in named):
             device = None
         else:
             # All that is named has to be one and the same device.
@@ -172,8 +192,7 @@ def _spreads(executable: Executable, where: Where | None, place: Place) -> bool:
     if (where is not None and where.device is None) or executable.meshes or not place.is_single:
         return True
     # `set_mesh` says where programs run whose inputs nobody has placed.
-    mesh = contexts.concrete
-    return mesh is not None and mesh.size > 1 and not place.committed and executable.device is None
+    return _mesh_of("jit") is not None and not place.committed and executable.device is None
 
 
 def team_for(
@@ -209,7 +228,7 @@ def _incompatible(inputs: Sequence[ArrayImpl], info: TracedFunction | None) -> V
     def said(i: int) -> str:
         x = inputs[i]
         name = info.arg_names[i] if info is not None else f"number {i}"
-        function = "" if info is None else f" of {info}"
+        function = "" if info is None else f" of {info.name}"
         return (
             f"argument {name}{function} with shape {x.aval.str_short()} and device ids "
             f"{[d.id for d in x._place.devices]} on platform {x._place.device.platform.upper()}"
@@ -235,10 +254,10 @@ def layouts(
         if given is None or target is None:
             continue
         raise ValueError(
-            f"If backend or device is specified on {what}, then {given.name} should not be "
-            f"specified: got device or backend {target!r}"
+            f"If backend or device is specified on jit, then {given.name} should not be specified. "
+            f"Got device or backend {target!r}"
         )
-    if device is None and ins is None and outs is None:
+    if device is None and ins is None and outs is None and what == "jit":
         return None
     return Layouts(device, ins, outs, what)
 
@@ -256,8 +275,8 @@ def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
     if not same_pieces(x._place, place, x.shape):
         raise ValueError(
             "Sharding passed to jit does not match the sharding on the respective arg. Got "
-            f"sharding: {sharding}, and arg sharding: {x.sharding}, with arg shape: {x.shape}, flat "
-            f"argument {number}. Move it with gpuarray.device_put(x, sharding), or leave its "
+            f"sharding: {sharding}, and arg sharding: {x.sharding}, with arg shape: {x.shape}, "
+            f"flat argument {number}. Move it with gpuarray.device_put(x, sharding), or leave its "
             "in_shardings None."
         )
     return x
@@ -268,12 +287,14 @@ def _ends(x: Any) -> bool:
 
 
 def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
+    if shardings is UNSPECIFIED:
+        return None
     leaves, spec = tree.tree_flatten(shardings, _ends)
     for leaf in leaves:
         if not _ends(leaf):
             raise TypeError(
                 f"{name} leaf specifications are expected to be PartitionSpec instances or None, "
-                f"but got {leaf!r}. A Sharding is right, too."
+                f"but got {leaf}. A Sharding is right, too."
             )
         if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
             raise ValueError(
@@ -281,14 +302,33 @@ def _prefix(name: str, shardings: Any, what: str) -> Prefix | None:
                 "not allowed. Its mesh has no devices."
             )
         parts = leaf.spec if isinstance(leaf, NamedSharding) else leaf
+        if isinstance(leaf, PartitionSpec):
+            _check_once(leaf, name)
         if isinstance(parts, PartitionSpec) and UNCONSTRAINED in parts.partitions:
             raise ValueError(
                 f"Unconstrained dims are not allowed when passed to {what} {name}: {leaf}. "
                 "with_sharding_constraint takes them."
             )
-    if all(leaf is None for leaf in leaves):
-        return None
     return Prefix(name, tuple(leaves), spec)
+
+
+def _check_once(spec: PartitionSpec, name: str) -> None:
+    """Refuse a spec that no mesh makes right, before there is one."""
+    names = [n for part in spec.partitions for n in names_of(part)]
+    twice = sorted({f"`{n}`" for n in names if names.count(n) > 1})
+    if twice:
+        raise ValueError(
+            f"A single {name} specification can map every mesh axis to at most one positional "
+            f"dimension, but {spec} has duplicate entries for {', '.join(twice)}"
+        )
+
+
+def _mesh_of(what: str) -> Mesh | None:
+    """Return the mesh in context on which programs run that nothing else places; None for none."""
+    mesh = contexts.concrete
+    if mesh is None and what == "pjit":
+        mesh = entered_mesh()
+    return mesh if mesh is not None and mesh.size > 1 else None
 
 
 def _check_fits(sharding: NamedSharding, aval: ShapedArray, what: str, name: str) -> None:

@@ -317,8 +317,8 @@ class Compiled(Lowered):
         if spec != self._in_spec:
             raise TypeError(
                 "Function compiled with input pytree does not match the input pytree it was called "
-                f"with: {self.fun_name} was made for arguments of structure {self.in_tree}, and was "
-                f"called with {tree.from_raw(spec)}"
+                f"with: {self.fun_name} was made for arguments of structure {self.in_tree}, and "
+                f"was called with {tree.from_raw(spec)}"
             )
         # Weak types do not matter to a compiled program.
         kinds = [(a.shape, a.dtype) for a in map(aval_of, leaves)]

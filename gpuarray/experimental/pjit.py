@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gpuarray.api.jit import Jitted, jitted
+from gpuarray.api.layouts import UNSPECIFIED
 from gpuarray.lax.programs import with_sharding_constraint as with_sharding_constraint
 
 __all__ = ["pjit", "with_sharding_constraint"]
@@ -16,8 +17,8 @@ __all__ = ["pjit", "with_sharding_constraint"]
 
 def pjit(
     fun: Callable,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,

@@ -16,8 +16,8 @@ import numpy as np
 from gpuarray.api.jit import jit
 from gpuarray.control.callbacks import debug_callback_p
 from gpuarray.control.shard_map import laid
-from gpuarray.core.avals import aval_of
 from gpuarray.core.abstract_mesh import AbstractMesh
+from gpuarray.core.avals import aval_of
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Sharding
@@ -214,8 +214,8 @@ def _check_movable(x: Any, sharding: NamedSharding) -> None:
     if place is not None and place.committed and {*place.devices} != sharding.device_set:
         raise ValueError(
             "Received incompatible devices for jitted computation: the operand of "
-            f"with_sharding_constraint is on {[d.id for d in place.devices]}, and the sharding asks "
-            f"for {sorted(d.id for d in sharding.device_set)}. device_put moves it."
+            f"with_sharding_constraint is on {[d.id for d in place.devices]}, and the sharding "
+            f"asks for {sorted(d.id for d in sharding.device_set)}. device_put moves it."
         )
 
 
@@ -240,8 +240,8 @@ def _over_devices(sharding: NamedSharding, x: Any, traced: bool) -> NamedShardin
         )
     if there.mesh.shape_tuple != shape:
         raise ValueError(
-            f"Mesh shape of the input {there.mesh.shape_tuple} does not match the mesh shape of the "
-            f"target sharding {shape} for shape {aval_of(x).str_short()}"
+            f"Mesh shape of the input {there.mesh.shape_tuple} does not match the mesh shape of "
+            f"the target sharding {shape} for shape {aval_of(x).str_short()}"
         )
     return NamedSharding(there.mesh, sharding.spec)
 

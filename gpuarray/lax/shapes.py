@@ -35,6 +35,7 @@ from gpuarray.primitives.movement.ops import (
     transpose_p,
     unstack_p,
 )
+from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.transfer import placed
 
 

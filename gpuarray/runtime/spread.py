@@ -19,10 +19,12 @@ from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.core import ranges
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
@@ -117,9 +119,31 @@ def meshes_of(
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
             found[sharding.mesh] = None
-    found.update(dict.fromkeys(executable.meshes))
-    # Nothing says where: then `set_mesh` does.
-    return list(found) or ([] if contexts.concrete is None else [contexts.concrete])
+    # A mesh without devices stands for those of another one, or of the mesh in context.
+    abstract = []
+    for mesh in executable.meshes:
+        if isinstance(mesh, AbstractMesh):
+            abstract.append(mesh)
+        else:
+            found[mesh] = None
+    if not found:
+        here = contexts.concrete or entered_mesh()
+        if not here.empty:
+            found[here] = None
+    for mesh in abstract:
+        if not found:
+            raise ValueError(
+                f"{executable.graph.debug_name} is laid over {mesh}, which has no devices: give it "
+                "arrays over a Mesh, or set one with gpuarray.set_mesh(mesh)"
+            )
+        devices = next(iter(found)).devices
+        if devices.size != mesh.size:
+            raise ValueError(
+                f"{executable.graph.debug_name} is laid over {mesh}, and its arguments lie on "
+                f"{devices.size} devices"
+            )
+        found[Mesh(devices.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)] = None
+    return list(found)
 
 
 def run(
@@ -183,7 +207,7 @@ def team_of(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
     """Return the team for inputs in these places, made when it is first asked for."""
-    key = (places, tuple(wanted), config.state.fusion, contexts.concrete)
+    key = (places, tuple(wanted), config.state.fusion, contexts.key)
     team = executable.teams.get(key)
     if team is None:
         team = executable.teams[key] = _team(executable, places, wanted)
@@ -198,7 +222,7 @@ def known_team(
 ) -> Team | None:
     """Return the team that ran with inputs in these places; None if none did."""
     behind = (x._place if type(x) is ArrayImpl else None for x in constants)
-    key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.concrete)
+    key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.key)
     return executable.teams.get(key)
 
 

@@ -292,7 +292,7 @@ class _Splitter:
         return results
 
     def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
-        """Lay a value as a constraint asks; where it says UNCONSTRAINED the value stays as it is."""
+        """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
         want = self.manual(mesh, spec, aval.ndim)
         taken = {name for names in want for name in names}
         free = [i for i, part in enumerate(spec.partitions) if part is UNCONSTRAINED]

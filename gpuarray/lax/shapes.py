@@ -493,6 +493,9 @@ def full_like(
     weak = dtype is None and dtypes.is_weakly_typed(x)
     target = own if dtype is None else dtypes.requested_dtype(dtype, "full_like")
     value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
+    if sharding is None and type(x) is ArrayImpl and x._place.committed:
+        # It lies as the array does; one of another shape can where every device has it whole.
+        sharding = x.sharding if shape == x.shape or x.is_fully_replicated else None
     return full(shape, value, sharding=sharding)
 
 

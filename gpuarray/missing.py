@@ -40,8 +40,7 @@ GROUPS = (
         """
         jax: auto_pcast make_array_from_callback make_array_from_single_device_arrays pmap
             remove_size_one_mesh_axis_from_type reshard shard_map smap
-        debug: inspect_array_sharding
-        experimental: custom_partitioning layout shard_alike shard_map topologies
+        experimental: custom_partitioning layout shard_map topologies
         interpreters: pxla
         lax: ragged_all_to_all_p sharding_constraint_p
         sharding: auto_axes explicit_axes reshard

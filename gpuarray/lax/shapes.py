@@ -35,8 +35,7 @@ from gpuarray.primitives.movement.ops import (
     transpose_p,
     unstack_p,
 )
-from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.transfer import placed
+from gpuarray.runtime.transfer import placed, sharding_like
 
 
 def as_array(x) -> Array:
@@ -493,9 +492,8 @@ def full_like(
     weak = dtype is None and dtypes.is_weakly_typed(x)
     target = own if dtype is None else dtypes.requested_dtype(dtype, "full_like")
     value = _as_scalar(bindable("full_like", fill_value, 1), target, weak)
-    if sharding is None and type(x) is ArrayImpl and x._place.committed:
-        # It lies as the array does; one of another shape can where every device has it whole.
-        sharding = x.sharding if shape == x.shape or x.is_fully_replicated else None
+    if sharding is None:
+        sharding = sharding_like(x, shape)
     return full(shape, value, sharding=sharding)
 
 

@@ -158,6 +158,14 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
     return device_put(x, sharding)
 
 
+def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
+    """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
+    if type(x) is not ArrayImpl or not x._place.committed:
+        return None
+    # Another shape can lie so where every device has it whole.
+    return x.sharding if shape == x.shape or x.is_fully_replicated else None
+
+
 def device_get(x):
     """Return the leaves of a pytree as NumPy arrays on the host.
 

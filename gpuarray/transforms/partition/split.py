@@ -131,7 +131,14 @@ class _Splitter:
     def eqn(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
         """Return the results of one equation."""
         prim = eqn.primitive
-        whole = None if prim.inline is None else prim.inline(eqn)
+        told = getattr(eqn.params.get("callback"), "laid", None)
+        if told is not None:
+            # It asks how a value lies, and nothing else.
+            told(self.grid.sharding(pieces[0].spec))
+            return []
+        # What has factors of its own stays one equation, on pieces.
+        inline = prim.inline if prim.factors is None else None
+        whole = None if inline is None else inline(eqn)
         if whole is not None:
             return self.graph(whole, pieces)
         if prim.kind is Kind.COLLECTIVE:

@@ -39,8 +39,7 @@ GROUPS = (
         "`shard_map`, `pmap` and `jit` run over several devices; these are to come",
         """
         jax: auto_pcast remove_size_one_mesh_axis_from_type reshard
-        debug: inspect_array_sharding
-        experimental: custom_partitioning layout pjit shard_alike topologies
+        experimental: custom_partitioning layout topologies
         interpreters: pxla
         lax: ragged_all_to_all_p sharding_constraint_p
         sharding: auto_axes explicit_axes reshard

@@ -21,6 +21,7 @@ from gpuarray.core.layout import varying
 from gpuarray.core.linear import Zero, is_undefined, is_zero, tangent_aval
 from gpuarray.core.mesh import NamedSharding, PartitionSpec, contexts
 from gpuarray.core.primitive import Kind, Primitive
+from gpuarray.core.spec import names_of
 from gpuarray.primitives.collective.ops import psum_p
 from gpuarray.primitives.define import do
 from gpuarray.transforms.batch import BatchAxis
@@ -33,7 +34,7 @@ P = PartitionSpec
 
 def names_of_axis(part: Any) -> tuple:
     """Return the mesh axes that cut one axis of an array."""
-    return () if part is None else part if isinstance(part, tuple) else (part,)
+    return names_of(part)
 
 
 def names_in_spec(spec: PartitionSpec) -> tuple:
@@ -363,6 +364,7 @@ def laid(x: Any, sharding: NamedSharding | None) -> Any:
     mesh, spec = sharding.mesh, sharding.spec
     cuts = _cuts(spec, mesh, aval.ndim)
     parts = [p if n % c == 0 else None for p, n, c in zip(spec, aval.shape, cuts, strict=False)]
+    # What is UNCONSTRAINED stays in the spec: when the program is split, it is cut as it comes.
     spec, manual = P(*parts), frozenset(mesh.axis_names)
     v = Var(piece_aval(aval, spec, mesh, manual, True))
     (out,) = shard_map_p.bind(

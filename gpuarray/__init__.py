@@ -110,6 +110,9 @@ from gpuarray.runtime.device import devices as devices
 from gpuarray.runtime.device import local_device_count as local_device_count
 from gpuarray.runtime.device import local_devices as local_devices
 from gpuarray.runtime.device import process_count as process_count
+from gpuarray.runtime.device import host_count as host_count
+from gpuarray.runtime.device import host_id as host_id
+from gpuarray.runtime.device import host_ids as host_ids
 from gpuarray.runtime.device import process_index as process_index
 from gpuarray.runtime.device import process_indices as process_indices
 from gpuarray.runtime.from_pieces import make_array_from_callback as make_array_from_callback
@@ -130,6 +133,7 @@ from gpuarray.runtime.transfer import effects_barrier as effects_barrier
 from gpuarray.sharding import make_mesh as make_mesh
 
 if TYPE_CHECKING:
+    from gpuarray import distributed as distributed
     from gpuarray import export as export
     from gpuarray import extend as extend
     from gpuarray import flatten_util as flatten_util
@@ -149,6 +153,7 @@ _install_hooks()
 
 _LAZY = (
     "ad_checkpoint",
+    "distributed",
     "export",
     "extend",
     "flatten_util",

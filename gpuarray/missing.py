@@ -51,8 +51,7 @@ GROUPS = (
         "computations over several processes",
         "a computation runs in one process so far",
         """
-        jax: distributed host_count host_id host_ids make_array_from_process_local_data
-        experimental: array_serialization colocated_python multihost_utils transfer
+        experimental: array_serialization colocated_python transfer
         """,
     ),
     Group(

@@ -156,7 +156,7 @@ def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:
     place = laid_out(sharding)
     if x._place is place or not x._place.committed:
         return to_place(x, place)
-    same = x._place.devices == place.devices and pieces.regions(
+    same = x._place.all_devices == place.all_devices and pieces.regions(
         x._place, x.shape
     ) == pieces.regions(place, x.shape)
     if not same:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from gpuarray import config
+from gpuarray import config, sites
 from gpuarray.backends.cuda import device as cuda
 from gpuarray.backends.mpi import MPI, Processes, World
 from gpuarray.backends.shared import SharedMemory
@@ -266,10 +266,13 @@ def _watch(world: World, stop: threading.Event) -> None:
         if (age > SAID_AFTER or over) and said != now.number:
             said = now.number
             frame = sys._current_frames().get(now.thread)
-            stack = "" if frame is None else "".join(traceback.format_stack(frame))
+            stack = [] if frame is None else traceback.extract_stack(frame)
+            lines = [f"{f.filename}:{f.lineno}" for f in stack if not sites.is_inside(f.filename)]
             _say(
                 f"process {world.rank} of {world.size} has waited {age:.0f} s for other processes "
-                f"in exchange number {now.number}: {now.what}. It is at\n{stack}"
+                f"in exchange number {now.number}: {now.what}. It is at "
+                f"{lines[-1] if lines else 'no line of the program'}:\n"
+                + "".join(traceback.format_list(stack))
             )
         if over:
             _say(
@@ -302,3 +305,9 @@ def _of(over: Iterable[Device]) -> tuple[int, ...]:
 # Of 62 bits: its negative is a number of the same kind.
 def _number(code: Any) -> int:
     return int.from_bytes(code.digest(), "big") >> 2
+
+
+def gathered(data: bytes, what: str) -> list[bytes]:
+    """Return the bytes that each process gives; each must call it."""
+    found = world()
+    return [data] if found is None else found.gathered(data, tuple(range(found.size)), what)

@@ -107,12 +107,12 @@ from gpuarray.names import list_names as _list_names
 from gpuarray.runtime.device import default_backend as default_backend
 from gpuarray.runtime.device import device_count as device_count
 from gpuarray.runtime.device import devices as devices
-from gpuarray.runtime.device import local_device_count as local_device_count
-from gpuarray.runtime.device import local_devices as local_devices
-from gpuarray.runtime.device import process_count as process_count
 from gpuarray.runtime.device import host_count as host_count
 from gpuarray.runtime.device import host_id as host_id
 from gpuarray.runtime.device import host_ids as host_ids
+from gpuarray.runtime.device import local_device_count as local_device_count
+from gpuarray.runtime.device import local_devices as local_devices
+from gpuarray.runtime.device import process_count as process_count
 from gpuarray.runtime.device import process_index as process_index
 from gpuarray.runtime.device import process_indices as process_indices
 from gpuarray.runtime.from_pieces import make_array_from_callback as make_array_from_callback

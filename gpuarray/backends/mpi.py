@@ -73,9 +73,7 @@ class World:
     def begin(self, what: str, limit: float | None = None) -> None:
         """Note what is done with the other processes from here on."""
         self.number += 1
-        self.waiting = Waiting(
-            self.number, what, time.monotonic(), threading.get_ident(), limit
-        )
+        self.waiting = Waiting(self.number, what, time.monotonic(), threading.get_ident(), limit)
 
     def end(self) -> None:
         """Note that it is done."""
@@ -250,8 +248,10 @@ class Processes:
             return lambda operands: answer
         if prim is ops.pcast_p or not avals:
             return lambda operands: operands
-        if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p) and all(map(_codes(prim), avals)):
-            return self._reduction(prim, params, avals, parts)
+        if prim in (ops.psum_p, ops.pmax_p, ops.pmin_p):
+            codes = [code for aval in avals if (code := _code(prim, aval)) is not None]
+            if len(codes) == len(avals):
+                return self._reduction(prim, params, avals, codes, parts)
         if prim is ops.reduce_scatter_p and _sum_code(avals[0]):
             return self._scattered(params, avals[0], parts)
         if prim is ops.all_to_all_p:
@@ -294,9 +294,9 @@ class Processes:
         return exchange
 
     # ---- sums, maxima, minima ----
-    def _reduction(self, prim: Any, params: dict, avals: tuple, parts: list[Part]) -> Callable:
-        code = _codes(prim)
-        codes = [code(a) for a in avals]
+    def _reduction(
+        self, prim: Any, params: dict, avals: tuple, codes: list[Code], parts: list[Part]
+    ) -> Callable:
         # What is sent is wider than what is kept, so local sums are, too.
         wide = tuple(a.update(dtype=c.dtype) for a, c in zip(avals, codes, strict=True))
         params = {**params, "axis_index_groups": None}
@@ -520,10 +520,13 @@ def _extreme_code(aval: ShapedArray, nan: int) -> Code | None:
     return Code(code.dtype, encoded, decoded)
 
 
-_PLAIN = frozenset(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16")))
+_PLAIN = frozenset(
+    map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"))
+)
 
 
-def _codes(prim: Any) -> Callable[[ShapedArray], Code | None]:
+def _code(prim: Any, aval: ShapedArray) -> Code | None:
+    """How psum, pmax and pmin reduce a dtype; None if not by MPI."""
     if prim is ops.psum_p:
-        return _sum_code
-    return lambda aval: _extreme_code(aval, 1 if prim is ops.pmax_p else -1)
+        return _sum_code(aval)
+    return _extreme_code(aval, 1 if prim is ops.pmax_p else -1)

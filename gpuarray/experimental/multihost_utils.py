@@ -91,8 +91,7 @@ def sync_global_devices(name: str) -> None:
     names = processes.gathered(name.encode(), f"sync_global_devices({name!r})")
     if len(set(names)) > 1:
         raise AssertionError(
-            "sync_global_devices name mismatch: the processes give "
-            f"{[n.decode() for n in names]}"
+            f"sync_global_devices name mismatch: the processes give {[n.decode() for n in names]}"
         )
 
 

@@ -158,7 +158,12 @@ def make_array_from_single_device_arrays(
             f"{len(by_device)}: none is on {lacking}"
         )
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
-    if len(avals) > 1 or avals and dtype is not None and avals != {dtypes.canonicalize_dtype(dtype)}:
+    if (
+        len(avals) > 1
+        or avals
+        and dtype is not None
+        and avals != {dtypes.canonicalize_dtype(dtype)}
+    ):
         wanted = "" if dtype is None else f", but dtype={dtype!r}"
         raise ValueError(f"{what}: the arrays have dtypes {sorted(map(str, avals))}{wanted}")
     if not by_device and dtype is None:

@@ -10,6 +10,7 @@ a network is unpickled.
 
 from __future__ import annotations
 
+import array
 import atexit
 import hashlib
 import importlib.util
@@ -22,9 +23,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+try:
+    import fcntl
+    import termios
+except ImportError:  # not on Windows
+    fcntl = termios = None
+
 from gpuarray import config, sites
 from gpuarray.backends.cuda import device as cuda
-from gpuarray.backends.mpi import MPI, Processes, World
+from gpuarray.backends.mpi import Processes, World
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.core.graph import Eqn, Graph, subgraphs
 from gpuarray.core.grid import Grid
@@ -99,7 +106,9 @@ def initialize(
                 f"start as many processes as are meant, as in `{_COMMAND}`"
             )
     stop = threading.Event()
-    threading.Thread(target=_watch, args=(world, stop), name="gpuarray-watchdog", daemon=True).start()
+    threading.Thread(
+        target=_watch, args=(world, stop), name="gpuarray-watchdog", daemon=True
+    ).start()
     try:
         world.connect(start_limit)
     except BaseException:
@@ -248,9 +257,27 @@ def _excepthook(world: World, before: Callable) -> Callable[..., None]:
 
 
 def _end(world: World, code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    """End all processes, once what this one has written is on its way."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    # An mpiexec drops what it has not read from its pipes when a job is aborted.
+    until = time.monotonic() + 5
+    while time.monotonic() < until and any(map(_unread, (1, 2))):
+        time.sleep(0.05)
+    time.sleep(1)
     world.abort(code)
+
+
+def _unread(descriptor: int) -> bool:
+    """Whether a pipe that this process writes to holds what nobody has read."""
+    if fcntl is None or termios is None:
+        return False
+    found = array.array("i", [0])
+    try:
+        fcntl.ioctl(descriptor, termios.FIONREAD, found)
+    except OSError:
+        return False
+    return found[0] > 0
 
 
 def _watch(world: World, stop: threading.Event) -> None:

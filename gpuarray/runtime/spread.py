@@ -197,8 +197,8 @@ def _check_devices(place: Place | None, grid: Grid) -> None:
         return
     raise ValueError(
         "Received incompatible devices for jitted computation: an argument is on "
-        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and the computation runs on "
-        f"{[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
+        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and the computation runs "
+        f"on {[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
         f"device_put(x, NamedSharding(mesh, PartitionSpec()))."
     )
 

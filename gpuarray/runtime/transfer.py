@@ -147,8 +147,7 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
         return x if place is None else constrained(x, place.device)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
-    across = place is not None and place.spans
-    if across and not (type(x) is ArrayImpl and x._place.spans):
+    if place is not None and place.spans and not (type(x) is ArrayImpl and x._place.spans):
         _check_same(x, place)
     try:
         # The copy was asked for, so guards against silent copies do not apply.

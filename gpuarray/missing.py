@@ -48,11 +48,9 @@ GROUPS = (
         """,
     ),
     Group(
-        "computations over several processes",
-        "a computation runs in one process so far",
-        """
-        experimental: array_serialization colocated_python transfer
-        """,
+        "services between processes",
+        "processes exchange values in computations, and files",
+        "experimental: array_serialization colocated_python transfer",
     ),
     Group(
         "memories other than a device's own",

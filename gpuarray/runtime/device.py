@@ -327,8 +327,9 @@ def _renamed(old: str, new: str) -> None:
 def host_count(backend: str | None = None) -> int:
     """Return `process_count()`: the older name.
 
-    >>> import gpuarray as ga
-    >>> ga.host_count()
+    >>> import warnings, gpuarray as ga
+    >>> with warnings.catch_warnings(action="ignore"):  # it is deprecated
+    ...     ga.host_count()
     1
     """
     _renamed("host_count", "process_count")
@@ -338,8 +339,9 @@ def host_count(backend: str | None = None) -> int:
 def host_id(backend: str | None = None) -> int:
     """Return `process_index()`: the older name.
 
-    >>> import gpuarray as ga
-    >>> ga.host_id()
+    >>> import warnings, gpuarray as ga
+    >>> with warnings.catch_warnings(action="ignore"):  # it is deprecated
+    ...     ga.host_id()
     0
     """
     _renamed("host_id", "process_index")
@@ -349,8 +351,9 @@ def host_id(backend: str | None = None) -> int:
 def host_ids(backend: str | None = None) -> list[int]:
     """Return `process_indices()`: the older name.
 
-    >>> import gpuarray as ga
-    >>> ga.host_ids()
+    >>> import warnings, gpuarray as ga
+    >>> with warnings.catch_warnings(action="ignore"):  # it is deprecated
+    ...     ga.host_ids()
     [0]
     """
     _renamed("host_ids", "process_indices")

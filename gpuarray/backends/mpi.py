@@ -28,8 +28,9 @@ MPI = util.lazy_module("mpi4py.MPI", "pip install 'gpuarray[mpi]' brings it, wit
 
 #: Elements or bytes in one call of MPI.
 CHUNK = 1 << 30
-#: Tries before a process that waits gives its core away: with a core for each process, and without.
-PATIENT, POLITE = 100_000, 20
+#: Tries before a process that waits gives its core away: with a core for each process (then about
+#: a millisecond), and without. Two that share a core after all would each use up their time on it.
+PATIENT, POLITE = 1000, 20
 
 
 class Waiting(NamedTuple):

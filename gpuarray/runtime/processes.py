@@ -45,7 +45,7 @@ SAID_AFTER = 30
 #: The exit status of a job that the watchdog ends.
 STUCK = 70
 #: Variables by which the launchers of MPI tell a process that it is one of several.
-_LAUNCHED = ("PMI_RANK", "PMIX_RANK", "PMI_ID", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
+_LAUNCHED = ("PMI_RANK", "PMIX_RANK", "PMI_ID", "OMPI_COMM_WORLD_RANK", "PALS_RANKID")
 _COMMAND = "python -m gpuarray launch -n 4 script.py"
 
 
@@ -58,6 +58,9 @@ class _Job:
 
 
 _job: _Job | None = None
+#: What was compared, and the processes that did. It is the same in all of these, whatever each of
+#: them has dropped from its caches of programs.
+_agreed: set[tuple[int, tuple[int, ...]]] = set()
 
 
 def initialize(
@@ -207,7 +210,11 @@ def compare(graph: Graph, grid: Grid) -> None:
     rows = list(_exchanges(graph))
     text = "\n".join(what for what, _ in rows)
     code = hashlib.blake2b(text.encode(), digest_size=8)
-    if found.agree(_number(code), processes, f"the first run of {graph.debug_name}"):
+    key = (_number(code), processes)
+    if key in _agreed:
+        return
+    if found.agree(key[0], processes, f"the first run of {graph.debug_name}"):
+        _agreed.add(key)
         return
     shown = "\n".join(f"    {what} at {site}" for what, site in rows)
     mine = f"  {graph.debug_name}, {len(rows)} collectives:\n{shown}".encode()

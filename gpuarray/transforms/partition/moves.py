@@ -10,7 +10,7 @@ give is gathered.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,24 +54,37 @@ def steps_between(old: Spec, new: Spec, sizes: Mapping[Any, int]) -> list[Step]:
     have = [tuple(names) for names in old]
     found: list[Step] = []
     while tuple(have) != tuple(new):
-        step = (
-            _slice(have, new)
+        found.append(
+            _slice(have, new, _begins)
             or _permutation(have, new, sizes)
-            or _exchange(have, new)
+            or _exchange(have, new, _begins)
+            # In any order: the pieces are passed on at the end.
+            or _slice(have, new, _belongs)
+            or _exchange(have, new, _belongs)
             or _reordering(have, new, sizes)
             or _gather(have, new)
         )
-        found.append(step)
     return found
 
 
-def _slice(have: list, new: Spec) -> Step | None:
+def _begins(names: tuple, wanted: tuple) -> bool:
+    """Whether the cuts of an axis are those it is to have, but for minor ones."""
+    return wanted[: len(names)] == names
+
+
+def _belongs(names: tuple, wanted: tuple) -> bool:
+    """Whether the cuts of an axis are among those it is to have, in any order."""
+    return set(names) <= set(wanted)
+
+
+def _slice(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
     """Cut an axis further, along axes of the grid that cut nothing else now."""
     used = {n for names in have for n in names}
     for i, (names, wanted) in enumerate(zip(have, new, strict=True)):
-        if wanted[: len(names)] != names:
-            continue
-        more = tuple(itertools.takewhile(lambda n: n not in used, wanted[len(names) :]))
+        more: tuple = ()
+        for n in wanted:
+            if n not in used and fits((*names, *more, n), wanted):
+                more += (n,)
         if more:
             have[i] = names + more
             return Step("slice", more, i)
@@ -118,16 +131,15 @@ def _number(names: tuple, at: Mapping[Any, int], sizes: Mapping[Any, int]) -> in
     return number
 
 
-def _exchange(have: list, new: Spec) -> Step | None:
+def _exchange(have: list, new: Spec, fits: Callable[[tuple, tuple], bool]) -> Step | None:
     """Let the minor cuts of one axis cut another axis instead, where they belong there."""
     for i, names in enumerate(have):
         # The longest run of minor cuts first.
-        for keep in range(_common(names, new[i]), len(names)):
+        for keep in range(len(names)):
             leaving = names[keep:]
             for j, wanted in enumerate(new):
-                there = have[j]
-                if i != j and wanted[: len(there) + len(leaving)] == there + leaving:
-                    have[i], have[j] = names[:keep], there + leaving
+                if i != j and not set(leaving) & set(new[i]) and fits(have[j] + leaving, wanted):
+                    have[i], have[j] = names[:keep], have[j] + leaving
                     return Step("all_to_all", leaving, i, j)
     return None
 
@@ -135,27 +147,22 @@ def _exchange(have: list, new: Spec) -> Step | None:
 def _reordering(have: list, new: Spec, sizes: Mapping[Any, int]) -> Step | None:
     """Make cuts major that stay, so that only the others leave."""
     for i, names in enumerate(have):
-        stay = tuple(itertools.takewhile(names.__contains__, new[i]))
-        if len(stay) > _common(names, new[i]):
-            order = stay + tuple(n for n in names if n not in stay)
+        order = tuple(n for n in new[i] if n in names)
+        order += tuple(n for n in names if n not in order)
+        if order != names and not _belongs(names, new[i]):
             have[i] = order
             return Step("ppermute", names, pairs=_pairs([(names, order)], names, sizes))
     return None
 
 
 def _gather(have: list, new: Spec) -> Step:
+    """Put pieces together that nothing needs apart."""
     for i, names in enumerate(have):
-        keep = _common(names, new[i])
-        if len(names) > keep:
+        if not _belongs(names, new[i]):
+            keep = next(k for k, n in enumerate(names) if n not in new[i])
             have[i] = names[:keep]
             return Step("all_gather", names[keep:], i)
     raise AssertionError(f"{have} cannot become {new}")
-
-
-def _common(a: tuple, b: tuple) -> int:
-    """Return how many names both begin with."""
-    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
-    return sum(1 for _ in same)
 
 
 def received(old: Spec, new: Spec, elements: int, sizes: Mapping[Any, int]) -> float:
@@ -238,19 +245,19 @@ def scattered(x: Any, axis: int, names: tuple, sizes: Mapping[Any, int]) -> Any:
     return ops.reduce_scatter_p.bind(x, scatter_dimension=axis, tiled=True, **_along(names, sizes))
 
 
-def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> Any:
-    """Return what the partial results of all devices along some axes combine to."""
+def summed(x: Any, how: str, names: tuple, sizes: Mapping[Any, int]) -> tuple[Any, str]:
+    """Return what partial results of all devices along some axes combine to, and what was sent."""
     aval = aval_of(x)
     named = {"sum": ops.psum_p, "max": ops.pmax_p, "min": ops.pmin_p}.get(how)
     if named is not None and aval.dtype != np.bool_:
-        return named.bind(x, axes=names, axis_index_groups=None)[0]
+        return named.bind(x, axes=names, axis_index_groups=None)[0], named.name
     # Others are few and small: all partial results, reduced on each device.
     parts = ops.all_gather_p.bind(x, all_gather_dimension=0, tiled=False, **_along(names, sizes))
     fold = {"prod": "reduce_prod", "and": "reduce_and", "or": "reduce_or"}
     if aval.dtype == np.bool_:
         fold |= {"max": "reduce_or", "min": "reduce_and"}
     more = {"out_sharding": None} if how == "prod" else {}
-    return getattr(do, fold[how])(parts, axes=(0,), **more)
+    return getattr(do, fold[how])(parts, axes=(0,), **more), "all_gather"
 
 
 def settled(
@@ -272,6 +279,6 @@ def settled(
                 left.difference_update(more)
                 sent.append("reduce_scatter")
     if left:
-        x = summed(x, how, tuple(n for n in owed if n in left), sizes)
-        sent.append("psum" if how == "sum" else f"{how} of partial results")
+        x, name = summed(x, how, tuple(n for n in owed if n in left), sizes)
+        sent.append(name)
     return x, tuple(spec), sent

@@ -20,7 +20,7 @@ from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
 from gpuarray.core.flow import ByDevice, Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, has_effect
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
@@ -161,7 +161,7 @@ class _Splitter:
         `outs` says how readers of the results want them; they may come out in another way.
         """
         wanted = self.wanted(graph, outs or [None] * len(graph.outvars))
-        reads = reads_of(graph)
+        eqns, reads = live(graph)
         env: dict[Var, Piece] = dict(zip(graph.invars, pieces, strict=True))
         for v, c in zip(graph.constvars, graph.consts, strict=True):
             env[v] = Piece(c, uncut(v.aval))
@@ -171,13 +171,13 @@ class _Splitter:
 
         before = sites.replaying.site
         try:
-            for eqn in graph.eqns:
+            for eqn in eqns:
                 sites.replaying.site = eqn.site
                 found = self.eqn(
                     eqn, [read(a) for a in eqn.invars], [wanted.get(v) for v in eqn.outvars]
                 )
                 for v, piece in zip(eqn.outvars, found, strict=True):
-                    piece.read_once &= reads.get(v, 0) <= 1
+                    piece.read_once &= reads[v] <= 1
                     env[v] = piece
         finally:
             sites.replaying.site = before
@@ -194,7 +194,7 @@ class _Splitter:
                     asked[a] = spec if asked.get(a, spec) == spec else None
 
         ask(graph.outvars, outs)
-        for eqn in reversed(graph.eqns):
+        for eqn in reversed(live(graph)[0]):
             ask(eqn.invars, self.wanted_by(eqn, [asked.get(v) for v in eqn.outvars]))
         return {v: spec for v, spec in asked.items() if spec is not None and any(spec)}
 
@@ -508,12 +508,17 @@ class _Splitter:
         return [Piece(x, s) for x, s in zip(out, first.outs, strict=True)]
 
 
-def reads_of(graph: Graph) -> dict[Var, int]:
-    """Return how often each value of a Graph is read."""
-    found = graph.derived.get("reads")
+def live(graph: Graph) -> tuple[list[Eqn], Counter]:
+    """Return the equations that something needs, and how often they read each value."""
+    found = graph.derived.get("live")
     if found is None:
-        atoms = [a for eqn in graph.eqns for a in eqn.invars] + list(graph.outvars)
-        found = graph.derived["reads"] = Counter(a for a in atoms if isinstance(a, Var))
+        reads = Counter(a for a in graph.outvars if isinstance(a, Var))
+        eqns: list[Eqn] = []
+        for eqn in reversed(graph.eqns):
+            if any(v in reads for v in eqn.outvars) or has_effect(eqn):
+                eqns.append(eqn)
+                reads.update(a for a in eqn.invars if isinstance(a, Var))
+        found = graph.derived["live"] = (eqns[::-1], reads)
     return found
 
 

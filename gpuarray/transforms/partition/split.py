@@ -28,51 +28,9 @@ from gpuarray.primitives.collective.once import once
 from gpuarray.primitives.factors import factors_of, runs_once
 from gpuarray.transforms.partition.cuts import chosen_cut, spec_of, wanted_of_operands
 from gpuarray.transforms.partition.moves import moved, position, settled, start_of
+from gpuarray.transforms.partition.pieces import Note, Owed, Piece
+from gpuarray.transforms.partition.windows import realised, windowed
 from gpuarray.transforms.stage import TracedFunction, stage
-
-
-class Owed(NamedTuple):
-    """Partial results, which the devices along some axes still have to combine."""
-
-    how: str
-    names: tuple
-    site: Any
-    why: str
-
-
-class Piece:
-    """One device's part of a value, traced, and how the value is cut.
-
-    Attributes
-    ----------
-    owed :
-        What is still to be done to partial results; the first reader decides how. None: nothing.
-    read_once :
-        Whether a single equation reads it.
-    asked :
-        Layouts that readers asked for.
-    also :
-        The same value in other layouts, so that it moves to each only once.
-    """
-
-    __slots__ = ("also", "asked", "owed", "read_once", "spec", "value")
-
-    def __init__(self, value: Any, spec: Spec, owed: Owed | None = None):
-        self.value = value
-        self.spec = spec
-        self.owed = owed
-        self.read_once = True
-        self.asked: set[Spec] = set()
-        self.also: dict[Spec, Piece] = {}
-
-
-class Note(NamedTuple):
-    """A move that an equation needed: what was sent, of which value, where, and why."""
-
-    sent: str
-    aval: ShapedArray
-    site: Any
-    why: str
 
 
 class Partitioned(NamedTuple):
@@ -150,6 +108,8 @@ class _Splitter:
         # Inside a Graph of one device: which axes of the grid each of its names consists of.
         self.inside: dict[Any, tuple] = {}
         self.known_factors: dict[int, Factors] = {}
+        # Values that were shifted along an axis, so that each is only once (windows.py).
+        self.shifts: dict[tuple, tuple[Any, Any]] = {}
 
     # ---- Graphs ----
     @sites.replays
@@ -234,11 +194,14 @@ class _Splitter:
             return self.once(eqn, pieces)
         if prim.kind is Kind.CALL:
             return self.whole(eqn, pieces)
-        return self.by_factors(eqn, pieces, wanted)
+        found = windowed(eqn, pieces, self)
+        return self.by_factors(eqn, pieces, wanted) if found is None else found
 
     # ---- one equation ----
     def to(self, piece: Piece, want: Spec, aval: ShapedArray, why: str) -> Piece:
         """Return a piece in another layout, and note what is sent for it."""
+        if piece.frame:
+            self.realise(piece, aval)
         if piece.owed is not None:
             self.settle(piece, want, aval)
         piece.asked.add(want)
@@ -260,12 +223,25 @@ class _Splitter:
         self.notes += [Note(what, aval, site, why) for what in sent]
         piece.owed = None
 
+    def as_is(self, piece: Piece, aval: ShapedArray) -> Piece:
+        """Return a piece that is owed nothing, and is cut evenly itself."""
+        if piece.frame:
+            self.realise(piece, aval)
+        return self.to(piece, piece.spec, aval, "")
+
+    def realise(self, piece: Piece, aval: ShapedArray) -> None:
+        """Gather a part of a longer axis that is cut, which no even pieces make."""
+        piece.value, piece.spec, sent = realised(piece, aval, self.sizes)
+        piece.frame = {}
+        why = "part of an axis that is cut"
+        self.notes += [Note(what, aval, sites.replaying.site, why) for what in sent]
+
     def laid(
         self, graph: Graph, pieces: Sequence[Piece], outs: Sequence[Spec | None], why: str
     ) -> list[Piece]:
         """Return the results of a Graph in layouts that were asked for; None: as they are."""
         return [
-            self.to(piece, piece.spec if want is None else want, v.aval, why)
+            self.as_is(piece, v.aval) if want is None else self.to(piece, want, v.aval, why)
             for piece, want, v in zip(pieces, outs, graph.outvars, strict=True)
         ]
 
@@ -316,6 +292,9 @@ class _Splitter:
         self, eqn: Eqn, pieces: list[Piece], wanted: Sequence[Spec | None]
     ) -> list[Piece]:
         """Evaluate an equation on pieces whose factors are cut alike."""
+        for a, piece in zip(eqn.invars, pieces, strict=True):
+            if piece.frame:
+                self.realise(piece, a.aval)
         if not any(any(p.spec) for p in pieces) and not any(map(_is_cut, wanted)):
             # Every device has all of it.
             owed = _owed_by_all(eqn, pieces)
@@ -440,11 +419,12 @@ class _Splitter:
         pieces = list(pieces)
         # The axis that is gone through is whole; the others stay cut.
         for i in loop.xs:
-            piece, aval = pieces[i], eqn.invars[i].aval
+            aval = eqn.invars[i].aval
+            piece = self.as_is(pieces[i], aval)
             want = ((), *piece.spec[1:])
             pieces[i] = self.to(piece, want, aval, f"{eqn.primitive.name} goes along this axis")
         for i in (*loop.consts, *loop.carry, *loop.condition_consts):
-            pieces[i] = self.to(pieces[i], pieces[i].spec, eqn.invars[i].aval, "used by a loop")
+            pieces[i] = self.as_is(pieces[i], eqn.invars[i].aval)
         consts = [pieces[i].spec for i in loop.consts]
         xs = [pieces[i].spec[1:] for i in loop.xs]
         carry = [pieces[i].spec for i in loop.carry]
@@ -495,7 +475,7 @@ class _Splitter:
         number = eqn.invars[0].aval
         pieces[0] = self.to(pieces[0], uncut(number), number, "which branch runs")
         for i, a in enumerate(eqn.invars[1:], 1):
-            pieces[i] = self.to(pieces[i], pieces[i].spec, a.aval, "used by a branch")
+            pieces[i] = self.as_is(pieces[i], a.aval)
         ins = [p.spec for p in pieces[1:]]
         first = self.staged(choice.branches[0], ins)
         others = [self.staged(branch, ins, first.outs).graph for branch in choice.branches[1:]]

@@ -43,7 +43,29 @@ def chosen_cut(
     for axes, spec in zip(factors.outs, wanted, strict=True):
         if spec is not None:
             _extend(best, factors, axes, spec, grid)
-    return best
+    return _with_the_rest(best, factors, eqn, specs, grid) if laid else best
+
+
+def _with_the_rest(cut: Cut, factors: Factors, eqn: Eqn, specs: Sequence[Spec], grid: Grid) -> Cut:
+    """Cut another axis where one has to be whole: an exchange sends less than a gather."""
+    largest = max((i for i, s in enumerate(specs) if any(s)), key=lambda i: eqn.invars[i].aval.size)
+    axes, shape = factors.ins[largest], eqn.invars[largest].aval.shape
+    used = {n for names in cut.values() for n in names}
+    for names in specs[largest]:
+        if not names or used.intersection(names):
+            continue
+        for d in sorted(range(len(axes)), key=lambda d: -shape[d]):
+            # What is owed would be sent again.
+            if any(f in cut or f in factors.owed for f in axes[d]):
+                continue
+            trial = dict(cut)
+            tried = tuple(names if i == d else () for i in range(len(axes)))
+            _extend(trial, factors, axes, tried, grid)
+            before, after = (_bytes_sent(c, factors, eqn, specs, grid) for c in (cut, trial))
+            if trial != cut and after < before:
+                cut = trial
+                break
+    return cut
 
 
 def wanted_of_operands(

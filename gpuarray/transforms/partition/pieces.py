@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.grid import Spec
 
@@ -36,9 +38,11 @@ class Piece:
     frame :
         Axes along which it is part of a longer one, and that is cut: where it starts, and the
         length of the longer one (see windows.py).
+    static :
+        Its value, where it is small and the same at every run: where slices begin.
     """
 
-    __slots__ = ("also", "asked", "frame", "owed", "read_once", "spec", "value")
+    __slots__ = ("also", "asked", "frame", "owed", "read_once", "spec", "static", "value")
 
     def __init__(self, value: Any, spec: Spec, owed: Owed | None = None):
         self.value = value
@@ -48,6 +52,7 @@ class Piece:
         self.asked: set[Spec] = set()
         self.also: dict[Spec, Piece] = {}
         self.frame: dict[int, tuple[int, int]] = {}
+        self.static: np.ndarray | None = None
 
 
 class Note(NamedTuple):

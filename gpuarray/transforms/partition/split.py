@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
@@ -127,15 +129,20 @@ class _Splitter:
             env[v] = Piece(c, uncut(v.aval))
 
         def read(a: Any) -> Piece:
-            return Piece(a.operand, uncut(a.aval)) if isinstance(a, Literal) else env[a]
+            if not isinstance(a, Literal):
+                return env[a]
+            piece = Piece(a.operand, uncut(a.aval))
+            piece.static = np.asarray(a.val)
+            return piece
 
         before = sites.replaying.site
         try:
             for eqn in eqns:
                 sites.replaying.site = eqn.site
-                found = self.eqn(
-                    eqn, [read(a) for a in eqn.invars], [wanted.get(v) for v in eqn.outvars]
-                )
+                given = [read(a) for a in eqn.invars]
+                found = self.eqn(eqn, given, [wanted.get(v) for v in eqn.outvars])
+                if eqn.primitive.name in _PLACES:
+                    found[0].static = _static(eqn, given)
                 for v, piece in zip(eqn.outvars, found, strict=True):
                     piece.read_once &= reads[v] <= 1
                     env[v] = piece
@@ -500,6 +507,18 @@ def live(graph: Graph) -> tuple[list[Eqn], Counter]:
                 reads.update(a for a in eqn.invars if isinstance(a, Var))
         found = graph.derived["live"] = (eqns[::-1], reads)
     return found
+
+
+#: What makes the places at which slices begin, and how many numbers these may be.
+_PLACES, _MOST_PLACES = frozenset({"broadcast_in_dim", "concatenate", "convert_element_type"}), 8
+
+
+def _static(eqn: Eqn, pieces: Sequence[Piece]) -> np.ndarray | None:
+    """Return the value of a small result that depends on no input."""
+    if eqn.outvars[0].aval.size > _MOST_PLACES or any(p.static is None for p in pieces):
+        return None
+    function = eqn.primitive.numpy_function([a.aval for a in eqn.invars], eqn.params)
+    return np.asarray(function(*(p.static for p in pieces)))
 
 
 def _is_cut(spec: Spec | None) -> bool:

@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 
 from gpuarray import sites
+from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
+from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.define import do
-from gpuarray.transforms.partition.moves import gathered, sliced, start_of
-from gpuarray.transforms.partition.pieces import Note, Piece
+from gpuarray.transforms.partition.moves import gathered, sliced, start_of, summed
+from gpuarray.transforms.partition.pieces import Note, Owed, Piece
 from gpuarray.util import prod
 
 Frame = tuple[int, int]
@@ -46,13 +48,35 @@ def realised(
     piece: Piece, aval: ShapedArray, sizes: Mapping[Any, int]
 ) -> tuple[Any, Spec, list[str]]:
     """Return a part with its longer axes gathered, so that it has a layout of its own."""
-    x, spec = piece.value, list(piece.spec)
+    x, spec, sent = piece.value, list(piece.spec), []
     starts, stops = [0] * aval.ndim, list(aval_of(x).shape)
-    for axis, (start, _) in piece.frame.items():
-        x = gathered(x, axis, spec[axis], sizes)
+    for axis, (start, size) in piece.frame.items():
+        names, length = spec[axis], aval.shape[axis]
+        if 2 * length < size and not isinstance(aval.dtype, KeyDtype):
+            x, how = _collected(x, axis, names, start, length, sizes)
+            stops[axis] = length
+        else:
+            x, how = gathered(x, axis, names, sizes), "all_gather"
+            starts[axis], stops[axis] = start, start + length
         spec[axis] = ()
-        starts[axis], stops[axis] = start, start + aval.shape[axis]
-    return _part(x, starts, stops), tuple(spec), ["all_gather"] * len(piece.frame)
+        sent.append(how)
+    return _part(x, starts, stops), tuple(spec), sent
+
+
+def _collected(
+    x: Any, axis: int, names: tuple, start: int, length: int, sizes: Mapping[Any, int]
+) -> tuple[Any, str]:
+    """Return a short part of a cut axis: each device gives what it has of it."""
+    aval = aval_of(x)
+    # With nothing around a piece, every device has the part, or some of it and nothing.
+    around, shape = [(0, 0, 0)] * aval.ndim, list(aval.shape)
+    starts: list[Any] = [np.int32(0)] * aval.ndim
+    around[axis] = (length, length, 0)
+    shape[axis] = length
+    x = do.pad(x, _nothing(aval), padding_config=tuple(around))
+    starts[axis] = do.sub(np.int32(start + length), start_of(names, aval.shape[axis], sizes))
+    x = do.dynamic_slice(x, *starts, slice_sizes=tuple(shape))
+    return summed(x, "or" if aval.dtype == np.bool_ else "sum", names, sizes)
 
 
 class _Windows:
@@ -71,9 +95,11 @@ class _Windows:
         first = next(p for p in self.pieces if p.frame)
         frame = {}
         for axis in first.frame:
-            # Where most begin already.
+            size = first.frame[axis][1]
             starts = Counter(p.frame[axis][0] for p in self.pieces if axis in p.frame)
-            frame[axis] = (starts.most_common(1)[0][0], first.frame[axis][1])
+            # Where most begin already; of several, where the part is in the middle.
+            off = lambda start, room=size - out.shape[axis]: abs(2 * start - room)
+            frame[axis] = (min(starts, key=lambda s, n=starts, off=off: (-n[s], off(s))), size)
         values = self.framed(
             range(len(self.pieces)), out.shape, first.spec, [frame] * len(self.pieces)
         )
@@ -185,6 +211,66 @@ class _Windows:
             x = do.select_n(self.between(x, axis, spec[axis], start, size), x, value)
         return [self.part(x, spec, out, {**others, axis: (0, size)})]
 
+    def fold(self) -> list[Piece] | None:
+        (piece,), axes = self.pieces, self.eqn.params["axes"]
+        name, aval = self.eqn.primitive.name, self.avals[0]
+        if not piece.frame or aval.dtype == np.bool_ or isinstance(aval.dtype, KeyDtype):
+            return None
+        x = self.settled(piece, 0).value
+        for d, (start, _) in piece.frame.items():
+            if d in axes:
+                inside = self.between(x, d, piece.spec[d], start, start + aval.shape[d])
+                x = do.select_n(inside, _like(_NEUTRAL[name](aval), x), x)
+        (x,) = self.splitter.bound(self.eqn, [x], self.eqn.params)
+        kept = [d for d in range(aval.ndim) if d not in axes]
+        frame = {i: piece.frame[d] for i, d in enumerate(kept) if d in piece.frame}
+        out = self.eqn.outvars[0].aval
+        made = self.part(x, tuple(piece.spec[d] for d in kept), out, frame)
+        names = tuple(n for d in axes for n in piece.spec[d])
+        if names:
+            how = name.removeprefix("reduce_")
+            made.owed = Owed(how, names, self.eqn.site, f"{name} along a cut axis")
+        return [made]
+
+    def scatter(self) -> list[Piece] | None:
+        numbers = self.eqn.params["dimension_numbers"]
+        ndim, at = self.avals[0].ndim, self.pieces[1].static
+        dims = numbers.scatter_dims_to_operand_dims
+        if at is None or at.ndim != 1 or tuple(numbers.update_window_dims) != tuple(range(ndim)):
+            return None
+        starts = dict(zip(dims, at.tolist(), strict=True))
+        return self.updated(2, [starts.get(d, 0) for d in range(ndim)])
+
+    def dynamic_update_slice(self) -> list[Piece] | None:
+        at = [p.static for p in self.pieces[2:]]
+        room = [m - n for m, n in zip(self.avals[0].shape, self.avals[1].shape, strict=True)]
+        starts = [min(max(int(x), 0), r) for x, r in zip(at, room, strict=True) if x is not None]
+        return self.updated(1, starts) if len(starts) == len(room) else None
+
+    def updated(self, number: int, starts: Sequence[int]) -> list[Piece] | None:
+        """Return operand 0 with another one, which begins somewhere in it, written over it."""
+        piece, aval, update = self.pieces[0], self.avals[0], self.avals[number]
+        spec, shape = piece.spec, update.shape
+        smaller = [d for d in range(aval.ndim) if shape[d] != aval.shape[d]]
+        inside = all(0 <= starts[d] <= aval.shape[d] - shape[d] for d in range(aval.ndim))
+        if piece.frame or not inside or not any(spec[d] for d in smaller):
+            return None
+        frame = {d: (starts[d], aval.shape[d]) for d in range(aval.ndim) if spec[d]}
+        values = self.framed([number], shape, spec, {number: frame})
+        if values is None:
+            return None
+        (new,), old = values, self.settled(piece, 0).value
+        around = [(0, 0, 0)] * aval.ndim
+        for d in smaller:
+            if not spec[d]:
+                around[d] = (starts[d], aval.shape[d] - starts[d] - shape[d], 0)
+        new = do.pad(new, _zero(aval_of(new)), padding_config=tuple(around))
+        new = _COMBINED[self.eqn.primitive.name](old, new)
+        for d in smaller:
+            here = self.between(old, d, spec[d], starts[d], starts[d] + shape[d])
+            new = do.select_n(here, old, new)
+        return [self.part(new, spec, aval, {})]
+
     # ---- parts ----
     def part(self, x: Any, spec: Spec, aval: ShapedArray, frame: dict[int, Frame]) -> Piece:
         piece = Piece(x, spec)
@@ -201,7 +287,7 @@ class _Windows:
         numbers: Sequence[int],
         shape: tuple[int, ...],
         spec: Spec,
-        frames: Sequence[dict[int, Frame]],
+        frames: Sequence[dict[int, Frame]] | Mapping[int, dict[int, Frame]],
         along: int = -1,
     ) -> list | None:
         """Return operands as parts of values that are cut as `spec` says, in these frames.
@@ -277,9 +363,6 @@ class _Windows:
         return ops.ppermute_p.bind(x, axis_name=names, perm=pairs)
 
 
-_RULES = {name: getattr(_Windows, name) for name in ("slice", "split", "rev", "pad", "concatenate")}
-
-
 def _part(x: Any, starts: Sequence[int], stops: Sequence[int]) -> Any:
     """Return a slice, or the value itself where it is all of it."""
     if not any(starts) and tuple(stops) == aval_of(x).shape:
@@ -294,6 +377,15 @@ def _along(x: Any, axis: int, start: int, stop: int) -> Any:
     return _part(x, starts, stops)
 
 
+def _nothing(aval: ShapedArray) -> Any:
+    """Return what changes no number that it is added to, -0.0 among them."""
+    return np.negative(np.zeros((), aval.dtype))[()] if _is_float(aval) else _zero(aval)
+
+
+def _is_float(aval: ShapedArray) -> bool:
+    return dtypes.kind_of(aval.dtype) in "fc"
+
+
 def _zero(aval: ShapedArray) -> Any:
     return np.zeros((), aval.dtype)[()]
 
@@ -301,3 +393,35 @@ def _zero(aval: ShapedArray) -> Any:
 def _like(scalar: Any, x: Any) -> Any:
     shape = aval_of(x).shape
     return do.broadcast_in_dim(scalar, shape=shape, broadcast_dimensions=(), sharding=None)
+
+
+def _extreme(aval: ShapedArray, sign: int) -> Any:
+    if _is_float(aval):
+        return aval.dtype.type(sign * np.inf)
+    limits = np.iinfo(aval.dtype)
+    return aval.dtype.type(limits.max if sign > 0 else limits.min)
+
+
+#: What an update makes of an element, given both.
+_COMBINED = {
+    "scatter": lambda old, new: new,
+    "scatter-add": lambda old, new: do.add(old, new),
+    "scatter-mul": lambda old, new: do.mul(old, new),
+    "scatter-min": lambda old, new: do.min(old, new),
+    "scatter-max": lambda old, new: do.max(old, new),
+    "dynamic_update_slice": lambda old, new: new,
+}
+
+#: What changes nothing that it is folded with.
+_NEUTRAL = {
+    "reduce_sum": _zero,
+    "reduce_max": lambda aval: _extreme(aval, -1),
+    "reduce_min": lambda aval: _extreme(aval, 1),
+}
+
+_RULES = {
+    **{n: getattr(_Windows, n) for n in ("slice", "split", "rev", "pad", "concatenate")},
+    **dict.fromkeys(_NEUTRAL, _Windows.fold),
+    **dict.fromkeys(_COMBINED, _Windows.scatter),
+    "dynamic_update_slice": _Windows.dynamic_update_slice,
+}

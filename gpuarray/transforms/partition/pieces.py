@@ -38,11 +38,13 @@ class Piece:
     frame :
         Axes along which it is part of a longer one, and that is cut: where it starts, and the
         length of the longer one (see windows.py).
+    site :
+        The user's line that made it; None for inputs.
     static :
         Its value, where it is small and the same at every run: where slices begin.
     """
 
-    __slots__ = ("also", "asked", "frame", "owed", "read_once", "spec", "static", "value")
+    __slots__ = ("also", "asked", "frame", "owed", "read_once", "site", "spec", "static", "value")
 
     def __init__(self, value: Any, spec: Spec, owed: Owed | None = None):
         self.value = value
@@ -52,6 +54,7 @@ class Piece:
         self.asked: set[Spec] = set()
         self.also: dict[Spec, Piece] = {}
         self.frame: dict[int, tuple[int, int]] = {}
+        self.site: Any = None
         self.static: np.ndarray | None = None
 
 

@@ -144,6 +144,7 @@ class _Splitter:
                 if eqn.primitive.name in _PLACES:
                     found[0].static = _static(eqn, given)
                 for v, piece in zip(eqn.outvars, found, strict=True):
+                    piece.site = piece.site or eqn.site
                     piece.read_once &= reads[v] <= 1
                     env[v] = piece
         finally:
@@ -216,7 +217,8 @@ class _Splitter:
             return piece
         if want not in piece.also:
             value, sent = moved(piece.value, piece.spec, want, self.sizes)
-            self.notes += [Note(what, aval, sites.replaying.site, why) for what in sent]
+            site = sites.replaying.site or piece.site
+            self.notes += [Note(what, aval, site, why) for what in sent]
             piece.also[want] = Piece(value, want)
         return piece.also[want]
 
@@ -240,8 +242,8 @@ class _Splitter:
         """Gather a part of a longer axis that is cut, which no even pieces make."""
         piece.value, piece.spec, sent = realised(piece, aval, self.sizes)
         piece.frame = {}
-        why = "part of an axis that is cut"
-        self.notes += [Note(what, aval, sites.replaying.site, why) for what in sent]
+        site, why = sites.replaying.site or piece.site, "part of an axis that is cut"
+        self.notes += [Note(what, aval, site, why) for what in sent]
 
     def laid(
         self, graph: Graph, pieces: Sequence[Piece], outs: Sequence[Spec | None], why: str
@@ -271,7 +273,7 @@ class _Splitter:
 
     def once(self, eqn: Eqn, pieces: Sequence[Piece]) -> list[Piece]:
         """Gather the operands: one device computes the whole, for all of them."""
-        out = once(eqn.primitive, self.all_of(eqn, pieces), eqn.params, self.sizes)
+        out = once(eqn.primitive, self.all_of(eqn, pieces), eqn.params, tuple(self.sizes))
         return _uncut_results(eqn, out)
 
     def with_local_graphs(self, params: dict) -> dict:

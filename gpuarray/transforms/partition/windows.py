@@ -20,7 +20,6 @@ import numpy as np
 from gpuarray import sites
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.dtypes import KeyDtype
 from gpuarray.core.graph import Eqn
 from gpuarray.core.grid import Spec
 from gpuarray.core.primitive import Kind
@@ -52,7 +51,7 @@ def realised(
     starts, stops = [0] * aval.ndim, list(aval_of(x).shape)
     for axis, (start, size) in piece.frame.items():
         names, length = spec[axis], aval.shape[axis]
-        if 2 * length < size and not isinstance(aval.dtype, KeyDtype):
+        if 2 * length < size and (_is_plain(aval) or aval.dtype == np.bool_):
             x, how = _collected(x, axis, names, start, length, sizes)
             stops[axis] = length
         else:
@@ -67,16 +66,22 @@ def _collected(
     x: Any, axis: int, names: tuple, start: int, length: int, sizes: Mapping[Any, int]
 ) -> tuple[Any, str]:
     """Return a short part of a cut axis: each device gives what it has of it."""
+    # Bits are added up as integers: a sum of floats may change the sign of a zero.
+    dtype = aval_of(x).dtype
+    if _is_float(aval_of(x)):
+        bits = np.dtype(f"uint{8 * dtype.itemsize}")
+        x = do.bitcast_convert_type(x, new_dtype=bits)
     aval = aval_of(x)
     # With nothing around a piece, every device has the part, or some of it and nothing.
     around, shape = [(0, 0, 0)] * aval.ndim, list(aval.shape)
     starts: list[Any] = [np.int32(0)] * aval.ndim
     around[axis] = (length, length, 0)
     shape[axis] = length
-    x = do.pad(x, _nothing(aval), padding_config=tuple(around))
+    x = do.pad(x, _zero(aval), padding_config=tuple(around))
     starts[axis] = do.sub(np.int32(start + length), start_of(names, aval.shape[axis], sizes))
     x = do.dynamic_slice(x, *starts, slice_sizes=tuple(shape))
-    return summed(x, "or" if aval.dtype == np.bool_ else "sum", names, sizes)
+    x, how = summed(x, "or" if aval.dtype == np.bool_ else "sum", names, sizes)
+    return (x if aval.dtype == dtype else do.bitcast_convert_type(x, new_dtype=dtype)), how
 
 
 class _Windows:
@@ -214,7 +219,7 @@ class _Windows:
     def fold(self) -> list[Piece] | None:
         (piece,), axes = self.pieces, self.eqn.params["axes"]
         name, aval = self.eqn.primitive.name, self.avals[0]
-        if not piece.frame or aval.dtype == np.bool_ or isinstance(aval.dtype, KeyDtype):
+        if not piece.frame or not _is_plain(aval):
             return None
         x = self.settled(piece, 0).value
         for d, (start, _) in piece.frame.items():
@@ -377,13 +382,12 @@ def _along(x: Any, axis: int, start: int, stop: int) -> Any:
     return _part(x, starts, stops)
 
 
-def _nothing(aval: ShapedArray) -> Any:
-    """Return what changes no number that it is added to, -0.0 among them."""
-    return np.negative(np.zeros((), aval.dtype))[()] if _is_float(aval) else _zero(aval)
-
-
 def _is_float(aval: ShapedArray) -> bool:
-    return dtypes.kind_of(aval.dtype) in "fc"
+    return dtypes.kind_of(aval.dtype) == "f" and aval.dtype.itemsize > 1
+
+
+def _is_plain(aval: ShapedArray) -> bool:
+    return _is_float(aval) or aval.dtype.kind in "iu"
 
 
 def _zero(aval: ShapedArray) -> Any:

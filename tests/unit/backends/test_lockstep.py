@@ -64,7 +64,7 @@ def test_branches_that_differ_between_devices_are_told():
     def differs(x):
         return lax.cond(x[0] > 0, lambda v: lax.psum(v, "i"), lambda v: lax.pmax(v, "i"), x)
 
-    values = np.float32([[1.0], [1.0], [-1.0]])
+    values = np.array([[1.0], [1.0], [-1.0]], np.float32)
     with pytest.raises(RuntimeError, match=r"device 2 is at pmax \(test_lockstep.py:\d+.*device 0"):
         run(differs, values)
 
@@ -74,7 +74,7 @@ def test_a_device_that_ends_before_the_others_is_told():
         return lax.while_loop(lambda v: v[0] < 8, lambda v: v + lax.pmin(v, "i"), x)
 
     with pytest.raises(RuntimeError, match="device 1 is at its end, device 0 at pmin"):
-        run(more, np.float32([[1.0], [9.0]]))
+        run(more, np.array([[1.0], [9.0]], np.float32))
 
 
 def test_the_other_programs_are_closed():

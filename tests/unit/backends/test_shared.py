@@ -72,7 +72,7 @@ def test_groups():
 
 
 def test_narrow_floats_are_rounded_once():
-    ones = np.float16([2048.0, 1.0, 1.0])
+    ones = np.array([2048.0, 1.0, 1.0], np.float16)
     eqn = equation(lambda x: lax.psum(x, "y"), ones[:1])
     found = SharedMemory({"x": 1, "y": 3})(eqn, [[v[None]] for v in ones])
     # One after another in 16 bits they are 2048: 2049 is no float16.

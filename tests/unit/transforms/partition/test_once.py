@@ -1,5 +1,7 @@
 """Calls of Python functions from programs over several devices: once, and in order."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.devices
 X = np.arange(8, dtype=np.float32)
 
 
-def on_devices(x=X, spec=P("x")):  # noqa: B008
+def on_devices(x: Any = X, spec=P("x")):  # noqa: B008
     return ga.device_put(x, NamedSharding(mesh_of((4, 2)), spec))
 
 

@@ -31,10 +31,12 @@ def split(
 ) -> tuple[Partitioned, Grid]:  # fmt: skip
     graph = ga.make_jaxpr(fun)(*values).jaxpr
     mesh, grid = mesh_of(shape), grid_of(shape)
-    spec_of = lambda p, v: None if p is None else grid.spec(mesh, p, v.aval.ndim)
-    given = [spec_of(p, v) for p, v in zip(ins, graph.invars, strict=True)]
+    given = [grid.spec(mesh, p, v.aval.ndim) for p, v in zip(ins, graph.invars, strict=True)]
     outs = [None] * len(graph.outvars) if outs is None else outs
-    wanted = [spec_of(p, v) for p, v in zip(outs, graph.outvars, strict=True)]
+    wanted = [
+        None if p is None else grid.spec(mesh, p, v.aval.ndim)
+        for p, v in zip(outs, graph.outvars, strict=True)
+    ]
     return partition(graph, given, wanted, grid), grid
 
 
@@ -44,7 +46,7 @@ def sent(
     """Split a program, check what it computes on all devices, and count its exchanges."""
     flat = [np.asarray(v) for v in ga.tree.leaves(list(values))]
     parts, grid = split(fun, values, ins, outs)
-    wanted = [np.asarray(w) for w in ga.tree.leaves(fun(*values))]
+    wanted = [np.asarray(w) for w in ga.tree.leaves(fun(*ga.tree.map(jnp.asarray, list(values))))]
     results = run_pieces(parts, grid, flat)
     for place, row in zip(places_of(grid.sizes), results, strict=True):
         for found, want, spec in zip(row, wanted, parts.outs, strict=True):

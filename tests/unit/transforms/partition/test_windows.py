@@ -81,8 +81,8 @@ def test_a_long_part_that_leaves_is_gathered_and_told():
 
 
 def test_short_parts_keep_every_bit():
-    x = np.float32([0.0, -0.0, np.inf, np.nan, -np.inf, 1.5, -0.0, 0.0])
-    for value in (x, np.arange(8), x > 0, x.astype(np.complex64)):
+    x = np.array([0.0, -0.0, np.inf, np.nan, -np.inf, 1.5, -0.0, 0.0], np.float32)
+    for value in (x, np.arange(8, dtype=np.int32), x > 0, x.astype(np.complex64)):
         found = _on_devices(lambda v: v[1:4], value)
         assert found.tobytes() == np.ascontiguousarray(value[1:4]).tobytes()
 

@@ -21,7 +21,7 @@ from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
 from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
-from gpuarray.core.graph import Graph
+from gpuarray.core.graph import Graph, has_effect
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
@@ -75,8 +75,8 @@ class Team:
         self.gpu = None  # for the explanation of errors
         consts = [np.asarray(c) for c in self.plan.graph.consts]
         self.run = driver.build(self.plan, consts)
-        # All devices do the very same: one does it, once, as where a callback has an effect.
-        self.alike = not any(map(any, self.parts.ins)) and not self.run.talks  # pyright: ignore
+        # Whose effects are one for each device, though all compute the same.
+        self.each = any(map(has_effect, self.plan.graph.eqns))
         self.engine = processes.engine(grid)
         self.mine = [device for device in grid.devices if device.is_addressable]
         self.spans = len(self.mine) < len(grid.devices)
@@ -98,9 +98,7 @@ class Team:
         count = len(self.mine)
         if not count:
             return [[] for _ in self.out_avals]
-        if self.alike:
-            rows = [self.run(*[row[0] for row in inputs])] * count
-        elif self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
             programs = [self.run(*[row[d] for row in inputs]) for d in range(count)]
             rows = lockstep.run(programs, self.engine)
         else:
@@ -110,7 +108,7 @@ class Team:
             for d in range(count):
                 given = [row[d] for row in inputs]
                 key = tuple(map(id, given))
-                if key not in known:
+                if self.each or key not in known:
                     known[key] = self.run(*given)
                 rows.append(known[key])
         return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []

@@ -88,7 +88,9 @@ def test_bad_options():
         ga.jit(identity, in_shardings=P("x", "x"))
     with pytest.raises(ValueError, match="Unconstrained dims are not allowed"):
         ga.jit(identity, out_shardings=NamedSharding(m, P(P.UNCONSTRAINED, "x")))
-    with pytest.raises(ValueError, match="arguments with path x .*evenly divide.*Pad the axis to 8"):
+    with pytest.raises(
+        ValueError, match="arguments with path x .*evenly divide.*Pad the axis to 8"
+    ):
         ga.jit(identity, in_shardings=NamedSharding(m, P("x")))(np.ones(6))
     with pytest.raises(ValueError, match="outputs with path result.*'a'.*rank at least 2"):
         ga.jit(lambda x: {"a": x}, out_shardings=NamedSharding(m, P("x", "y")))(np.ones(8))

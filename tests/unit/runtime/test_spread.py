@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def mesh():
     return ga.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 
 
-def laid(*spec, value=X):
+def laid(*spec, value: Any = X):
     return ga.device_put(value, NamedSharding(mesh(), P(*spec)))
 
 
@@ -68,7 +69,7 @@ def test_operands_that_are_recorded_or_elsewhere():
     np.testing.assert_array_equal(out, 3)
     assert (there + gnp.ones(512)).sharding.spec == P("x")  # nobody has placed the vector
     with pytest.raises(ValueError, match="incompatible devices"):
-        there + ga.device_put(1.0, ga.devices()[0])
+        _ = there + ga.device_put(1.0, ga.devices()[0])
 
 
 def test_random_keys_are_cut_like_other_arrays():

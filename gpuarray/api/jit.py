@@ -27,7 +27,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
-from gpuarray.core.mesh import contexts
+from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
@@ -361,7 +361,7 @@ class Jitted:
         where = program.where
         given = call.leaves
         if where is not None and where.device is None:
-            given = [laid(x, s) for x, s in zip(given, where.ins, strict=True)]
+            given = [_laid(x, s) for x, s in zip(given, where.ins, strict=True)]
         leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
@@ -379,7 +379,7 @@ class Jitted:
                 device=None if where is None else where.device,
             )
         if where is not None and where.device is None:
-            out = [laid(x, s) for x, s in zip(out, where.outs, strict=True)]
+            out = [_laid(x, s) for x, s in zip(out, where.outs, strict=True)]
         return tree.unflatten_raw(program.out_spec, out)
 
     # ---- looking inside ----
@@ -443,6 +443,12 @@ def _without_statics(call: Call) -> Any:
     fixed = dict(call.statics)
     args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
     return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
+
+
+def _laid(x: Any, sharding: Sharding | None) -> Any:
+    if sharding is not None and not isinstance(sharding, NamedSharding):
+        raise TypeError(f"a jitted function inside another takes a NamedSharding, got {sharding}")
+    return laid(x, sharding)
 
 
 def _place_of(x: Any) -> Place | None:

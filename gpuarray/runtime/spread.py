@@ -121,7 +121,8 @@ def meshes_of(
             found[sharding.mesh] = None
     # A mesh without devices stands for those of another one, or of the mesh in context.
     abstract = []
-    for mesh in executable.meshes:
+    meshes: Iterable[Any] = executable.meshes
+    for mesh in meshes:
         if isinstance(mesh, AbstractMesh):
             abstract.append(mesh)
         else:

@@ -1,5 +1,7 @@
 """`jit` over several devices: its options, meshes in context, compiled programs, callbacks."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_specs_are_read_by_the_mesh_of_each_call():
 
 @pytest.mark.filterwarnings("ignore:`with mesh")
 def test_with_mesh_is_for_pjit():
-    options: dict = {"in_shardings": P("x"), "out_shardings": P(None, "y")}
+    options: Any = {"in_shardings": P("x"), "out_shardings": P(None, "y")}
     with mesh(4, 2):
         assert pjit(lambda x: x + 1, **options)(X).sharding.spec == P(None, "y")
         with pytest.raises(RuntimeError, match="jit requires a non-empty mesh"):
@@ -88,9 +90,7 @@ def test_bad_options():
         ga.jit(identity, in_shardings=P("x", "x"))
     with pytest.raises(ValueError, match="Unconstrained dims are not allowed"):
         ga.jit(identity, out_shardings=NamedSharding(m, P(P.UNCONSTRAINED, "x")))
-    with pytest.raises(
-        ValueError, match="arguments with path x .*evenly divide.*axis to 8"
-    ):
+    with pytest.raises(ValueError, match="arguments with path x .*evenly divide.*axis to 8"):
         ga.jit(identity, in_shardings=NamedSharding(m, P("x")))(np.ones(6))
     with pytest.raises(ValueError, match="outputs with path result.*'a'.*rank at least 2"):
         ga.jit(lambda x: {"a": x}, out_shardings=NamedSharding(m, P("x", "y")))(np.ones(8))

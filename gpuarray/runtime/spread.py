@@ -118,7 +118,7 @@ def meshes_of(
     found: dict[Mesh, None] = {}
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
-            found[sharding.mesh] = None
+            found[sharding.mesh] = None  # pyright: ignore[reportArgumentType]
     # A mesh without devices stands for those of another one, or of the mesh in context.
     abstract = []
     meshes: Iterable[Any] = executable.meshes
@@ -189,7 +189,7 @@ def run(
     arrays = [ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)]
 
     def job() -> list[list]:
-        buffers = [
+        buffers: list[Any] = [
             _buffers(x, i, team, executable) if type(x) is ArrayImpl else x
             for i, x in enumerate(sources)
         ]

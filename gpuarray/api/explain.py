@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from gpuarray.backends.cuda import nvrtc
 from gpuarray.backends.cuda.library import host_reason
 from gpuarray.compiler.explain.facts import Explanation as Explanation
 from gpuarray.compiler.explain.facts import explain_plan
 from gpuarray.compiler.explain.source import device_facts
+from gpuarray.core.graph import Eqn
+from gpuarray.core.primitive import Kind
 from gpuarray.functions.jit import Jitted, jit
+from gpuarray.primitives.collective.ops import names_in
+from gpuarray.runtime.spread import Team
 
 
 def explain(
@@ -32,7 +37,8 @@ def explain(
 
     With `platform="cuda"` each kernel has its `source`, `grid`, `block` and `roofline_seconds` on a
     GPU of architecture `arch`, and `registers` and `spills` where NVRTC is here; no GPU is needed.
-    What runs on the host even then says why: its fact `on the host`.
+    What runs on the host even then says why: its fact `on the host`. Steps in which devices send
+    values to each other have the facts `axes`, `devices`, `bytes a device` and `why`.
 
     >>> import gpuarray as ga, gpuarray.numpy as gnp
     >>> def mse(a, b):
@@ -58,11 +64,36 @@ def explain(
         # Traced and planned, not run; a plan for a GPU cuts groups by other limits.
         lowered = jitted.lower(*args, **kwargs)
         plan = lowered.plan.on_device if platform == "cuda" else lowered.plan
+        team = lowered._team
+        exchange = (lambda eqn: {}) if team is None else _exchanges(team)
         if platform != "cuda":
-            return explain_plan(plan, lowered.fun_name)
+            return explain_plan(plan, lowered.fun_name, exchange=exchange)
         # Registers and spills are known only where NVRTC can compile.
         compile = nvrtc.compile if nvrtc.available() else None
         facts = device_facts(plan, arch, compile)
-        return explain_plan(plan, lowered.fun_name, facts, host_reason)
+        return explain_plan(plan, lowered.fun_name, facts, host_reason, exchange)
 
     return explain_it
+
+
+def _exchanges(team: Team) -> Callable[[Eqn], dict[str, Any]]:
+    """Return what gives the facts of an exchange: between whom, how much, and what needs it."""
+    notes = list(team.parts.notes)
+
+    def facts(eqn: Eqn) -> dict[str, Any]:
+        if eqn.primitive.kind is not Kind.COLLECTIVE:
+            return {}
+        names = names_in(eqn.params)
+        found: dict[str, Any] = {
+            "axes": ", ".join(map(str, names)),
+            "devices": team.grid.size(names),
+            "bytes a device": sum(a.aval.nbytes for a in eqn.invars),
+        }
+        # Collectives that a move is made of were noted at the same line.
+        for note in notes:
+            if note.sent.startswith(eqn.primitive.name) and note.site == eqn.site:
+                notes.remove(note)
+                return found | {"why": note.why}
+        return found
+
+    return facts

@@ -25,7 +25,7 @@ from gpuarray.core import trace as traces
 from gpuarray.core.avals import ShapedArray, aval_of
 from gpuarray.core.axes import axis_env
 from gpuarray.core.graph import Graph, evaluate
-from gpuarray.core.mesh import contexts
+from gpuarray.core.mesh import NamedSharding, contexts
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.core.tracebacks import boundary, clean
 from gpuarray.core.value import Array
@@ -371,7 +371,7 @@ class Jitted:
         where = program.where
         given = call.leaves
         if where is not None and where.device is None:
-            given = [laid(x, s) for x, s in zip(given, where.ins, strict=True)]
+            given = [_laid(x, s) for x, s in zip(given, where.ins, strict=True)]
         leaves = [*consts, *given]
         # Donation is kept for `make_jaxpr` to show; the outermost call decides about memory.
         donated = tuple(i in program.donated for i in range(len(call.leaves)))
@@ -389,7 +389,7 @@ class Jitted:
                 device=None if where is None else where.device,
             )
         if where is not None and where.device is None:
-            out = [laid(x, s) for x, s in zip(out, where.outs, strict=True)]
+            out = [_laid(x, s) for x, s in zip(out, where.outs, strict=True)]
         return tree.unflatten_raw(program.out_spec, out)
 
     # ---- looking inside ----
@@ -453,6 +453,12 @@ def _without_statics(call: Call) -> Any:
     fixed = dict(call.statics)
     args, kwargs = tree.unflatten_raw(call.spec, call.leaves)
     return tree.flatten_raw((tuple(a for i, a in enumerate(args) if i not in fixed), kwargs))[1]
+
+
+def _laid(x: Any, sharding: Sharding | None) -> Any:
+    if sharding is not None and not isinstance(sharding, NamedSharding):
+        raise TypeError(f"a jitted function inside another takes a NamedSharding, got {sharding}")
+    return laid(x, sharding)
 
 
 def _place_of(x: Any) -> Place | None:
@@ -566,36 +572,22 @@ def jit(
     >>> f(gnp.arange(3.0))
     Array(5., dtype=float32)
     """
+    options = {
+        "in_shardings": in_shardings,
+        "out_shardings": out_shardings,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "device": device,
+        "backend": backend,
+        "inline": inline,
+        "compiler_options": compiler_options,
+    }
     if fun is _UNGIVEN:
-        return functools.partial(
-            jit,
-            in_shardings=in_shardings,
-            out_shardings=out_shardings,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            keep_unused=keep_unused,
-            device=device,
-            backend=backend,
-            inline=inline,
-            compiler_options=compiler_options,
-        )
-    return jitted(
-        "jit",
-        fun,
-        in_shardings=in_shardings,
-        out_shardings=out_shardings,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        donate_argnums=donate_argnums,
-        donate_argnames=donate_argnames,
-        keep_unused=keep_unused,
-        device=device,
-        backend=backend,
-        inline=inline,
-        compiler_options=compiler_options,
-    )
+        return functools.partial(jit, **options)
+    return jitted("jit", fun, **options)
 
 
 def jitted(

@@ -112,6 +112,12 @@ class Layouts(NamedTuple):
                 f"Mesh context manager should not be used with {self.what} when backend or device "
                 f"is also specified as an argument to it: got {device} and {mesh}"
             )
+        sets = {frozenset(s.device_set): s for s in named}
+        if len(sets) > 1 and any(len(devices) > 1 for devices in sets):
+            raise ValueError(
+                f"Received incompatible devices for {self.what}ted computation: its shardings ask "
+                f"for {' and for '.join(map(str, sets.values()))}"
+            )
         if (device is None and mesh is not None) or any(s.num_devices > 1 for s in named):
             device = None
         else:

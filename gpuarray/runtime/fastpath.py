@@ -94,7 +94,7 @@ def several(
                 row * count if one else row  # pyright: ignore[reportOptionalOperand]
                 for row, one in zip(rows, ones, strict=True)
             ]
-            out = team([*rows, *behind])
+            out = team([*rows, *behind])  # pyright: ignore[reportArgumentType]
             return tree.unflatten_raw(
                 out_spec, [ArrayImpl(a, p, b) for (a, p), b in zip(results, out, strict=True)]
             )

@@ -135,7 +135,7 @@ def meshes_of(
     found: dict[Mesh, None] = {}
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
-            found[sharding.mesh] = None
+            found[sharding.mesh] = None  # pyright: ignore[reportArgumentType]
     found.update(dict.fromkeys(m for m in executable.meshes if isinstance(m, Mesh)))
     if not found:
         here = contexts.concrete or entered_mesh()
@@ -154,6 +154,10 @@ def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
     for other in (*known, *around):
         if other.shape_tuple == mesh.shape_tuple:
             return other
+    for other in (*known, *around):
+        if other.size == mesh.size:
+            devices = other.devices.reshape(mesh.axis_sizes)
+            return Mesh(devices, mesh.axis_names, mesh.axis_types)
     raise ValueError(
         f"a computation over {mesh} does not know its devices: no argument lies over a mesh of "
         "these axes, and none is in context. Put an argument there with device_put(x, "
@@ -203,7 +207,7 @@ def run(
     arrays = [ArrayImpl(a, p, None) for a, p in zip(team.out_avals, team.out_places, strict=True)]
 
     def job() -> list[list]:
-        buffers = [
+        buffers: list[Any] = [
             _buffers(x, i, team, executable) if type(x) is ArrayImpl else x
             for i, x in enumerate(sources)
         ]

@@ -54,11 +54,13 @@ def explain_plan(
     name: str = "",
     device_facts: dict[str, dict[str, Any]] | None = None,
     host_reason: Callable[[Eqn], str | None] = lambda eqn: None,
+    exchange: Callable[[Eqn], dict[str, Any]] = lambda eqn: {},
 ) -> Explanation:
     """The explanation of a Plan.
 
     device_facts: facts of its kernels on a GPU, by name of the kernel
     host_reason: why a step runs on the host although the plan is for a GPU, or None
+    exchange: facts of a step that sends values between devices
     """
     # Steps that run; views are free. Arrays are numbered as they appear.
     on_device = device_facts or {}
@@ -72,7 +74,9 @@ def explain_plan(
     return Explanation(
         name or plan.graph.debug_name or "function",
         tuple(
-            _with_facts(_step_facts(s, names[id(s)], numbers, unstored, host_reason), on_device)
+            _with_facts(
+                _step_facts(s, names[id(s)], numbers, unstored, host_reason, exchange), on_device
+            )
             for s in shown
         ),
         _boundaries(plan.refusals, {v: names[id(s)] for s in shown for v in step_outputs(s)}),
@@ -115,6 +119,7 @@ def _step_facts(
     numbers: dict[Var, int],
     unstored: set[Var],
     host_reason: Callable[[Eqn], str | None],
+    exchange: Callable[[Eqn], dict[str, Any]],
 ) -> StepFacts:
     def value(v: Var) -> Value:
         # The first step that shows an array numbers it; the same array keeps its number.
@@ -126,7 +131,7 @@ def _step_facts(
     if isinstance(step, Eqn):
         operations = (_operation(step, describe(step)),)
         reason = host_reason(step)
-        facts = {"on the host": reason} if reason else {}
+        facts = {**({"on the host": reason} if reason else {}), **exchange(step)}
         return StepFacts(name, "library", operations, inputs, outputs, step_work(step), facts=facts)
     names: dict[object, str] = {v: f"in{i}" for i, v in enumerate(step_inputs(step))}
     # A kernel: its operations as formulas of its inputs, and its axes.

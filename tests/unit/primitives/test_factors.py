@@ -126,6 +126,7 @@ SHARED = [
     ("select_n", [("bool",), (4,), (4,)], {}, ",a,a->a"),
     ("bitcast_convert_type", [(4, 6)], {"new_dtype": np.dtype(np.int16)}, "ab->ab."),
     ("optimization_barrier", [(4, 6), (4,)], {}, "ab,c->ab,c"),
+    ("shard_alike", [(4, 6), (4, 6)], {}, "ab,ab->ab,ab"),
     ("reduce_sum", [(4, 6, 2)], {"axes": (0, 2)}, "abc->b  sum a  sum c"),
     ("reduce_prod", [(4, 6)], {"axes": (1,)}, "ab->a  prod b"),
     ("reduce_max", [(4, 6)], {"axes": (1,)}, "ab->a  max b"),

@@ -58,6 +58,8 @@ def vmap(
                 )
     spread = spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
     spread = () if spmd_axis_name is None else spread
+    if len(set(spread)) < len(spread):
+        raise ValueError(f"vmap spmd_axis_name has a mesh axis twice: {spmd_axis_name}")
 
     @boundary
     @functools.wraps(fun)

@@ -452,8 +452,8 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     names = _named(axis_name, "pcast")
     if to == "unreduced":
         raise NotImplementedError(
-            "pcast to='unreduced': values that are terms of a sum have no type here. Sum them, with "
-            f"lax.psum(x, {axis_name!r})."
+            "pcast to='unreduced': values that are terms of a sum have no type here. Sum them, "
+            f"with lax.psum(x, {axis_name!r})."
         )
 
     def cast(leaf):

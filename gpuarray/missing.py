@@ -38,8 +38,8 @@ GROUPS = (
         "computations over several devices",
         "a computation runs on one device so far",
         """
-        jax: auto_pcast make_array_from_callback make_array_from_single_device_arrays pmap
-            remove_size_one_mesh_axis_from_type reshard shard_map
+        jax: auto_pcast make_array_from_callback make_array_from_single_device_arrays
+            remove_size_one_mesh_axis_from_type reshard
         debug: inspect_array_sharding
         experimental: custom_partitioning layout pjit shard_alike topologies
         interpreters: pxla

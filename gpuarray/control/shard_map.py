@@ -77,9 +77,9 @@ class axes_inside:
         )
         # Inside another shard_map over the mesh, its axes are manual already.
         around = contexts.abstract
-        same = around is not None and around.shape_tuple == mesh.shape_tuple
-        manual_types = dict.fromkeys(manual, AxisType.Manual)
-        self._mesh = (around if same else mesh.abstract_mesh).update_axis_types(manual_types)
+        if around is None or around.shape_tuple != mesh.shape_tuple:
+            around = mesh.abstract_mesh
+        self._mesh = around.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
 
     def __enter__(self) -> None:
         self._before = contexts.abstract

@@ -385,8 +385,8 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
         )
 
     def permute(leaf):
-        leaf = _varying(*operands("ppermute", leaf), names)
-        return ops.ppermute_p.bind(leaf, axis_name=names, perm=pairs)
+        (leaf,) = operands("ppermute", leaf)
+        return ops.ppermute_p.bind(_varying(leaf, names), axis_name=names, perm=pairs)
 
     return tree.tree_map(permute, x)
 

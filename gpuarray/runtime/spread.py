@@ -107,10 +107,10 @@ def meshes_of(
     shown = [p.sharding for p in places if p is not None and p.committed]
     found: dict[Mesh, None] = {}
     for sharding in (*shown, *wanted):
-        if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
-            found[sharding.mesh] = None
-    concrete = [m for m in executable.meshes if isinstance(m, Mesh)]
-    found.update(dict.fromkeys(concrete))
+        mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
+        if isinstance(mesh, Mesh) and mesh.size > 1:
+            found[mesh] = None
+    found.update(dict.fromkeys(m for m in executable.meshes if isinstance(m, Mesh)))
     for mesh in executable.meshes:
         if isinstance(mesh, AbstractMesh):
             found[_with_devices(mesh, list(found))] = None

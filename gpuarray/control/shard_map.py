@@ -138,7 +138,9 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
     known_specs, linear_specs = others(in_specs, linear), chosen(in_specs, linear)
     ct_specs, found_specs = chosen(out_specs, nonzero), chosen(linear_specs, outputs)
     if not check_vma:
-        graph = _without_types(graph, mesh, manual_axes, len(known_specs), ct_specs, found_specs)
+        # Along axes that a vmap around cuts there are other elements, nothing that is shared.
+        shared = manual_axes - spread_names()
+        graph = _without_types(graph, mesh, shared, len(known_specs), ct_specs, found_specs)
     found = shard_map_p.bind(
         *others(operands, linear),
         *chosen(cts, nonzero),

@@ -99,7 +99,7 @@ def pmap(
 
     @boundary
     @functools.wraps(fun)
-    def mapped(*args, **kwargs):
+    def call(*args, **kwargs):
         jitted, leaves = mapping.call(args, kwargs)
         return jitted(*leaves)
 
@@ -115,9 +115,10 @@ def pmap(
         jitted, leaves = mapping.call(args, kwargs)
         return jitted.trace(*leaves)
 
-    mapped.__wrapped__ = fun  # pyright: ignore[reportFunctionMemberAccess]
-    mapped.lower, mapped.trace = lower, trace  # pyright: ignore[reportFunctionMemberAccess]
-    mapped.clear_cache = mapping.jitted.clear  # pyright: ignore[reportFunctionMemberAccess]
+    mapped: Any = call
+    mapped.__wrapped__ = fun
+    mapped.lower, mapped.trace = lower, trace
+    mapped.clear_cache = mapping.jitted.clear
     return mapped
 
 

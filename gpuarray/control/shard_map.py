@@ -78,9 +78,9 @@ class axes_inside:
         )
         # Inside another shard_map over the mesh, its axes are manual already.
         around = contexts.abstract
-        same = around is not None and around.shape_tuple == mesh.shape_tuple
-        manual_types = dict.fromkeys(manual, AxisType.Manual)
-        self._mesh = (around if same else mesh.abstract_mesh).update_axis_types(manual_types)
+        if around is None or around.shape_tuple != mesh.shape_tuple:
+            around = mesh.abstract_mesh
+        self._mesh = around.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
 
     def __enter__(self) -> None:
         self._before = contexts.abstract
@@ -139,7 +139,9 @@ def _transpose(cts, *operands, jaxpr, mesh, in_specs, out_specs, manual_axes, ch
     known_specs, linear_specs = others(in_specs, linear), chosen(in_specs, linear)
     ct_specs, found_specs = chosen(out_specs, nonzero), chosen(linear_specs, outputs)
     if not check_vma:
-        graph = _without_types(graph, mesh, manual_axes, len(known_specs), ct_specs, found_specs)
+        # Along axes that a vmap around cuts there are other elements, nothing that is shared.
+        shared = manual_axes - spread_names()
+        graph = _without_types(graph, mesh, shared, len(known_specs), ct_specs, found_specs)
     found = shard_map_p.bind(
         *others(operands, linear),
         *chosen(cts, nonzero),

@@ -278,8 +278,9 @@ def called(eqn: Eqn) -> Graph | None:
     if eqn.primitive.kind is not Kind.CALL or eqn.primitive.flow is not None:
         return None
     body = eqn.params.get("jaxpr")
-    fits = isinstance(body, Graph) and len(body.invars) == len(eqn.invars)
-    return body if fits and len(body.outvars) == len(eqn.outvars) else None
+    if not isinstance(body, Graph) or len(body.invars) != len(eqn.invars):
+        return None
+    return body if len(body.outvars) == len(eqn.outvars) else None
 
 
 def is_pure_structure(graph: Graph) -> bool:

@@ -239,7 +239,7 @@ class Primitive:
         out = self.aval(*avals, **params)  # pyright: ignore[reportCallIssue]
         out = list(out) if self.multiple_results else [out]
         # Graphs know how their results lie over devices; of other operations it is known here.
-        given = self.layout is not None or any(a.sharding is not None for a in avals)
+        given = self.layout is not None or any([a.sharding is not None for a in avals])  # noqa: C419
         if given and self.kind is not Kind.CALL:
             layout = joined(a.sharding for a in avals)
             if self.layout is not None:

@@ -59,6 +59,8 @@ def vmap(
                 )
     spread = spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
     spread = () if spmd_axis_name is None else spread
+    if len(set(spread)) < len(spread):
+        raise ValueError(f"vmap spmd_axis_name has a mesh axis twice: {spmd_axis_name}")
 
     if not isinstance(axis_name, Hashable):
         raise util.wrong_type(axis_name, "the name of an axis, which has a hash")

@@ -123,8 +123,8 @@ from gpuarray.lax.programs import dce_sink as dce_sink
 from gpuarray.lax.programs import platform_dependent as platform_dependent
 from gpuarray.lax.programs import precv as precv
 from gpuarray.lax.programs import psend as psend
-from gpuarray.lax.programs import ragged_all_to_all as ragged_all_to_all
 from gpuarray.lax.programs import with_sharding_constraint as with_sharding_constraint
+from gpuarray.lax.ragged import ragged_all_to_all as ragged_all_to_all
 from gpuarray.lax.random import RandomAlgorithm as RandomAlgorithm
 from gpuarray.lax.random import rng_bit_generator as rng_bit_generator
 from gpuarray.lax.reductions import approx_max_k as approx_max_k

@@ -387,8 +387,8 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
         )
 
     def permute(leaf):
-        leaf = _varying(*operands("ppermute", leaf), names)
-        return ops.ppermute_p.bind(leaf, axis_name=names, perm=pairs)
+        (leaf,) = operands("ppermute", leaf)
+        return ops.ppermute_p.bind(_varying(leaf, names), axis_name=names, perm=pairs)
 
     return tree.tree_map(permute, x)
 
@@ -456,8 +456,8 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     names = _named(axis_name, "pcast")
     if to == "unreduced":
         raise NotImplementedError(
-            "pcast to='unreduced': values that are terms of a sum have no type here. Sum them, with "
-            f"lax.psum(x, {axis_name!r})."
+            "pcast to='unreduced': values that are terms of a sum have no type here. Sum them, "
+            f"with lax.psum(x, {axis_name!r})."
         )
 
     def cast(leaf):

@@ -259,21 +259,6 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> NoReturn:
     _needs_devices("precv", axis_name)
 
 
-def ragged_all_to_all(
-    operand: Any,
-    output: Any,
-    input_offsets: Any,
-    send_sizes: Any,
-    output_offsets: Any,
-    recv_sizes: Any,
-    *,
-    axis_name: Any,
-    axis_index_groups: Any = None,
-) -> NoReturn:
-    """Send pieces of different lengths from every device along a named axis to every other one."""
-    _needs_devices("ragged_all_to_all", axis_name)
-
-
 def _needs_devices(name: str, axis_name: Any) -> NoReturn:
     size = axis_size(axis_name)  # an unbound name is the first thing to be said
     raise NotImplementedError(

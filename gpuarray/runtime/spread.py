@@ -134,8 +134,9 @@ def meshes_of(
     shown = [p.sharding for p in places if p is not None and p.committed]
     found: dict[Mesh, None] = {}
     for sharding in (*shown, *wanted):
-        if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
-            found[sharding.mesh] = None  # pyright: ignore[reportArgumentType]
+        mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
+        if isinstance(mesh, Mesh) and mesh.size > 1:
+            found[mesh] = None
     found.update(dict.fromkeys(m for m in executable.meshes if isinstance(m, Mesh)))
     if not found:
         here = contexts.concrete or entered_mesh()

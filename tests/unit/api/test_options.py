@@ -535,7 +535,7 @@ def _jit(**options):
         ),
         (lambda: gnp.dot(1, 1, out_sharding=ga.P()), RuntimeError, "mesh in context"),
         (lambda: gnp.zeros(2, device="cpu", out_sharding=_here()), ValueError, "not both"),
-        (lambda: ga.vmap(gnp.sin, spmd_axis_name="x"), NotImplementedError, "spmd_axis_name"),
+        (lambda: ga.vmap(gnp.sin, spmd_axis_name=("x", "x")), ValueError, "spmd_axis_name.*twice"),
         (lambda: ga.vmap(gnp.sin, in_axes=True), TypeError, "got True"),
         (lambda: ga.vmap(gnp.sin, in_axes=(True,)), TypeError, "got .True"),
         (lambda: ga.vmap(gnp.sin, in_axes=({"a": False},)), TypeError, "in_axes must be an int"),

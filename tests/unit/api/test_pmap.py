@@ -81,8 +81,10 @@ def test_derivatives(call):
             np.asarray(call(ga.grad(mapped, arg))(X, w)),
             np.asarray(ga.grad(plain, arg)(X, w)), rtol=1e-4, atol=1e-4,
         )  # fmt: skip
-    close(call(ga.vmap(lambda x: ga.pmap(body, "i", in_axes=(0, None))(x, w)))(np.stack([X, -X])),
-          ga.vmap(lambda x: ga.vmap(body, (0, None), axis_name="i")(x, w))(np.stack([X, -X])))  # fmt: skip
+    both = np.stack([X, -X])
+    mapped_body = ga.vmap(lambda x: ga.pmap(body, "i", in_axes=(0, None))(x, w))
+    plain_body = ga.vmap(lambda x: ga.vmap(body, (0, None), axis_name="i")(x, w))
+    close(call(mapped_body)(both), plain_body(both))
 
 
 def test_an_axis_of_vmap_may_have_the_same_name():

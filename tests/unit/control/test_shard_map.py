@@ -33,7 +33,10 @@ def count(f, name, *args):
     return sum(e.primitive.name == name for e in eqns_of(ga.make_jaxpr(f)(*args).jaxpr))
 
 
-def mapped(f, in_specs=P("x"), out_specs=P("x"), **words):
+ALONG = P("x")
+
+
+def mapped(f, in_specs=ALONG, out_specs=ALONG, **words):
     return ga.shard_map(f, mesh=MESH, in_specs=in_specs, out_specs=out_specs, **words)
 
 

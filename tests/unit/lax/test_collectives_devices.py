@@ -1,4 +1,4 @@
-"""Collectives between devices: what `vmap(axis_name=)` says they mean, under every transformation."""
+"""Collectives between devices: what `vmap(axis_name=)` says they mean, transformed or not."""
 
 import numpy as np
 import pytest
@@ -207,9 +207,8 @@ def test_groups_have_derivatives():
 def test_several_names_count_as_one_axis():
     mesh = Mesh(np.array(ga.devices()[:8]).reshape(4, 2), ("i", "j"))
     x = np.arange(16.0, dtype=np.float32)
-    both = lambda f, out=P(("i", "j")): ga.shard_map(
-        f, mesh=mesh, in_specs=P(("i", "j")), out_specs=out
-    )(x)
+    along = P(("i", "j"))
+    both = lambda f, out=along: ga.shard_map(f, mesh=mesh, in_specs=P(("i", "j")), out_specs=out)(x)
     same(both(lambda v: lax.axis_index(("i", "j"))[None]), np.arange(8))
     same(both(lambda v: lax.axis_index(("j", "i"))[None]), np.array([0, 4, 1, 5, 2, 6, 3, 7]))
     same(both(lambda v: lax.psum(v, ("i", "j")), P()), x.reshape(8, 2).sum(0))

@@ -27,7 +27,7 @@ from gpuarray.primitives.collective.ops import pcast_p
 from gpuarray.pytree import tree
 from gpuarray.transforms import trace_cache
 from gpuarray.transforms.tracing import TracedFunction, stage
-from gpuarray.util import prod
+from gpuarray.util import elements, prod
 
 
 class _Infer:
@@ -252,7 +252,8 @@ def _manual_axes(mesh: Any, axis_names: Iterable[Any]) -> frozenset:
         )
     if not isinstance(mesh, Mesh):
         raise TypeError(f"shard_map requires a `jax.sharding.Mesh` instance, got {mesh!r}")
-    given = frozenset((axis_names,) if isinstance(axis_names, str) else axis_names)
+    names = (axis_names,) if isinstance(axis_names, str) else axis_names
+    given = frozenset(elements(names, "a set of names of axes"))
     unknown = given.difference(mesh.axis_names)
     if unknown:
         raise ValueError(

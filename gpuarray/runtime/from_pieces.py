@@ -13,11 +13,13 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.sharding import Device, Sharding, laid_out
+from gpuarray.core.sharding import Device, Sharding, laid_out, place_of
 from gpuarray.core.trace import Tracer
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.host import own
+from gpuarray.runtime.transfer import to_place
+from gpuarray.util import indices, wrong_type
 
 
 def make_array_from_callback(
@@ -38,7 +40,7 @@ def make_array_from_callback(
         Function of the index (a tuple of slices of the whole) that returns that part. Devices that
         hold the same part share one call.
     dtype :
-        What the parts are converted to; by default the first one's.
+        Dtype of the parts: needed only where no device is of this process.
 
     Examples
     --------
@@ -51,8 +53,9 @@ def make_array_from_callback(
     Array([[0., 1., 2.],
            [3., 4., 5.]], dtype=float32)
     """
-    shape = tuple(map(int, shape))
-    place = _place("make_array_from_callback", sharding)
+    shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
+    if not callable(data_callback):
+        raise wrong_type(data_callback, "a function of an index, a tuple of slices")
     index = sharding.devices_indices_map(shape)
     expected = tuple(sharding.shard_shape(shape))
     made: dict[Any, Any] = {}
@@ -65,8 +68,7 @@ def make_array_from_callback(
                     "the data_callback of make_array_from_callback returned a traced value: it "
                     "must return the data itself"
                 )
-            kind = dtypes.canonicalize_dtype(dtype) if dtype is not None else None
-            value = own(part if kind is None else np.asarray(part, kind))
+            value = own(part)
             if value.shape != expected:
                 raise ValueError(
                     "make_array_from_callback: the data_callback returned an array of shape "
@@ -74,17 +76,17 @@ def make_array_from_callback(
                     f"{expected}, its part of {shape} under {sharding}"
                 )
             made[region] = value
-            dtype = value.dtype if dtype is None else dtype
         buffers.append(made[region])
     kinds = {x.dtype for x in made.values()}
     if len(kinds) > 1:
         raise ValueError(
             "make_array_from_callback: the data_callback returned arrays of several dtypes, "
-            f"{sorted(map(str, kinds))}: give dtype=, or return one"
+            f"{sorted(map(str, kinds))}: convert them to one"
         )
+    _check_kind("make_array_from_callback", kinds, dtype)
     parts = zip(buffers, place.devices, strict=True)
     aval = ShapedArray(shape, kinds.pop())
-    return ArrayImpl(aval, place, [sent(x._buffer(), d) for x, d in parts])
+    return ArrayImpl(aval, place, [to_place(x, place_of(d))._buffer() for x, d in parts])
 
 
 def make_array_from_single_device_arrays(
@@ -119,8 +121,7 @@ def make_array_from_single_device_arrays(
     what = "make_array_from_single_device_arrays"
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
         raise TypeError(f"{what} takes a list of arrays, got {type(arrays)}")
-    shape = tuple(map(int, shape))
-    place = _place(what, sharding)
+    shape, place = _lengths(shape), _place(what, sharding)
     expected = tuple(sharding.shard_shape(shape))
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
@@ -152,12 +153,12 @@ def make_array_from_single_device_arrays(
             f"{len(by_device)}: none is on {lacking}"
         )
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
-    if len(avals) > 1 or dtype is not None and avals != {dtypes.canonicalize_dtype(dtype)}:
-        wanted = "" if dtype is None else f", but dtype={dtype!r}"
-        raise ValueError(f"{what}: the arrays have dtypes {sorted(map(str, avals))}{wanted}")
-    first = by_device[place.devices[0]]
-    weak = all(x.aval.weak_type for x in by_device.values())
-    aval = ShapedArray(shape, first.dtype, weak)
+    if len(avals) > 1:
+        raise ValueError(
+            f"{what}: the arrays have several dtypes, {sorted(map(str, avals))}: convert them to one"
+        )
+    _check_kind(what, avals, dtype)
+    aval = ShapedArray(shape, by_device[place.devices[0]].dtype)
     return ArrayImpl(aval, place, [by_device[d]._buffer() for d in place.devices])
 
 
@@ -178,7 +179,7 @@ def make_array_from_process_local_data(
     (4,)
     """
     shape = aval_of(local_data).shape
-    if global_shape is not None and tuple(global_shape) != shape:
+    if global_shape is not None and _lengths(global_shape) != shape:
         raise ValueError(
             f"make_array_from_process_local_data: this process holds all {len(shape)} axes of the "
             f"whole, so its data must have global_shape {tuple(global_shape)}, not {shape}"
@@ -186,7 +187,26 @@ def make_array_from_process_local_data(
     return own(local_data, place=_place("make_array_from_process_local_data", sharding))
 
 
+def _lengths(shape: Any) -> tuple[int, ...]:
+    found = indices(shape, "a shape, a sequence of ints")
+    if any(n < 0 for n in found):
+        raise ValueError(f"the lengths of axes are 0 or more, got the shape {found}")
+    return found
+
+
+def _check_kind(what: str, kinds: set, dtype: Any) -> None:
+    """Raise if the pieces are not of the dtype that the caller said."""
+    if dtype is not None and kinds != {dtypes.canonicalize_dtype(dtype)}:
+        raise ValueError(
+            f"{what} got dtype={dtypes.canonicalize_dtype(dtype)}, and pieces of dtype "
+            f"{', '.join(map(str, kinds))}: convert them, or leave `dtype` out"
+        )
+
+
 def _place(what: str, sharding: Any):
     if not isinstance(sharding, Sharding):
-        raise TypeError(f"{what} takes a Sharding, got {sharding!r} of type {type(sharding)}")
+        raise TypeError(
+            f"{what} takes a Sharding, such as NamedSharding(mesh, PartitionSpec('x')), got "
+            f"{sharding!r} of type {type(sharding)}"
+        )
     return laid_out(sharding)

@@ -51,7 +51,7 @@ def given(devices: Any) -> list[Device]:
     found = list(elements(devices, wanted))
     for device in found:
         if not isinstance(device, Device):
-            raise wrong_type(devices, wanted)
+            raise wrong_type(device, wanted)
     return found
 
 

@@ -32,9 +32,9 @@ class _Blocks(NamedTuple):
 def _blocks(shape: tuple[int, ...], sharding: Sharding) -> _Blocks:
     held: dict[tuple, list[int]] = {}
     platform = ""
-    for device, index, _ in pieces(sharding, shape):
+    for device, slices, _ in pieces(sharding, shape):
         # An array of one axis is a row. Equal starts are the same block.
-        at = tuple(part.start or 0 for part in index)
+        at = tuple(part.start or 0 for part in slices)
         held.setdefault((0, *at)[-2:], []).append(device.id)
         platform = device.platform.upper()
     if not held:

@@ -113,7 +113,9 @@ def checked_types(what: str, names: tuple, types: Any) -> tuple[AxisType, ...]:
     """Return the types of axes, one for each name; Auto where none are given."""
     if types is None:
         return (AxisType.Auto,) * len(names)
-    types = (types,) if isinstance(types, (AxisType, str)) else elements(types, "a tuple of AxisTypes")
+    types = (
+        (types,) if isinstance(types, (AxisType, str)) else elements(types, "a tuple of AxisTypes")
+    )
     if not all(isinstance(t, AxisType) for t in types):
         raise TypeError(
             f"axis_types passed to {what} must be of type `AxisType`. Got {types} of type "

@@ -254,6 +254,11 @@ class Place:
     )  # fmt: skip
 
     def __init__(self, sharding: Any, committed: bool, devices: tuple[Device, ...]):
+        if len({*devices}) < len(devices):
+            raise ValueError(
+                f"arrays cannot lie over {sharding!r}, which names a device more than once: "
+                f"{list(devices)}"
+            )
         self.sharding = sharding
         self.committed = committed
         self.devices = devices

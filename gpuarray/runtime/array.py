@@ -326,8 +326,8 @@ class ArrayImpl(Array):
         shards, number = self.addressable_shards, util.index(index)
         if not -len(shards) <= number < len(shards):
             raise IndexError(
-                f"addressable_data({number}) of an array that has {len(shards)} pieces here: give a "
-                f"number below {len(shards)}"
+                f"addressable_data({number}) of an array that has {len(shards)} pieces here: give "
+                f"a number below {len(shards)}"
             )
         return shards[number].data
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.sharding import Device, Sharding, laid_out, place_of
+from gpuarray.core.sharding import Device, Place, Sharding, laid_out, place_of
 from gpuarray.core.trace import Tracer
+from gpuarray.pytree import tree
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own
@@ -155,7 +156,8 @@ def make_array_from_single_device_arrays(
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
     if len(avals) > 1:
         raise ValueError(
-            f"{what}: the arrays have several dtypes, {sorted(map(str, avals))}: convert them to one"
+            f"{what}: the arrays have several dtypes, {sorted(map(str, avals))}: convert them to "
+            "one"
         )
     _check_kind(what, avals, dtype)
     aval = ShapedArray(shape, by_device[place.devices[0]].dtype)
@@ -164,10 +166,11 @@ def make_array_from_single_device_arrays(
 
 def make_array_from_process_local_data(
     sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
-) -> ArrayImpl:
+) -> Any:
     """Make an array over the devices of all processes of the data that each process has.
 
-    With one process, its data is the whole.
+    With one process, its data is the whole. A pytree of data becomes one of arrays, all laid out
+    alike.
 
     Examples
     --------
@@ -178,13 +181,21 @@ def make_array_from_process_local_data(
     >>> ga.make_array_from_process_local_data(sharding, np.ones(4, "float32")).shape
     (4,)
     """
+    place = _place("make_array_from_process_local_data", sharding)
+    leaves, spec = tree.flatten_raw(local_data)
+    return tree.unflatten_raw(spec, [_of_process(place, x, global_shape) for x in leaves])
+
+
+def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:
     shape = aval_of(local_data).shape
     if global_shape is not None and _lengths(global_shape) != shape:
         raise ValueError(
             f"make_array_from_process_local_data: this process holds all {len(shape)} axes of the "
             f"whole, so its data must have global_shape {tuple(global_shape)}, not {shape}"
         )
-    return own(local_data, place=_place("make_array_from_process_local_data", sharding))
+    if isinstance(local_data, ArrayImpl):
+        return to_place(local_data, place)
+    return own(local_data, place=place)
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:
@@ -203,7 +214,7 @@ def _check_kind(what: str, kinds: set, dtype: Any) -> None:
         )
 
 
-def _place(what: str, sharding: Any):
+def _place(what: str, sharding: Any) -> Place:
     if not isinstance(sharding, Sharding):
         raise TypeError(
             f"{what} takes a Sharding, such as NamedSharding(mesh, PartitionSpec('x')), got "

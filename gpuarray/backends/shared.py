@@ -65,12 +65,12 @@ class SharedMemory:
                     numbers[device] = np.int32(place)
             answer = [[n] for n in numbers]
             return lambda operands: answer
-        function = self._function(eqn, len(groups[0]))
+        functions = {n: self._function(eqn, n) for n in map(len, groups)}
 
         def exchange(operands: list[list]) -> list[list]:
             results: list[Any] = [None] * len(operands)
             for group in groups:
-                found = function([operands[device] for device in group])
+                found = functions[len(group)]([operands[device] for device in group])
                 for device, values in zip(group, found, strict=True):
                     results[device] = values
             return results

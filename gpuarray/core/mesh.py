@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray import config
 from gpuarray.core.abstract_mesh import (
     AbstractMesh,
     Axes,
@@ -181,6 +182,8 @@ class Contexts(threading.local):
             setattr(self, name, value)
         key = (self.abstract, self.concrete, self.entered[-1:])
         self.key = None if key == (None, None, ()) else key
+        # Whatever is traced from here on may depend on them.
+        config.set_context(self.key)
 
 
 contexts = Contexts()

@@ -82,8 +82,12 @@ def moved(shape: tuple[int, ...], buffers: list, old: Place, new: Place) -> list
 
 def _assembled(wanted: Region, have: tuple[Region, ...], buffers: list) -> Any:
     """Return one region of a value whose pieces are given."""
-    # A piece that is just this one, or holds all of it.
-    known = dict(zip(have, map(np.asarray, buffers), strict=True))
+    # A piece that is just this one, or holds all of it. Of replicas the first counts: those that a
+    # shard_map without check_vma says to be the same may not be.
+    known: dict[Region, Any] = {}
+    for region, buffer in zip(have, buffers, strict=True):
+        if region not in known:
+            known[region] = np.asarray(buffer)
     if wanted in known:
         return known[wanted]
     for region, piece in known.items():

@@ -18,11 +18,14 @@ from gpuarray.backends import lockstep
 from gpuarray.backends.numpy import program as driver
 from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
+from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
+from gpuarray.core.abstract_mesh import AbstractMesh
 from gpuarray.core.avals import typed_scalar
 from gpuarray.core.graph import Graph
 from gpuarray.core.grid import Grid, Spec
-from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec
+from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
+from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
@@ -35,7 +38,12 @@ class Team:
     """The program of several devices: how inputs lie, what runs, and how results lie."""
 
     def __init__(
-        self, graph: Graph, grid: Grid, ins: Sequence[Spec], wanted: Sequence[Sharding | None]
+        self,
+        graph: Graph,
+        grid: Grid,
+        ins: Sequence[Spec],
+        given: Sequence[Sharding | None],
+        wanted: Sequence[Sharding | None],
     ):
         outs = [
             None if s is None else _spec_of(grid, s, v.aval)
@@ -44,17 +52,32 @@ class Team:
         self.grid = grid
         self.parts: Partitioned = partition(graph, ins, outs, grid)
         self.plan: Plan = plan_graph(self.parts.local, fusion=config.state.fusion)
-        self.in_places = [laid_out(grid.sharding(spec)) for spec in self.parts.ins]
-        # A layout that was asked for is shown in the words it was given in.
+        # A layout that was asked for, or that an input has, is shown in the words it was given in.
+        words: dict[Spec, Sharding] = {}
+        self.in_places: list[Place] = []
+        for sharding, spec in zip(given, self.parts.ins, strict=True):
+            same = sharding is not None and grid.of_sharding(sharding, len(spec)) == spec
+            shown = sharding if same and sharding is not None else grid.sharding(spec)
+            self.in_places.append(laid_out(shown))
+            if same:
+                words.setdefault(spec, shown)
+        said = stated(graph, grid.main)
         self.out_places = [
-            laid_out(grid.sharding(spec) if s is None else s)
-            for s, spec in zip(wanted, self.parts.outs, strict=True)
+            laid_out(
+                s
+                or _as_said(grid, spec, own, v.aval.ndim)
+                or words.get(spec)
+                or grid.sharding(spec)
+            )
+            for s, spec, own, v in zip(wanted, self.parts.outs, said, graph.outvars, strict=True)
         ]
         self.out_avals = graph.out_avals
         self.heavy = self.plan.work * len(grid.devices) >= ASYNC_FROM
         self.gpu = None  # for the explanation of errors
         consts = [np.asarray(c) for c in self.plan.graph.consts]
         self.run = driver.build(self.plan, consts)
+        # All devices do the very same: one does it, once, as where a callback has an effect.
+        self.alike = not any(map(any, self.parts.ins)) and not self.run.talks  # pyright: ignore
         self.engine = SharedMemory(grid.sizes or {"one": 1})
 
     def __call__(self, inputs: list[list]) -> list[list]:
@@ -68,7 +91,9 @@ class Team:
 
     def _run(self, inputs: list[list]) -> list[list]:
         count = len(self.grid.devices)
-        if self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
+        if self.alike:
+            rows = [self.run(*[row[0] for row in inputs])] * count
+        elif self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
             programs = [self.run(*[row[d] for row in inputs]) for d in range(count)]
             rows = lockstep.run(programs, self.engine)
         else:
@@ -82,6 +107,11 @@ class Team:
                     known[key] = self.run(*given)
                 rows.append(known[key])
         return [list(column) for column in zip(*rows, strict=True)] if rows[0] else []
+
+
+def _as_said(grid: Grid, spec: Spec, own: Sharding | None, ndim: int) -> Sharding | None:
+    """Return a layout that the program states for a result, if it is the one that was found."""
+    return own if own is not None and grid.of_sharding(own, ndim) == spec else None
 
 
 def _spec_of(grid: Grid, sharding: Sharding, aval: Any) -> Spec:
@@ -101,8 +131,29 @@ def meshes_of(
     for sharding in (*shown, *wanted):
         if isinstance(sharding, NamedSharding) and sharding.mesh.size > 1:
             found[sharding.mesh] = None
-    found.update(dict.fromkeys(executable.meshes))
+    found.update(dict.fromkeys(m for m in executable.meshes if isinstance(m, Mesh)))
+    if not found:
+        here = contexts.concrete or entered_mesh()
+        if not here.empty:
+            found[here] = None
+    # A mesh without devices stands for one of those.
+    for mesh in executable.meshes:
+        if isinstance(mesh, AbstractMesh):
+            found[_with_devices(mesh, list(found))] = None
     return list(found)
+
+
+def _with_devices(mesh: AbstractMesh, known: list[Mesh]) -> Mesh:
+    """Return an abstract mesh with the devices of the other ones, or of the one in context."""
+    around = () if contexts.concrete is None else (contexts.concrete,)
+    for other in (*known, *around):
+        if other.shape_tuple == mesh.shape_tuple:
+            return other
+    raise ValueError(
+        f"a computation over {mesh} does not know its devices: no argument lies over a mesh of "
+        "these axes, and none is in context. Put an argument there with device_put(x, "
+        "NamedSharding(Mesh(devices, axis_names), spec)), or set a mesh with gpuarray.set_mesh."
+    )
 
 
 def run(
@@ -132,10 +183,7 @@ def run(
         raise RuntimeError("a program would run on a device, but 'no_execution' is set")
     values = [*inputs, *constants]
     places = tuple(x._place if type(x) is ArrayImpl else None for x in values)
-    key = (places, tuple(wanted), config.state.fusion)
-    team = executable.teams.get(key)
-    if team is None:
-        team = executable.teams[key] = _team(executable, places, wanted)
+    team = team_of(executable, places, wanted)
     for i in donated:
         inputs[i]._buffers()  # raises for a deleted one, before anything is done
     # Buffers that are ready are taken now: deleting their arrays later cannot touch this work.
@@ -165,6 +213,35 @@ def run(
     return arrays
 
 
+def team_of(
+    executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
+) -> Team:
+    """Return the team for inputs in these places, made when it is first asked for."""
+    key = (places, tuple(wanted), config.state.fusion, contexts.key)
+    team = executable.teams.get(key)
+    if team is None:
+        team = executable.teams[key] = _team(executable, places, wanted)
+    return team
+
+
+def known_team(
+    executable: Executable,
+    places: tuple[Place, ...],
+    wanted: Sequence[Sharding | None],
+    constants: Sequence[Any],
+) -> Team | None:
+    """Return the team that ran with inputs in these places; None if none did."""
+    behind = (x._place if type(x) is ArrayImpl else None for x in constants)
+    key = ((*places, *behind), tuple(wanted), config.state.fusion, contexts.key)
+    return executable.teams.get(key)
+
+
+def constant_rows(team: Team, executable: Executable, constants: Sequence[Any]) -> list[list]:
+    """Return the buffers of constants, which are a team's last inputs, for each device."""
+    first = len(executable.in_avals) - len(constants)
+    return [_buffers(x, first + i, team, executable) for i, x in enumerate(constants)]
+
+
 def _team(
     executable: Executable, places: tuple[Place | None, ...], wanted: Sequence[Sharding | None]
 ) -> Team:
@@ -177,7 +254,8 @@ def _team(
         ins.append(((),) * v.aval.ndim if spec is None else spec)
     start = time.perf_counter()
     with ranges.during(f"build {executable.graph.debug_name}", "compile"):
-        team = Team(executable.graph, grid, ins, wanted)
+        given = [p.sharding if p is not None and p.committed else None for p in places]
+        team = Team(executable.graph, grid, ins, given, wanted)
     if executable.announce is not None:
         executable.announce(team, time.perf_counter() - start)  # pyright: ignore
     return team

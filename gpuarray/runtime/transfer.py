@@ -13,10 +13,12 @@ import numpy as np
 
 from gpuarray.config import state
 from gpuarray.control.call import constrained
+from gpuarray.control.shard_map import laid
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
-from gpuarray.core.mesh import NamedSharding
+from gpuarray.core.mesh import NamedSharding, PartitionSpec
+from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.pytree import tree
@@ -82,9 +84,16 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
 def _for_each(name: str, given: Any, x: Any, count: int) -> list:
     """Return an option of device_put for each leaf; None in a tree of options means any."""
+    if isinstance(given, PartitionSpec):
+        given = sharding_in_context(given, "device_put", "device")
     if given is None or isinstance(given, (bool, Device, Sharding, str, Place)):
         return [given] * count
-    return tree.prefix_broadcast(given, x, lambda d: d is None, f"device_put {name}")
+    ends = lambda d: d is None or isinstance(d, PartitionSpec)
+    found = tree.prefix_broadcast(given, x, ends, f"device_put {name}")
+    return [
+        sharding_in_context(d, "device_put", "device") if isinstance(d, PartitionSpec) else d
+        for d in found
+    ]
 
 
 def _from(x: Any, src: Any) -> Any:
@@ -107,6 +116,8 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
     # A traced value cannot move, but the whole computation can be constrained to a device.
     place = None if target is None else devices.place_for(target)
     if isinstance(x, traces.Tracer):
+        if place is not None and isinstance(place.sharding, NamedSharding) and not place.is_single:
+            return laid(x, place.sharding)
         return x if place is None else constrained(x, place.device)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
@@ -138,10 +149,21 @@ def placed(what: str, x: Any, sharding: Any, device: Any = None) -> Any:
         raise ValueError(
             f"{what} takes `device` or `out_sharding`, not both: got {device!r} and {sharding!r}"
         )
-    one_device(sharding, f"`out_sharding` argument of {what}")
+    if isinstance(sharding, PartitionSpec):
+        sharding = sharding_in_context(sharding, what, "out_sharding")
+    elif not isinstance(sharding, (Sharding, Device)):
+        one_device(sharding, f"`out_sharding` argument of {what}")  # raises
     if isinstance(sharding, NamedSharding):
         sharding.shard_shape(aval_of(x).shape)  # raises for a spec with too many axes
     return device_put(x, sharding)
+
+
+def sharding_like(x: Any, shape: tuple[int, ...]) -> Sharding | None:
+    """Return how an array of this shape lies that is made to be like `x`; None leaves it open."""
+    if type(x) is not ArrayImpl or not x._place.committed:
+        return None
+    # Another shape can lie so where every device has it whole.
+    return x.sharding if shape == x.shape or x.is_fully_replicated else None
 
 
 def device_get(x):

@@ -19,9 +19,10 @@ from gpuarray import sites
 from gpuarray.core.avals import ShapedArray
 from gpuarray.core.factors import Factors
 from gpuarray.core.flow import ByDevice, Choice, Loop
-from gpuarray.core.graph import Eqn, Graph, Literal, Var
+from gpuarray.core.graph import Eqn, Graph, Literal, Var, called
 from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.primitive import Kind
+from gpuarray.core.spec import UNCONSTRAINED
 from gpuarray.primitives.collective import ops
 from gpuarray.primitives.factors import factors_of
 from gpuarray.transforms.partition.moves import moved, start_of, summed
@@ -130,7 +131,14 @@ class _Splitter:
     def eqn(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
         """Return the results of one equation."""
         prim = eqn.primitive
-        whole = None if prim.inline is None else prim.inline(eqn)
+        told = getattr(eqn.params.get("callback"), "laid", None)
+        if told is not None:
+            # It asks how a value lies, and nothing else.
+            told(self.grid.sharding(pieces[0].spec))
+            return []
+        # What has factors of its own stays one equation, on pieces.
+        inline = prim.inline if prim.factors is None else None
+        whole = None if inline is None else inline(eqn)
         if whole is not None:
             return self.graph(whole, pieces)
         if prim.kind is Kind.COLLECTIVE:
@@ -142,6 +150,8 @@ class _Splitter:
             return self.loop(eqn, flow, pieces)
         if isinstance(flow, Choice):
             return self.choice(eqn, flow, pieces)
+        if called(eqn) is not None:
+            return self.call(eqn, pieces)
         if prim.kind is Kind.CALL or not any(any(p.spec) for p in pieces):
             # Every device has all of it.
             return self.whole(eqn, pieces)
@@ -269,6 +279,8 @@ class _Splitter:
     def by_device(self, eqn: Eqn, flow: ByDevice, pieces: list[Piece]) -> list[Piece]:
         """Run the Graph of one device on pieces that are cut as it says."""
         grid, mesh = self.grid, flow.mesh
+        if len(pieces) == 1 and UNCONSTRAINED in flow.in_specs[0].partitions:
+            return [self.constrained(mesh, flow.in_specs[0], eqn.invars[0].aval, pieces[0])]
         values = []
         for a, spec, piece in zip(eqn.invars, flow.in_specs, pieces, strict=True):
             want = self.manual(mesh, spec, a.aval.ndim)
@@ -287,6 +299,17 @@ class _Splitter:
             value = self.to(piece, uncut(inner.aval), inner.aval, "a result of shard_map").value
             results.append(Piece(value, self.manual(mesh, spec, v.aval.ndim)))
         return results
+
+    def constrained(self, mesh: Any, spec: Any, aval: ShapedArray, piece: Piece) -> Piece:
+        """Lay a value as a constraint asks; an UNCONSTRAINED axis stays as it is."""
+        want = self.manual(mesh, spec, aval.ndim)
+        taken = {name for names in want for name in names}
+        free = [i for i, part in enumerate(spec.partitions) if part is UNCONSTRAINED]
+        kept = tuple(
+            piece.spec[i] if i in free and not taken.intersection(piece.spec[i]) else names
+            for i, names in enumerate(want)
+        )
+        return self.to(piece, kept, aval, "a constraint asks for it so")
 
     def manual(self, mesh: Any, spec: Any, ndim: int) -> Spec:
         return self.grid.spec(mesh, spec, ndim)
@@ -311,6 +334,12 @@ class _Splitter:
         made = stage(fun, avals, TracedFunction(fun, "partitioning"))
         made.debug_name = graph.debug_name
         return made, found
+
+    def call(self, eqn: Eqn, pieces: list[Piece]) -> list[Piece]:
+        """Run a Graph that stays apart, such as a recomputation, on pieces."""
+        body, specs = self.staged(eqn.params["jaxpr"], [p.spec for p in pieces])
+        out = self.bound(eqn, [p.value for p in pieces], eqn.params | {"jaxpr": body})
+        return [Piece(x, s) for x, s in zip(out, specs, strict=True)]
 
     def loop(self, eqn: Eqn, loop: Loop, pieces: list[Piece]) -> list[Piece]:
         """Run a loop on pieces: what it carries is cut at every step as it is at the first."""

@@ -123,6 +123,9 @@ _ROWS = (
     Setting("transfer_guard_host_to_device", _GUARDS, None, "Rule for copies to a device."),
     Setting("transfer_guard_device_to_host", _GUARDS, None, "Rule for copies to the host."),
     Setting("transfer_guard_device_to_device", _GUARDS, None, "Rule for copies among devices."),
+    Setting("collective_timeout", range(1 << 31), 1800,
+            "Seconds after which a process that waits for others ends the job; 0 = never.",
+            False, False),
     # compiled code
     Setting("enable_compilation_cache", bool, True, "Keep compiled kernels on disk."),
     Setting("compilation_cache_dir", str, None, "Folder of compiled kernels; wins over cache_dir."),

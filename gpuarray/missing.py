@@ -46,12 +46,9 @@ GROUPS = (
         """,
     ),
     Group(
-        "computations over several processes",
-        "a computation runs in one process so far",
-        """
-        jax: distributed host_count host_id host_ids
-        experimental: array_serialization colocated_python multihost_utils transfer
-        """,
+        "services between processes",
+        "processes exchange values in computations, and files",
+        "experimental: array_serialization colocated_python transfer",
     ),
     Group(
         "memories other than a device's own",

@@ -206,6 +206,11 @@ class _Mapping:
         """Return the mesh of the first devices, one for each element."""
         devices = self.devices
         if devices is None:
+            if runtime_devices.process_count() > 1:
+                raise NotImplementedError(
+                    "pmap over the devices of several processes: use shard_map over a mesh of "
+                    "them, or map over this process's with devices=gpuarray.local_devices()"
+                )
             devices = runtime_devices.devices(self.backend)[:size]
             if len(devices) < size:
                 raise ValueError(

@@ -109,7 +109,8 @@ class Mesh(Axes, contextlib.ContextDecorator):
         mine = self._grid([device.is_addressable for device in self._flat])
         # The smallest block that holds all of this process's devices.
         block = tuple(
-            slice(int(at.min(initial=0)), int(at.max(initial=-1)) + 1) for at in np.nonzero(mine)
+            slice(int(at.min()), int(at.max()) + 1) if at.size else slice(0)
+            for at in np.nonzero(mine)
         )
         if not mine[block].all():
             raise ValueError(

@@ -8,5 +8,6 @@ from gpuarray.config import enable_x64 as enable_x64
 from gpuarray.names import explain_names as _explain_names
 
 __getattr__ = _explain_names(
-    __name__, ("checkify", "mesh_utils", "ode", "pjit", "shard_alike", "shard_map")
+    __name__,
+    ("checkify", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_alike", "shard_map"),
 )

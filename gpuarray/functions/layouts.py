@@ -264,7 +264,7 @@ def layouts(
 
 def same_pieces(a: Place, b: Place, shape: tuple[int, ...]) -> bool:
     """Whether two places hold the same piece of an array of this shape on every device."""
-    return a.devices == b.devices and pieces.regions(a, shape) == pieces.regions(b, shape)
+    return a.all_devices == b.all_devices and pieces.regions(a, shape) == pieces.regions(b, shape)
 
 
 def _given_as(x: ArrayImpl, sharding: Sharding, number: int) -> ArrayImpl:

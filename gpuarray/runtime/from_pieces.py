@@ -6,6 +6,7 @@ the part of each device. Out: ArrayImpls. Each piece is checked before anything 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,9 +19,9 @@ from gpuarray.core.trace import Tracer
 from gpuarray.pytree import tree
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
-from gpuarray.runtime.host import own
+from gpuarray.runtime.host import own, sent
 from gpuarray.runtime.transfer import to_place
-from gpuarray.util import indices, wrong_type
+from gpuarray.util import elements, indices, wrong_type
 
 
 def make_array_from_callback(
@@ -78,7 +79,12 @@ def make_array_from_callback(
                 )
             made[region] = value
         buffers.append(made[region])
-    kinds = {x.dtype for x in made.values()}
+    if not made and dtype is None:
+        raise ValueError(
+            "make_array_from_callback: none of the devices are of this process, so dtype= has to "
+            "say what the parts are"
+        )
+    kinds = {x.dtype for x in made.values()} or {dtypes.canonicalize_dtype(dtype)}
     if len(kinds) > 1:
         raise ValueError(
             "make_array_from_callback: the data_callback returned arrays of several dtypes, "
@@ -159,8 +165,11 @@ def make_array_from_single_device_arrays(
             f"{what}: the arrays have several dtypes, {sorted(map(str, avals))}: convert them to "
             "one"
         )
-    _check_kind(what, avals, dtype)
-    aval = ShapedArray(shape, by_device[place.devices[0]].dtype)
+    if not by_device and dtype is None:
+        raise ValueError(f"{what}: there are no pieces here, so dtype= has to say what they are")
+    kinds = avals or {dtypes.canonicalize_dtype(dtype)}
+    _check_kind(what, kinds, dtype)
+    aval = ShapedArray(shape, kinds.pop())
     return ArrayImpl(aval, place, [by_device[d]._buffer() for d in place.devices])
 
 
@@ -169,8 +178,16 @@ def make_array_from_process_local_data(
 ) -> Any:
     """Make an array over the devices of all processes of the data that each process has.
 
-    With one process, its data is the whole. A pytree of data becomes one of arrays, all laid out
-    alike.
+    Parameters
+    ----------
+    sharding :
+        How the whole lies over devices.
+    local_data :
+        The parts of this process's devices, put together. With one process it is the whole. A
+        pytree of data becomes one of arrays, all laid out alike.
+    global_shape :
+        Shape of the whole. Along an axis where it is the data's own length, each process gives all
+        of the axis; None (also for one axis) stands for the length that the processes' parts make.
 
     Examples
     --------
@@ -187,15 +204,77 @@ def make_array_from_process_local_data(
 
 
 def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:
+    what = "make_array_from_process_local_data"
     shape = aval_of(local_data).shape
-    if global_shape is not None and _lengths(global_shape) != shape:
+    wanted = None if global_shape is None else _wanted(global_shape, shape)
+    if place.spans:
+        return _of_local(what, place, local_data, shape, global_shape)
+    if wanted not in (None, shape):
         raise ValueError(
-            f"make_array_from_process_local_data: this process holds all {len(shape)} axes of the "
-            f"whole, so its data must have global_shape {tuple(global_shape)}, not {shape}"
+            f"{what}: this process holds all {len(shape)} axes of the "
+            f"whole, so its data must have global_shape {wanted}, not {shape}"
         )
     if isinstance(local_data, ArrayImpl):
         return to_place(local_data, place)
     return own(local_data, place=place)
+
+
+def _wanted(global_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a global shape whose unknown lengths are those of the data."""
+    given = elements(global_shape, "a shape, a sequence of ints")
+    if len(given) != len(shape):
+        return _lengths(given)
+    return _lengths([n if m is None else m for m, n in zip(given, shape, strict=True)])
+
+
+def _of_local(
+    what: str, place: Place, data: Any, shape: tuple[int, ...], global_shape: Any
+) -> ArrayImpl:
+    """Return an array that spans processes, of this process's part of it."""
+    known = [None] * len(shape) if global_shape is None else list(global_shape)
+    if len(known) != len(shape):
+        raise ValueError(
+            f"{what}: local_data has {len(shape)} axes, and global_shape is {tuple(known)}"
+        )
+    # How processes share each axis, found on a shape that every layout cuts evenly.
+    count = len(place.all_devices)
+    even = place.sharding.devices_indices_map((count,) * len(shape))
+    whole, starts = [], []
+    for axis, (n, wanted) in enumerate(zip(shape, known, strict=True)):
+        spans: dict[int, set] = {}
+        for device, index in even.items():
+            spans.setdefault(device.process_index, set()).add(index[axis].indices(count)[:2])
+        parts = {tuple(sorted(s)) for s in spans.values()}
+        covered = [sum(b - a for a, b in part) for part in parts]
+        if len(set(covered)) > 1 or sum(covered) != count:
+            raise ValueError(
+                f"{what}: under {place.sharding} the parts of axis {axis} that processes have "
+                "overlap without being the same: use make_array_from_callback"
+            )
+        total = n * len(parts) if wanted is None else wanted
+        if total not in (n, n * len(parts)):
+            raise ValueError(
+                f"{what}: local_data has shape {shape}, and {len(parts)} such parts do not make "
+                f"axis {axis} of global_shape {tuple(known)}: expected {total // len(parts)} or "
+                f"{total} elements along it"
+            )
+        whole.append(total)
+        # Where each of our intervals starts in the data.
+        mine = sorted(spans[Device.here])
+        firsts = [0, *itertools.accumulate(b - a for a, b in mine)]
+        scale = total / count
+        ours = {round(a * scale): round(first * scale) for (a, _), first in zip(mine, firsts)}
+        starts.append({round(a * scale): round(a * scale) for a, _ in mine} if total == n else ours)
+    value = np.asarray(own(data)._value)
+    buffers = []
+    made: dict[Any, Any] = {}
+    for region, device in zip(pieces.regions(place, tuple(whole)), place.devices, strict=True):
+        if region not in made:
+            at = [start[a] for start, (a, _) in zip(starts, region, strict=True)]
+            cut = [slice(s, s + b - a) for s, (a, b) in zip(at, region, strict=True)]
+            made[region] = value[tuple(cut)].copy()
+        buffers.append(sent(made[region], device))
+    return ArrayImpl(ShapedArray(tuple(whole), value.dtype), place, buffers)
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:

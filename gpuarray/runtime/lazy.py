@@ -232,7 +232,7 @@ def _scalar(x, aval: ShapedArray):
 
 def common_place(a: Place, b: Place) -> Place:
     """Return the place of an operation with operands in two places: a committed place wins."""
-    if a.committed and b.committed and a.devices != b.devices:
+    if a.committed and b.committed and a.all_devices != b.all_devices:
         raise ValueError(
             "Received incompatible devices for jitted computation: one operand is on "
             f"{_shown(a)} and another on {_shown(b)}. Move one of them with gpuarray.device_put."
@@ -245,7 +245,7 @@ def common_place(a: Place, b: Place) -> Place:
 
 def _shown(place: Place) -> str:
     """Return the devices of a place for a message."""
-    return ", ".join(map(str, place.devices))
+    return ", ".join(map(str, place.all_devices))
 
 
 def run_graph(graph: Graph, args: Sequence[Any], device: Device | None = None) -> list[ArrayImpl]:

@@ -16,7 +16,6 @@ import numpy as np
 from gpuarray import config
 from gpuarray.backends import lockstep
 from gpuarray.backends.numpy import program as driver
-from gpuarray.backends.shared import SharedMemory
 from gpuarray.compiler.pipeline import Plan, plan_graph
 from gpuarray.control.shard_map import stated
 from gpuarray.core import ranges
@@ -27,7 +26,7 @@ from gpuarray.core.grid import Grid, Spec
 from gpuarray.core.mesh import Mesh, NamedSharding, PartitionSpec, contexts
 from gpuarray.core.mesh_context import entered_mesh
 from gpuarray.core.sharding import Place, Sharding, laid_out
-from gpuarray.runtime import pieces
+from gpuarray.runtime import pieces, processes
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.execute import ASYNC_FROM, Executable, explained, held
 from gpuarray.runtime.stream import stream_of
@@ -78,10 +77,16 @@ class Team:
         self.run = driver.build(self.plan, consts)
         # All devices do the very same: one does it, once, as where a callback has an effect.
         self.alike = not any(map(any, self.parts.ins)) and not self.run.talks  # pyright: ignore
-        self.engine = SharedMemory(grid.sizes or {"one": 1})
+        self.engine = processes.engine(grid)
+        self.mine = [device for device in grid.devices if device.is_addressable]
+        self.spans = len(self.mine) < len(grid.devices)
+        self.compared = False
 
     def __call__(self, inputs: list[list]) -> list[list]:
-        """Run all devices: inputs and results are lists with a buffer for each device."""
+        """Run our devices: inputs and results are lists with a buffer for each of them."""
+        if self.spans and self.run.talks and not self.compared:  # pyright: ignore
+            processes.compare(self.plan.graph, self.grid)
+            self.compared = True
         try:
             return driver.local.run(self._run, inputs)
         except Exception as error:
@@ -90,7 +95,9 @@ class Team:
         return self(inputs)
 
     def _run(self, inputs: list[list]) -> list[list]:
-        count = len(self.grid.devices)
+        count = len(self.mine)
+        if not count:
+            return [[] for _ in self.out_avals]
         if self.alike:
             rows = [self.run(*[row[0] for row in inputs])] * count
         elif self.run.talks:  # pyright: ignore[reportFunctionMemberAccess]
@@ -205,8 +212,9 @@ def run(
         sources.clear()
         return team(buffers)
 
-    if team.heavy and not now:
-        stream_of(team.grid.devices[0]).submit(job, arrays)
+    # Other processes meet us in the order of the calls, and so on one thread.
+    if team.heavy and not now and not team.spans:
+        stream_of(team.mine[0]).submit(job, arrays)
         return arrays
     for array, buffers in zip(arrays, job(), strict=True):
         array._bufs = buffers
@@ -263,12 +271,12 @@ def _team(
 
 def _check_devices(place: Place | None, grid: Grid) -> None:
     """Refuse an input that was put on other devices than the program's."""
-    if place is None or not place.committed or place.devices == grid.devices:
+    if place is None or not place.committed or place.all_devices == grid.devices:
         return
     raise ValueError(
         "Received incompatible devices for jitted computation: an argument is on "
-        f"{[d.id for d in place.devices]} of {place.device.platform}, and the computation runs on "
-        f"{[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
+        f"{[d.id for d in place.all_devices]} of {place.device.platform}, and the computation runs "
+        f"on {[d.id for d in grid.devices]}. Move it with gpuarray.device_put, as in "
         f"device_put(x, NamedSharding(mesh, PartitionSpec()))."
     )
 

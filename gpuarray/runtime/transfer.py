@@ -17,15 +17,18 @@ from gpuarray.control.shard_map import laid
 from gpuarray.core import dtypes
 from gpuarray.core import trace as traces
 from gpuarray.core.avals import MASKED, ShapedArray, aval_of
+from gpuarray.core.graph import Graph, Var
 from gpuarray.core.mesh import NamedSharding, PartitionSpec
 from gpuarray.core.mesh_context import sharding_in_context
 from gpuarray.core.sharding import Device, Place, Sharding, one_device
 from gpuarray.core.value import Array
 from gpuarray.pytree import tree
 from gpuarray.runtime import device as devices
-from gpuarray.runtime import lazy, pieces
+from gpuarray.runtime import lazy, pieces, processes, spread
 from gpuarray.runtime.array import ArrayImpl
+from gpuarray.runtime.cache import compiled
 from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.host import spread as pieces_of
 from gpuarray.runtime.stream import wait_for_all
 
 
@@ -38,11 +41,45 @@ def to_place(x: ArrayImpl, place: Place) -> ArrayImpl:
         return x
     if state.transfer_guard_device_to_device is not None and x._place.device is not place.device:
         devices.guard("device_to_device", f"aval={x.aval}, to {place.device}", explicit=True)
+    if place.spans or x._place.spans:
+        return _across(x, place)
     if x._place.is_single and place.is_single:
         return ArrayImpl(x.aval, place, [sent(x._buffer(), place.device)])
     parts = pieces.moved(x.aval.shape, x._buffers(), x._place, place)
     buffers = [sent(part, device) for part, device in zip(parts, place.devices, strict=True)]
     return ArrayImpl(x.aval, place, buffers)
+
+
+def _across(x: ArrayImpl, place: Place) -> ArrayImpl:
+    """Return the same value on another place, where one of the two spans processes."""
+    if x.is_fully_addressable or x.is_fully_replicated:
+        return ArrayImpl(x.aval, place, pieces_of(x._fetched(explicit=True), place))
+    if x._place.all_devices != place.all_devices:
+        raise ValueError(
+            "cannot move an array that is cut over several processes to other devices: it is on "
+            f"{[d.id for d in x._place.all_devices]}, and is to go to "
+            f"{[d.id for d in place.all_devices]}. Use "
+            "gpuarray.experimental.multihost_utils.process_allgather(x), and put its value there."
+        )
+
+    def graph() -> Graph:
+        v = Var(x.aval)
+        return Graph([v], [v], [], debug_name="device_put")
+
+    executable = compiled(("device_put", x.aval), graph, "device_put")
+    (moved,) = spread.run(executable, [x], [place.sharding])
+    return ArrayImpl(x.aval, place, moved._buffers())
+
+
+def _check_same(x: Any, place: Place) -> None:
+    """Raise on all processes unless each puts the same value on devices of them all."""
+    what = f"device_put of {aval_of(x).str_short()} to devices of several processes"
+    value = x._fetched(explicit=True) if type(x) is ArrayImpl else np.asarray(x)
+    if not processes.same_bytes([np.ascontiguousarray(value).tobytes()], place.all_devices, what):
+        raise ValueError(
+            f"{what}: the value is not the same in all processes. Where each has a part of it, use "
+            "gpuarray.make_array_from_process_local_data(sharding, part)."
+        )
 
 
 def borrowed(x: Any, place: Place) -> ArrayImpl:
@@ -121,6 +158,8 @@ def _put_leaf(x, target, donate: bool, may_alias: bool | None) -> Any:
         return x if place is None else constrained(x, place.device)
     if state.transfer_guard_host_to_device is not None and not isinstance(x, Array):
         devices.guard("host_to_device", f"aval={aval_of(x)}", explicit=True)
+    if place is not None and place.spans and not (type(x) is ArrayImpl and x._place.spans):
+        _check_same(x, place)
     try:
         # The copy was asked for, so guards against silent copies do not apply.
         array = own(np.array(x), None, place, copy=False) if isinstance(x, np.ndarray) else own(x)

@@ -83,8 +83,6 @@ def pmap(
         raise TypeError(f"Expected a callable value, got {fun}")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
-        raise wrong_type(in_axes, "an int, None or a tuple with an entry for each argument")
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for axis in tree.tree_flatten(axes, lambda x: x is None)[0]:
             if not (axis is None or type(axis) is int):
@@ -92,6 +90,8 @@ def pmap(
                     f"pmap {name} must be an int, None, or (nested) container with those types as "
                     f"leaves, but got {axes}."
                 )
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+        raise wrong_type(in_axes, "an int, None or a tuple with an entry for each argument")
     if not isinstance(axis_name, Hashable):
         raise wrong_type(axis_name, "the name of an axis, which has a hash")
     if devices is not None and len(elements(devices, "a sequence of devices")) == 0:

@@ -15,6 +15,7 @@ from gpuarray.core.abstract_mesh import AxisType
 from gpuarray.core.mesh import Mesh
 from gpuarray.core.sharding import Device
 from gpuarray.runtime.device import devices as _devices
+from gpuarray.util import elements, wrong_type
 
 
 def make_mesh(
@@ -30,7 +31,7 @@ def make_mesh(
     >>> ga.make_mesh((1,), ("x",)).shape
     OrderedDict([('x', 1)])
     """
-    found = list(_devices() if devices is None else devices)
+    found = given(devices)
     shape = lengths("make_mesh", "axis_shapes", axis_shapes)
     count = math.prod(shape)
     if count > len(found):
@@ -42,11 +43,20 @@ def make_mesh(
     return Mesh(grid(shape, found[:count]), axis_names, types)
 
 
+def given(devices: Any) -> list[Device]:
+    """Return the devices that a function was given, checked; all there are where none were."""
+    if devices is None:
+        return list(_devices())
+    wanted = "a sequence of devices, such as devices()"
+    found = list(elements(devices, wanted))
+    for device in found:
+        if not isinstance(device, Device):
+            raise wrong_type(device, wanted)
+    return found
+
+
 def grid(shape: tuple[int, ...], devices: Sequence[Device]) -> np.ndarray:
     """Return devices as an array; GPUs in the order of their numbers, others as they are given."""
-    for device in devices:
-        if not isinstance(device, Device):
-            raise TypeError(f"expected devices, such as those of devices(), got {device!r}")
     found = np.empty(len(devices), dtype=object)
     by_number = devices and devices[-1].platform == "gpu"
     found[:] = sorted(devices, key=lambda d: d.id) if by_number else devices

@@ -7,7 +7,7 @@ once. It is `jit` of `shard_map` over a mesh of one axis, whose pieces have that
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from gpuarray.pytree import tree
 from gpuarray.runtime import device as runtime_devices
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.transfer import device_put
-from gpuarray.util import Recent
+from gpuarray.util import Recent, elements, wrong_type
 
 
 class _Unnamed:
@@ -90,7 +90,11 @@ def pmap(
                     f"pmap {name} must be an int, None, or (nested) container with those types as "
                     f"leaves, but got {axes}."
                 )
-    if devices is not None and len(devices) == 0:
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
+        raise wrong_type(in_axes, "an int, None or a tuple with an entry for each argument")
+    if not isinstance(axis_name, Hashable):
+        raise wrong_type(axis_name, "the name of an axis, which has a hash")
+    if devices is not None and len(elements(devices, "a sequence of devices")) == 0:
         raise ValueError("'devices' argument to pmap must be non-empty, or None.")
     statics = indices(static_broadcasted_argnums, "static_broadcasted_argnums")
     donated = indices(donate_argnums, "donate_argnums")

@@ -13,6 +13,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from gpuarray.core.sharding import Sharding, pieces
+from gpuarray.util import index, indices, number
 
 #: Colours of cells.
 _PALETTE = ("#3b6fb6", "#d9822b", "#4d8f57", "#b5507a", "#7a68b3", "#8a6d3b", "#3d9aa1")
@@ -31,9 +32,9 @@ class _Blocks(NamedTuple):
 def _blocks(shape: tuple[int, ...], sharding: Sharding) -> _Blocks:
     held: dict[tuple, list[int]] = {}
     platform = ""
-    for device, index, _ in pieces(sharding, shape):
+    for device, slices, _ in pieces(sharding, shape):
         # An array of one axis is a row. Equal starts are the same block.
-        at = tuple(part.start or 0 for part in index)
+        at = tuple(part.start or 0 for part in slices)
         held.setdefault((0, *at)[-2:], []).append(device.id)
         platform = device.platform.upper()
     if not held:
@@ -47,7 +48,7 @@ def _blocks(shape: tuple[int, ...], sharding: Sharding) -> _Blocks:
 
 
 def _checked(shape: Sequence[int], sharding: Any) -> tuple[int, ...]:
-    shape = tuple(shape)
+    shape = indices(shape)
     if len(shape) not in (1, 2):
         raise ValueError(
             "`visualize_sharding` only works for shapes with 1 and 2 dimensions. Got the shape "
@@ -167,6 +168,8 @@ def show(
     color_map: Any,
 ) -> None:
     """Print the table, with colours if the output is a terminal."""
+    # Checked here, where the user's names are known.
+    scale, min_width, max_width = number(scale), index(min_width), index(max_width)
     text = table(
         shape,
         sharding,
@@ -181,7 +184,7 @@ def show(
 
 def svg(shape: Sequence[int], sharding: Sharding, width: int = 480) -> str:
     """The blocks of an array as an SVG image, as wide as said, in pixels."""
-    shape = _checked(shape, sharding)
+    shape, width = _checked(shape, sharding), index(width)
     rows, columns, names = _blocks(shape, sharding)
     # As high as the array is, within what can be read.
     aspect = shape[0] / max(shape[1], 1) if len(shape) == 2 else 0

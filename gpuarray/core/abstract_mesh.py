@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from gpuarray.core.sharding import Device
 from gpuarray.core.spec import Frozen
-from gpuarray.util import Interned
+from gpuarray.util import Interned, elements
 
 
 class AxisType(enum.Enum):
@@ -101,7 +101,7 @@ class Axes(Frozen):
 
 def checked_names(names: Any) -> tuple:
     """Return the names of axes, each another one; a single name is that of the only axis."""
-    names = (names,) if isinstance(names, str) else tuple(names)
+    names = (names,) if isinstance(names, str) else elements(names, "a tuple of names")
     if None in names:
         raise ValueError(f"Mesh axis names cannot be None. Got: {names}")
     if len(set(names)) != len(names):
@@ -113,7 +113,9 @@ def checked_types(what: str, names: tuple, types: Any) -> tuple[AxisType, ...]:
     """Return the types of axes, one for each name; Auto where none are given."""
     if types is None:
         return (AxisType.Auto,) * len(names)
-    types = (types,) if isinstance(types, (AxisType, str)) else tuple(types)
+    types = (
+        (types,) if isinstance(types, (AxisType, str)) else elements(types, "a tuple of AxisTypes")
+    )
     if not all(isinstance(t, AxisType) for t in types):
         raise TypeError(
             f"axis_types passed to {what} must be of type `AxisType`. Got {types} of type "

@@ -28,7 +28,7 @@ from gpuarray.core.sharding import Device, Piece, Sharding, checked_memory
 from gpuarray.core.spec import UNCONSTRAINED, Frozen, names_of
 from gpuarray.core.spec import P as P
 from gpuarray.core.spec import PartitionSpec as PartitionSpec
-from gpuarray.util import Interned
+from gpuarray.util import Interned, elements
 
 _meshes = Interned(256)
 _shardings = Interned(1024)
@@ -287,6 +287,7 @@ class NamedSharding(Frozen, Sharding):
             )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        global_shape = elements(global_shape, "a sequence of ints")
         if len(global_shape) < len(self._cut):
             self.check_compatible_aval(global_shape)  # raises
         piece = list(global_shape)

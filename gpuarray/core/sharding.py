@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-from gpuarray.util import Interned
+from gpuarray.util import Interned, indices
 
 
 class Device:
@@ -149,15 +149,15 @@ class Sharding:
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of one device's piece."""
-        return tuple(global_shape)
+        return indices(global_shape)
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
         """For each device, the slices of the whole array that it holds."""
-        return {device: index for device, index, _ in self._pieces(tuple(global_shape))}
+        return {device: index for device, index, _ in self._pieces(indices(global_shape))}
 
     def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple]:
         """For each device of this process, the slices of the whole array that it holds."""
-        found = self._pieces(tuple(global_shape))
+        found = self._pieces(indices(global_shape))
         return {device: index for device, index, _ in found if device.is_addressable}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
@@ -270,6 +270,11 @@ class Place:
     )  # fmt: skip
 
     def __init__(self, sharding: Any, committed: bool, devices: tuple[Device, ...]):
+        if len({*devices}) < len(devices):
+            raise ValueError(
+                f"arrays cannot lie over {sharding!r}, which names a device more than once: "
+                f"{list(devices)}"
+            )
         self.sharding = sharding
         self.committed = committed
         self.all_devices = devices
@@ -305,10 +310,7 @@ def place_of(device: Device, committed: bool = False, sharding: Sharding | None 
 
 def devices_of(sharding: Sharding) -> tuple[Device, ...]:
     """Return the devices that a sharding names, in the order of the pieces."""
-    # A mesh has an order; a plain set has none but that of the devices' numbers.
-    mesh = getattr(sharding, "mesh", None)
-    found = sorted(sharding.device_set, key=lambda d: d.id) if mesh is None else mesh.devices.flat
-    return tuple(found)
+    return sharding._devices
 
 
 def laid_out(sharding: Sharding, committed: bool = True) -> Place:
@@ -319,10 +321,32 @@ def laid_out(sharding: Sharding, committed: bool = True) -> Place:
     return place_of(devices[0], committed, named)
 
 
-class Shard(NamedTuple):
-    """One device's piece of an array."""
+class Shard:
+    """One device's piece of an array.
 
-    device: Device
-    index: tuple
-    replica_id: int
-    data: Any
+    Attributes
+    ----------
+    device :
+        The device that holds it.
+    index :
+        The slices of the whole array that it is.
+    replica_id :
+        How many devices before this one hold the same piece.
+    data :
+        The piece, an array on that device.
+    """
+
+    # No tuple: two shards are not compared element by element.
+    __slots__ = ("data", "device", "index", "replica_id")
+
+    def __init__(self, device: Device, index: tuple[slice, ...], replica_id: int, data: Any):
+        self.device = device
+        self.index = index
+        self.replica_id = replica_id
+        self.data = data
+
+    def __repr__(self) -> str:
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={self.data})"
+        )

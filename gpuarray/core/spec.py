@@ -74,8 +74,16 @@ def _normal(part: Any) -> Any:
     # A tuple of one name is that name, so that equal specs compare equal.
     if isinstance(part, list):
         part = tuple(part)
-    if isinstance(part, tuple) and len(part) <= 1:
-        return part[0] if part else None
+    if isinstance(part, tuple):
+        for name in part:
+            if isinstance(name, (tuple, list)):
+                raise ValueError(
+                    "A tuple inside PartitionSpec cannot contain a nested tuple. Got partition: "
+                    f"{part} and the nested tuple: {name}. Give the mesh axes of an axis in one "
+                    "tuple, as in P(('x', 'y'), None)."
+                )
+        if len(part) <= 1:
+            return part[0] if part else None
     return part
 
 

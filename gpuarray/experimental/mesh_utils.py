@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuarray.api.meshes import given as _given
 from gpuarray.api.meshes import grid as _grid
 from gpuarray.api.meshes import lengths as _lengths
 from gpuarray.names import explain_names as _explain_names
-from gpuarray.runtime.device import devices as _devices
 
 
 def create_device_mesh(
@@ -33,7 +33,7 @@ def create_device_mesh(
     >>> mesh_utils.create_device_mesh((1,)).shape
     (1,)
     """
-    found = list(_devices() if devices is None else devices)
+    found = _given(devices)
     shape = _lengths("create_device_mesh", "mesh_shape", mesh_shape)
     if math.prod(shape) != len(found):
         raise ValueError(
@@ -61,7 +61,7 @@ def create_hybrid_device_mesh(
     >>> mesh_utils.create_hybrid_device_mesh((1, 1), (1, 1), process_is_granule=True).shape
     (1, 1)
     """
-    found = list(_devices() if devices is None else devices)
+    found = _given(devices)
     inner = _lengths("create_hybrid_device_mesh", "mesh_shape", mesh_shape)
     outer = _lengths("create_hybrid_device_mesh", "dcn_mesh_shape", dcn_mesh_shape)
     key = "process_index" if process_is_granule else "slice_index"

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuarray.api.shard_map import shard_map as _shard_map
 from gpuarray.names import explain_names as _explain_names
+from gpuarray.util import elements as _elements
 
 
 def shard_map(
@@ -40,7 +41,8 @@ def shard_map(
     >>> shard_map(lambda v: v + 1, mesh, in_specs=P("x"), out_specs=P("x"))(gnp.arange(3))
     Array([1, 2, 3], dtype=int32)
     """
-    unknown = frozenset(auto).difference(mesh.axis_names)
+    auto = frozenset(_elements(auto, "a set of names of axes"))
+    unknown = auto.difference(mesh.axis_names)
     if unknown:
         raise ValueError(
             f"shard_map auto={set(auto)} has axes that the mesh does not: {mesh.axis_names}"

@@ -22,7 +22,7 @@ from gpuarray.lax.elementwise import eq, select
 from gpuarray.lax.shapes import broadcast_in_dim, expand_dims, full_like, reshape, squeeze
 from gpuarray.primitives.collective import ops as ops
 from gpuarray.pytree import tree
-from gpuarray.util import canonical_axis, prod
+from gpuarray.util import canonical_axis, elements, indices, prod
 
 AxisName = Any
 
@@ -193,7 +193,8 @@ def _grouped(names: tuple, groups: Any, uneven: bool = False) -> tuple[Any, int]
     size = axis_size(names) if names else 1
     if groups is None:
         return None, size
-    groups = tuple(tuple(int(i) for i in group) for group in groups)
+    wanted = "a list of lists of ints, the members of each group"
+    groups = tuple([indices(group, wanted) for group in elements(groups, wanted)])
     if sorted(i for group in groups for i in group) != list(range(size)):
         raise ValueError(
             f"axis_index_groups must cover all indices of the axis once: {list(groups)} is no "

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuarray import errors
+from gpuarray import errors, util
 from gpuarray.backends.cuda.device import Buffer
 from gpuarray.config import state
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray
-from gpuarray.core.sharding import Place, Shard, place_of
+from gpuarray.core.sharding import Place, Shard, SingleDeviceSharding, place_of
 from gpuarray.core.sharding import pieces as all_pieces
 from gpuarray.core.value import Array
 from gpuarray.runtime import device as devices
@@ -63,11 +63,15 @@ class ArrayImpl(Array):
         if self._work is not None:
             self._work.resolve()
         if self._bufs is None:
+            self._check_alive()
+        return self._bufs  # pyright: ignore[reportReturnType]
+
+    def _check_alive(self) -> None:
+        if self._bufs is None and self._work is None:
             raise errors.DeletedBufferError(
                 f"Array has been deleted with shape={self.aval.str_short()}. It was donated to a "
                 "jitted function (donate_argnums) or deleted; keep a copy, or do not donate it."
             )
-        return self._bufs
 
     @property
     def _value(self) -> np.ndarray:
@@ -107,12 +111,23 @@ class ArrayImpl(Array):
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    def _one_device(self, what: str, error: type[Exception]) -> None:
+        """Raise for an array over several devices, whose memory is not one block."""
+        if not self._place.is_single:
+            raise error(
+                f"{what} is for arrays on one device, and this one lies over "
+                f"{len(self._place.devices)}: give one of its pieces "
+                "(x.addressable_shards[0].data), or the whole on the host (numpy.asarray(x))"
+            )
+
     def __buffer__(self, flags):
+        self._one_device("the buffer protocol", BufferError)
         return memoryview(self._host("a buffer"))  # pyright: ignore[reportArgumentType]
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        self._one_device("DLPack", BufferError)
         # On the same device the buffer itself is exported, in its stream's order.
-        on_gpu = self._place.device.platform == "gpu" and self._place.is_single
+        on_gpu = self._place.device.platform == "gpu"
         if on_gpu and dl_device in (None, self.__dlpack_device__()):
             return self._buffer().__dlpack__(stream=stream, copy=copy)
         if on_gpu and copy is False:
@@ -128,11 +143,13 @@ class ArrayImpl(Array):
         return value.copy().__dlpack__()
 
     def __dlpack_device__(self):
+        self._one_device("DLPack", BufferError)
         device = self._place.device
         return (2, device.id) if device.platform == "gpu" else (1, 0)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._one_device("__cuda_array_interface__", AttributeError)
         if self._place.device.platform != "gpu":
             raise AttributeError(f"an array on {self._place.device} is not in a GPU's memory")
         buffer = self._exported = self._buffer()
@@ -293,10 +310,16 @@ class ArrayImpl(Array):
         """One Shard for every piece this process holds."""
         place, shape = self._place, self.aval.shape
         if place.is_single:
-            return [Shard(place.device, (slice(None),) * self.ndim, 0, self)]
+            return [Shard(place.device, (slice(None),) * self.ndim, 0, self._alone())]
         found = [p for p in all_pieces(place.sharding, shape) if p.device.is_addressable]
         buffers = dict(zip(place.devices, self._buffers(), strict=True))
         return [Shard(*piece, self._piece(piece.device, buffers[piece.device])) for piece in found]
+
+    def _alone(self) -> ArrayImpl:
+        """Return an array on one device as one whose sharding says no more than that."""
+        if isinstance(self._place.sharding, SingleDeviceSharding):
+            return self
+        return self._piece(self._place.device, self._buffer())
 
     def _piece(self, device: Any, buffer: Any) -> ArrayImpl:
         """Return one device's piece as an array of its own."""
@@ -314,10 +337,17 @@ class ArrayImpl(Array):
 
     def addressable_data(self, index: int):
         """The piece number `index` as an array of its own."""
-        return self.addressable_shards[index].data
+        shards, number = self.addressable_shards, util.index(index)
+        if not -len(shards) <= number < len(shards):
+            raise IndexError(
+                f"addressable_data({number}) of an array that has {len(shards)} pieces here: give "
+                f"a number below {len(shards)}"
+            )
+        return shards[number].data
 
     def on_device_size_in_bytes(self) -> int:
         """Return how many bytes of device memory the elements take, on all devices together."""
+        self._check_alive()
         piece = self._place.sharding.shard_shape(self.aval.shape)
         size = math.prod(piece) * self.aval.dtype.itemsize
         return size * len(self._place.all_devices)
@@ -331,6 +361,7 @@ class ArrayImpl(Array):
 
     def is_ready(self) -> bool:
         """Whether the value is computed. Asking dispatches recorded work."""
+        self._check_alive()
         if self._work is not None and not self._work.poll():
             return False
         return all(type(b) is not Buffer or b.is_ready() for b in self._bufs or ())
@@ -356,11 +387,7 @@ class ArrayImpl(Array):
         The memory belongs to this array as long as the array object lives: donating or deleting the
         array does not hand it to others.
         """
-        if not self._place.is_single:
-            raise ValueError(
-                f"unsafe_buffer_pointer() of an array over {len(self._place.devices)} devices: ask "
-                "each piece for its own, as in x.addressable_shards[0].data"
-            )
+        self._one_device("unsafe_buffer_pointer()", ValueError)
         buffer = self._exported = self._buffer()
         return buffer.pointer if type(buffer) is Buffer else np.asarray(buffer).ctypes.data
 

@@ -14,11 +14,14 @@ import numpy as np
 
 from gpuarray.core import dtypes
 from gpuarray.core.avals import ShapedArray, aval_of
-from gpuarray.core.sharding import Device, Place, Sharding, laid_out
+from gpuarray.core.sharding import Device, Place, Sharding, laid_out, place_of
 from gpuarray.core.trace import Tracer
+from gpuarray.pytree import tree
 from gpuarray.runtime import pieces
 from gpuarray.runtime.array import ArrayImpl
 from gpuarray.runtime.host import own, sent
+from gpuarray.runtime.transfer import to_place
+from gpuarray.util import elements, indices, wrong_type
 
 
 def make_array_from_callback(
@@ -39,7 +42,7 @@ def make_array_from_callback(
         Function of the index (a tuple of slices of the whole) that returns that part. Devices that
         hold the same part share one call.
     dtype :
-        What the parts are converted to; by default the first one's.
+        Dtype of the parts: needed only where no device is of this process.
 
     Examples
     --------
@@ -52,8 +55,9 @@ def make_array_from_callback(
     Array([[0., 1., 2.],
            [3., 4., 5.]], dtype=float32)
     """
-    shape = tuple(map(int, shape))
-    place = _place("make_array_from_callback", sharding)
+    shape, place = _lengths(shape), _place("make_array_from_callback", sharding)
+    if not callable(data_callback):
+        raise wrong_type(data_callback, "a function of an index, a tuple of slices")
     index = sharding.devices_indices_map(shape)
     expected = tuple(sharding.shard_shape(shape))
     made: dict[Any, Any] = {}
@@ -66,8 +70,7 @@ def make_array_from_callback(
                     "the data_callback of make_array_from_callback returned a traced value: it "
                     "must return the data itself"
                 )
-            kind = dtypes.canonicalize_dtype(dtype) if dtype is not None else None
-            value = own(part if kind is None else np.asarray(part, kind))
+            value = own(part)
             if value.shape != expected:
                 raise ValueError(
                     "make_array_from_callback: the data_callback returned an array of shape "
@@ -75,7 +78,6 @@ def make_array_from_callback(
                     f"{expected}, its part of {shape} under {sharding}"
                 )
             made[region] = value
-            dtype = value.dtype if dtype is None else dtype
         buffers.append(made[region])
     if not made and dtype is None:
         raise ValueError(
@@ -86,11 +88,12 @@ def make_array_from_callback(
     if len(kinds) > 1:
         raise ValueError(
             "make_array_from_callback: the data_callback returned arrays of several dtypes, "
-            f"{sorted(map(str, kinds))}: give dtype=, or return one"
+            f"{sorted(map(str, kinds))}: convert them to one"
         )
+    _check_kind("make_array_from_callback", kinds, dtype)
     parts = zip(buffers, place.devices, strict=True)
     aval = ShapedArray(shape, kinds.pop())
-    return ArrayImpl(aval, place, [sent(x._buffer(), d) for x, d in parts])
+    return ArrayImpl(aval, place, [to_place(x, place_of(d))._buffer() for x, d in parts])
 
 
 def make_array_from_single_device_arrays(
@@ -125,8 +128,7 @@ def make_array_from_single_device_arrays(
     what = "make_array_from_single_device_arrays"
     if isinstance(arrays, (ArrayImpl, np.ndarray)) or not isinstance(arrays, Sequence):
         raise TypeError(f"{what} takes a list of arrays, got {type(arrays)}")
-    shape = tuple(map(int, shape))
-    place = _place(what, sharding)
+    shape, place = _lengths(shape), _place(what, sharding)
     expected = tuple(sharding.shard_shape(shape))
     by_device: dict[Device, ArrayImpl] = {}
     for number, x in enumerate(arrays):
@@ -158,25 +160,22 @@ def make_array_from_single_device_arrays(
             f"{len(by_device)}: none is on {lacking}"
         )
     avals = {x.aval.strip_weak_type().dtype for x in by_device.values()}
-    if (
-        len(avals) > 1
-        or avals
-        and dtype is not None
-        and avals != {dtypes.canonicalize_dtype(dtype)}
-    ):
-        wanted = "" if dtype is None else f", but dtype={dtype!r}"
-        raise ValueError(f"{what}: the arrays have dtypes {sorted(map(str, avals))}{wanted}")
+    if len(avals) > 1:
+        raise ValueError(
+            f"{what}: the arrays have several dtypes, {sorted(map(str, avals))}: convert them to "
+            "one"
+        )
     if not by_device and dtype is None:
         raise ValueError(f"{what}: there are no pieces here, so dtype= has to say what they are")
-    kind = by_device[place.devices[0]].dtype if by_device else dtypes.canonicalize_dtype(dtype)
-    weak = bool(by_device) and all(x.aval.weak_type for x in by_device.values())
-    aval = ShapedArray(shape, kind, weak)
+    kinds = avals or {dtypes.canonicalize_dtype(dtype)}
+    _check_kind(what, kinds, dtype)
+    aval = ShapedArray(shape, kinds.pop())
     return ArrayImpl(aval, place, [by_device[d]._buffer() for d in place.devices])
 
 
 def make_array_from_process_local_data(
     sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
-) -> ArrayImpl:
+) -> Any:
     """Make an array over the devices of all processes of the data that each process has.
 
     Parameters
@@ -184,7 +183,8 @@ def make_array_from_process_local_data(
     sharding :
         How the whole lies over devices.
     local_data :
-        The parts of this process's devices, put together. With one process it is the whole.
+        The parts of this process's devices, put together. With one process it is the whole. A
+        pytree of data becomes one of arrays, all laid out alike.
     global_shape :
         Shape of the whole. Along an axis where it is the data's own length, each process gives all
         of the axis; None (also for one axis) stands for the length that the processes' parts make.
@@ -198,24 +198,33 @@ def make_array_from_process_local_data(
     >>> ga.make_array_from_process_local_data(sharding, np.ones(4, "float32")).shape
     (4,)
     """
+    place = _place("make_array_from_process_local_data", sharding)
+    leaves, spec = tree.flatten_raw(local_data)
+    return tree.unflatten_raw(spec, [_of_process(place, x, global_shape) for x in leaves])
+
+
+def _of_process(place: Place, local_data: Any, global_shape: Any) -> ArrayImpl:
     what = "make_array_from_process_local_data"
-    place = _place(what, sharding)
     shape = aval_of(local_data).shape
+    wanted = None if global_shape is None else _wanted(global_shape, shape)
     if place.spans:
         return _of_local(what, place, local_data, shape, global_shape)
-    if global_shape is not None and _wanted(global_shape, shape) != shape:
+    if wanted not in (None, shape):
         raise ValueError(
             f"{what}: this process holds all {len(shape)} axes of the "
-            f"whole, so its data must have global_shape {tuple(global_shape)}, not {shape}"
+            f"whole, so its data must have global_shape {wanted}, not {shape}"
         )
+    if isinstance(local_data, ArrayImpl):
+        return to_place(local_data, place)
     return own(local_data, place=place)
 
 
-def _wanted(global_shape: Sequence[int | None], shape: tuple[int, ...]) -> tuple[int, ...]:
-    given = tuple(global_shape)
+def _wanted(global_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a global shape whose unknown lengths are those of the data."""
+    given = elements(global_shape, "a shape, a sequence of ints")
     if len(given) != len(shape):
-        return given  # pyright: ignore[reportReturnType]
-    return tuple(n if wanted is None else wanted for wanted, n in zip(given, shape, strict=True))
+        return _lengths(given)
+    return _lengths([n if m is None else m for m, n in zip(given, shape, strict=True)])
 
 
 def _of_local(
@@ -268,7 +277,26 @@ def _of_local(
     return ArrayImpl(ShapedArray(tuple(whole), value.dtype), place, buffers)
 
 
-def _place(what: str, sharding: Any):
+def _lengths(shape: Any) -> tuple[int, ...]:
+    found = indices(shape, "a shape, a sequence of ints")
+    if any(n < 0 for n in found):
+        raise ValueError(f"the lengths of axes are 0 or more, got the shape {found}")
+    return found
+
+
+def _check_kind(what: str, kinds: set, dtype: Any) -> None:
+    """Raise if the pieces are not of the dtype that the caller said."""
+    if dtype is not None and kinds != {dtypes.canonicalize_dtype(dtype)}:
+        raise ValueError(
+            f"{what} got dtype={dtypes.canonicalize_dtype(dtype)}, and pieces of dtype "
+            f"{', '.join(map(str, kinds))}: convert them, or leave `dtype` out"
+        )
+
+
+def _place(what: str, sharding: Any) -> Place:
     if not isinstance(sharding, Sharding):
-        raise TypeError(f"{what} takes a Sharding, got {sharding!r} of type {type(sharding)}")
+        raise TypeError(
+            f"{what} takes a Sharding, such as NamedSharding(mesh, PartitionSpec('x')), got "
+            f"{sharding!r} of type {type(sharding)}"
+        )
     return laid_out(sharding)

@@ -125,7 +125,7 @@ def test_meshes_over_processes():
         (lambda: Mesh(DEVICES[0], "x"), ValueError, r"devices.ndim == 0 and .* == 1"),
         (lambda: Mesh(DEVICES.reshape(4, 2), ("x", "x")), ValueError, "names of their own"),
         (lambda: Mesh(DEVICES.reshape(4, 2), ("x", None)), ValueError, "names cannot be None"),
-        (lambda: Mesh(DEVICES, 3), TypeError, "not iterable"),
+        (lambda: Mesh(DEVICES, 3), TypeError, "`axis_names` must be a tuple of names, got 3"),
         (lambda: Mesh(DEVICES, "x", "Auto"), TypeError, r"must be of type .* Got \('Auto',\)"),
         (lambda: Mesh(DEVICES, "x", (AUTO,) * 2), ValueError, "should match the number"),
         (lambda: Mesh(np.arange(2), "x"), TypeError, "Mesh takes devices, .* got 0"),

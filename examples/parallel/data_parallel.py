@@ -22,7 +22,7 @@ from exchanges import show  # noqa: E402
 
 import gpuarray.numpy as gnp  # noqa: E402
 from gpuarray import random  # noqa: E402
-from gpuarray.sharding import NamedSharding  # noqa: E402
+from gpuarray.sharding import AxisType, NamedSharding  # noqa: E402
 from gpuarray.sharding import PartitionSpec as P  # noqa: E402
 
 SIZES = [784, 64, 10]
@@ -53,7 +53,7 @@ def main() -> None:
     batches = [(images[c], targets[c]) for c in chosen]
     params = mnist.init_network_params(SIZES, random.key(0))
 
-    mesh = ga.make_mesh((8,), ("batch",))
+    mesh = ga.make_mesh((8,), ("batch",), axis_types=(AxisType.Auto,))
     cut, whole = NamedSharding(mesh, P("batch")), NamedSharding(mesh, P())
     laid = ga.device_put(params, whole)
     first = ga.device_put(batches[0], cut)

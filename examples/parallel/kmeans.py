@@ -18,7 +18,7 @@ from exchanges import show  # noqa: E402
 
 import gpuarray.numpy as gnp  # noqa: E402
 from gpuarray import lax  # noqa: E402
-from gpuarray.sharding import NamedSharding  # noqa: E402
+from gpuarray.sharding import AxisType, NamedSharding  # noqa: E402
 from gpuarray.sharding import PartitionSpec as P  # noqa: E402
 
 CENTRES = 5
@@ -64,7 +64,7 @@ def run(step, x, centres, steps: int = 20):
 
 def main(points: int) -> None:
     x = sample(points)
-    mesh = ga.make_mesh((8,), ("points",))
+    mesh = ga.make_mesh((8,), ("points",), axis_types=(AxisType.Auto,))
     step = ga.jit(
         ga.shard_map(
             step_of_one_device, mesh=mesh, in_specs=(P("points"), P()), out_specs=(P(), P())

@@ -20,7 +20,7 @@ from exchanges import show  # noqa: E402
 
 import gpuarray.numpy as gnp  # noqa: E402
 from gpuarray import lax, nn  # noqa: E402
-from gpuarray.sharding import NamedSharding  # noqa: E402
+from gpuarray.sharding import AxisType, NamedSharding  # noqa: E402
 from gpuarray.sharding import PartitionSpec as P  # noqa: E402
 
 BATCH, TOKENS, WIDTH, HEADS, DEPTH, HIDDEN = 2, 16, 64, 8, 8, 256
@@ -71,7 +71,7 @@ def main() -> None:
     x = np.random.default_rng(1).normal(size=(BATCH, TOKENS, WIDTH)).astype(np.float32)
     plain = ga.jit(block)(p, x)
 
-    mesh = ga.make_mesh((8,), ("model",))
+    mesh = ga.make_mesh((8,), ("model",), axis_types=(AxisType.Auto,))
     laid = {name: ga.device_put(p[name], NamedSharding(mesh, SPECS[name])) for name in p}
     held = sum(w.addressable_shards[0].data.size for w in laid.values())
     print(f"each device has {held:,} of {sum(w.size for w in laid.values()):,} parameters")

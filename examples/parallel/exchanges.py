@@ -19,7 +19,7 @@ def exchanges(step, *args) -> tuple[Counter, Counter]:
     compiled(*args)  # partitioned now, for the layout of these arguments
     *_, team = compiled.runtime_executable().teams.values()
     times, sizes = Counter(), Counter()
-    _count(team.parts.local, 1, times, sizes)
+    _count(team.plan.graph, 1, times, sizes)
     return times, sizes
 
 

@@ -7,6 +7,8 @@ from tests.unit.project.test_examples import run
 
 SAYS = {
     "data_parallel.py": [
+        # The gradients of 50,890 parameters and the loss.
+        "psum along batch (203,564 bytes)",
         "equal to one device's: True",
         "each device has 32 of 256 images",
         "parameters are whole on every device: True",
